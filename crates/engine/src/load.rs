@@ -1,0 +1,11 @@
+//! `sojourn-engine load`.
+
+use std::process::ExitCode;
+
+/// Options of `load`.
+#[derive(clap::Args)]
+pub struct Options {}
+
+pub fn run(_options: Options) -> anyhow::Result<ExitCode> {
+    anyhow::bail!("not built yet")
+}

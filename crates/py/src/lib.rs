@@ -1,0 +1,13 @@
+//! `sojourn._native`: log import and queueing for the Python face. Conversions only, no logic.
+
+use pyo3::prelude::*;
+
+mod queueing;
+mod workload;
+
+/// The native half of Sojourn's Python face.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    workload::register(module)?;
+    queueing::register(module)
+}
