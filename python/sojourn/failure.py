@@ -1,0 +1,22 @@
+"""Failures that a person can do something about: what, where, and the likely cure.
+
+Exit codes of every command: 0 ran, 1 ran with failures (or was interrupted), 2 could not run.
+"""
+
+from __future__ import annotations
+
+EXIT_RAN = 0
+EXIT_RAN_WITH_FAILURES = 1
+EXIT_COULD_NOT_RUN = 2
+
+
+class CouldNotRun(Exception):
+    """Nothing useful could be done; the command ends with exit code 2."""
+
+    def __init__(self, what: str, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"error: {self.what}" + (f"\nhint: {self.hint}" if self.hint else "")

@@ -1,0 +1,82 @@
+"""The run folder: the only result store.
+
+`runs/NAME/` holds `study.toml` (what was asked for), `environment.json`, `points.parquet` (a row per step
+and repetition), `timeline.parquet`, `latency/*.hlog` (HDR interval logs), `system.toml` (the fitted model),
+`summary.json` and `report.html`. Files are written as soon as their content is known, each by rename, so that
+an interrupted run leaves whole files.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars
+
+from sojourn.failure import CouldNotRun
+from sojourn.summary import Summary
+
+
+class RunFolder:
+    """One run's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """Makes the folder; one that already holds a summary is refused, never overwritten."""
+        if (path / "summary.json").exists():
+            raise CouldNotRun(f"{path} already holds a run", "give another --output, or remove the folder")
+        try:
+            (path / "latency").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CouldNotRun(f"cannot make the run folder {path}: {error.strerror}", "give another --output")
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Opens the folder of a run that has a summary."""
+        if not (path / "summary.json").is_file():
+            raise CouldNotRun(f"{path} is not a run folder: it has no summary.json", "give runs/NAME")
+        return cls(path)
+
+    def summary(self) -> Summary:
+        """The run's summary."""
+        text = (self.path / "summary.json").read_text()
+        try:
+            return Summary.model_validate_json(text)
+        except ValueError as error:
+            raise CouldNotRun(
+                f"{self.path / 'summary.json'} does not fit this version: {error}",
+                "run sojourn assess again, or use the version named in the file",
+            ) from error
+
+    def write_summary(self, summary: Summary) -> None:
+        """Writes `summary.json`."""
+        self.write_text("summary.json", summary.model_dump_json(indent=2) + "\n")
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Writes a JSON file."""
+        self.write_text(name, json.dumps(value, indent=2) + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Writes a text file whole or not at all."""
+        target = self.path / name
+        partial = target.with_name(target.name + ".partial")
+        partial.write_text(text)
+        partial.replace(target)
+
+    def write_table(self, name: str, rows: list[dict[str, Any]]) -> None:
+        """Writes rows as a Parquet file; no rows, no file."""
+        if rows:
+            target = self.path / name
+            partial = target.with_name(target.name + ".partial")
+            polars.DataFrame(rows, infer_schema_length=None).write_parquet(partial)
+            partial.replace(target)
+
+    def table(self, name: str) -> polars.DataFrame | None:
+        """Reads a Parquet file of the run, if it was written."""
+        path = self.path / name
+        return polars.read_parquet(path) if path.is_file() else None
