@@ -1,4 +1,16 @@
 //! When sessions start: as the log has them, or drawn at random at a wanted rate.
+//!
+//! Both kinds are iterators in order of `connect_ns` that know no clock; whoever runs them compares the
+//! times with its own. Think times are scaled where requests are timed, not here, but for the sessions
+//! that a [`Staircase`] finds in progress, whose first due request depends on them.
+
+mod staircase;
+
+use thiserror::Error;
+
+pub use staircase::{IN_PROGRESS_MAX, Level, Staircase, StaircaseArrivals};
+
+use crate::trace::Trace;
 
 /// One session to run: which one, when, and from which of its requests on.
 ///
@@ -13,4 +25,53 @@ pub struct Arrival {
     pub session: u32,
     /// Index within the session of the first request to send; what lies before it is past.
     pub first_request: u32,
+}
+
+/// Why arrivals cannot be drawn.
+#[derive(Debug, Error, PartialEq)]
+pub enum ArrivalsError {
+    /// There is nothing to draw from.
+    #[error("the trace holds no session")]
+    EmptyTrace,
+    /// A scale factor that is zero, negative or not a number.
+    #[error("the {name} must be a positive number, not {value}")]
+    Scale {
+        /// Which of them.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+    },
+    /// A level that is lower or not later than the one before it, or not a rate.
+    #[error("level {index} of the staircase ({requests_per_second} requests/s) must be later and no lower than the one before it, and before the end")]
+    Level {
+        /// Counting from zero.
+        index: usize,
+        /// The rate it asks for.
+        requests_per_second: f64,
+    },
+    /// More connections at once than anyone can hold.
+    #[error("at {requests_per_second} requests/s about {sessions:.0} sessions are in progress at once, more than {IN_PROGRESS_MAX}; shorten think times (think scale) or lower the rate")]
+    TooManyInProgress {
+        /// The rate it happens at.
+        requests_per_second: f64,
+        /// How many of the trace's sessions that means (Little's law).
+        sessions: f64,
+    },
+}
+
+/// The sessions as the log has them, their starts divided by `scale`: at scale 2 they arrive twice as
+/// fast, and what happens within a session stays (seed IBM RC22629, 3.4).
+pub fn replay(trace: &Trace, scale: f64) -> Result<impl Iterator<Item = Arrival> + '_, ArrivalsError> {
+    positive("scale factor", scale)?;
+    if trace.sessions.is_empty() {
+        return Err(ArrivalsError::EmptyTrace);
+    }
+    Ok(trace.sessions.iter().enumerate().map(move |(index, session)| {
+        let connect_ns = (session.start_ns as f64 / scale) as u64;
+        Arrival { connect_ns, start_ns: connect_ns as i64, session: index as u32, first_request: 0 }
+    }))
+}
+
+fn positive(name: &'static str, value: f64) -> Result<(), ArrivalsError> {
+    if value.is_finite() && value > 0.0 { Ok(()) } else { Err(ArrivalsError::Scale { name, value }) }
 }

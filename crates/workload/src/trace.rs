@@ -33,6 +33,15 @@ pub struct Request {
     pub document: u32,
 }
 
+/// Where the trace lies in real time; only the daily rhythm needs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The first request of the trace, in nanoseconds since 1970-01-01 00:00 UTC.
+    pub unix_ns: i64,
+    /// What the log's clock is ahead of UTC, by its first line.
+    pub utc_offset_seconds: i32,
+}
+
 /// Documents, sessions in order of their start, and the sessions' requests, contiguous per session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
@@ -42,12 +51,45 @@ pub struct Trace {
     pub sessions: Vec<Session>,
     /// The requests of all sessions.
     pub requests: Vec<Request>,
+    /// When the trace was recorded.
+    pub origin: Origin,
 }
 
 impl Trace {
     /// The requests of one session, in the order they are sent.
     pub fn requests_of(&self, session: &Session) -> &[Request] {
         &self.requests[session.first as usize..(session.first + session.count) as usize]
+    }
+
+    /// From a session's first request to its last.
+    pub fn duration_ns(&self, session: &Session) -> u64 {
+        self.requests_of(session).last().map_or(0, |request| request.offset_ns)
+    }
+
+    /// From the first request of the trace to its last.
+    pub fn span_ns(&self) -> u64 {
+        let ends = self.sessions.iter().map(|session| session.start_ns + self.duration_ns(session));
+        ends.max().unwrap_or(0)
+    }
+
+    /// Requests over sessions; zero for an empty trace.
+    pub fn mean_requests_per_session(&self) -> f64 {
+        self.requests.len() as f64 / (self.sessions.len() as f64).max(1.0)
+    }
+
+    /// The mean over all sessions, those of a single request (of no duration) included.
+    pub fn mean_session_duration_ns(&self) -> f64 {
+        let total: f64 = self.sessions.iter().map(|session| self.duration_ns(session) as f64).sum();
+        total / (self.sessions.len() as f64).max(1.0)
+    }
+
+    /// How often each document is asked for.
+    pub fn requests_per_document(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.documents.len()];
+        for request in &self.requests {
+            counts[request.document as usize] += 1;
+        }
+        counts
     }
 }
 

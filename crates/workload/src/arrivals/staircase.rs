@@ -1,0 +1,211 @@
+//! A staircase of request rates, stationary from the first moment of every level.
+//!
+//! Poisson arrivals alone would need a session's whole duration to build up the wanted request rate. So
+//! at each level, sessions *in progress* join as a stationary process of the added rate would have them
+//! at that moment: an M/G/∞ population, Poisson in number with mean rate × mean duration, each of a
+//! template drawn in proportion to its duration and at a uniform age (length-biased sampling).
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Arrival, ArrivalsError, positive};
+use crate::draw;
+use crate::trace::{Session, Trace};
+
+/// The most sessions that may be in progress at once at any level, on average.
+pub const IN_PROGRESS_MAX: usize = 1_000_000;
+
+const NS_PER_SECOND: f64 = 1e9;
+
+/// A step of the staircase: from `start_ns` on, this many requests per second are wanted in all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// In nanoseconds since the run's start.
+    pub start_ns: u64,
+    /// The wanted rate of requests, of sessions in progress and new ones together.
+    pub requests_per_second: f64,
+}
+
+/// Rising levels of a wanted request rate, made of a trace's sessions drawn uniformly with replacement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Staircase {
+    /// The levels, each later and no lower than the one before it.
+    pub levels: Vec<Level>,
+    /// When new sessions stop arriving.
+    pub end_ns: u64,
+    /// How long before a level its sessions in progress connect, evenly spread, so that their connections
+    /// stand when the level starts. Cut to what lies between this level and the one before it.
+    pub settle_ns: u64,
+    /// What think times are multiplied by; the runner must use the same factor.
+    pub think_scale: f64,
+    /// Says everything that is random.
+    pub seed: u64,
+}
+
+impl Staircase {
+    /// The arrivals of one run, in order of `connect_ns`, generated as they are asked for.
+    pub fn arrivals<'a>(&self, trace: &'a Trace) -> Result<StaircaseArrivals<'a>, ArrivalsError> {
+        self.check(trace)?;
+        let mut newcomer_random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        let batch_random = newcomer_random.clone();
+        newcomer_random.jump(); // a stream of its own: levels do not disturb each other's newcomers
+        Ok(StaircaseArrivals {
+            trace,
+            durations: running_durations(trace, self.think_scale),
+            newcomers: Newcomers::new(self, trace, newcomer_random).peekable(),
+            batch: Vec::new().into_iter().peekable(),
+            batch_random,
+            next_level: 0,
+            staircase: self.clone(),
+        })
+    }
+
+    /// How many sessions are in progress on average at a request rate: Little's law over durations.
+    pub fn sessions_in_progress(&self, trace: &Trace, requests_per_second: f64) -> f64 {
+        let duration_seconds = trace.mean_session_duration_ns() * self.think_scale / NS_PER_SECOND;
+        requests_per_second / trace.mean_requests_per_session().max(1.0) * duration_seconds
+    }
+
+    fn check(&self, trace: &Trace) -> Result<(), ArrivalsError> {
+        positive("think scale", self.think_scale)?;
+        if trace.sessions.is_empty() {
+            return Err(ArrivalsError::EmptyTrace);
+        }
+        let mut before = Level { start_ns: 0, requests_per_second: 0.0 };
+        for (index, level) in self.levels.iter().enumerate() {
+            let requests_per_second = level.requests_per_second;
+            let later = level.start_ns > before.start_ns || index == 0;
+            let rises = requests_per_second.is_finite() && requests_per_second >= before.requests_per_second;
+            if !later || !rises || level.start_ns >= self.end_ns {
+                return Err(ArrivalsError::Level { index, requests_per_second });
+            }
+            let sessions = self.sessions_in_progress(trace, requests_per_second);
+            if sessions > IN_PROGRESS_MAX as f64 {
+                return Err(ArrivalsError::TooManyInProgress { requests_per_second, sessions });
+            }
+            before = *level;
+        }
+        Ok(())
+    }
+}
+
+/// What [`Staircase::arrivals`] gives: one batch of sessions in progress and one number per session of
+/// the trace are all it holds.
+pub struct StaircaseArrivals<'a> {
+    trace: &'a Trace,
+    staircase: Staircase,
+    /// Running sums of the sessions' scaled durations, to draw templates of sessions in progress.
+    durations: Vec<f64>,
+    newcomers: Peekable<Newcomers>,
+    batch: Peekable<IntoIter<Arrival>>,
+    batch_random: Xoshiro256PlusPlus,
+    /// The level whose batch comes after `batch`.
+    next_level: usize,
+}
+
+impl Iterator for StaircaseArrivals<'_> {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        while self.batch.peek().is_none() && self.next_level < self.staircase.levels.len() {
+            self.batch = self.draw_batch(self.next_level).into_iter().peekable();
+            self.next_level += 1;
+        }
+        match (self.batch.peek(), self.newcomers.peek()) {
+            (Some(joining), Some(new)) if joining.connect_ns <= new.connect_ns => self.batch.next(),
+            (Some(_), None) => self.batch.next(),
+            _ => self.newcomers.next(),
+        }
+    }
+}
+
+impl StaircaseArrivals<'_> {
+    /// The sessions that are in progress when level `index` starts, beyond those of the levels below it.
+    fn draw_batch(&mut self, index: usize) -> Vec<Arrival> {
+        let Level { start_ns, requests_per_second } = self.staircase.levels[index];
+        let (before_ns, before_rate) = match index.checked_sub(1).map(|below| self.staircase.levels[below]) {
+            Some(below) => (below.start_ns, below.requests_per_second),
+            None => (0, 0.0),
+        };
+        let added = requests_per_second - before_rate;
+        let mean = self.staircase.sessions_in_progress(self.trace, added);
+        let count = draw::poisson(&mut self.batch_random, mean);
+        let settle_ns = self.staircase.settle_ns.min(start_ns - before_ns);
+        let connect = |k: usize| start_ns - settle_ns + (settle_ns as f64 * k as f64 / count as f64) as u64;
+        (0..count).filter_map(|k| self.draw_in_progress(start_ns, connect(k))).collect()
+    }
+
+    fn draw_in_progress(&mut self, level_ns: u64, connect_ns: u64) -> Option<Arrival> {
+        let total = *self.durations.last()?;
+        let mark = self.batch_random.random::<f64>() * total;
+        let session = self.durations.partition_point(|&sum| sum <= mark).min(self.durations.len() - 1);
+        let requests = self.trace.requests_of(&self.trace.sessions[session]);
+        let duration_ns = scaled(requests.last()?.offset_ns, self.staircase.think_scale);
+        let age_ns = (1.0 - self.batch_random.random::<f64>()) * duration_ns as f64;
+        let start_ns = level_ns as i64 - age_ns as i64;
+        let due = |offset_ns| start_ns + scaled(offset_ns, self.staircase.think_scale);
+        let first_request = requests.iter().position(|request| due(request.offset_ns) >= level_ns as i64)?;
+        Some(Arrival { connect_ns, start_ns, session: session as u32, first_request: first_request as u32 })
+    }
+}
+
+/// Poisson arrivals of new sessions at the total rate of the level they fall in.
+struct Newcomers {
+    random: Xoshiro256PlusPlus,
+    /// Start of each level and its rate of sessions per nanosecond; then the end.
+    levels: Vec<(f64, f64)>,
+    end_ns: f64,
+    sessions: usize,
+    level: usize,
+    now_ns: f64,
+}
+
+impl Newcomers {
+    fn new(staircase: &Staircase, trace: &Trace, random: Xoshiro256PlusPlus) -> Self {
+        let per_ns = |rate: f64| rate / trace.mean_requests_per_session() / NS_PER_SECOND;
+        let levels = staircase.levels.iter();
+        let levels: Vec<_> =
+            levels.map(|level| (level.start_ns as f64, per_ns(level.requests_per_second))).collect();
+        let now_ns = levels.first().map_or(0.0, |&(start_ns, _)| start_ns);
+        let end_ns = staircase.end_ns as f64;
+        Newcomers { random, levels, end_ns, sessions: trace.sessions.len(), level: 0, now_ns }
+    }
+}
+
+impl Iterator for Newcomers {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        // An exponential of rate one, used up at the rate of each level it crosses.
+        let mut remaining = draw::exponential(&mut self.random);
+        loop {
+            let &(_, rate) = self.levels.get(self.level)?;
+            let until_ns = self.levels.get(self.level + 1).map_or(self.end_ns, |&(start_ns, _)| start_ns);
+            let available = (until_ns - self.now_ns) * rate;
+            if remaining < available {
+                self.now_ns += remaining / rate;
+                let session = self.random.random_range(0..self.sessions) as u32;
+                let connect_ns = self.now_ns as u64;
+                return Some(Arrival { connect_ns, start_ns: connect_ns as i64, session, first_request: 0 });
+            }
+            remaining -= available;
+            self.now_ns = until_ns;
+            self.level += 1;
+        }
+    }
+}
+
+fn running_durations(trace: &Trace, think_scale: f64) -> Vec<f64> {
+    let add = |sum: &mut f64, session: &Session| {
+        *sum += trace.duration_ns(session) as f64 * think_scale;
+        Some(*sum)
+    };
+    trace.sessions.iter().scan(0.0, add).collect()
+}
+
+fn scaled(ns: u64, think_scale: f64) -> i64 {
+    (ns as f64 * think_scale) as i64
+}
