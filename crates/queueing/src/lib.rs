@@ -1,1 +1,8 @@
-//! placeholder
+//! Queueing models of web systems: laws, closed forms, the simulator and system files. Pure: no clock, no
+//! files, no threads; time and randomness are arguments.
+//!
+//! Reading order: [`distribution`], [`closed_form`], [`station`], [`simulator`], [`system_file`].
+//! Times are seconds and sizes bytes throughout. `docs/models.md` has the mathematics and the oracles.
+
+pub mod distribution;
+pub mod random;

@@ -1,0 +1,110 @@
+//! Measured values, each with a weight: the documents of a log, or the demands of a measurement.
+//!
+//! Sampling is Walker's alias method (Vose 1991): one draw and one comparison, however many values.
+
+use super::{DistributionError, Law, non_negative, positive};
+use crate::random::Random;
+
+/// A choice among measured values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Empirical {
+    /// Ascending.
+    values: Vec<f64>,
+    /// P(X ≤ values[i]).
+    cumulative: Vec<f64>,
+    /// Alias table: keep column i with this probability, else take `alias[i]`.
+    keep: Vec<f64>,
+    alias: Vec<u32>,
+    mean: f64,
+    second_moment: f64,
+}
+
+impl Empirical {
+    /// The law that takes each value with a probability proportional to its weight.
+    ///
+    /// # Errors
+    /// When there is no value, a value is negative or not finite, or the weights do not match or sum to zero.
+    pub fn weighted(values: &[f64], weights: &[f64]) -> Result<Self, DistributionError> {
+        if values.len() != weights.len() {
+            return Err(DistributionError::WeightCount { values: values.len(), weights: weights.len() });
+        }
+        if values.is_empty() {
+            return Err(DistributionError::Empty { name: "an empirical law" });
+        }
+        for (&value, &weight) in values.iter().zip(weights) {
+            non_negative("value", value)?;
+            non_negative("weight", weight)?;
+        }
+        let total = positive("sum of the weights", weights.iter().sum())?;
+        let mut pairs: Vec<(f64, f64)> = values.iter().zip(weights).map(|(&v, &w)| (v, w / total)).collect();
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Ok(Self::from_probabilities(&pairs))
+    }
+
+    /// The law that takes each of the values with the same probability.
+    ///
+    /// # Errors
+    /// As [`Empirical::weighted`].
+    pub fn new(values: &[f64]) -> Result<Self, DistributionError> {
+        Self::weighted(values, &vec![1.0; values.len()])
+    }
+
+    fn from_probabilities(pairs: &[(f64, f64)]) -> Self {
+        let mut sum = 0.0;
+        let cumulative = pairs.iter().map(|&(_, p)| {
+            sum += p;
+            sum
+        });
+        let (keep, alias) = alias_table(pairs.iter().map(|&(_, p)| p * pairs.len() as f64).collect());
+        Self {
+            cumulative: cumulative.collect(),
+            values: pairs.iter().map(|pair| pair.0).collect(),
+            keep,
+            alias,
+            mean: pairs.iter().map(|(v, p)| v * p).sum(),
+            second_moment: pairs.iter().map(|(v, p)| v * v * p).sum(),
+        }
+    }
+}
+
+/// Vose's construction: columns below average height borrow from those above.
+fn alias_table(mut heights: Vec<f64>) -> (Vec<f64>, Vec<u32>) {
+    let mut alias: Vec<u32> = (0..heights.len() as u32).collect();
+    let (mut small, mut large): (Vec<u32>, Vec<u32>) =
+        (0..heights.len() as u32).partition(|&column| heights[column as usize] < 1.0);
+    while let (Some(&low), Some(&high)) = (small.last(), large.last()) {
+        small.pop();
+        alias[low as usize] = high;
+        heights[high as usize] -= 1.0 - heights[low as usize];
+        if heights[high as usize] < 1.0 {
+            large.pop();
+            small.push(high);
+        }
+    }
+    // What is left on either stack is full up to rounding.
+    small.into_iter().chain(large).for_each(|column| heights[column as usize] = 1.0);
+    (heights, alias)
+}
+
+impl Law for Empirical {
+    fn mean(&self) -> f64 {
+        self.mean
+    }
+    fn second_moment(&self) -> f64 {
+        self.second_moment
+    }
+    fn cdf(&self, x: f64) -> f64 {
+        let below = self.values.partition_point(|&value| value <= x);
+        if below == 0 { 0.0 } else { self.cumulative[below - 1].min(1.0) }
+    }
+    fn quantile(&self, p: f64) -> f64 {
+        let index = self.cumulative.partition_point(|&cumulative| cumulative < p);
+        self.values[index.min(self.values.len() - 1)]
+    }
+    #[inline]
+    fn sample(&self, random: &mut Random) -> f64 {
+        let column = random.index(self.values.len());
+        let kept = self.keep[column] >= 1.0 || random.uniform() < self.keep[column];
+        self.values[if kept { column } else { self.alias[column] as usize }]
+    }
+}

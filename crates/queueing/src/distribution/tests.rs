@@ -1,0 +1,118 @@
+use super::*;
+
+/// The thesis's demand in milliseconds: 21.55 ms and 0.4851 µs/B over log-normal sizes.
+fn thesis_demand() -> Distribution {
+    Distribution::shifted_log_normal(7.811, 1.573, 0.000_485_1, 21.55).unwrap()
+}
+
+fn every_law() -> Vec<Distribution> {
+    vec![
+        Deterministic::new(3.0).unwrap().into(),
+        Exponential::new(2.0).unwrap().into(),
+        Erlang::new(5.0, 4).unwrap().into(),
+        HyperExponential::balanced(1.0, 10.0).unwrap().into(),
+        LogNormal::new(0.3, 0.5).unwrap().into(),
+        LogNormal::from_mean_scv(4.0, 0.7).unwrap().into(),
+        BoundedPareto::new(1.5, 1.0, 100.0).unwrap().into(),
+        BoundedPareto::new(2.0, 1.0, 100.0).unwrap().into(),
+        Empirical::weighted(&[4.0, 1.0, 2.5], &[1.0, 5.0, 2.0]).unwrap().into(),
+        Mixture::new(vec![
+            (0.3, Deterministic::new(0.0).unwrap().into()),
+            (0.7, Exponential::new(2.0).unwrap().into()),
+        ])
+        .unwrap()
+        .into(),
+        Distribution::shifted_log_normal(0.3, 0.5, 2.0, 1.0).unwrap(),
+    ]
+}
+
+fn check(actual: f64, expected: f64, relative: f64) {
+    assert!((actual - expected).abs() <= relative * expected.abs(), "{actual} is not {expected} within {relative}");
+}
+
+#[test]
+fn thesis_moments() {
+    let documents = LogNormal::new(7.811, 1.573).unwrap();
+    check(documents.mean(), 8_502.9, 1e-4);
+    check(thesis_demand().mean(), 25.675, 1e-3);
+    check(thesis_demand().second_moment(), 844.20, 1e-3);
+    // T5: exponential document sizes, not exponential work.
+    let exponential = Distribution::from(Exponential::new(8_502.9).unwrap()).affine(0.000_485_1, 21.55).unwrap();
+    check(exponential.second_moment(), 676.21, 1e-3);
+    // The printed figures are within 0.1 % too: the thesis rounded.
+    check(thesis_demand().mean(), 25.68, 1e-3);
+    check(thesis_demand().second_moment(), 844.7, 1e-3);
+    check(exponential.second_moment(), 676.5, 1e-3);
+}
+
+#[test]
+fn samples_have_the_exact_moments() {
+    for (index, law) in every_law().iter().enumerate() {
+        let mut random = Random::new(index as u64);
+        let samples: Vec<f64> = (0..400_000).map(|_| law.sample(&mut random)).collect();
+        let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+        let second = samples.iter().map(|x| x * x).sum::<f64>() / samples.len() as f64;
+        check(mean, law.mean(), 0.02);
+        check(second, law.second_moment(), 0.06);
+    }
+}
+
+#[test]
+fn samples_follow_the_distribution_function() {
+    for (index, law) in every_law().iter().enumerate() {
+        let mut random = Random::new(100 + index as u64);
+        let samples: Vec<f64> = (0..200_000).map(|_| law.sample(&mut random)).collect();
+        for p in [0.01, 0.3, 0.5, 0.9, 0.999] {
+            let quantile = law.quantile(p);
+            let below = samples.iter().filter(|&&x| x <= quantile).count() as f64 / samples.len() as f64;
+            assert!((below - law.cdf(quantile)).abs() < 0.005, "law {index}: {below} at {p}");
+            assert!(law.cdf(quantile) >= p - 1e-9, "law {index}: quantile {p}");
+        }
+    }
+}
+
+#[test]
+fn ziggurat_tails_are_right() {
+    let mut random = Random::new(5);
+    let draws = 4_000_000;
+    let beyond = |count: usize| count as f64 / f64::from(draws);
+    let normal = (0..draws).filter(|_| random.normal() > 3.7).count();
+    let exponential = (0..draws).filter(|_| random.exponential() > 8.0).count();
+    check(beyond(normal), 1.0 - normal_cdf(3.7), 0.15);
+    check(beyond(exponential), (-8.0_f64).exp(), 0.1);
+}
+
+#[test]
+fn normal_and_student_quantiles() {
+    check(normal_quantile(0.975), 1.959_963_984_540_054, 1e-14);
+    check(normal_quantile(1e-10), -6.361_340_902_404_056, 1e-12);
+    check(normal_cdf(normal_quantile(0.3)), 0.3, 1e-14);
+    check(student_quantile(0.975, 43.5), 2.0160, 1e-3);
+    check(student_quantile(0.975, 10.0), 2.2281, 1e-3);
+}
+
+#[test]
+fn balanced_means_keep_mean_and_variability() {
+    for scv in [1.0, 2.0, 10.0, 25.0] {
+        let law = Distribution::from(HyperExponential::balanced(3.0, scv).unwrap());
+        check(law.mean(), 3.0, 1e-12);
+        check(law.scv(), scv, 1e-9);
+    }
+}
+
+#[test]
+fn bad_parameters_are_refused() {
+    assert!(Deterministic::new(-1.0).is_err());
+    assert!(Exponential::new(f64::NAN).is_err());
+    assert!(Erlang::new(1.0, 0).is_err());
+    assert!(HyperExponential::balanced(1.0, 0.5).is_err());
+    assert!(LogNormal::new(0.0, -1.0).is_err());
+    assert!(BoundedPareto::new(1.0, 2.0, 1.0).is_err());
+    assert!(Empirical::new(&[]).is_err());
+    assert!(Empirical::weighted(&[1.0], &[0.0]).is_err());
+    assert!(Mixture::new(vec![]).is_err());
+    assert_eq!(
+        Exponential::new(-2.0).unwrap_err().to_string(),
+        "mean must be positive and finite, not -2"
+    );
+}
