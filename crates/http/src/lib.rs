@@ -1,1 +1,19 @@
-//! placeholder
+//! HTTP/1.x bytes to requests, responses to bytes.
+//!
+//! Pure: no sockets, no files, no clock, no threads. A server gives [`request::Parser`] the bytes it has and
+//! appends heads with [`head`]; a load generator reads answers with [`response::parse`]. Where RFC 9112 leaves
+//! a choice, the strict one is taken: whatever two implementations could read differently is refused.
+
+pub mod condition;
+pub mod date;
+pub mod head;
+pub mod limits;
+pub mod media;
+pub mod path;
+pub mod request;
+pub mod response;
+pub mod status;
+
+pub use date::HttpDate;
+pub use path::SitePath;
+pub use status::Status;

@@ -1,0 +1,112 @@
+//! Writes response heads.
+//!
+//! A head is the part that changes with the second and the connection ([`start`], [`connection`]), then the
+//! part that belongs to the document ([`entity_fields`]), which a server caches, then the empty line.
+
+use std::io::Write;
+
+use crate::date::{DATE_BYTES, HttpDate};
+use crate::status::Status;
+
+/// The Server field, and the start of Date.
+const SERVER_AND_DATE: &[u8] = b"Server: Sojourn\r\nDate: ";
+
+/// What becomes of the connection after the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// It stays, as HTTP/1.1 has it: no field.
+    Stays,
+    /// It stays although the client speaks HTTP/1.0, so say so.
+    KeepAlive,
+    /// It closes.
+    Close,
+}
+
+/// Begins a head: status line, Server, Date.
+pub fn start(head: &mut Vec<u8>, status: Status, date: &[u8; DATE_BYTES]) {
+    head.extend_from_slice(status.line().as_bytes());
+    head.extend_from_slice(SERVER_AND_DATE);
+    head.extend_from_slice(date);
+    head.extend_from_slice(b"\r\n");
+}
+
+/// Says what becomes of the connection, where that needs saying.
+pub fn connection(head: &mut Vec<u8>, connection: Connection) {
+    match connection {
+        Connection::Stays => {}
+        Connection::KeepAlive => head.extend_from_slice(b"Connection: keep-alive\r\n"),
+        Connection::Close => head.extend_from_slice(b"Connection: close\r\n"),
+    }
+}
+
+/// Ends a head.
+pub fn end(head: &mut Vec<u8>) {
+    head.extend_from_slice(b"\r\n");
+}
+
+/// A field that only some responses have.
+pub fn field(head: &mut Vec<u8>, name: &str, value: &str) {
+    debug_assert!(!value.contains(['\r', '\n']), "a field value has no line end");
+    for part in [name, ": ", value, "\r\n"] {
+        head.extend_from_slice(part.as_bytes());
+    }
+}
+
+/// The validators of one version of a document: what 304 and 200 both send.
+pub fn validator_fields(head: &mut Vec<u8>, entity_tag: &str, modified: HttpDate) {
+    head.extend_from_slice(b"Last-Modified: ");
+    head.extend_from_slice(&modified.text());
+    head.extend_from_slice(b"\r\n");
+    field(head, "ETag", entity_tag);
+}
+
+/// The document's fields of a 200: the same for every request until the document changes.
+pub fn entity_fields(
+    head: &mut Vec<u8>,
+    media_type: &str,
+    length: u64,
+    entity_tag: &str,
+    modified: HttpDate,
+) {
+    content_length(head, length);
+    field(head, "Content-Type", media_type);
+    validator_fields(head, entity_tag, modified);
+}
+
+/// Content-Length.
+pub fn content_length(head: &mut Vec<u8>, length: u64) {
+    write!(head, "Content-Length: {length}\r\n").expect("writing to memory cannot fail");
+}
+
+/// The small page that goes with a status that is no 200.
+pub fn error_page(status: Status) -> String {
+    let (code, reason) = (status.code(), status.reason());
+    format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_head() {
+        let date = HttpDate::from_seconds(784_111_777);
+        let mut head = Vec::new();
+        start(&mut head, Status::Ok, &date.text());
+        connection(&mut head, Connection::Close);
+        entity_fields(&mut head, "text/html", 5, "\"x\"", date);
+        end(&mut head);
+        let expected = "HTTP/1.1 200 OK\r\nServer: Sojourn\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+            Connection: close\r\nContent-Length: 5\r\nContent-Type: text/html\r\n\
+            Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"x\"\r\n\r\n";
+        assert_eq!(std::str::from_utf8(&head).unwrap(), expected);
+    }
+
+    #[test]
+    fn every_status_has_a_page() {
+        for status in Status::ALL {
+            assert!(error_page(*status).contains(status.reason()));
+            assert!(status.line().starts_with(&format!("HTTP/1.1 {} ", status.code())));
+        }
+    }
+}

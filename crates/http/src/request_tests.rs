@@ -1,0 +1,212 @@
+//! Requests as clients and attackers send them, and what becomes of each.
+
+use super::*;
+use proptest::prelude::*;
+
+fn parse(bytes: &[u8]) -> Result<Parsed<'_>, RequestError> {
+    Parser::default().parse(bytes)
+}
+
+fn request(text: &str) -> Request<'_> {
+    match parse(text.as_bytes()) {
+        Ok(Parsed::Complete(request)) => request,
+        other => panic!("{text:?}: {other:?}"),
+    }
+}
+
+fn refused(text: &str, expected: RequestError) {
+    assert_eq!(parse(text.as_bytes()).unwrap_err(), expected, "{text:?}");
+}
+
+#[test]
+fn a_browser_request() {
+    let text = "GET /a/b.html?q=1 HTTP/1.1\r\nHost: example.org:8080\r\nUser-Agent: x/1\r\nReferer: y\r\n\
+                If-None-Match: \"z\"\r\nConnection: keep-alive\r\n\r\nGET /next";
+    let request = request(text);
+    assert_eq!(request.method, Method::Get);
+    assert_eq!(request.target, b"/a/b.html?q=1");
+    assert_eq!(request.line, b"GET /a/b.html?q=1 HTTP/1.1");
+    assert_eq!(request.host, Some(b"example.org:8080".as_slice()));
+    assert_eq!(request.user_agent, Some(b"x/1".as_slice()));
+    assert_eq!(request.referer, Some(b"y".as_slice()));
+    assert_eq!(request.if_none_match, Some(b"\"z\"".as_slice()));
+    assert_eq!(request.body, Body::Length(0));
+    assert!(request.keep_alive);
+    assert_eq!(&text[request.head_len..], "GET /next");
+}
+
+#[test]
+fn who_keeps_the_connection() {
+    let check = |version: &str, connection: &str, expected: bool| {
+        let text = format!("GET / HTTP/{version}\r\nHost: h\r\n{connection}\r\n");
+        assert_eq!(request(&text).keep_alive, expected, "{text:?}");
+    };
+    check("1.1", "", true);
+    check("1.1", "Connection: close\r\n", false);
+    check("1.1", "Connection: keep-alive\r\nConnection: Upgrade, CLOSE\r\n", false);
+    check("1.0", "", false);
+    check("1.0", "Connection: Keep-Alive\r\n", true);
+    check("1.0", "Connection: keep-alive, close\r\n", false);
+    check("1.2", "", true);
+}
+
+#[test]
+fn request_lines() {
+    for bad in [
+        "GET /\r\n",
+        "GET  / HTTP/1.1\r\n",
+        "GET / HTTP/1.1 \r\n",
+        " GET / HTTP/1.1\r\n",
+        "GET\t/ HTTP/1.1\r\n",
+        "GET /a b HTTP/1.1\r\n",
+        "GET / http/1.1\r\n",
+        "GET / HTTP/1\r\n",
+        "GET / HTTP/1.10\r\n",
+        "GET / HTTP/01.1\r\n",
+        "G(T / HTTP/1.1\r\n",
+        "GET /\x01 HTTP/1.1\r\n",
+        "GET /\x7f HTTP/1.1\r\n",
+        "GET /\0 HTTP/1.1\r\n",
+        "GET /#x HTTP/1.1\r\n",
+        "\x16\x03\x01",
+        "\r\n\r\n\r\n\r\n\r\n",
+        "GET /\r HTTP/1.1\r\n\r\n",
+    ] {
+        assert!(parse(bad.as_bytes()).is_err(), "{bad:?}");
+    }
+    refused("GET / HTTP/2.0\r\n", RequestError::Version);
+    refused("GET / HTTP/0.9\r\n", RequestError::Version);
+    refused("GET / HTTP/1.1\n", RequestError::BareLineFeed);
+    assert_eq!(request("\r\nGET / HTTP/1.0\r\n\r\n").head_len, 20);
+    assert_eq!(request("BREW / HTTP/1.0\r\n\r\n").method, Method::Unknown);
+    assert_eq!(request("POST / HTTP/1.0\r\n\r\n").method, Method::NotAllowed);
+}
+
+#[test]
+fn absolute_targets() {
+    let check = |target: &str, path: &str, host: &str| {
+        let text = format!("GET {target} HTTP/1.1\r\nHost: other\r\n\r\n");
+        let request = request(&text);
+        assert_eq!((request.target, request.host), (path.as_bytes(), Some(host.as_bytes())), "{target}");
+    };
+    check("http://example.org/a?b", "/a?b", "example.org");
+    check("HTTP://example.org", "/", "example.org");
+    check("http://example.org?q", "/", "example.org");
+    refused("GET http://user@example.org/ HTTP/1.1\r\nHost: h\r\n\r\n", RequestError::Host);
+}
+
+#[test]
+fn hosts() {
+    for good in ["h", "example.org", "127.0.0.1:80", "[::1]:8080", "[::1]", "h:", "under_score"] {
+        request(&format!("GET / HTTP/1.1\r\nHost: {good}\r\n\r\n"));
+    }
+    for bad in ["", "a b", "a,b", "u@h", "h:x", "h:99999", "h:1:2", "[::1", "[x]", "h/", "h\\", ":80"] {
+        refused(&format!("GET / HTTP/1.1\r\nHost: {bad}\r\n\r\n"), RequestError::Host);
+    }
+    refused("GET / HTTP/1.1\r\n\r\n", RequestError::Host);
+    refused("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", RequestError::Host);
+    assert_eq!(request("GET / HTTP/1.0\r\n\r\n").host, None);
+}
+
+#[test]
+fn fields() {
+    for bad in [
+        "Name : v",
+        " Name: v",
+        "Name",
+        ": v",
+        "Na me: v",
+        "N\0: v",
+        "Name: a\0b",
+        "Name: a\rb",
+        "Name: a\x01b",
+        "Name: a\x7fb",
+        "Name: a\r\n folded",
+        "Name: a\r\n\tfolded",
+    ] {
+        refused(&format!("GET / HTTP/1.1\r\nHost: h\r\n{bad}\r\n\r\n"), RequestError::Field);
+    }
+    request("GET / HTTP/1.1\r\nHost: h\r\nName: \ta\tb \r\nEmpty:\r\n\r\n");
+    refused("GET / HTTP/1.1\r\nHost: h\nX: y\r\n\r\n", RequestError::BareLineFeed);
+}
+
+#[test]
+fn framing() {
+    let head = |fields: &str| format!("POST / HTTP/1.1\r\nHost: h\r\n{fields}\r\n\r\n");
+    assert_eq!(request(&head("Content-Length: 7")).body, Body::Length(7));
+    assert_eq!(request(&head("Transfer-Encoding: Chunked")).body, Body::Chunked);
+    for bad in ["+5", "-5", "0x5", "5_", "5.0", "1e1", "5,5", "", "18446744073709551616"] {
+        refused(&head(&format!("Content-Length: {bad}")), RequestError::ContentLength);
+    }
+    refused(&head("Content-Length: 5\r\nContent-Length: 5"), RequestError::ContentLength);
+    refused(&head("Content-Length: 5\r\nTransfer-Encoding: chunked"), RequestError::Framing);
+    refused(&head("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"), RequestError::Framing);
+    for bad in ["xchunked", "identity", "chunked, chunked", "chunked,", "\"chunked\"", ""] {
+        refused(&head(&format!("Transfer-Encoding: {bad}")), RequestError::TransferCoding);
+    }
+    refused("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", RequestError::Framing);
+    refused(&head("Expect: the best"), RequestError::Expectation);
+    assert!(request(&head("Expect: 100-Continue")).expects_continue);
+}
+
+#[test]
+fn limits() {
+    let target = "a".repeat(TARGET_BYTES_MAX - 1);
+    request(&format!("GET /{target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    refused(&format!("GET /{target}a HTTP/1.1\r\nHost: h\r\n\r\n"), RequestError::TargetTooLong);
+    refused(&format!("GET /{}", "a".repeat(REQUEST_LINE_BYTES_MAX)), RequestError::TargetTooLong);
+    let field = format!("X: {}\r\n", "a".repeat(HEAD_BYTES_MAX));
+    refused(&format!("GET / HTTP/1.1\r\nHost: h\r\n{field}\r\n"), RequestError::HeadTooLong);
+    request(&format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: y\r\n".repeat(FIELDS_MAX - 1)));
+    refused(
+        &format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", "X: y\r\n".repeat(FIELDS_MAX)),
+        RequestError::TooManyFields,
+    );
+}
+
+/// What feeding `bytes` in two or more pieces gives must be what feeding them whole gives.
+fn in_pieces(bytes: &[u8], cuts: &[usize]) -> Result<Option<usize>, RequestError> {
+    let mut parser = Parser::default();
+    for cut in cuts.iter().copied().chain([bytes.len()]) {
+        match parser.parse(&bytes[..cut])? {
+            Parsed::Partial => {}
+            Parsed::Complete(request) => return Ok(Some(request.head_len)),
+        }
+    }
+    Ok(None)
+}
+
+#[test]
+fn splitting_a_head_anywhere_changes_nothing() {
+    let whole = b"\r\nGET /a HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
+    for cut in 0..whole.len() {
+        assert_eq!(in_pieces(whole, &[cut]), Ok(Some(whole.len() - 3)), "{cut}");
+    }
+    let every: Vec<usize> = (0..whole.len()).collect();
+    assert_eq!(in_pieces(whole, &every), Ok(Some(whole.len() - 3)));
+}
+
+proptest! {
+    #[test]
+    fn never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _ = parse(&bytes);
+    }
+
+    #[test]
+    fn splitting_changes_nothing(
+        line in "(GET|HEAD|X) /[a-z%./]{0,8} HTTP/[01].[0-9]",
+        fields in proptest::collection::vec("(Host|Content-Length|Transfer-Encoding|X)(:| :) ?[ -~\\t\\x00]{0,6}", 0..4),
+        ends in proptest::collection::vec("(\r\n|\n|\r|\r\n\r\n)", 6),
+        mut cuts in proptest::collection::vec(0usize..120, 0..6),
+    ) {
+        let mut text = line + &ends[0];
+        for (field, end) in fields.iter().zip(&ends[1..]) {
+            text.push_str(field);
+            text.push_str(end);
+        }
+        text.push_str("\r\n");
+        cuts.retain(|cut| *cut <= text.len());
+        cuts.sort_unstable();
+        prop_assert_eq!(in_pieces(text.as_bytes(), &cuts), in_pieces(text.as_bytes(), &[]));
+    }
+}

@@ -1,0 +1,53 @@
+//! The status codes this server sends, with their reason phrases: one table.
+
+macro_rules! statuses {
+    ($($name:ident $code:literal $reason:literal)*) => {
+        /// A status code that we send.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u16)]
+        pub enum Status {
+            $(#[doc = $reason] $name = $code,)*
+        }
+
+        impl Status {
+            /// Every status, for tests and tables.
+            pub const ALL: &[Status] = &[$(Status::$name),*];
+
+            /// The reason phrase.
+            pub fn reason(self) -> &'static str {
+                match self { $(Status::$name => $reason,)* }
+            }
+
+            /// The status line, CRLF included.
+            pub fn line(self) -> &'static str {
+                match self { $(Status::$name => concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n"),)* }
+            }
+        }
+    };
+}
+
+statuses! {
+    Ok 200 "OK"
+    MovedPermanently 301 "Moved Permanently"
+    NotModified 304 "Not Modified"
+    BadRequest 400 "Bad Request"
+    Forbidden 403 "Forbidden"
+    NotFound 404 "Not Found"
+    MethodNotAllowed 405 "Method Not Allowed"
+    RequestTimeout 408 "Request Timeout"
+    ContentTooLarge 413 "Content Too Large"
+    UriTooLong 414 "URI Too Long"
+    ExpectationFailed 417 "Expectation Failed"
+    FieldsTooLarge 431 "Request Header Fields Too Large"
+    InternalServerError 500 "Internal Server Error"
+    NotImplemented 501 "Not Implemented"
+    ServiceUnavailable 503 "Service Unavailable"
+    VersionNotSupported 505 "HTTP Version Not Supported"
+}
+
+impl Status {
+    /// The three-digit code.
+    pub fn code(self) -> u16 {
+        self as u16
+    }
+}
