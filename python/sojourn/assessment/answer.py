@@ -1,0 +1,217 @@
+"""The answer: the largest rate within the target, what gives first, what next, what doubling each resource gives.
+
+Every resource alone would bound the system at some rate; the smallest bound is the bottleneck. The server's CPU is
+bounded by the measured knee. The access line is computed, not measured: an M/G/1 processor-sharing station (thesis,
+chapter 4) whose p95 transfer time, found by simulation, must stay within the target. Helpers are bounded by the rate
+at which the busy time they reported would fill all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn import _native
+from sojourn.summary import Answer, Doubling, Knee, Model, Resource, Step
+
+LINE_JOBS = 100_000
+BISECTIONS = 20
+
+ResourceName = Literal["server CPU", "access line", "helpers"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The access line and what crosses it."""
+
+    bits_per_second: float
+    transfer_bytes: NDArray[np.float64]
+    """Bytes of a response per request of the log, heads included; shape (requests,)."""
+
+    def utilisation(self, rate: float) -> float:
+        """Utilisation at a request rate."""
+        return rate * 8 * float(self.transfer_bytes.mean()) / self.bits_per_second
+
+    def largest_rate(self, target_p95_seconds: float, seed: int) -> float:
+        """The largest request rate at which the p95 transfer time stays within the target; 0 if none does."""
+        random = np.random.default_rng(seed)
+        transfers = 8 * random.choice(self.transfer_bytes, LINE_JOBS) / self.bits_per_second
+        if np.quantile(transfers, 0.95) > target_p95_seconds:
+            return 0.0
+        gaps = np.cumsum(random.exponential(size=LINE_JOBS))
+
+        def within(rate: float) -> bool:
+            times = _native.simulate_station(gaps / rate, transfers, None)
+            return float(np.quantile(times[LINE_JOBS // 10 :], 0.95)) <= target_p95_seconds
+
+        return _bisect(within, 1.0 / float(transfers.mean()))
+
+
+@dataclass(frozen=True)
+class Helpers:
+    """What the server's helpers did during the measurement."""
+
+    count: int
+    busy_seconds_per_request: float
+
+
+@dataclass(frozen=True)
+class LogRates:
+    """The log's own request rates."""
+
+    average: float
+    peak: float
+
+
+def answer(
+    knee: Knee,
+    steps: Sequence[Step],
+    model: Model | None,
+    line: Line | None,
+    helpers: Helpers | None,
+    rates: LogRates,
+    target_p95_seconds: float,
+    seed: int,
+) -> Answer:
+    """Puts the bounds of all resources together."""
+    limits: dict[ResourceName, float] = {"server CPU": knee.requests_per_second}
+    if knee.is_lower_bound and model is not None:
+        limits["server CPU"] = max(knee.requests_per_second, model.capacity_requests_per_second)
+    if line is not None:
+        limits["access line"] = line.largest_rate(target_p95_seconds, seed)
+    if helpers is not None and helpers.busy_seconds_per_request > 0:
+        limits["helpers"] = helpers.count / helpers.busy_seconds_per_request
+    ranked = sorted(limits, key=lambda name: limits[name])
+    measured = knee.requests_per_second if knee.is_lower_bound else limits["server CPU"]
+    largest = min([measured, *limits.values()])
+    is_lower_bound = knee.is_lower_bound and largest == measured
+    resources = [
+        _server_cpu(limits, steps, largest, knee),
+        _access_line(limits, line, largest),
+        _helpers(limits, helpers, largest),
+    ]
+    doubling = [_doubling(name, limits, min(limits.values())) for name in ranked]
+    result = Answer(
+        largest_rate_requests_per_second=largest,
+        is_lower_bound=is_lower_bound,
+        bottleneck=ranked[0],
+        next_bottleneck=ranked[1] if len(ranked) > 1 else None,
+        resources=resources,
+        doubling=doubling,
+        log_average_requests_per_second=rates.average,
+        log_peak_requests_per_second=rates.peak,
+        headroom_over_log_peak=largest / rates.peak,
+        sentences=[],
+    )
+    return result.model_copy(update={"sentences": _sentences(result, knee, target_p95_seconds)})
+
+
+def _server_cpu(limits: dict[ResourceName, float], steps: Sequence[Step], rate: float, knee: Knee) -> Resource:
+    utilisation, evidence = _interpolated_busy(steps, rate)
+    if knee.is_lower_bound:
+        evidence += "; its limit is the model's, for the measurement ended before the server did"
+    return Resource(
+        name="server CPU",
+        limit_requests_per_second=limits["server CPU"],
+        utilisation=utilisation,
+        evidence=evidence,
+    )
+
+
+def _interpolated_busy(steps: Sequence[Step], rate: float) -> tuple[float | None, str]:
+    busy = [
+        (step.offered_requests_per_second, step.server_core_busy_fraction or step.server_cpu_fraction)
+        for step in steps
+    ]
+    known = [(offered, fraction.median) for offered, fraction in busy if fraction is not None]
+    if not known:
+        return None, "unavailable: the server's processes are not on this machine"
+    offered, fractions = zip(*known, strict=True)
+    # Below the lowest step utilisation is in proportion to the rate.
+    utilisation = float(np.interp(rate, [0.0, *offered], [0.0, *fractions]))
+    return utilisation, "measured: busy share of the server's core, interpolated between steps"
+
+
+def _access_line(limits: dict[ResourceName, float], line: Line | None, rate: float) -> Resource:
+    if line is None:
+        return Resource(
+            name="access line",
+            limit_requests_per_second=None,
+            utilisation=None,
+            evidence="not asked for: give --access-line, for example 100Mbit/s",
+        )
+    return Resource(
+        name="access line",
+        limit_requests_per_second=limits["access line"],
+        utilisation=line.utilisation(rate),
+        evidence="computed: M/G/1 processor sharing of the log's transfer sizes; TCP and IP headers not counted",
+    )
+
+
+def _helpers(limits: dict[ResourceName, float], helpers: Helpers | None, rate: float) -> Resource:
+    if helpers is None:
+        return Resource(
+            name="helpers",
+            limit_requests_per_second=None,
+            utilisation=None,
+            evidence="this server has no helpers, or does not say what they do",
+        )
+    return Resource(
+        name="helpers",
+        limit_requests_per_second=limits.get("helpers"),
+        utilisation=rate * helpers.busy_seconds_per_request / helpers.count,
+        evidence=f"measured: busy time reported by {helpers.count} helpers over all requests of the rising load",
+    )
+
+
+def _doubling(name: ResourceName, limits: dict[ResourceName, float], rate: float) -> Doubling:
+    doubled = min(2 * limit if other == name else limit for other, limit in limits.items())
+    return Doubling(
+        resource=name, requests_per_second=doubled, gain_fraction=doubled / rate - 1.0 if rate > 0 else 0.0
+    )
+
+
+def _sentences(answer: Answer, knee: Knee, target: float) -> list[str]:
+    at_least = "at least " if answer.is_lower_bound else ""
+    sentences = [
+        f"This site can take {at_least}{answer.largest_rate_requests_per_second:,.0f} requests/s on this machine "
+        f"with the p95 time to first byte within {target * 1000:g} ms: {answer.headroom_over_log_peak:,.0f} times "
+        f"the log's busiest minute ({answer.log_peak_requests_per_second:,.2g} requests/s)."
+    ]
+    if answer.largest_rate_requests_per_second == 0:
+        sentences = [
+            f"No rate keeps the p95 within {target * 1000:g} ms: the {answer.bottleneck} alone takes longer than that."
+        ]
+    if answer.is_lower_bound:
+        why = {"generator": "the load generator was the limit", "not reached": "no step failed"}
+        sentences.append(f"This is a lower bound: {why.get(knee.reason, knee.reason)}, not the server.")
+    sentences.append(f"The {answer.bottleneck} gives first{_next(answer)}.")
+    sentences += [
+        f"Twice as much {doubling.resource} gives {doubling.requests_per_second:,.0f} requests/s "
+        f"({doubling.gain_fraction:+.0%})."
+        for doubling in answer.doubling
+    ]
+    return sentences
+
+
+def _next(answer: Answer) -> str:
+    if answer.next_bottleneck is None:
+        return ""
+    limit = next(
+        resource.limit_requests_per_second
+        for resource in answer.resources
+        if resource.name == answer.next_bottleneck
+    )
+    return f"; next is the {answer.next_bottleneck}, at {limit:,.0f} requests/s"
+
+
+def _bisect(within: Callable[[float], bool], saturation: float) -> float:
+    low, high = 0.0, saturation
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle) else (low, middle)
+    return low

@@ -1,0 +1,38 @@
+"""How many connections a load keeps open, and what to do where that is more than the machine allows.
+
+By Little's law the sessions of a load hold rate / (requests per session) x (duration of a session) connections.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from sojourn import _native
+
+CONNECTIONS_MAX = 60_000
+"""More mostly idle connections than this cost an assessment more time to open than they tell."""
+DESCRIPTORS_RESERVED = 1_000
+
+
+def think_scale_within_limits(trace: _native.Trace, requests_per_second: float) -> tuple[float, str | None]:
+    """The factor on think times that keeps the open connections within the limit, and why it is not one."""
+    wanted = requests_per_second / trace.mean_requests_per_session * trace.mean_session_duration_seconds
+    allowed = connections_allowed()
+    if wanted <= allowed:
+        return 1.0, None
+    scale = allowed / wanted
+    return scale, (
+        f"Think times were shortened to {scale:.3f} of the log's: at {requests_per_second:,.0f} requests/s they would "
+        f"hold {wanted:,.0f} connections open, more than the {allowed:,} that this run allows itself. "
+        "Requests, their order and their connections are the log's; fewer connections are idle at a time."
+    )
+
+
+def connections_allowed() -> int:
+    """The limit that comes first: ours, or the descriptors a process may have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if os.geteuid() == 0:
+        hard = int(Path("/proc/sys/fs/nr_open").read_text())
+    return max(100, min(CONNECTIONS_MAX, hard - DESCRIPTORS_RESERVED))

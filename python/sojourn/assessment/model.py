@@ -1,0 +1,184 @@
+"""The model of the server: limited processor sharing, fitted on some of the steps, tried on the others.
+
+A request for a document of x bytes needs g(x) = a x + b seconds of the server, c more if it opens the connection.
+Three figures join g to a live server, each fitted on every other step below the knee:
+
+- the calibration factor: CPU seconds per request of the log's mix, extrapolated to a busy server, over what g says.
+  Per request an idle server spends more, since every request wakes it, so the CPU time is fitted as a line in the
+  idle share of the core;
+- the wake-up time U of an idle server: an M/G/1 queue whose first customer after an idle period waits U more has
+  E[R] = E[R without] + (2 U + lambda U^2) / (2 (1 + lambda U)) (Welch, Operations Research 12, 1964);
+- a latency that no load changes (the network stack, the generator's own turn).
+
+r, the limit of jobs in service, is the candidate that explains the fitted steps best. Everything else is foretold:
+the steps left out, and all steps beyond the knee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import lsq_linear, minimize_scalar
+
+from sojourn import _native
+from sojourn.summary import DemandFit, Interval, Prediction, Step
+
+R_CANDIDATES: tuple[int | None, ...] = (1, 2, 4, 8, 16, None)
+"""None is r = infinity: plain processor sharing."""
+WAKE_UP_SECONDS_MAX = 1e-3
+BOOTSTRAP_SAMPLES = 400
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The requests of the log, as far as the server feels them."""
+
+    sizes_bytes: FloatArray
+    """Body bytes per request; shape (requests,)."""
+    opens_connection: NDArray[np.bool_]
+    """Whether the request is its session's first; shape (requests,)."""
+
+    def demands(self, fit: DemandFit) -> FloatArray:
+        """Seconds of the server per request by g and the connection's cost; shape (requests,)."""
+        opening = fit.connection_seconds.estimate if fit.connection_seconds else 0.0
+        demands: FloatArray = (
+            fit.seconds_per_byte.estimate * self.sizes_bytes
+            + fit.fixed_seconds.estimate
+            + opening * self.opens_connection
+        )
+        return demands
+
+
+@dataclass(frozen=True)
+class Station:
+    """The fitted station; seconds and requests/s."""
+
+    demands: FloatArray
+    """Calibrated demand of each request of the log; shape (requests,)."""
+    r: int | None
+    wake_up_seconds: float
+    latency_seconds: float
+    calibration: Interval
+
+    @property
+    def capacity(self) -> float:
+        """Saturation throughput, requests/s."""
+        return 1.0 / float(self.demands.mean())
+
+    def closed_form(self, rate: float) -> Prediction:
+        """Eq. 2.2 of the thesis with the two latencies; its waiting time taken as exponential for the p95."""
+        if rate >= self.capacity:
+            return Prediction(
+                requests_per_second=self.capacity, response_time_mean_seconds=None, response_time_p95_seconds=None
+            )
+        added = self.added_seconds(rate)
+        return Prediction(
+            requests_per_second=rate,
+            response_time_mean_seconds=_lps_mean(rate, self.demands, self.r) + added,
+            response_time_p95_seconds=_lps_quantile(rate, self.demands, self.r, 0.95) + added,
+        )
+
+    def added_seconds(self, rate: float) -> float:
+        """What wake-ups and the fixed latency add to every response at a rate."""
+        return self.latency_seconds + _wake_up_delay(rate, self.wake_up_seconds)
+
+
+def fit_station(mix: Mix, demand_fit: DemandFit, steps: Sequence[Step], seed: int) -> Station:
+    """Fits the station on the steps given; they must lie below the knee."""
+    demands = mix.demands(demand_fit)
+    calibration = _calibration(float(demands.mean()), steps, seed)
+    demands = demands * calibration.estimate
+    usable = [step for step in steps if step.offered_requests_per_second * demands.mean() < 1.0]
+    candidates = [_with_latencies(demands, calibration, r, usable) for r in R_CANDIDATES]
+    return min(candidates, key=lambda station: _misfit(station, usable))
+
+
+def _calibration(foretold: float, steps: Sequence[Step], seed: int) -> Interval:
+    known = [
+        (1.0 - step.server_core_busy_fraction.median, step.server_cpu_seconds_per_request.median)
+        for step in steps
+        if step.server_core_busy_fraction is not None and step.server_cpu_seconds_per_request is not None
+    ]
+    if len(known) < 2:
+        return Interval(estimate=1.0, low=1.0, high=1.0)
+    idle, cpu = np.array(known).T
+    random = np.random.default_rng(seed)
+    draws = (random.integers(0, len(idle), len(idle)) for _ in range(BOOTSTRAP_SAMPLES))
+    samples = [_busy_demand(idle[draw], cpu[draw]) for draw in draws if np.ptp(idle[draw]) > 0]
+    low, high = np.quantile(np.array(samples) / foretold, [0.025, 0.975])
+    return Interval(estimate=_busy_demand(idle, cpu) / foretold, low=float(low), high=float(high))
+
+
+def _busy_demand(idle: FloatArray, cpu: FloatArray) -> float:
+    # cpu = demand + wake * idle, both at least zero; the demand of a busy server is the intercept.
+    design = np.column_stack([np.ones_like(idle), idle]) / cpu[:, None]
+    return float(lsq_linear(design, np.ones_like(cpu), bounds=(0, np.inf)).x[0])
+
+
+def _with_latencies(demands: FloatArray, calibration: Interval, r: int | None, steps: Sequence[Step]) -> Station:
+    rates = np.array([step.offered_requests_per_second for step in steps])
+    measured = np.array([step.response_time_mean_seconds.median for step in steps])
+    unexplained = measured - np.array([_lps_mean(rate, demands, r) for rate in rates])
+
+    def latency_for(wake_up: float) -> float:
+        return max(0.0, float(np.median(unexplained - _wake_up_delays(rates, wake_up))))
+
+    def misfit(wake_up: float) -> float:
+        left = unexplained - _wake_up_delays(rates, wake_up) - latency_for(wake_up)
+        return float(np.sum((left / measured) ** 2))
+
+    if not len(rates):
+        return Station(demands, r, 0.0, 0.0, calibration)
+    wake_up = float(minimize_scalar(misfit, bounds=(0.0, WAKE_UP_SECONDS_MAX), method="bounded").x)
+    return Station(demands, r, wake_up, latency_for(wake_up), calibration)
+
+
+def _misfit(station: Station, steps: Sequence[Step]) -> float:
+    total = 0.0
+    for step in steps:
+        foretold = station.closed_form(step.offered_requests_per_second)
+        pairs = (
+            (foretold.response_time_mean_seconds, step.response_time_mean_seconds.median),
+            (foretold.response_time_p95_seconds, step.response_time_p95_seconds.median),
+        )
+        total += sum((said / seen - 1.0) ** 2 for said, seen in pairs if said is not None)
+    return total
+
+
+def _wake_up_delay(rate: float, wake_up: float) -> float:
+    return (2 * wake_up + rate * wake_up**2) / (2 * (1 + rate * wake_up))
+
+
+def _wake_up_delays(rates: FloatArray, wake_up: float) -> FloatArray:
+    delays: FloatArray = (2 * wake_up + rates * wake_up**2) / (2 * (1 + rates * wake_up))
+    return delays
+
+
+def _lps_mean(rate: float, demands: FloatArray, r: int | None) -> float:
+    mean, second = float(demands.mean()), float(np.mean(demands**2))
+    return float(_native.lps_mean_response_time(rate, mean, second, r, 0.0))
+
+
+def _lps_quantile(rate: float, demands: FloatArray, r: int | None, probability: float) -> float:
+    # R given x is W + T(x) (Eq. 2.1). W is zero with probability 1 - rho^r, else taken as exponential with the mean
+    # that makes E[W] right: exact for r = 1 and exponential demand, an approximation elsewhere.
+    mean = float(demands.mean())
+    load = rate * mean
+    waits = load**r if r is not None else 0.0
+    wait_mean = float(np.mean(demands**2)) / (2 * mean) / (1 - load)
+    in_service = np.quantile(demands, np.linspace(0.0005, 0.9995, 1000)) * (1 - waits) / (1 - load)
+
+    def share_within(time: float) -> float:
+        left = time - in_service
+        return float(np.mean(np.where(left >= 0, 1 - waits * np.exp(-np.maximum(left, 0) / wait_mean), 0.0)))
+
+    low, high = 0.0, float(in_service[-1]) + 50 * wait_mean
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if share_within(middle) < probability else (low, middle)
+    return high

@@ -1,0 +1,345 @@
+"""The stages of an assessment, in the order a person would go through them by hand.
+
+Each stage adds its part to the summary; whatever ends the pipeline early, what it has is written and marked.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn import __version__, _native, cores, environment, site
+from sojourn.assessment import demand, rising_load, steps
+from sojourn.assessment.answer import Helpers, Line, LogRates, answer
+from sojourn.assessment.effort import Effort
+from sojourn.assessment.connections import think_scale_within_limits
+from sojourn.assessment.knee import locate
+from sojourn.assessment.model import Mix, Station
+from sojourn.assessment.prediction import predict
+from sojourn.assessment.simulation import Sessions
+from sojourn.assessment.system_file import system_file
+from sojourn.assessment.work_folder import work_folder
+from sojourn.failure import CouldNotRun
+from sojourn.log import import_log
+from sojourn.measurement import Bench, Interrupted, ServerStopped
+from sojourn.progress import Stages
+from sojourn.run_folder import RunFolder
+from sojourn.summary import DemandPoint, Settings, Summary, SystemUnderTest
+from sojourn.systems import Launch, Running, Server
+
+RESPONSE_HEAD_BYTES = 250
+"""What a response head adds to a body on the line, about."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for."""
+
+    log: str
+    server: Server
+    architecture: str
+    target_p95_seconds: float
+    access_line_bits_per_second: float | None
+    session_gap_seconds: float
+    think_scale: float | None
+    """None: one, or as short as the limit of open connections asks for."""
+    content_limit_bytes: int
+    work_dir: Path | None
+    seed: int
+    effort: Effort
+
+
+def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
+    """Runs all stages and returns the summary, complete or not; it is in the folder by then.
+
+    Raises:
+        CouldNotRun: before anything was measured; later failures come back in the summary.
+    """
+    assessment = _Assessment(request, folder, stages)
+    try:
+        assessment.run()
+    except (Interrupted, KeyboardInterrupt) as interruption:
+        assessment.cut_short("interrupted", interruption)
+    except ServerStopped as stop:
+        assessment.cut_short(str(stop), stop)
+    except CouldNotRun as failure:
+        if not assessment.demand_points:
+            raise
+        assessment.cut_short(failure.what, failure)
+    return assessment.finish()
+
+
+class _Assessment:
+    """The state that grows from stage to stage."""
+
+    def __init__(self, request: Request, folder: RunFolder, stages: Stages) -> None:
+        self.request = request
+        self.folder = folder
+        self.stages = stages
+        self.cores = cores.plan()
+        self.started = time.monotonic()
+        self.demand_points: list[DemandPoint] = []
+        self.climbs: dict[str, list[dict[str, Any]]] = {}
+        self.rows: list[steps.Row] = []
+        self.timeline: list[dict[str, Any]] = []
+        self.trace: _native.Trace | None = None
+        self.mix: Mix | None = None
+        self.station: Station | None = None
+        self.helpers: Helpers | None = None
+        self.think_scale = 1.0 if request.think_scale is None else request.think_scale
+        self.summary = Summary(
+            sojourn_version=__version__,
+            started_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            duration_seconds=0.0,
+            complete=False,
+            incomplete_because=None,
+            log_name=request.log,
+            settings=self._settings(),
+            log_import={},
+            characteristics={},
+            site_documents=None,
+            site_bytes=None,
+            system=None,
+            demand_points=[],
+            demand_fit=None,
+            steps=[],
+            knee=None,
+            model=None,
+            answer=None,
+            warnings=[],
+        )
+
+    def run(self) -> None:
+        self.folder.write_json("environment.json", environment.describe())
+        trace = self._import()
+        with ExitStack() as cleanup:
+            work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path))
+            root = self._build_site(trace, work)
+            server = cleanup.enter_context(self._start_server(root, work))
+            bench = Bench(server, self.cores, self.request.seed)
+            self._measure_demand(bench)
+            self._climb(bench, trace)
+        self._predict(trace)
+        self.summary.complete = True
+
+    def _import(self) -> _native.Trace:
+        self.stages.begin("import")
+        trace = import_log(
+            self.request.log, self.request.session_gap_seconds, self.request.seed, self.stages.update
+        )
+        self.summary.log_import = trace.report()
+        self.summary.characteristics = trace.characterise()
+        self.trace = trace
+        sizes = trace.transfer_sizes().astype(float)
+        self.mix = Mix(sizes, trace.first_in_session())
+        trace.save(str(self.folder.path / "trace.sojourn"))
+        self.stages.done(f"{len(sizes):,} requests for {len(trace.documents()):,} documents")
+        return trace
+
+    def _build_site(self, trace: _native.Trace, work: Path) -> Path:
+        self.stages.begin("site")
+        documents = [(path, size) for _, size, path, _ in trace.documents()]
+        extra = [(demand.site_path(size), size) for size in demand.SIZES_BYTES]
+        root = work / "site"
+        self.summary.site_documents = len(documents)
+        self.summary.site_bytes = sum(size for _, size in documents)
+        if self.request.server.builds_site:
+            site.build(
+                root,
+                documents + extra,
+                self.request.content_limit_bytes,
+                self.stages.update,
+            )
+        self.stages.done(f"{self.summary.site_bytes / 1e6:,.1f} MB in {len(documents):,} files")
+        return root
+
+    def _start_server(self, root: Path, work: Path) -> Running:
+        launch = Launch(root, work, self.cores.server, self.request.architecture)
+        running = self.request.server.start(launch)
+        self.summary.system = SystemUnderTest(
+            name=self.request.server.name,
+            version=running.version,
+            command=running.command,
+            server_core=self.cores.server,
+            generator_core=self.cores.generator,
+            pinned=self.cores.pinned and running.process is not None,
+            helpers=running.helpers,
+        )
+        if not self.summary.system.pinned:
+            self.summary.warnings.append(
+                "Server and generator were not kept on cores of their own: their work disturbs each other."
+            )
+        return running
+
+    def _measure_demand(self, bench: Bench) -> None:
+        self.stages.begin("service demand")
+        demand.measure(
+            bench,
+            self.request.effort.demand,
+            self.demand_points.append,
+            self.stages.update,
+        )
+        fitted = demand.fit(self.demand_points, self.request.seed)
+        self.summary.demand_fit = fitted
+        self.stages.done(
+            f"g(x) = {fitted.fixed_seconds.estimate * 1e6:.2f} us + {fitted.seconds_per_byte.estimate * 1e9:.3f} ns/B x"
+        )
+
+    def _climb(self, bench: Bench, trace: _native.Trace) -> None:
+        assert self.summary.demand_fit is not None
+        assert self.mix is not None
+        estimate = 1.0 / float(self.mix.demands(self.summary.demand_fit).mean())
+        self._choose_think_scale(trace, estimate)
+        before = bench.server.metrics()
+        self.stages.begin("rising load")
+        climb = rising_load.Climb(
+            bench=bench,
+            trace=self.folder.path / "trace.sojourn",
+            latency=self.folder.path / "latency",
+            effort=self.request.effort.rising_load,
+            think_scale=self.think_scale,
+            target_p95_seconds=self.request.target_p95_seconds,
+            keep=self._keep,
+            progress=self._show,
+        )
+        explored = climb.explore(estimate)
+        if explored <= 0:
+            raise CouldNotRun(
+                "not even the lowest step stayed within the target",
+                "give a larger --target-p95, or look at the run's points.parquet for errors",
+            )
+        climb.repeat(explored)
+        self.helpers = _helpers(bench.server, before)
+        knee = locate(self._repetitions(), self.request.target_p95_seconds)
+        self.stages.done(f"knee at {knee.requests_per_second:,.0f} requests/s" if knee else "no knee")
+
+    def _choose_think_scale(self, trace: _native.Trace, estimate: float) -> None:
+        if self.request.think_scale is None:
+            highest = estimate * rising_load.REPEATED_FRACTIONS[-1]
+            self.think_scale, because = think_scale_within_limits(trace, highest)
+            self.summary.settings.think_scale = self.think_scale
+            self.summary.settings.think_scale_because = because
+            if because is not None:
+                self.summary.warnings.append(because)
+
+    def _keep(self, result: dict[str, Any], climb: str) -> None:
+        self.climbs[climb] = result.get("steps", [])
+        self.rows += [steps.row(step, climb) for step in self.climbs[climb]]
+        self.folder.write_table("points.parquet", self.rows)
+        timeline = self.folder.path / "latency" / f"{climb}.timeline.json"
+        if timeline.is_file():
+            self.timeline += _timeline_rows(json.loads(timeline.read_text()), climb)
+            timeline.unlink()
+            self.folder.write_table("timeline.parquet", self.timeline)
+
+    def _show(self, progress: dict[str, Any]) -> None:
+        climbs = 1 + self.request.effort.rising_load.repetitions
+        rate = progress.get("requests_per_second") or 0.0
+        p95 = progress.get("time_to_first_byte_p95_seconds")
+        p95_text = "" if p95 is None else f", p95 {p95 * 1e3:.2f} ms"
+        done = min(climbs, len(self.climbs) + float(progress.get("progress") or 0.0))
+        self.stages.update(done, climbs, f"{rate:,.0f} requests/s{p95_text}")
+
+    def _repetitions(self) -> list[list[dict[str, Any]]]:
+        repeated = [found for name, found in self.climbs.items() if name.startswith("repetition") and found]
+        return repeated or [found for found in self.climbs.values() if found][-1:]
+
+    def _predict(self, trace: _native.Trace) -> None:
+        assert self.mix is not None
+        self.summary.steps = steps.over_repetitions(self._repetitions(), self.request.target_p95_seconds)
+        self.summary.knee = locate(self._repetitions(), self.request.target_p95_seconds)
+        if self.summary.demand_fit is not None and self.summary.steps:
+            self.stages.begin("model")
+            self.summary.model, self.summary.steps, self.station = predict(
+                self.mix,
+                Sessions(trace, self.think_scale),
+                self.summary.demand_fit,
+                self.summary.steps,
+                self.request.seed,
+                self.stages.update,
+            )
+            self.stages.done("predicted beside measured")
+        self._answer()
+
+    def _answer(self) -> None:
+        if self.summary.knee is None or self.mix is None:
+            return
+        line_rate = self.request.access_line_bits_per_second
+        table = self.summary.characteristics["table1"]
+        self.summary.answer = answer(
+            self.summary.knee,
+            self.summary.steps,
+            self.summary.model,
+            None if line_rate is None else Line(line_rate, self.mix.sizes_bytes + RESPONSE_HEAD_BYTES),
+            self.helpers,
+            LogRates(table["average_requests_per_second"], table["peak_requests_per_second"]),
+            self.request.target_p95_seconds,
+            self.request.seed,
+        )
+
+    def cut_short(self, because: str, error: BaseException) -> None:
+        """Keeps what the failure carries, and answers from what there is."""
+        self.summary.incomplete_because = because
+        result = getattr(error, "result", None)
+        if result and result.get("tool") == "replay":
+            self._keep(result, f"repetition-{len(self.climbs)}" if self.climbs else "explore-1")
+        if self.trace is not None and self.climbs:
+            self._predict(self.trace)
+
+    def finish(self) -> Summary:
+        """Writes the summary and the fitted system."""
+        self.summary.demand_points = self.demand_points
+        self.summary.duration_seconds = time.monotonic() - self.started
+        self._warn_of_doubts()
+        if self.station is not None and self.mix is not None:
+            line = self.request.access_line_bits_per_second
+            rate = self.summary.answer.largest_rate_requests_per_second if self.summary.answer else None
+            self.folder.write_text("system.toml", system_file(self.summary, self.mix, rate, line))
+        self.folder.write_summary(self.summary)
+        return self.summary
+
+    def _warn_of_doubts(self) -> None:
+        unsteady = [step for step in self.summary.steps if step.within_target and not step.steady]
+        if unsteady:
+            rates = ", ".join(f"{step.offered_requests_per_second:,.0f}" for step in unsteady)
+            self.summary.warnings.append(f"Not steady within the step: {rates} requests/s.")
+        if self.summary.knee is not None and self.summary.knee.reason == "generator":
+            self.summary.warnings.append("The load generator was the limit: the server's knee lies higher.")
+
+    def _settings(self) -> Settings:
+        request = self.request
+        return Settings(
+            server=request.server.name,
+            architecture=request.architecture if request.server.has_architectures else None,
+            target_p95_seconds=request.target_p95_seconds,
+            access_line_bits_per_second=request.access_line_bits_per_second,
+            session_gap_seconds=request.session_gap_seconds,
+            think_scale=self.think_scale,
+            think_scale_because=None,
+            repetitions=request.effort.rising_load.repetitions,
+            seed=request.seed,
+        )
+
+
+def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:
+    now = server.metrics()
+    names = ("sojourn_helper_busy_seconds_total", "sojourn_requests_total")
+    if server.helpers is None or any(name not in now for name in names):
+        return None
+    busy, requests = (now[name] - before.get(name, 0.0) for name in names)
+    return Helpers(server.helpers, busy / max(1.0, requests))
+
+
+def _timeline_rows(timeline: dict[str, Any], climb: str) -> list[dict[str, Any]]:
+    columns = {name: values for name, values in timeline["columns"].items()}
+    length = max((len(values) for values in columns.values()), default=0)
+    return [
+        {"climb": climb} | {name: values[index] for name, values in columns.items()} for index in range(length)
+    ]

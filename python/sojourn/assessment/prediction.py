@@ -1,0 +1,110 @@
+"""Prediction against measurement: which steps are held out, what each solver says, how far off it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sojourn.assessment.model import Mix, Station, fit_station
+from sojourn.assessment.simulation import Sessions, simulate
+from sojourn.summary import DemandFit, Model, Prediction, PredictionError, Step
+
+
+def predict(
+    mix: Mix,
+    sessions: Sessions,
+    demand_fit: DemandFit,
+    steps: Sequence[Step],
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> tuple[Model | None, list[Step], Station | None]:
+    """Fits the model on some steps and predicts them all; no model where no step lay within the target."""
+    steps = _hold_out(steps)
+    fitted = [step for step in steps if not step.held_out]
+    if not fitted:
+        return None, list(steps), None
+    station = fit_station(mix, demand_fit, fitted, seed)
+    predicted = []
+    for index, step in enumerate(steps):
+        predicted.append(_with_predictions(step, station, sessions, seed + index))
+        progress(index + 1, len(steps))
+    return _model(station, predicted, len(fitted)), predicted, station
+
+
+def _hold_out(steps: Sequence[Step]) -> list[Step]:
+    # Every other step below the knee is fitted, the lowest first; all steps beyond it are held out.
+    held_out = []
+    below = 0
+    for step in steps:
+        usable = step.within_target and not step.generator_limited
+        held_out.append(not usable or below % 2 == 1)
+        below += usable
+    return [
+        step.model_copy(update={"held_out": held}) for step, held in zip(steps, held_out, strict=True)
+    ]
+
+
+def _with_predictions(step: Step, station: Station, sessions: Sessions, seed: int) -> Step:
+    rate = step.offered_requests_per_second
+    closed_form = station.closed_form(rate)
+    simulation = simulate(station, sessions, rate, seed)
+    return step.model_copy(
+        update={
+            "closed_form": closed_form,
+            "simulation": simulation,
+            "closed_form_error": _error(closed_form, step),
+            "simulation_error": _error(simulation, step),
+        }
+    )
+
+
+def _error(said: Prediction, step: Step) -> PredictionError:
+    def relative(predicted: float | None, measured: float) -> float | None:
+        return None if predicted is None or not np.isfinite(measured) else predicted / measured - 1.0
+
+    throughput = relative(said.requests_per_second, step.requests_per_second.median)
+    assert throughput is not None
+    return PredictionError(
+        requests_per_second=throughput,
+        response_time_mean=relative(said.response_time_mean_seconds, step.response_time_mean_seconds.median),
+        response_time_p95=relative(said.response_time_p95_seconds, step.response_time_p95_seconds.median),
+    )
+
+
+def _model(station: Station, steps: Sequence[Step], fitted: int) -> Model:
+    held_out = [step for step in steps if step.held_out and not step.generator_limited]
+    within = [step for step in held_out if step.within_target]
+
+    def worst(of: Callable[[PredictionError], float | None], among: Sequence[Step]) -> float | None:
+        errors = [of(step.simulation_error) for step in among if step.simulation_error is not None]
+        return max((abs(error) for error in errors if error is not None), default=None)
+
+    mean = float(station.demands.mean())
+    return Model(
+        jobs_in_service_limit=station.r,
+        mean_demand_seconds=mean,
+        demand_squared_coefficient_of_variation=float(station.demands.var()) / mean**2,
+        calibration_factor=station.calibration,
+        wake_up_seconds=station.wake_up_seconds,
+        latency_seconds=station.latency_seconds,
+        capacity_requests_per_second=station.capacity,
+        steps_fitted=fitted,
+        steps_held_out=len(held_out),
+        held_out_error_requests_per_second=worst(lambda error: error.requests_per_second, held_out),
+        held_out_error_response_time_mean=worst(lambda error: error.response_time_mean, within),
+        held_out_error_response_time_p95=worst(lambda error: error.response_time_p95, within),
+        notes=_notes(steps),
+    )
+
+
+def _notes(steps: Sequence[Step]) -> list[str]:
+    notes = [
+        "Eq. 2.1 and 2.2 of the thesis are exact for r = 1, r = infinity and exponential demand; elsewhere they are "
+        "approximations, and the closed form's p95 takes the waiting time as exponential.",
+        "Held-out errors are the simulation's largest: throughput over all held-out steps, response times over those "
+        "within the target.",
+    ]
+    if all(step.server_cpu_seconds_per_request is None for step in steps):
+        notes.append("The server's CPU time could not be read: the calibration factor is 1, not fitted.")
+    return notes

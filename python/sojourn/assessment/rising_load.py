@@ -1,0 +1,119 @@
+"""The log's own mix at rising load: sessions drawn at random from the trace, step by step up to the knee.
+
+A first staircase explores: it starts low and rises until a step fails. The repetitions then all climb the same
+staircase, laid around the knee that was found, so that every step is measured once per repetition and a drift of
+the machine touches all steps alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sojourn import engine
+from sojourn.measurement import Bench, observed
+
+# Fractions of the estimated capacity, then of the explored knee. Steps above 1 show the overload.
+EXPLORED_FRACTIONS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
+EXPLORATION_GROWTH = 1.5
+EXPLORATIONS_MAX = 6
+REPEATED_FRACTIONS = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.95, 1.02, 1.1, 1.2)
+
+FOLLOWED_FRACTION = 0.97
+"""Throughput follows the offered load as long as it reaches this share of it."""
+ERRORS_FRACTION_MAX = 0.001
+"""More errors than this end the climb, whatever the response times."""
+
+Limit = Literal["throughput", "time to first byte", "errors", "generator"]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long the rising load takes."""
+
+    repetitions: int
+    step_seconds: float
+    settle_seconds: float
+
+
+@dataclass(frozen=True)
+class Climb:
+    """What every climb of one assessment shares."""
+
+    bench: Bench
+    trace: Path
+    latency: Path
+    effort: Effort
+    think_scale: float
+    target_p95_seconds: float
+    keep: Callable[[dict[str, Any], str], None]
+    """Takes each engine result and the climb's name as soon as it is there."""
+    progress: engine.Progress
+
+    def explore(self, estimate: float) -> float:
+        """Climbs until a step fails; returns a first figure for the knee, in requests/s."""
+        passed = 0.0
+        for attempt in range(EXPLORATIONS_MAX):
+            scale = estimate * EXPLORATION_GROWTH**attempt
+            rates = [scale * fraction for fraction in EXPLORED_FRACTIONS if scale * fraction > passed]
+            steps = self._climb(f"explore-{attempt + 1}", rates, stop_when_failing=True)
+            for step in steps:
+                if limit_of(step, self.target_p95_seconds) is not None:
+                    return _capacity(step, passed)
+                passed = step["offered_requests_per_second"]
+        return passed
+
+    def repeat(self, knee: float) -> None:
+        """Climbs the staircase around the knee, once per repetition."""
+        rates = [knee * fraction for fraction in REPEATED_FRACTIONS]
+        for repetition in range(self.effort.repetitions):
+            self._climb(f"repetition-{repetition + 1}", rates, stop_when_failing=False)
+
+    def _climb(self, name: str, rates: Sequence[float], *, stop_when_failing: bool) -> list[dict[str, Any]]:
+        options = ["--step", f"{self.effort.step_seconds:g}s", "--settle", f"{self.effort.settle_seconds:g}s"]
+        options += ["--think-scale", f"{self.think_scale:.6g}", "--target-p95", f"{self.target_p95_seconds:g}s"]
+        options += ["--histograms", str(self.latency / f"{name}.hlog")]
+        options += ["--timeline", str(self.latency / f"{name}.timeline.json")]
+        if stop_when_failing:
+            options.append("--stop-when-failing")
+        result = self.bench.rising_load(self.trace, list(rates), options, self.progress)
+        self.keep(result, name)
+        steps: list[dict[str, Any]] = result["steps"]
+        return steps
+
+
+def limit_of(step: dict[str, Any], target_p95_seconds: float) -> Limit | None:
+    """Why a step is beyond the knee, or None where it is not.
+
+    The time to first byte counts from the intended start, so that a request that had to wait for its turn shows.
+    """
+    offered = step["offered_requests_per_second"]
+    p95 = step["time_to_first_byte_intended_seconds"]["p95"]
+    followed = step["requests_per_second"] >= FOLLOWED_FRACTION * offered
+    late = p95 is None or p95 > target_p95_seconds
+    failing = error_fraction(step) > ERRORS_FRACTION_MAX
+    if step["generator"]["limited"] and (late or failing or not followed):
+        return "generator"
+    if failing:
+        return "errors"
+    if not followed:
+        return "throughput"
+    return "time to first byte" if late else None
+
+
+def error_fraction(step: dict[str, Any]) -> float:
+    """Failed and unanswered requests over all."""
+    failed = step["errors"] + step["unfinished"]
+    return float(failed / max(1, step["requests"] + failed))
+
+
+def server_saturated(step: dict[str, Any]) -> bool:
+    """Whether the server's core had nothing left to give."""
+    busy = observed(step, "core_busy_fraction")
+    return busy is not None and busy >= 0.95
+
+
+def _capacity(step: dict[str, Any], passed: float) -> float:
+    return max(passed, min(step["requests_per_second"], step["offered_requests_per_second"]))

@@ -1,0 +1,94 @@
+"""From engine results to the rows of `points.parquet` and to the steps of the summary."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sojourn.assessment.rising_load import error_fraction, limit_of
+from sojourn.measurement import observed
+from sojourn.summary import Spread, Step
+
+Row = dict[str, Any]
+
+OBSERVED = (
+    "cpu_seconds",
+    "cpu_seconds_per_request",
+    "cpu_fraction",
+    "cpu_user_fraction",
+    "core_busy_fraction",
+    "core_softirq_fraction",
+    "core_steal_fraction",
+    "major_faults",
+    "minor_faults",
+    "voluntary_switches",
+    "involuntary_switches",
+    "resident_bytes",
+)
+
+
+def row(step: dict[str, Any], climb: str) -> Row:
+    """One step of one climb, flat: nested figures joined by underscores, units last as they came."""
+    flat: Row = {"climb": climb}
+    for name, value in step.items():
+        if name == "server":
+            flat |= {f"server_{counter}": observed(step, counter) for counter in OBSERVED}
+        elif isinstance(value, dict):
+            flat |= {f"{name}_{part}": figure for part, figure in value.items() if not isinstance(figure, dict)}
+        else:
+            flat[name] = value
+    return flat
+
+
+def over_repetitions(repetitions: Sequence[Sequence[dict[str, Any]]], target_p95_seconds: float) -> list[Step]:
+    """The staircase's steps, each with the spread over the repetitions that reached it."""
+    height = max((len(steps) for steps in repetitions), default=0)
+    levels = [[steps[index] for steps in repetitions if index < len(steps)] for index in range(height)]
+    return [_step(level, target_p95_seconds) for level in levels]
+
+
+def _step(level: Sequence[dict[str, Any]], target: float) -> Step:
+    def spread(of: Callable[[dict[str, Any]], float | None]) -> Spread | None:
+        values = [value for value in map(of, level) if value is not None]
+        if not values:
+            return None
+        return Spread(median=statistics.median(values), minimum=min(values), maximum=max(values))
+
+    def known(of: Callable[[dict[str, Any]], float | None]) -> Spread:
+        found = spread(of)
+        # A step in which nothing was answered has no times; it is shown as endless, not as fast.
+        return found or Spread(median=float("inf"), minimum=float("inf"), maximum=float("inf"))
+
+    within = [limit_of(step, target) is None for step in level]
+    limited = [bool(step["generator"]["limited"]) for step in level]
+    steady = [bool(step["steady"]) for step in level]
+    return Step(
+        offered_requests_per_second=level[0]["offered_requests_per_second"],
+        repetitions=len(level),
+        requests_per_second=known(lambda step: step["requests_per_second"]),
+        bytes_per_second=known(lambda step: step["bytes_per_second"]),
+        time_to_first_byte_p95_seconds=known(lambda step: step["time_to_first_byte_intended_seconds"]["p95"]),
+        response_time_mean_seconds=known(lambda step: step["response_time_seconds"]["mean"]),
+        response_time_p50_seconds=known(lambda step: step["response_time_seconds"]["p50"]),
+        response_time_p95_seconds=known(lambda step: step["response_time_seconds"]["p95"]),
+        response_time_p99_seconds=known(lambda step: step["response_time_seconds"]["p99"]),
+        error_fraction=known(error_fraction),
+        connections_open_mean=known(lambda step: step["connections_open_mean"]),
+        server_cpu_fraction=spread(lambda step: observed(step, "cpu_fraction")),
+        server_cpu_seconds_per_request=spread(lambda step: observed(step, "cpu_seconds_per_request")),
+        server_core_busy_fraction=spread(lambda step: observed(step, "core_busy_fraction")),
+        generator_cpu_fraction=known(lambda step: step["generator"]["cpu_fraction"]),
+        generator_limited=_majority(limited),
+        steady=_majority(steady),
+        within_target=_majority(within),
+        held_out=False,
+        closed_form=None,
+        simulation=None,
+        closed_form_error=None,
+        simulation_error=None,
+    )
+
+
+def _majority(votes: Sequence[bool]) -> bool:
+    return 2 * sum(votes) > len(votes)

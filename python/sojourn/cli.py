@@ -1,0 +1,65 @@
+"""The command line: `sojourn COMMAND`. Each command lives in its own file under `commands/`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import typer
+
+from sojourn import __version__
+from sojourn.commands import assess, data_plane, example_log, report, simulate, trace
+from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+
+app = typer.Typer(
+    name="sojourn",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "How much traffic can this web system take, what gives first, and what should change?\n\n"
+        "Start with `sojourn assess access.log`. Exit codes: 0 ran, 1 ran with failures or was interrupted, "
+        "2 could not run."
+    ),
+)
+
+assess.register(app)
+trace.register(app)
+data_plane.register(app)
+simulate.register(app)
+report.register(app)
+example_log.register(app)
+
+
+@app.callback(invoke_without_command=True)
+def _options(version: bool = typer.Option(False, "--version", help="Show the version and end.")) -> None:
+    if version:
+        print(f"sojourn {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Runs the command line; a failure is printed once, with its likely cure."""
+    # kill is to keep what was measured, as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        code = app(standalone_mode=False)
+    except CouldNotRun as failure:
+        print(failure, file=sys.stderr)
+        code = EXIT_COULD_NOT_RUN
+    except typer.Abort:
+        code = EXIT_RAN_WITH_FAILURES
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        code = EXIT_RAN_WITH_FAILURES
+    except typer.Exit as ending:
+        code = ending.exit_code
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        # A usage error of the option parser.
+        error.show()  # type: ignore[attr-defined]
+        code = EXIT_COULD_NOT_RUN
+    sys.exit(code or 0)

@@ -1,0 +1,1 @@
+"""The commands, one file each: they parse, call and print; no logic."""

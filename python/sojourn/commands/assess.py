@@ -1,0 +1,94 @@
+"""`sojourn assess`: the main job."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn import quantity, systems
+from sojourn.assessment import EFFORTS, EffortName, Request, assess
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.progress import Stages
+from sojourn.report import write_report
+from sojourn.run_folder import RunFolder
+from sojourn.terminal import print_summary
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("assess")(_assess)
+
+
+def _assess(
+    log: Annotated[str, typer.Argument(help="An access log (plain, gz or zst), or - for standard input.")],
+    server: Annotated[str, typer.Option(help="sojourn, nginx, or the URL of a server that runs.")] = "sojourn",
+    architecture: Annotated[str, typer.Option(help="Our server's architecture; see `sojourn serve`.")] = "amped",
+    access_line: Annotated[
+        str | None, typer.Option(help="Bandwidth of the site's access line, as 100Mbit/s; computed, not shaped.")
+    ] = None,
+    target_p95: Annotated[str, typer.Option(help="The p95 time to first byte that is still good.")] = "200ms",
+    output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/NAME-OF-LOG].")] = None,
+    session_gap: Annotated[str, typer.Option(help="A longer pause of a client starts a new session.")] = "15s",
+    think_scale: Annotated[
+        float | None,
+        typer.Option(help="Factor on think times [default: 1, less where too many connections would be open]."),
+    ] = None,
+    content_limit: Annotated[str, typer.Option(help="Refuse to build a larger site.")] = "20GB",
+    work_dir: Annotated[
+        Path | None, typer.Option(help="Keep the built site here [default: a temporary one in the run's folder].")
+    ] = None,
+    effort: Annotated[
+        EffortName, typer.Option(help="quick: a minute, rough; normal: under four; thorough: a quarter of an hour.")
+    ] = EffortName.normal,
+    repetitions: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Climbs of the rising load [default: the effort's].")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Everything that is drawn at random is drawn from this.")] = 1,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Find out how much traffic a site can take on this machine, what gives first, and what to change.
+
+    Imports the log, builds its site, measures the server's demand by document size and then the log's own sessions
+    at rising load up to the knee, fits and checks a queueing model, and writes a report. Server and generator run
+    on cores of their own. Ctrl-C keeps what was measured, marked incomplete.
+
+    A server given by URL must serve the site already: build it with `sojourn trace LOG --build-site DIR`.
+
+    Example: sojourn assess access.log.gz --access-line 100Mbit/s --target-p95 200ms
+    """
+    request = Request(
+        log=log,
+        server=systems.find(server),
+        architecture=architecture,
+        target_p95_seconds=quantity.seconds(target_p95),
+        access_line_bits_per_second=None if access_line is None else quantity.bits_per_second(access_line),
+        session_gap_seconds=quantity.seconds(session_gap),
+        think_scale=think_scale,
+        content_limit_bytes=quantity.size_bytes(content_limit),
+        work_dir=work_dir,
+        seed=seed,
+        effort=EFFORTS[effort].with_repetitions(repetitions),
+    )
+    if log != "-" and not Path(log).is_file():
+        raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
+    folder = RunFolder.create(output or _default_output(log))
+    with Stages(talk, quiet=output_format is Format.json) as stages:
+        summary = assess(request, folder, stages)
+        report = write_report(folder)
+    if output_format is Format.json:
+        print_json(summary.model_dump(mode="json"))
+    else:
+        print_summary(summary, data)
+        data.print(f"report: {report}", soft_wrap=True)
+    if not summary.complete:
+        sys.exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _default_output(log: str) -> Path:
+    name = "stdin" if log == "-" else Path(log).name.split(".")[0]
+    candidates = (Path("runs") / (name if count == 1 else f"{name}-{count}") for count in range(1, 10_000))
+    return next(candidate for candidate in candidates if not (candidate / "summary.json").exists())

@@ -1,0 +1,56 @@
+"""`sojourn trace`: imports a log and says what it is like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn import quantity, site
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.log import import_log
+from sojourn.progress import Stages
+from sojourn.terminal import print_trace
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("trace")(_trace)
+
+
+def _trace(
+    log: Annotated[str, typer.Argument(help="An access log (plain, gz or zst), or - for standard input.")],
+    output: Annotated[Path | None, typer.Option(help="Write the trace here, for `sojourn replay`.")] = None,
+    build_site: Annotated[
+        Path | None, typer.Option(help="Build a site here: a file of the right size per document.")
+    ] = None,
+    content_limit: Annotated[str, typer.Option(help="Refuse to build a larger site.")] = "20GB",
+    session_gap: Annotated[str, typer.Option(help="A longer pause of a client starts a new session.")] = "15s",
+    seed: Annotated[int, typer.Option(help="Spreads requests within their second.")] = 1,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Import an access log and characterise it: rates, sizes, popularity, sessions.
+
+    Common and Combined Log Format. Malformed lines are counted and the first few shown; requests with a query are
+    set aside as dynamic; every distinct (path, size) is a document; a client that pauses for less than the session
+    gap stays on its connection.
+
+    Example: sojourn trace access.log.gz --output access.trace --format json
+    """
+    with Stages(talk, quiet=output_format is Format.json) as stages:
+        stages.begin("import")
+        trace = import_log(log, quantity.seconds(session_gap), seed, stages.update)
+        stages.done(f"{trace.report()['lines']:,} lines")
+        if output is not None:
+            trace.save(str(output))
+        if build_site is not None:
+            stages.begin("site")
+            documents = [(path, size) for _, size, path, _ in trace.documents()]
+            site.build(build_site, documents, quantity.size_bytes(content_limit), stages.update)
+            stages.done(f"{len(documents):,} files in {build_site}")
+    result = {"import": trace.report(), "characteristics": trace.characterise()}
+    if output_format is Format.json:
+        print_json(result)
+    else:
+        print_trace(log, result["import"], result["characteristics"], data)

@@ -1,0 +1,94 @@
+"""Runs `sojourn-engine`, the program that serves and loads, and reads its one JSON object.
+
+The engine is found beside the interpreter (`.venv/bin`), then on `PATH`. Its progress lines (JSON on standard
+error) go to a callback; its other lines on standard error are kept and end up in the failure's message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
+
+Progress = Callable[[dict[str, Any]], None]
+
+# How long an interrupted engine may take to say what it measured before it is killed.
+INTERRUPT_GRACE_SECONDS = 15.0
+
+
+def path() -> Path:
+    """Where the engine is installed."""
+    beside = Path(sys.executable).parent / "sojourn-engine"
+    found = beside if beside.is_file() else shutil.which("sojourn-engine")
+    if found is None:
+        raise CouldNotRun("sojourn-engine is not installed", "run `pip install .` (or `make demo`) in the checkout")
+    return Path(found)
+
+
+def replace_process(arguments: Sequence[str]) -> NoReturn:
+    """Becomes the engine: no Python stays in the data path."""
+    program = str(path())
+    os.execv(program, [program, *arguments])
+
+
+def run(arguments: Sequence[str], progress: Progress | None = None) -> dict[str, Any]:
+    """Runs the engine to its end and returns the object it prints.
+
+    Ctrl-C reaches the engine too; what it had measured then comes back with `complete` false, and
+    `KeyboardInterrupt` is raised only if it says nothing.
+    """
+    command = [str(path()), *arguments, "--format", "json"]
+    if progress is not None:
+        command.append("--progress")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        talk: list[str] = []
+        listener = threading.Thread(target=_listen, args=(process, talk, progress), daemon=True)
+        listener.start()
+        output = _output(process)
+        listener.join()
+    return _result(command, process.returncode, output, talk)
+
+
+def _output(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    try:
+        output = process.stdout.read()
+        process.wait()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        try:
+            output = process.stdout.read()
+            process.wait(INTERRUPT_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise KeyboardInterrupt from None
+        if not output.strip():
+            raise
+    return output
+
+
+def _listen(process: subprocess.Popen[str], talk: list[str], progress: Progress | None) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if progress is not None and line.startswith("{"):
+            progress(json.loads(line))
+        else:
+            talk.append(line.rstrip())
+
+
+def _result(command: list[str], code: int, output: str, talk: list[str]) -> dict[str, Any]:
+    if output.strip() and code != EXIT_COULD_NOT_RUN:
+        result: dict[str, Any] = json.loads(output)
+        return result
+    said = "\n".join(talk).removeprefix("error: ") or f"{' '.join(command[:2])} ended with exit code {code}"
+    what, _, hint = said.partition("\nhint: ")
+    raise CouldNotRun(what, hint or None)

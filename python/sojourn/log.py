@@ -1,0 +1,34 @@
+"""Imports an access log, with failures said the way every command says them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sojourn import _native
+from sojourn.failure import CouldNotRun
+
+
+def import_log(
+    log: str, session_gap_seconds: float, seed: int, progress: Callable[[float, float | None], None]
+) -> _native.Trace:
+    """The trace of a log.
+
+    Args:
+        log: a path, or `-` for standard input; plain, gz or zst.
+        session_gap_seconds: a longer pause of a client starts a new session.
+        seed: spreads requests within their second.
+        progress: takes the bytes read and the bytes in all (None where unknown).
+
+    Raises:
+        CouldNotRun: no such file, an empty log, or no static request in it.
+    """
+    if log != "-" and not Path(log).exists():
+        raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
+    try:
+        return _native.import_log(
+            log, session_gap_seconds, seed, lambda done, total: progress(done, total or None)
+        )
+    except (OSError, ValueError) as error:
+        what, _, hint = str(error).partition("\nhint: ")
+        raise CouldNotRun(f"cannot import {log}: {what}", hint or None) from error

@@ -1,0 +1,85 @@
+"""One place that turns options into engine runs: a server that was started, loaded by the generator.
+
+Shared by the service-demand runs and the rising load of an assessment, so that both pin, observe and judge the
+generator in the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sojourn import engine
+from sojourn.cores import Cores
+from sojourn.failure import CouldNotRun
+from sojourn.systems import Running
+
+
+class ServerStopped(Exception):
+    """The server ended in the middle; `result` holds what was measured until then."""
+
+    def __init__(self, said: str, result: dict[str, Any]) -> None:
+        super().__init__(said)
+        self.result = result
+
+
+class Interrupted(Exception):
+    """The person asked to stop; `result` holds what was measured until then."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__("interrupted")
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A running server and the cores: what every measurement of an assessment has in common."""
+
+    server: Running
+    cores: Cores
+    seed: int
+
+    def closed_loop(
+        self, path: str, clients: int, duration_seconds: float, warm_up_seconds: float, connection: str
+    ) -> dict[str, Any]:
+        """`sojourn-engine load`: N clients that ask again as soon as they are answered."""
+        options = ["load", self.server.url + path, "--clients", str(clients), "--connection", connection]
+        options += ["--duration", f"{duration_seconds:g}s", "--warm-up", f"{warm_up_seconds:g}s"]
+        return self._run(options, None)
+
+    def rising_load(
+        self, trace: Path, rates: list[float], options: list[str], progress: engine.Progress | None
+    ) -> dict[str, Any]:
+        """`sojourn-engine replay --rate`: sessions of the trace at rising request rates."""
+        levels = ",".join(f"{rate:.6g}" for rate in rates)
+        return self._run(["replay", str(trace), self.server.url, "--rate", levels, *options], progress)
+
+    def _run(self, options: list[str], progress: engine.Progress | None) -> dict[str, Any]:
+        options += ["--seed", str(self.seed)]
+        if self.cores.generator is not None:
+            options += ["--core", str(self.cores.generator)]
+        if self.cores.server is not None and self.server.pids:
+            options += ["--observe-core", str(self.cores.server)]
+        for pid in self.server.pids:
+            options += ["--observe-pid", str(pid)]
+        try:
+            result = engine.run(options, progress)
+        except CouldNotRun as error:
+            if self.server.has_died:
+                raise ServerStopped(f"the server ended by itself: {error.what}", {}) from error
+            raise
+        if result["interrupted"]:
+            raise Interrupted(result)
+        if self.server.has_died:
+            raise ServerStopped("the server ended by itself while it was measured", result)
+        if not result["complete"]:
+            raise ServerStopped(result["stopped_because"] or "the server stopped answering", result)
+        return result
+
+
+def observed(step: dict[str, Any], name: str) -> float | None:
+    """A figure of the observed server in a step, or None where it is unavailable."""
+    server = step.get("server")
+    value = server.get(name) if server else None
+    return float(value) if isinstance(value, int | float) else None

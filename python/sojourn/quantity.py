@@ -1,0 +1,54 @@
+"""Quantities with units, as people type them: `200ms`, `100Mbit/s`, `2GiB`. A bare number is refused.
+
+Decimal prefixes mean powers of 1000, binary ones (`KiB`) powers of 1024; there is no guessing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sojourn.failure import CouldNotRun
+
+SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+BYTES = {
+    "B": 1.0,
+    "kB": 1e3,
+    "KB": 1e3,
+    "MB": 1e6,
+    "GB": 1e9,
+    "TB": 1e12,
+    "KiB": 2.0**10,
+    "MiB": 2.0**20,
+    "GiB": 2.0**30,
+    "TiB": 2.0**40,
+}
+BITS_PER_SECOND = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}
+
+_NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\s0-9.]\S*)?\s*")
+
+
+def seconds(text: str) -> float:
+    """A duration in seconds."""
+    return _parse(text, SECONDS, "a duration", "200ms")
+
+
+def size_bytes(text: str) -> int:
+    """A size in bytes."""
+    return round(_parse(text, BYTES, "a size", "2GiB"))
+
+
+def bits_per_second(text: str) -> float:
+    """A bandwidth in bit/s."""
+    return _parse(text, BITS_PER_SECOND, "a bandwidth", "100Mbit/s")
+
+
+def _parse(text: str, units: Mapping[str, float], kind: str, example: str) -> float:
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    if match is None or match[2] not in units:
+        known = ", ".join(units)
+        raise CouldNotRun(f"{text!r} is not {kind}", f"write a number and a unit, as in {example} (units: {known})")
+    value = float(match[1]) * units[match[2]]
+    if value <= 0:
+        raise CouldNotRun(f"{text!r} is not {kind} above zero", f"for example {example}")
+    return value

@@ -1,0 +1,30 @@
+"""The systems under test, one file each, and their table.
+
+A system is a small driver: it starts a real server on a folder and a core, waits until it listens, says which
+processes it is, and stops it. To add one, write its file and add its row to `SYSTEMS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sojourn.failure import CouldNotRun
+from sojourn.systems.nginx import Nginx
+from sojourn.systems.ours import Sojourn
+from sojourn.systems.running import Running
+from sojourn.systems.server import Launch, Server
+from sojourn.systems.url import AlreadyRunning
+
+SYSTEMS: Mapping[str, Server] = {"sojourn": Sojourn(), "nginx": Nginx()}
+
+
+def find(name: str) -> Server:
+    """The system of that name; anything with `://` in it is a server that already runs."""
+    if "://" in name:
+        return AlreadyRunning(name)
+    if name not in SYSTEMS:
+        raise CouldNotRun(f"no system named {name!r}", f"one of {', '.join(SYSTEMS)}, or a URL")
+    return SYSTEMS[name]
+
+
+__all__ = ["SYSTEMS", "Launch", "Running", "Server", "find"]

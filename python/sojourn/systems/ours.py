@@ -1,0 +1,56 @@
+"""Our own server, in any of its architectures."""
+
+from __future__ import annotations
+
+import re
+import urllib.request
+from pathlib import Path
+
+from sojourn import __version__, cores, engine
+from sojourn.systems.running import Running, start_process, wait_until
+from sojourn.systems.server import Launch
+
+HELPERS = 4
+_LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
+_ADMIN = re.compile(r"^admin listening on (\S+)$", re.MULTILINE)
+_SAMPLE = re.compile(r"^(?P<name>[a-z_]+(?:\{[^}]*\})?) (?P<value>\S+)$", re.MULTILINE)
+
+
+class Sojourn:
+    """`sojourn-engine serve`."""
+
+    name = "sojourn"
+    has_architectures = True
+    builds_site = True
+
+    def start(self, launch: Launch) -> Running:
+        """Starts it on a port of the kernel's choice."""
+        said = launch.work / "sojourn-serve.log"
+        command = [str(engine.path()), "serve", str(launch.root), "--listen", "127.0.0.1:0"]
+        command += ["--admin-listen", "127.0.0.1:0", "--architecture", launch.architecture]
+        command += ["--helpers", str(HELPERS)]
+        process = start_process(cores.pinned_command(launch.core, command), said)
+        wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "sojourn", said)
+        address = _address(_LISTENING, said)
+        admin = _ADMIN.search(said.read_text())
+        return Running(
+            url=f"http://{address}",
+            version=__version__,
+            command=command,
+            process=process,
+            pids=[process.pid],
+            helpers=HELPERS if launch.architecture == "amped" else None,
+            metrics=(lambda: _metrics(f"http://{admin[1]}/metrics")) if admin else dict,
+        )
+
+
+def _address(pattern: re.Pattern[str], said: Path) -> str:
+    match = pattern.search(said.read_text())
+    assert match is not None
+    return match[1]
+
+
+def _metrics(url: str) -> dict[str, float]:
+    with urllib.request.urlopen(url, timeout=5) as response:
+        text = response.read().decode()
+    return {sample["name"]: float(sample["value"]) for sample in _SAMPLE.finditer(text)}

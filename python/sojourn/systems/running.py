@@ -1,0 +1,101 @@
+"""A server that was started: where it listens, which processes it is, and how it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sojourn.failure import CouldNotRun
+
+START_LIMIT_SECONDS = 10.0
+STOP_LIMIT_SECONDS = 10.0
+POLL_SECONDS = 0.02
+
+
+@dataclass
+class Running:
+    """A server under test; leaving its context stops it."""
+
+    url: str
+    version: str
+    command: list[str]
+    process: subprocess.Popen[bytes] | None
+    """The process we started; None for a server that was there already."""
+    pids: list[int]
+    """Its processes on this machine; the engine follows their children too."""
+    helpers: int | None = None
+    metrics: Callable[[], dict[str, float]] = field(default=lambda: {})
+    """Counters of the server's own, if it has a page of them."""
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def has_died(self) -> bool:
+        """Whether the process we started is gone."""
+        return self.process is not None and self.process.poll() is not None
+
+    def stop(self) -> None:
+        """Asks it to end, then makes it."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start_process(command: list[str], said: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """Starts a server with what it says going to a file; Ctrl-C is for us, not for it."""
+    with said.open("wb") as output:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, **options
+        )
+
+
+def free_port() -> int:
+    """A port that was free a moment ago, for servers that cannot choose one themselves."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, said: Path) -> None:
+    """Waits until the server is ready; one that ends or hangs instead is stopped and quoted."""
+    deadline = time.monotonic() + START_LIMIT_SECONDS
+    while not ready():
+        ended = process.poll() is not None
+        if ended or time.monotonic() > deadline:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+            words = said.read_text(errors="replace").strip().removeprefix("error: ")
+            reason = "ended at once" if ended else f"did not listen within {START_LIMIT_SECONDS:.0f} s"
+            what, _, hint = words.partition("\nhint: ")
+            raise CouldNotRun(f"{name} {reason}: {what or 'it said nothing'}", hint or f"see {said}")
+        time.sleep(POLL_SECONDS)
+
+
+def accepts(port: int) -> bool:
+    """Whether something accepts connections on the loopback port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,40 @@
+"""What a driver of a system under test is, and what it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sojourn.systems.running import Running
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a server is to be started."""
+
+    root: Path
+    """The folder to serve."""
+    work: Path
+    """A folder for its configuration, logs and pid files."""
+    core: int | None
+    """The core it is pinned to."""
+    architecture: str
+    """Used by servers that have a choice."""
+
+
+class Server(Protocol):
+    """A driver; `start` returns once the server listens."""
+
+    name: str
+    has_architectures: bool
+    builds_site: bool
+    """Whether it serves a folder we give it; one that already runs serves its own."""
+
+    def start(self, launch: Launch) -> Running:
+        """Starts the server.
+
+        Raises:
+            CouldNotRun: it is not installed, or it ended before it listened; the message holds what it said.
+        """
+        ...

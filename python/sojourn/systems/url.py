@@ -1,0 +1,67 @@
+"""A server that already runs: ours to load, not to start or stop.
+
+When it listens on this machine, its processes are found through the kernel's socket tables, so that its CPU time
+can still be read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import urllib.parse
+from pathlib import Path
+
+from sojourn.failure import CouldNotRun
+from sojourn.systems.running import Running
+from sojourn.systems.server import Launch
+
+_LISTENS = "0A"
+
+
+class AlreadyRunning:
+    """A plain URL."""
+
+    has_architectures = False
+    builds_site = False
+
+    def __init__(self, url: str) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise CouldNotRun(f"{url} is not a URL that can be loaded", "give http://HOST:PORT")
+        self.name = url.rstrip("/")
+        self.host = parts.hostname
+        self.port = parts.port or 80
+
+    def start(self, launch: Launch) -> Running:
+        """Checks that it answers."""
+        try:
+            with socket.create_connection((self.host, self.port), timeout=5) as connection:
+                address = connection.getpeername()[0]
+        except OSError as error:
+            raise CouldNotRun(f"nothing answers at {self.name}: {error}", "start the server first") from error
+        pids = listeners(self.port) if ipaddress.ip_address(address).is_loopback else []
+        return Running(self.name, "unknown", [], None, pids)
+
+
+def listeners(port: int) -> list[int]:
+    """The processes of this machine that listen on a TCP port and that we may look at."""
+    wanted = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
+    return sorted(int(entry.name) for entry in Path("/proc").glob("[0-9]*") if wanted & _open_sockets(entry))
+
+
+def _listening_inodes(port: int) -> set[str]:
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else []:
+            fields = line.split()
+            if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
+                inodes.add(fields[9])
+    return inodes
+
+
+def _open_sockets(process: Path) -> set[str]:
+    try:
+        return {os.readlink(entry) for entry in (process / "fd").iterdir()}
+    except OSError:
+        return set()
