@@ -4,5 +4,8 @@
 //! Reading order: [`distribution`], [`closed_form`], [`station`], [`simulator`], [`system_file`].
 //! Times are seconds and sizes bytes throughout. `docs/models.md` has the mathematics and the oracles.
 
+pub mod closed_form;
 pub mod distribution;
 pub mod random;
+pub mod simulator;
+pub mod station;

@@ -32,7 +32,8 @@ impl BoundedPareto {
         let exponent = k - self.shape;
         // shape·lowˢ·∫ x^(k−s−1) dx over the bounds; the integral is a logarithm where k = shape.
         let ratio = (self.high / self.low).ln();
-        let integral = if exponent.abs() * ratio < 1e-9 { ratio } else { (exponent * ratio).exp_m1() / exponent };
+        let integral =
+            if exponent.abs() * ratio < 1e-9 { ratio } else { (exponent * ratio).exp_m1() / exponent };
         self.shape * self.low.powf(k) * integral / self.mass
     }
 }

@@ -57,7 +57,8 @@ impl Law for HyperExponential {
     }
     fn cdf(&self, x: f64) -> f64 {
         let x = x.max(0.0);
-        -self.probability * (-x / self.means[0]).exp_m1() - (1.0 - self.probability) * (-x / self.means[1]).exp_m1()
+        -self.probability * (-x / self.means[0]).exp_m1()
+            - (1.0 - self.probability) * (-x / self.means[1]).exp_m1()
     }
     #[inline]
     fn sample(&self, random: &mut Random) -> f64 {

@@ -103,7 +103,12 @@ impl Distribution {
     ///
     /// # Errors
     /// [`DistributionError::Parameter`] when a parameter is out of its domain.
-    pub fn shifted_log_normal(mu: f64, sigma: f64, factor: f64, offset: f64) -> Result<Self, DistributionError> {
+    pub fn shifted_log_normal(
+        mu: f64,
+        sigma: f64,
+        factor: f64,
+        offset: f64,
+    ) -> Result<Self, DistributionError> {
         Self::from(LogNormal::new(mu, sigma)?).affine(factor, offset)
     }
 
@@ -176,7 +181,15 @@ macro_rules! wrap {
     )*};
 }
 wrap!(
-    Deterministic, Exponential, Erlang, HyperExponential, LogNormal, BoundedPareto, Empirical, Mixture, Affine
+    Deterministic,
+    Exponential,
+    Erlang,
+    HyperExponential,
+    LogNormal,
+    BoundedPareto,
+    Empirical,
+    Mixture,
+    Affine
 );
 
 fn positive(name: &'static str, value: f64) -> Result<f64, DistributionError> {

@@ -27,7 +27,10 @@ fn every_law() -> Vec<Distribution> {
 }
 
 fn check(actual: f64, expected: f64, relative: f64) {
-    assert!((actual - expected).abs() <= relative * expected.abs(), "{actual} is not {expected} within {relative}");
+    assert!(
+        (actual - expected).abs() <= relative * expected.abs(),
+        "{actual} is not {expected} within {relative}"
+    );
 }
 
 #[test]
@@ -37,7 +40,8 @@ fn thesis_moments() {
     check(thesis_demand().mean(), 25.675, 1e-3);
     check(thesis_demand().second_moment(), 844.20, 1e-3);
     // T5: exponential document sizes, not exponential work.
-    let exponential = Distribution::from(Exponential::new(8_502.9).unwrap()).affine(0.000_485_1, 21.55).unwrap();
+    let exponential =
+        Distribution::from(Exponential::new(8_502.9).unwrap()).affine(0.000_485_1, 21.55).unwrap();
     check(exponential.second_moment(), 676.21, 1e-3);
     // The printed figures are within 0.1 % too: the thesis rounded.
     check(thesis_demand().mean(), 25.68, 1e-3);
@@ -111,8 +115,5 @@ fn bad_parameters_are_refused() {
     assert!(Empirical::new(&[]).is_err());
     assert!(Empirical::weighted(&[1.0], &[0.0]).is_err());
     assert!(Mixture::new(vec![]).is_err());
-    assert_eq!(
-        Exponential::new(-2.0).unwrap_err().to_string(),
-        "mean must be positive and finite, not -2"
-    );
+    assert_eq!(Exponential::new(-2.0).unwrap_err().to_string(), "mean must be positive and finite, not -2");
 }

@@ -1,0 +1,196 @@
+//! One open station under Poisson arrivals, as fast as it goes: the peer of the closed forms.
+//!
+//! With one server the work found by an arrival has a known mean whatever the discipline; as a control
+//! variate it takes most of the luck out of the estimate of the mean response time.
+
+use super::estimate::{Estimate, response_time};
+use super::result::{StationRun, Stop};
+use super::trace::validate_service;
+use super::{PROGRESS_JOBS, Plan, Progress, Recorder, SimulationError};
+use crate::distribution::{Distribution, Law};
+use crate::random::Random;
+use crate::station::{Service, Station};
+
+/// M/G/· under any service.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoissonStation {
+    /// Jobs per second.
+    pub arrival_rate: f64,
+    /// The law of the demand, in seconds.
+    pub demand: Distribution,
+    /// The discipline.
+    pub service: Service,
+    /// Seconds added to every response.
+    pub delta: f64,
+}
+
+/// Simulates until the plan is fulfilled or `go_on` answers false.
+///
+/// # Errors
+/// [`SimulationError`] when the station is unstable or a parameter is out of its domain.
+pub fn simulate_poisson(
+    model: &PoissonStation,
+    plan: &Plan,
+    go_on: &mut dyn FnMut(&Progress) -> bool,
+) -> Result<StationRun, SimulationError> {
+    plan.validate()?;
+    model.validate()?;
+    let mut run = Run::new(model, plan);
+    let stop = run.until_stop(go_on);
+    Ok(run.result(stop))
+}
+
+impl PoissonStation {
+    /// λ E[S] / servers.
+    pub fn utilisation(&self) -> f64 {
+        self.arrival_rate * self.demand.mean() / self.service.servers
+    }
+
+    fn validate(&self) -> Result<(), SimulationError> {
+        validate_service(self.service)?;
+        if !(self.arrival_rate.is_finite() && self.arrival_rate > 0.0) {
+            let (name, requirement) = ("arrival_rate", "positive and finite");
+            return Err(SimulationError::Parameter { name, requirement, value: self.arrival_rate });
+        }
+        if !(self.delta.is_finite() && self.delta >= 0.0) {
+            let (name, requirement) = ("delta", "non-negative and finite");
+            return Err(SimulationError::Parameter { name, requirement, value: self.delta });
+        }
+        if self.utilisation() >= 1.0 {
+            let (station, utilisation) = ("(the only one)".to_owned(), self.utilisation());
+            return Err(SimulationError::Unstable { station, utilisation });
+        }
+        Ok(())
+    }
+
+    /// The exact mean work in the system, where it is known: one server and a limit that never idles it.
+    fn expected_workload(&self) -> Option<f64> {
+        let rho = self.utilisation();
+        let single = self.service.servers == 1.0;
+        single.then(|| self.arrival_rate * self.demand.second_moment() / (2.0 * (1.0 - rho)))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Job {
+    arrived: f64,
+    workload_found: f64,
+}
+
+struct Run<'a> {
+    model: &'a PoissonStation,
+    plan: &'a Plan,
+    station: Station<Job>,
+    recorder: Recorder,
+    arrivals: Random,
+    demands: Random,
+    next_arrival: f64,
+    now: f64,
+    workload: f64,
+    workload_at: f64,
+    expected_workload: Option<f64>,
+    estimate: Option<Estimate>,
+}
+
+impl<'a> Run<'a> {
+    fn new(model: &'a PoissonStation, plan: &'a Plan) -> Self {
+        let mut arrivals = Random::stream(plan.seed, 0);
+        Self {
+            model,
+            plan,
+            station: Station::new(model.service),
+            recorder: Recorder::default(),
+            next_arrival: arrivals.exponential() / model.arrival_rate,
+            arrivals,
+            demands: Random::stream(plan.seed, 1),
+            now: 0.0,
+            workload: 0.0,
+            workload_at: 0.0,
+            expected_workload: model.expected_workload(),
+            estimate: None,
+        }
+    }
+
+    fn until_stop(&mut self, go_on: &mut dyn FnMut(&Progress) -> bool) -> Stop {
+        let mut look_at = self.plan.jobs_min.clamp(1, self.plan.jobs_max);
+        let mut ask_at = PROGRESS_JOBS;
+        loop {
+            let until = look_at.min(ask_at);
+            self.finish_jobs(until);
+            if until == look_at {
+                let estimate = Estimate::of(&self.recorder, self.expected_workload);
+                let relative = estimate.relative_half_width();
+                self.estimate = Some(estimate);
+                if estimate.is_settled() && relative <= self.plan.relative_half_width {
+                    return Stop::HalfWidth;
+                }
+                if until >= self.plan.jobs_max {
+                    return Stop::JobsMax;
+                }
+                look_at = self.plan.next_look(until, relative);
+            }
+            if until == ask_at {
+                ask_at += PROGRESS_JOBS;
+                let relative_half_width = self.estimate.map(|estimate| estimate.relative_half_width());
+                let progress = Progress { jobs: until, jobs_max: self.plan.jobs_max, relative_half_width };
+                if !go_on(&progress) {
+                    return Stop::Interrupted;
+                }
+            }
+        }
+    }
+
+    /// Runs until `jobs` jobs have finished in all.
+    fn finish_jobs(&mut self, jobs: u64) {
+        let gap = 1.0 / self.model.arrival_rate;
+        let mut left = jobs - self.recorder.jobs();
+        while left > 0 {
+            if self.next_arrival < self.station.next_completion() {
+                let now = self.next_arrival;
+                let demand = self.model.demand.sample(&mut self.demands);
+                let workload_found = (self.workload - (now - self.workload_at)).max(0.0);
+                (self.workload, self.workload_at) = (workload_found + demand, now);
+                self.station.arrive(now, demand, Job { arrived: now, workload_found });
+                self.next_arrival = now + gap * self.arrivals.exponential();
+            } else {
+                self.now = self.station.next_completion();
+                if let Some(job) = self.station.complete() {
+                    self.recorder.record(self.now - job.arrived, job.workload_found);
+                    left -= 1;
+                }
+            }
+        }
+    }
+
+    fn result(&self, stop: Stop) -> StationRun {
+        let estimate = Estimate::of(&self.recorder, self.expected_workload);
+        let (servers, jobs) = (self.model.service.servers, self.recorder.jobs());
+        let (queue_mean, throughput) = (self.station.present_time() / self.now, jobs as f64 / self.now);
+        let mut response = response_time(&self.recorder, &estimate, self.model.delta);
+        response.mean = response.mean.max(0.0);
+        StationRun {
+            complete: stop != Stop::Interrupted,
+            converged: estimate.is_settled()
+                && estimate.relative_half_width() <= self.plan.relative_half_width,
+            stop,
+            seed: self.plan.seed,
+            jobs,
+            warm_up_jobs: estimate.warm_up_batches as u64 * self.recorder.batch_jobs(),
+            simulated_seconds: self.now,
+            response_time_seconds: response,
+            throughput_per_second: throughput,
+            utilisation: if servers.is_finite() {
+                self.station.busy_time() / self.now / servers
+            } else {
+                0.0
+            },
+            utilisation_expected: self.model.utilisation(),
+            queue_mean,
+            little_relative_error: (queue_mean - throughput * self.recorder.mean_overall()) / queue_mean,
+            workload_seconds: self.expected_workload.map(|_| self.recorder.control_mean_overall()),
+            workload_expected_seconds: self.expected_workload,
+            variance_reduction: estimate.variance_reduction,
+            lag_one: estimate.lag_one,
+        }
+    }
+}

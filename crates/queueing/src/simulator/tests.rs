@@ -1,0 +1,232 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::closed_form::{Lps, Mg1};
+use crate::distribution::{Deterministic, Distribution, Exponential, HyperExponential, Law, Mixture};
+use crate::station::Service;
+
+fn check(actual: f64, expected: f64, relative: f64) {
+    assert!(
+        (actual - expected).abs() <= relative * expected.abs(),
+        "{actual} is not {expected} within {relative}"
+    );
+}
+
+fn deterministic() -> Distribution {
+    Deterministic::new(25.675e-3).unwrap().into()
+}
+
+fn hyper_exponential() -> Distribution {
+    HyperExponential::balanced(25.675e-3, 10.0).unwrap().into()
+}
+
+fn run(demand: &Distribution, rho: f64, service: Service, plan: &Plan) -> StationRun {
+    let model = PoissonStation {
+        arrival_rate: rho * service.servers / demand.mean(),
+        demand: demand.clone(),
+        service,
+        delta: 0.0,
+    };
+    simulate_poisson(&model, plan, &mut |_| true).unwrap()
+}
+
+fn mean(demand: &Distribution, rho: f64, service: Service, jobs: u64) -> f64 {
+    let plan = Plan { relative_half_width: 1e-9, jobs_max: jobs, ..Plan::default() };
+    run(demand, rho, service, &plan).response_time_seconds.mean
+}
+
+#[test]
+fn fifo_and_ps_match_the_closed_forms() {
+    for demand in [deterministic(), hyper_exponential()] {
+        let exact = Mg1::of(0.7 / demand.mean(), &demand).unwrap();
+        check(mean(&demand, 0.7, Service::fifo(1), 2_000_000), exact.fifo_mean_response_time(), 0.02);
+        check(mean(&demand, 0.7, Service::ps(1), 2_000_000), exact.ps_mean_response_time(), 0.02);
+    }
+}
+
+#[test]
+fn exponential_demand_does_not_see_the_limit() {
+    let demand = Exponential::new(25.675e-3).unwrap().into();
+    for limit in [1, 4, 16] {
+        check(mean(&demand, 0.8, Service::lps(limit, 1), 1_000_000), 0.128375, 0.03);
+    }
+}
+
+#[test]
+fn h_star_makes_eq_2_2_exact() {
+    // The two-point law with C² = 10: zero with probability 9/11, else exponential.
+    let branch = Exponential::new(25.675e-3 * 5.5).unwrap().into();
+    let demand: Distribution =
+        Mixture::new(vec![(9.0 / 11.0, Deterministic::new(0.0).unwrap().into()), (2.0 / 11.0, branch)])
+            .unwrap()
+            .into();
+    check(demand.scv(), 10.0, 1e-9);
+    let exact = Lps::new(Mg1::of(0.6 / demand.mean(), &demand).unwrap(), Some(4), 0.0).unwrap();
+    check(exact.mean_response_time(), 0.10162, 1e-3);
+    check(mean(&demand, 0.6, Service::lps(4, 1), 4_000_000), exact.mean_response_time(), 0.015);
+}
+
+#[test]
+fn very_variable_lps_matches_the_exact_mean() {
+    // Exact phase-type result 349.6 ms where FIFO has 590.5 and Eq. 2.2 365.0.
+    check(mean(&hyper_exponential(), 0.8, Service::lps(4, 1), 8_000_000), 0.3496, 0.02);
+}
+
+#[test]
+fn many_servers_match_erlang_c() {
+    // M/M/4 at ρ = 0.8: P(wait) = 0.5964, E[R] = E[S] (1 + 0.5964 / (4·0.2)).
+    let demand = Exponential::new(1.0).unwrap().into();
+    check(mean(&demand, 0.8, Service::fifo(4), 2_000_000), 1.0 + 0.5964 / 0.8, 0.02);
+}
+
+#[test]
+fn exponential_percentiles() {
+    // M/M/1 FIFO: the response time is exponential with mean 1/(1−ρ).
+    let demand = Exponential::new(1.0).unwrap().into();
+    let plan = Plan { relative_half_width: 0.01, seed: 3, ..Plan::default() };
+    let response = run(&demand, 0.5, Service::fifo(1), &plan).response_time_seconds;
+    for (actual, p) in
+        [(response.p50, 0.5), (response.p95, 0.95), (response.p99, 0.99), (response.p999, 0.999)]
+    {
+        check(actual, -2.0 * (1.0_f64 - p).ln(), 0.04);
+    }
+    assert!(response.p95_half_width.unwrap() < 0.05 * response.p95);
+}
+
+#[test]
+fn a_run_checks_itself_and_repeats() {
+    let plan = Plan { relative_half_width: 0.02, seed: 9, ..Plan::default() };
+    let first = run(&hyper_exponential(), 0.8, Service::lps(4, 1), &plan);
+    assert!(first.converged && first.complete && first.stop == Stop::HalfWidth);
+    assert!(first.little_relative_error.abs() < 1e-3, "{first:?}");
+    check(first.utilisation, first.utilisation_expected, 0.02);
+    check(first.workload_seconds.unwrap(), first.workload_expected_seconds.unwrap(), 0.15);
+    assert!(first.variance_reduction > 3.0, "{first:?}");
+    assert_eq!(first, run(&hyper_exponential(), 0.8, Service::lps(4, 1), &plan));
+}
+
+#[test]
+fn an_interrupted_run_is_marked() {
+    let model = PoissonStation {
+        arrival_rate: 0.5,
+        demand: Exponential::new(1.0).unwrap().into(),
+        service: Service::ps(1),
+        delta: 0.25,
+    };
+    let plan = Plan { relative_half_width: 1e-9, ..Plan::default() };
+    let result = simulate_poisson(&model, &plan, &mut |_| false).unwrap();
+    assert!(!result.complete && !result.converged && result.stop == Stop::Interrupted);
+    check(result.response_time_seconds.mean, 2.25, 0.05);
+}
+
+#[test]
+fn overload_is_refused() {
+    let model = PoissonStation {
+        arrival_rate: 2.0,
+        demand: Exponential::new(1.0).unwrap().into(),
+        service: Service::ps(1),
+        delta: 0.0,
+    };
+    let error = simulate_poisson(&model, &Plan::default(), &mut |_| true).unwrap_err();
+    assert!(error.to_string().contains("unstable"), "{error}");
+}
+
+#[test]
+fn trace_errors_name_the_place() {
+    let ps = Service::ps(1);
+    assert_eq!(
+        simulate_station(&[0.0, 2.0, 1.0], &[1.0; 3], ps),
+        Err(SimulationError::TraceOrder { index: 2 })
+    );
+    assert!(simulate_station(&[0.0], &[1.0, 2.0], ps).is_err());
+    assert!(simulate_station(&[0.0, 1.0], &[1.0, f64::NAN], ps).is_err());
+    assert!(simulate_station(&[0.0], &[1.0], Service::lps(0, 1)).is_err());
+    assert_eq!(simulate_station(&[], &[], ps), Ok(vec![]));
+}
+
+#[test]
+fn small_traces_by_hand() {
+    // PS: two jobs of 2 s, one second apart, share from 1 to 3; then the second ends at 4.
+    assert_eq!(simulate_station(&[0.0, 1.0], &[2.0, 2.0], Service::ps(1)), Ok(vec![3.0, 3.0]));
+    // LPS with r = 1 is FIFO; with two servers nobody waits.
+    assert_eq!(simulate_station(&[0.0, 1.0], &[2.0, 2.0], Service::lps(1, 1)), Ok(vec![2.0, 3.0]));
+    assert_eq!(simulate_station(&[0.0, 1.0], &[2.0, 2.0], Service::fifo(2)), Ok(vec![2.0, 2.0]));
+    // A log's epoch seconds do not cost precision.
+    assert_eq!(simulate_station(&[1e9, 1e9 + 1.0], &[2.0, 2.0], Service::ps(1)), Ok(vec![3.0, 3.0]));
+}
+
+fn lindley(arrivals: &[f64], demands: &[f64]) -> Vec<f64> {
+    let mut free_at = 0.0_f64;
+    let response = |(&arrival, &demand): (&f64, &f64)| {
+        free_at = free_at.max(arrival) + demand;
+        free_at - arrival
+    };
+    arrivals.iter().zip(demands).map(response).collect()
+}
+
+fn traces() -> impl Strategy<Value = (Vec<f64>, Vec<f64>)> {
+    let job = (0.0..2.0_f64, prop_oneof![Just(0.0), 0.0..3.0_f64]);
+    prop::collection::vec(job, 1..80).prop_map(|jobs| {
+        let mut now = 0.0;
+        let arrivals = jobs.iter().map(|job| {
+            now += job.0;
+            now
+        });
+        (arrivals.collect(), jobs.iter().map(|job| job.1).collect())
+    })
+}
+
+proptest! {
+    #[test]
+    fn one_at_a_time_is_lindley((arrivals, demands) in traces()) {
+        let simulated = simulate_station(&arrivals, &demands, Service::lps(1, 1)).unwrap();
+        for (actual, expected) in simulated.iter().zip(lindley(&arrivals, &demands)) {
+            prop_assert!((actual - expected).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_limit_never_reached_is_ps((arrivals, demands) in traces()) {
+        let limited = simulate_station(&arrivals, &demands, Service::lps(demands.len(), 1)).unwrap();
+        prop_assert_eq!(limited, simulate_station(&arrivals, &demands, Service::ps(1)).unwrap());
+    }
+
+    #[test]
+    fn the_limit_does_not_change_when_work_ends((arrivals, demands) in traces(), limit in 1_usize..10) {
+        // Work conservation: busy periods end at the same instants whatever r is.
+        let last = |responses: Vec<f64>| {
+            responses.iter().zip(&arrivals).map(|(r, a)| r + a).fold(0.0, f64::max)
+        };
+        let limited = last(simulate_station(&arrivals, &demands, Service::lps(limit, 1)).unwrap());
+        let fifo = last(simulate_station(&arrivals, &demands, Service::fifo(1)).unwrap());
+        prop_assert!((limited - fifo).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nobody_is_served_faster_than_alone((arrivals, demands) in traces(), limit in 1_usize..10, servers in 1_u32..4) {
+        let responses = simulate_station(&arrivals, &demands, Service::lps(limit, servers)).unwrap();
+        for (response, demand) in responses.iter().zip(&demands) {
+            prop_assert!(*response >= demand - 1e-9);
+        }
+    }
+}
+
+/// Nominal 95 % intervals at ρ = 0.9 cover; run in release with `--ignored`.
+#[test]
+#[ignore = "takes half a minute in release"]
+fn intervals_cover() {
+    let runs = 400;
+    for demand in
+        [Exponential::new(1.0).unwrap().into(), Distribution::from(Deterministic::new(1.0).unwrap())]
+    {
+        let exact = Mg1::of(0.9, &demand).unwrap().fifo_mean_response_time();
+        let covered = (0..runs)
+            .filter(|seed| {
+                let plan = Plan { relative_half_width: 0.05, seed: *seed, ..Plan::default() };
+                let response = run(&demand, 0.9, Service::fifo(1), &plan).response_time_seconds;
+                (response.mean - exact).abs() <= response.mean_half_width.unwrap()
+            })
+            .count();
+        assert!(covered as f64 >= 0.90 * runs as f64, "{covered} of {runs}");
+    }
+}

@@ -1,0 +1,184 @@
+//! One station for every discipline: FIFO queue in front, at most r jobs in service, c servers shared equally.
+//!
+//! Each of n jobs in service runs at v(n)/n with v(n) = min(n, c). So r = 1 is FIFO, r = ∞ PS, r = c the
+//! c-server queue, and c = ∞ an infinite server. The trick is virtual time: the work V that each job in
+//! service has received grows at v(n)/n, a job admitted at V with demand s finishes when V reaches V + s, and
+//! a heap on those finish tags makes every event O(log n) however many jobs share the server.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+/// How a station serves.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Service {
+    /// r: the most jobs in service at once; `usize::MAX` for no limit.
+    pub limit: usize,
+    /// c: how many jobs run at full speed; infinite for an infinite server.
+    pub servers: f64,
+}
+
+impl Service {
+    /// First in, first out, `servers` at a time.
+    pub fn fifo(servers: u32) -> Self {
+        Self { limit: servers as usize, servers: f64::from(servers) }
+    }
+
+    /// Processor sharing of `servers` processors without a limit.
+    pub fn ps(servers: u32) -> Self {
+        Self { limit: usize::MAX, servers: f64::from(servers) }
+    }
+
+    /// Processor sharing by at most `limit` jobs, the others waiting in order of arrival.
+    pub fn lps(limit: usize, servers: u32) -> Self {
+        Self { limit, servers: f64::from(servers) }
+    }
+
+    /// A delay: nobody waits, nobody shares.
+    pub fn infinite() -> Self {
+        Self { limit: usize::MAX, servers: f64::INFINITY }
+    }
+}
+
+/// A station that carries jobs described by `T`.
+pub struct Station<T> {
+    service: Service,
+    /// Jobs in service, by finish tag.
+    in_service: BinaryHeap<Reverse<Tagged<T>>>,
+    /// Jobs waiting, with their demands.
+    waiting: VecDeque<(f64, T)>,
+    virtual_time: f64,
+    /// When `virtual_time` was last brought up to date.
+    updated_at: f64,
+    next_completion: f64,
+    busy_time: f64,
+    present_time: f64,
+}
+
+impl<T: Copy> Station<T> {
+    /// An empty station at time 0.
+    pub fn new(service: Service) -> Self {
+        Self {
+            service,
+            in_service: BinaryHeap::new(),
+            waiting: VecDeque::new(),
+            virtual_time: 0.0,
+            updated_at: 0.0,
+            next_completion: f64::INFINITY,
+            busy_time: 0.0,
+            present_time: 0.0,
+        }
+    }
+
+    /// When the next job finishes if nothing arrives before; infinite when empty.
+    #[inline]
+    pub fn next_completion(&self) -> f64 {
+        self.next_completion
+    }
+
+    /// Jobs present, waiting or in service.
+    #[inline]
+    pub fn present(&self) -> usize {
+        self.in_service.len() + self.waiting.len()
+    }
+
+    /// ∫ busy servers dt, in server-seconds up to the last event.
+    pub fn busy_time(&self) -> f64 {
+        self.busy_time
+    }
+
+    /// ∫ jobs present dt, in job-seconds up to the last event.
+    pub fn present_time(&self) -> f64 {
+        self.present_time
+    }
+
+    /// A job with this demand (seconds on an idle server) comes at `now`.
+    #[inline]
+    pub fn arrive(&mut self, now: f64, demand: f64, job: T) {
+        self.advance(now);
+        if self.in_service.len() < self.service.limit {
+            self.admit(demand, job);
+        } else {
+            self.waiting.push_back((demand, job));
+        }
+        self.schedule();
+    }
+
+    /// Takes out the job that finishes at [`Station::next_completion`] and lets the next one in.
+    #[inline]
+    pub fn complete(&mut self) -> Option<T> {
+        let now = self.next_completion;
+        let Reverse(finished) = self.in_service.peek().copied()?;
+        self.advance(now);
+        self.in_service.pop();
+        // The tag, not the sum that led here: no rounding is carried on.
+        self.virtual_time = finished.tag;
+        if let Some((demand, job)) = self.waiting.pop_front() {
+            self.admit(demand, job);
+        } else if self.in_service.is_empty() {
+            // An idle station starts its clock afresh, so that tags never lose precision over a long run.
+            self.virtual_time = 0.0;
+        }
+        self.schedule();
+        Some(finished.job)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: f64) {
+        let elapsed = now - self.updated_at;
+        self.updated_at = now;
+        let running = self.in_service.len();
+        if running > 0 {
+            let running = running as f64;
+            let busy = running.min(self.service.servers);
+            self.virtual_time += elapsed * busy / running;
+            self.busy_time += elapsed * busy;
+            self.present_time += elapsed * self.present() as f64;
+        }
+    }
+
+    #[inline]
+    fn admit(&mut self, demand: f64, job: T) {
+        self.in_service.push(Reverse(Tagged { tag: self.virtual_time + demand, job }));
+    }
+
+    #[inline]
+    fn schedule(&mut self) {
+        self.next_completion = match self.in_service.peek() {
+            Some(Reverse(first)) => {
+                let sharing = (self.in_service.len() as f64 / self.service.servers).max(1.0);
+                // A tag just passed by rounding completes now, not in the past.
+                self.updated_at + ((first.tag - self.virtual_time) * sharing).max(0.0)
+            }
+            None => f64::INFINITY,
+        };
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Tagged<T> {
+    tag: f64,
+    job: T,
+}
+
+impl<T> Ord for Tagged<T> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Tags are sums of non-negative numbers: their bit patterns order as they do.
+        self.tag.to_bits().cmp(&other.tag.to_bits())
+    }
+}
+
+impl<T> PartialOrd for Tagged<T> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Tagged<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.tag == other.tag
+    }
+}
+
+impl<T> Eq for Tagged<T> {}
