@@ -42,7 +42,9 @@ pub enum ArrivalsError {
         value: f64,
     },
     /// A level that is lower or not later than the one before it, or not a rate.
-    #[error("level {index} of the staircase ({requests_per_second} requests/s) must be later and no lower than the one before it, and before the end")]
+    #[error(
+        "level {index} of the staircase ({requests_per_second} requests/s) must be later and no lower than the one before it, and before the end"
+    )]
     Level {
         /// Counting from zero.
         index: usize,
@@ -50,7 +52,9 @@ pub enum ArrivalsError {
         requests_per_second: f64,
     },
     /// More connections at once than anyone can hold.
-    #[error("at {requests_per_second} requests/s about {sessions:.0} sessions are in progress at once, more than {IN_PROGRESS_MAX}; shorten think times (think scale) or lower the rate")]
+    #[error(
+        "at {requests_per_second} requests/s about {sessions:.0} sessions are in progress at once, more than {IN_PROGRESS_MAX}; shorten think times (think scale) or lower the rate"
+    )]
     TooManyInProgress {
         /// The rate it happens at.
         requests_per_second: f64,

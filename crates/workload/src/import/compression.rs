@@ -1,0 +1,79 @@
+//! Tells plain, gzip and zstd logs apart by their first bytes and decompresses them on the way.
+
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+
+use flate2::bufread::MultiGzDecoder;
+use serde::Serialize;
+
+use super::ImportError;
+
+/// Decompressed bytes are handed over in pieces of this size.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// The longest magic number.
+const MAGIC_BYTES: usize = 4;
+
+/// How a log is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    Plain,
+    /// gzip, of one member or several.
+    Gzip,
+    /// zstd, of one frame or several.
+    Zstd,
+}
+
+impl Compression {
+    /// RFC 1952, 2.3.1 and RFC 8878, 3.1.1: the magic numbers.
+    fn detect(head: &[u8]) -> Self {
+        match head {
+            [0x1f, 0x8b, ..] => Compression::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Compression::Zstd,
+            _ => Compression::Plain,
+        }
+    }
+}
+
+/// The log without its compression. `interrupted` is asked whether to go on when a signal comes.
+pub fn open<'a>(
+    mut reader: impl BufRead + 'a,
+    interrupted: impl FnMut() -> Result<(), ImportError>,
+) -> Result<(Compression, Box<dyn BufRead + 'a>), ImportError> {
+    let head = read_head(&mut reader, interrupted)?;
+    let compression = Compression::detect(&head);
+    let whole = Cursor::new(head).chain(reader);
+    let plain: Box<dyn BufRead + 'a> = match compression {
+        Compression::Plain => Box::new(whole),
+        Compression::Gzip => Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(whole))),
+        Compression::Zstd => {
+            let decoder = zstd::stream::read::Decoder::with_buffer(whole)
+                .map_err(|source| ImportError::Read { line: 0, source })?;
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder))
+        }
+    };
+    Ok((compression, plain))
+}
+
+/// The first bytes, as many as the longest magic number has: a pipe may give them one by one.
+fn read_head(
+    reader: &mut impl BufRead,
+    mut interrupted: impl FnMut() -> Result<(), ImportError>,
+) -> Result<Vec<u8>, ImportError> {
+    let mut head = Vec::with_capacity(MAGIC_BYTES);
+    while head.len() < MAGIC_BYTES {
+        match reader.fill_buf() {
+            Ok([]) => break,
+            Ok(buffer) => {
+                let taken = buffer.len().min(MAGIC_BYTES - head.len());
+                head.extend_from_slice(&buffer[..taken]);
+                reader.consume(taken);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => interrupted()?,
+            Err(source) => return Err(ImportError::Read { line: 0, source }),
+        }
+    }
+    Ok(head)
+}

@@ -1,0 +1,73 @@
+//! Numbers for byte strings, each kept once: four bytes per name besides its text.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+/// The most names of one kind: 16 Mi documents' or clients'.
+pub const NAMES_MAX: usize = 1 << 24;
+
+/// The most bytes that all names of one kind take: 1 GiB.
+pub const NAMES_BYTES_MAX: usize = 1 << 30;
+
+/// A set of names, numbered in order of their first appearance.
+#[derive(Default)]
+pub struct Interner {
+    text: Vec<u8>,
+    /// Where each name ends in `text`; it begins where the one before it ends.
+    ends: Vec<u32>,
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Interner {
+    /// The number of `name`, a new one if it is new; `None` if that would be one too many.
+    pub fn number(&mut self, name: &[u8]) -> Option<u32> {
+        let hash = self.hasher.hash_one(name);
+        let (text, ends) = (&mut self.text, &mut self.ends);
+        if let Some(&number) = self.table.find(hash, |&number| at(text, ends, number) == name) {
+            return Some(number);
+        }
+        if ends.len() == NAMES_MAX || text.len() + name.len() > NAMES_BYTES_MAX {
+            return None;
+        }
+        let number = ends.len() as u32;
+        text.extend_from_slice(name);
+        ends.push(text.len() as u32);
+        self.table.insert_unique(hash, number, |&other| self.hasher.hash_one(at(text, ends, other)));
+        Some(number)
+    }
+
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The name of a number that [`Interner::number`] gave.
+    pub fn name(&self, number: u32) -> &[u8] {
+        at(&self.text, &self.ends, number)
+    }
+}
+
+fn at<'a>(text: &'a [u8], ends: &[u32], number: u32) -> &'a [u8] {
+    let begin = if number == 0 { 0 } else { ends[number as usize - 1] };
+    &text[begin as usize..ends[number as usize] as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_their_numbers() {
+        let mut interner = Interner::default();
+        for round in 0..2 {
+            for number in 0..1000 {
+                let name = format!("/{number}");
+                assert_eq!(interner.number(name.as_bytes()), Some(number), "round {round}");
+                assert_eq!(interner.name(number), name.as_bytes());
+            }
+        }
+        assert_eq!(interner.len(), 1000);
+    }
+}

@@ -1,0 +1,130 @@
+//! Cuts a stream into lines without copying them, but for those that straddle two reads.
+
+use std::io::{self, BufRead};
+
+use memchr::memchr_iter;
+
+use super::ImportError;
+
+/// A longer line is malformed; of its bytes no more than this many are ever held.
+pub const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// What the reader of lines reports.
+pub enum Step<'a> {
+    /// A line.
+    Line {
+        /// Its length as read, the line feed included.
+        bytes: u64,
+        /// The line without its end; of one that is too long its beginning, of `LINE_BYTES_MAX + 1`.
+        text: &'a [u8],
+    },
+    /// A signal came while waiting for bytes.
+    Interrupted,
+}
+
+/// Calls `visit` with every line, the last one also when it has no line feed.
+pub fn for_each(
+    reader: &mut impl BufRead,
+    mut visit: impl FnMut(Step<'_>) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    let mut line = 0;
+    let mut begun = Begun::default();
+    loop {
+        let buffer = match reader.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                visit(Step::Interrupted)?;
+                continue;
+            }
+            Err(source) => return Err(ImportError::Read { line, source }),
+        };
+        if buffer.is_empty() {
+            return if begun.bytes == 0 { Ok(()) } else { visit(begun.step()) };
+        }
+        let mut start = 0;
+        for end in memchr_iter(b'\n', buffer) {
+            let piece = &buffer[start..end];
+            if begun.bytes == 0 {
+                visit(Step::Line { bytes: piece.len() as u64 + 1, text: trimmed(piece) })?;
+            } else {
+                begun.add(piece, 1);
+                visit(begun.step())?;
+                begun.clear();
+            }
+            line += 1;
+            start = end + 1;
+        }
+        begun.add(&buffer[start..], 0);
+        let read = buffer.len();
+        reader.consume(read);
+    }
+}
+
+/// The beginning of a line whose end is yet to be read.
+#[derive(Default)]
+struct Begun {
+    text: Vec<u8>,
+    bytes: u64,
+}
+
+impl Begun {
+    fn add(&mut self, piece: &[u8], line_feed: u64) {
+        // Two more than a line may have: a carriage return that is trimmed, and one that shows it is too long.
+        let room = (LINE_BYTES_MAX + 2).saturating_sub(self.text.len());
+        self.text.extend_from_slice(&piece[..piece.len().min(room)]);
+        self.bytes += piece.len() as u64 + line_feed;
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.bytes = 0;
+    }
+
+    fn step(&self) -> Step<'_> {
+        Step::Line { bytes: self.bytes, text: trimmed(&self.text) }
+    }
+}
+
+/// Without a carriage return at its end, and cut where it is certain to be too long.
+fn trimmed(text: &[u8]) -> &[u8] {
+    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    &text[..text.len().min(LINE_BYTES_MAX + 1)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &[u8], capacity: usize, expected: &[(u64, &[u8])]) {
+        let mut seen = Vec::new();
+        let mut reader = io::BufReader::with_capacity(capacity, input);
+        let visit = |step: Step<'_>| {
+            if let Step::Line { bytes, text } = step {
+                seen.push((bytes, text.to_vec()));
+            }
+            Ok(())
+        };
+        for_each(&mut reader, visit).unwrap();
+        let seen: Vec<_> = seen.iter().map(|(bytes, text)| (*bytes, text.as_slice())).collect();
+        assert_eq!(seen, expected, "buffer of {capacity}");
+    }
+
+    #[test]
+    fn lines_are_the_same_however_they_are_read() {
+        for capacity in [1, 2, 3, 5, 64] {
+            check(b"", capacity, &[]);
+            check(b"one", capacity, &[(3, b"one")]);
+            check(b"one\ntwo\r\n\nfour", capacity, &[(4, b"one"), (5, b"two"), (1, b""), (4, b"four")]);
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_cut_alike_in_one_piece_and_in_many() {
+        let long = vec![b'x'; LINE_BYTES_MAX + 100];
+        let cut = &long[..LINE_BYTES_MAX + 1];
+        let input = [&long[..], b"\nshort\n"].concat();
+        for capacity in [1000, 1 << 20] {
+            check(&input, capacity, &[(long.len() as u64 + 1, cut), (6, b"short")]);
+        }
+    }
+}

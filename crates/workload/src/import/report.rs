@@ -1,0 +1,154 @@
+//! What an import tells about the log, for people and for JSON.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::clf::{Entry, Malformed};
+use super::compression::Compression;
+
+/// How many malformed lines are shown.
+pub const MALFORMED_SHOWN_MAX: usize = 10;
+
+/// How much of a malformed line is shown.
+pub const MALFORMED_TEXT_BYTES_MAX: usize = 160;
+
+/// What the log held and what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ImportReport {
+    /// How the log was compressed.
+    pub compression: Compression,
+    /// Lines, malformed ones included.
+    pub lines: u64,
+    /// Bytes, decompressed.
+    pub bytes: u64,
+    /// Lines that are not entries.
+    pub malformed_lines: u64,
+    /// The first of them.
+    pub malformed_first: Vec<MalformedLine>,
+    /// Entries by class of status, `2xx`.
+    pub requests_by_status_class: BTreeMap<String, u64>,
+    /// Entries by status.
+    pub requests_by_status: BTreeMap<u16, u64>,
+    /// Entries by method; `other` for what is no common method.
+    pub requests_by_method: BTreeMap<&'static str, u64>,
+    /// The sizes of all entries together, whatever their status.
+    pub bytes_sent: u64,
+    /// Requests of the trace.
+    pub requests: u64,
+    /// Those among them that took their document by name (304, HEAD).
+    pub by_name_requests: u64,
+    /// Entries that are not in the trace.
+    pub skipped_requests: Skipped,
+    /// Lines earlier in time than a line before them.
+    pub out_of_order_lines: u64,
+    /// By how much at most.
+    pub largest_backward_jump_seconds: u64,
+    /// What the log's clock is ahead of UTC, by its first entry.
+    pub utc_offset_seconds: i32,
+    /// Distinct clients of the trace's requests.
+    pub clients: u64,
+    /// Documents of the trace.
+    pub documents: u64,
+    /// Sessions of the trace.
+    pub sessions: u64,
+}
+
+/// Entries that are not in the trace, by reason (`policy` has the table).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// The target has a query: dynamic.
+    pub with_query: u64,
+    /// Neither GET nor HEAD.
+    pub other_method: u64,
+    /// Neither 200, 206 nor 304.
+    pub failed: u64,
+    /// 206.
+    pub partial: u64,
+    /// 200 and no size.
+    pub without_size: u64,
+    /// 304 or HEAD for a name that never has a size.
+    pub of_unknown_size: u64,
+    /// No request line was sent.
+    pub without_target: u64,
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            ("with a query", self.with_query),
+            ("of another method", self.other_method),
+            ("failed or redirected", self.failed),
+            ("partial", self.partial),
+            ("without a size", self.without_size),
+            ("of unknown size", self.of_unknown_size),
+            ("without a target", self.without_target),
+        ];
+        let parts = counts.iter().filter(|(_, count)| *count > 0);
+        let parts: Vec<_> = parts.map(|(what, count)| format!("{count} {what}")).collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// A line that is not an entry.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MalformedLine {
+    /// Its number, from one.
+    pub line: u64,
+    /// Why it is none, for programs.
+    pub reason: Malformed,
+    /// Why it is none, for people.
+    pub message: String,
+    /// Its beginning, decoded with replacement.
+    pub text: String,
+}
+
+impl MalformedLine {
+    pub(super) fn new(line: u64, text: &[u8], reason: Malformed) -> Self {
+        let shown = &text[..text.len().min(MALFORMED_TEXT_BYTES_MAX)];
+        let mut shown = String::from_utf8_lossy(shown).into_owned();
+        if text.len() > MALFORMED_TEXT_BYTES_MAX {
+            shown.push('…');
+        }
+        MalformedLine { line, reason, message: reason.to_string(), text: shown }
+    }
+}
+
+/// The methods that are counted by name.
+const METHODS: [&str; 9] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "PROPFIND"];
+
+/// Counters of the fast path; maps only at the end.
+pub(super) struct Tally {
+    statuses: Vec<u64>,
+    methods: [u64; METHODS.len() + 1],
+    bytes_sent: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally { statuses: vec![0; 1000], methods: [0; METHODS.len() + 1], bytes_sent: 0 }
+    }
+}
+
+impl Tally {
+    pub fn count(&mut self, entry: &Entry<'_>) {
+        self.statuses[usize::from(entry.status)] += 1;
+        let method = METHODS.iter().position(|method| method.as_bytes() == entry.method);
+        self.methods[method.unwrap_or(METHODS.len())] += 1;
+        self.bytes_sent = self.bytes_sent.saturating_add(entry.size_bytes.unwrap_or(0));
+    }
+
+    /// Writes the counts into the report; returns how many entries were counted.
+    pub fn fill(&self, report: &mut ImportReport) -> u64 {
+        for (status, &count) in self.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
+            report.requests_by_status.insert(status as u16, count);
+            *report.requests_by_status_class.entry(format!("{}xx", status / 100)).or_default() += count;
+        }
+        let names = METHODS.iter().copied().chain(["other"]);
+        report.requests_by_method = names.zip(self.methods).filter(|(_, count)| *count > 0).collect();
+        report.bytes_sent = self.bytes_sent;
+        self.methods.iter().sum()
+    }
+}
