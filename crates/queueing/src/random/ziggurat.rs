@@ -10,7 +10,7 @@ const LAYERS: usize = 256;
 /// Where the tail begins and the area of a layer, from the paper's recursion for 256 layers.
 const EXPONENTIAL_TAIL: f64 = 7.697_117_470_131_05;
 const EXPONENTIAL_AREA: f64 = 0.003_949_659_822_581_557;
-const NORMAL_TAIL: f64 = 3.654_152_885_361_008_8;
+const NORMAL_TAIL: f64 = 3.654_152_885_361_009;
 const NORMAL_AREA: f64 = 0.004_928_673_233_974_655;
 
 /// Which density a table belongs to.
