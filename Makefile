@@ -1,0 +1,38 @@
+# Thin on purpose: each target is a line or two; what they do lives in the programs.
+LOG ?=
+PYTHON ?= python3
+VENV := .venv
+INSTALLED := $(VENV)/.installed
+DEVELOPED := $(VENV)/.developed
+
+.PHONY: demo test quick lint fuzz bench bench-server peers clean
+
+## demo: set everything up and assess an example log, or LOG=path
+demo: $(INSTALLED)
+	scripts/demo "$(LOG)"
+
+## test: all checks: format, lints, types, Rust tests, Python tests, end to end
+test: $(DEVELOPED) peers
+	scripts/test
+
+## quick: the checks without the slow tests
+quick: $(DEVELOPED)
+	scripts/test --quick
+
+## peers: the servers and the browser that tests and benches run beside ours
+peers:
+	scripts/peers
+
+## clean: forget everything that was built or measured
+clean:
+	rm -rf target build $(VENV) runs python/sojourn.egg-info
+
+SOURCES := $(shell find crates python -type f -not -name '*.pyc') Cargo.toml Cargo.lock pyproject.toml
+
+$(INSTALLED): $(SOURCES) requirements.lock
+	scripts/install $(PYTHON) $(VENV)
+	touch $@
+
+$(DEVELOPED): $(INSTALLED) requirements-dev.lock
+	$(VENV)/bin/pip install --quiet --requirement requirements-dev.lock
+	touch $@
