@@ -1,1 +1,23 @@
-//! placeholder
+//! Measuring without disturbing: clocks, latency histograms, counters of processes and cores, the machine.
+//!
+//! Everything here reads; nothing decides. What a machine does not offer is [`Reading::Unavailable`]
+//! with the reason, never a zero: a zero that was never measured looks exactly like a good result.
+
+pub mod affinity;
+pub mod clock;
+pub mod core_time;
+pub mod counters;
+pub mod histogram;
+pub mod interval_log;
+pub mod limits;
+pub mod machine;
+mod proc_file;
+pub mod process;
+mod process_tree;
+mod reading;
+pub mod tcp;
+
+pub use clock::Nanos;
+pub use histogram::{Histogram, Summary};
+pub use process_tree::{ProcessTree, ProcessUse, TreeSample};
+pub use reading::Reading;

@@ -1,0 +1,89 @@
+//! The monotonic clock and the CPU clock of a thread, in nanoseconds.
+
+use std::{
+    iter::Sum,
+    ops::{Add, Sub},
+    time::Duration,
+};
+
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// A time or a span in nanoseconds; subtraction stops at zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// No time at all.
+    pub const ZERO: Nanos = Nanos(0);
+    /// Later than everything.
+    pub const MAX: Nanos = Nanos(u64::MAX);
+
+    /// From seconds; negative ones become zero.
+    pub fn from_seconds(seconds: f64) -> Nanos {
+        Nanos((seconds * 1e9) as u64)
+    }
+
+    /// In seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Nanos;
+    fn sub(self, other: Nanos) -> Nanos {
+        Nanos(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Nanos>>(parts: I) -> Nanos {
+        parts.fold(Nanos::ZERO, Add::add)
+    }
+}
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Nanos {
+        Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Now, on a clock that only ever goes forward.
+pub fn now() -> Nanos {
+    nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// The CPU time that the calling thread has used, user and system.
+pub fn thread_cpu() -> Nanos {
+    nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+fn nanos(time: Timespec) -> Nanos {
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeping_costs_time_but_no_cpu() {
+        let (wall, cpu) = (now(), thread_cpu());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(now() - wall >= Nanos(50_000_000));
+        assert!(thread_cpu() - cpu < Nanos(20_000_000));
+    }
+
+    #[test]
+    fn subtraction_stops_at_zero() {
+        assert_eq!(Nanos(1) - Nanos(2), Nanos::ZERO);
+        assert_eq!(Nanos::from_seconds(-1.0), Nanos::ZERO);
+    }
+}

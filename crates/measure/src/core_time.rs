@@ -1,0 +1,127 @@
+//! How the time of one core, or of all, was spent: /proc/stat, in ticks of a hundredth of a second.
+//!
+//! The kernel charges a whole tick to whatever ran at its end, so that spans below a second are coarse.
+
+use std::{io, ops::Sub};
+
+use crate::proc_file;
+
+const PATH: &str = "/proc/stat";
+
+/// Cumulative ticks of a core since boot; subtract an earlier one for a span.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CoreTime {
+    /// In user code.
+    pub user: u64,
+    /// In the kernel on behalf of a process.
+    pub system: u64,
+    /// In interrupt handlers.
+    pub interrupt: u64,
+    /// In deferred interrupt work: most of the network stack's receive side.
+    pub softirq: u64,
+    /// Idle while a disk request was outstanding.
+    pub iowait: u64,
+    /// Wanted to run while the hypervisor ran something else.
+    pub steal: u64,
+    /// Idle.
+    pub idle: u64,
+}
+
+impl CoreTime {
+    /// Reads the times of one core, or with `None` the sum over all.
+    pub fn read(core: Option<usize>) -> io::Result<CoreTime> {
+        let name = core.map_or("cpu".to_owned(), |core| format!("cpu{core}"));
+        let text = proc_file::read(PATH)?;
+        let line = text.lines().find(|line| line.split(' ').next() == Some(&name));
+        line.and_then(parse).ok_or_else(|| proc_file::lacks(PATH, &name))
+    }
+
+    /// All ticks.
+    pub fn total(&self) -> u64 {
+        self.busy() + self.iowait + self.steal + self.idle
+    }
+
+    /// The ticks in which the core did work.
+    pub fn busy(&self) -> u64 {
+        self.user + self.system + self.interrupt + self.softirq
+    }
+
+    /// Busy ticks as a share of the time that the hypervisor gave; `None` for an empty span.
+    pub fn busy_fraction(&self) -> Option<f64> {
+        fraction(self.busy(), self.total() - self.steal)
+    }
+
+    /// The share of all time that the hypervisor took away.
+    pub fn steal_fraction(&self) -> Option<f64> {
+        fraction(self.steal, self.total())
+    }
+
+    /// The share of all time in deferred interrupt work.
+    pub fn softirq_fraction(&self) -> Option<f64> {
+        fraction(self.softirq, self.total())
+    }
+}
+
+impl Sub for CoreTime {
+    type Output = CoreTime;
+
+    /// The span since an earlier reading. iowait and idle may step back a tick; that counts as zero.
+    fn sub(self, earlier: CoreTime) -> CoreTime {
+        CoreTime {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+            interrupt: self.interrupt.saturating_sub(earlier.interrupt),
+            softirq: self.softirq.saturating_sub(earlier.softirq),
+            iowait: self.iowait.saturating_sub(earlier.iowait),
+            steal: self.steal.saturating_sub(earlier.steal),
+            idle: self.idle.saturating_sub(earlier.idle),
+        }
+    }
+}
+
+/// `cpu0 user nice system idle iowait irq softirq steal guest guest_nice`; guest time is within user.
+fn parse(line: &str) -> Option<CoreTime> {
+    let ticks: Vec<u64> =
+        line.split_ascii_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+    let [user, nice, system, idle, iowait, interrupt, softirq, steal, ..] = ticks[..] else {
+        return None;
+    };
+    Some(CoreTime { user: user + nice, system, interrupt, softirq, iowait, steal, idle })
+}
+
+fn fraction(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{affinity, clock};
+
+    #[test]
+    fn parses_a_line() {
+        let time = parse("cpu1 10 1 20 500 3 4 5 6 0 0").unwrap();
+        assert_eq!((time.user, time.idle, time.busy(), time.total()), (11, 500, 40, 549));
+        assert_eq!(parse("cpu1 10 1"), None);
+    }
+
+    #[test]
+    fn a_spinning_thread_keeps_its_core_busy() {
+        let core = affinity::allowed_cores().unwrap()[0];
+        let before = CoreTime::read(Some(core)).unwrap();
+        let spun = std::thread::spawn(move || {
+            affinity::pin_to(core).unwrap();
+            let (wall, cpu) = (clock::now(), clock::thread_cpu());
+            while clock::now() - wall < crate::Nanos(500_000_000) {}
+            clock::thread_cpu() - cpu
+        });
+        let spun_ticks = spun.join().unwrap().seconds() * 100.0;
+        let span = CoreTime::read(Some(core)).unwrap() - before;
+        assert!(span.user as f64 >= 0.7 * spun_ticks, "{span:?}, {spun_ticks} ticks of spinning");
+    }
+
+    #[test]
+    fn a_core_that_does_not_exist_is_an_error() {
+        assert!(CoreTime::read(Some(4096)).unwrap_err().to_string().contains("cpu4096"));
+    }
+}

@@ -1,0 +1,152 @@
+//! A latency histogram: 1 ns to 1 h at three significant digits, constant memory, mergeable.
+//!
+//! Adding two of them equals having recorded everything in one, so steps, repetitions and machines merge
+//! without averaging percentiles. Longer than an hour counts as an hour.
+
+use serde::Serialize;
+
+use crate::Nanos;
+
+/// The longest latency told apart from longer ones.
+pub const LATENCY_MAX: Nanos = Nanos(3_600_000_000_000);
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// A latency histogram.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram(hdrhistogram::Histogram<u64>);
+
+impl Default for Histogram {
+    fn default() -> Self {
+        let counts = hdrhistogram::Histogram::new_with_bounds(1, LATENCY_MAX.0, SIGNIFICANT_DIGITS);
+        Histogram(counts.expect("constant bounds are valid"))
+    }
+}
+
+impl Histogram {
+    /// An empty one with two significant digits above 1 µs: small enough to reset ten times a second.
+    pub fn coarse() -> Histogram {
+        let counts = hdrhistogram::Histogram::new_with_bounds(1_000, LATENCY_MAX.0, 2);
+        Histogram(counts.expect("constant bounds are valid"))
+    }
+
+    /// Records one latency.
+    pub fn record(&mut self, latency: Nanos) {
+        self.0.saturating_record(latency.0);
+    }
+
+    /// Adds everything that another one recorded.
+    pub fn merge(&mut self, other: &Histogram) {
+        self.0.add(&other.0).expect("same bounds, so nothing can fall outside");
+    }
+
+    /// Forgets everything.
+    pub fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    /// How many were recorded.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// How many were above a limit.
+    pub fn count_above(&self, limit: Nanos) -> u64 {
+        self.0.len() - self.0.count_between(0, limit.0.min(LATENCY_MAX.0))
+    }
+
+    /// The mean in seconds, if anything was recorded.
+    pub fn mean_seconds(&self) -> Option<f64> {
+        (!self.0.is_empty()).then(|| self.0.mean() * 1e-9)
+    }
+
+    /// The latency that a fraction of all stayed at or below, in seconds, if anything was recorded.
+    pub fn quantile_seconds(&self, fraction: f64) -> Option<f64> {
+        // The bucket's upper edge may lie above the largest value recorded, and p999 > max would read oddly.
+        (!self.0.is_empty()).then(|| self.0.value_at_quantile(fraction).min(self.0.max()) as f64 * 1e-9)
+    }
+
+    /// The figures to report.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            count: self.count(),
+            mean: self.mean_seconds(),
+            p50: self.quantile_seconds(0.5),
+            p90: self.quantile_seconds(0.9),
+            p95: self.quantile_seconds(0.95),
+            p99: self.quantile_seconds(0.99),
+            p999: self.quantile_seconds(0.999),
+            max: self.quantile_seconds(1.0),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> &hdrhistogram::Histogram<u64> {
+        &self.0
+    }
+}
+
+/// A histogram's figures, in seconds; all but the count are missing when nothing was recorded.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// How many were recorded.
+    pub count: u64,
+    /// The mean.
+    pub mean: Option<f64>,
+    /// The median.
+    pub p50: Option<f64>,
+    /// The 90th percentile.
+    pub p90: Option<f64>,
+    /// The 95th percentile.
+    pub p95: Option<f64>,
+    /// The 99th percentile.
+    pub p99: Option<f64>,
+    /// The 99.9th percentile.
+    pub p999: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_equals_recording_once() {
+        let mut parts = [Histogram::default(), Histogram::default(), Histogram::default()];
+        let mut whole = Histogram::default();
+        for i in 0..30_000_u64 {
+            let latency = Nanos(i.wrapping_mul(2_654_435_761) % 5_000_000_000);
+            parts[(i % 3) as usize].record(latency);
+            whole.record(latency);
+        }
+        let mut merged = Histogram::default();
+        parts.iter().for_each(|part| merged.merge(part));
+        assert_eq!(merged, whole);
+    }
+
+    #[test]
+    fn three_digits_from_a_nanosecond_to_an_hour() {
+        for exact in [1, 999, 123_456, 987_654_321, LATENCY_MAX.0] {
+            let mut histogram = Histogram::default();
+            histogram.record(Nanos(exact));
+            let seconds = histogram.quantile_seconds(0.5).unwrap();
+            assert!((seconds * 1e9 / exact as f64 - 1.0).abs() < 1e-3, "{exact}: {seconds}");
+        }
+        let mut histogram = Histogram::default();
+        histogram.record(Nanos(2 * LATENCY_MAX.0));
+        assert!((histogram.summary().max.unwrap() - 3600.0).abs() < 4.0);
+    }
+
+    #[test]
+    fn nothing_recorded_is_not_zero() {
+        let summary = Histogram::default().summary();
+        assert_eq!(summary.count, 0);
+        assert!(summary.mean.is_none() && summary.p50.is_none() && summary.max.is_none());
+    }
+
+    #[test]
+    fn counts_above_a_limit() {
+        let mut histogram = Histogram::default();
+        (1..=100).for_each(|ms| histogram.record(Nanos(ms * 1_000_000)));
+        assert_eq!(histogram.count_above(Nanos(95_100_000)), 5);
+    }
+}

@@ -1,0 +1,241 @@
+//! Counters of whole process trees: the named processes, their descendants, and children that ended.
+//!
+//! A server that forks per connection spends its time in children that live for a millisecond. The kernel
+//! adds such a child to its parent's totals once the parent has waited for it, so the sum over the tree of
+//! own and ended children's time never goes back and loses nothing that was waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::{
+    Nanos, Reading, clock,
+    process::{Detail, ProcessCounters, children},
+};
+
+/// The most processes watched at once; more are refused by leaving the youngest out, and said.
+pub const PROCESSES_MAX: usize = 4096;
+
+/// Process trees under observation.
+#[derive(Debug)]
+pub struct ProcessTree {
+    roots: Vec<u32>,
+    known: BTreeSet<u32>,
+}
+
+impl ProcessTree {
+    /// Watches these processes and whatever descends from them.
+    pub fn new(roots: &[u32]) -> ProcessTree {
+        ProcessTree { roots: roots.to_vec(), known: roots.iter().copied().collect() }
+    }
+
+    /// Reads every process of the trees; descendants that came since the last sample are found first.
+    pub fn sample(&mut self, detail: Detail) -> TreeSample {
+        let mut processes = BTreeMap::new();
+        let mut queue: Vec<u32> = self.known.iter().copied().collect();
+        while let Some(pid) = queue.pop() {
+            let Ok(counters) = ProcessCounters::read(pid, detail) else {
+                self.known.remove(&pid);
+                continue;
+            };
+            processes.insert(pid, counters);
+            for child in children(pid).unwrap_or_default() {
+                if self.known.len() < PROCESSES_MAX && self.known.insert(child) {
+                    queue.push(child);
+                }
+            }
+        }
+        let ended_roots = self.roots.iter().copied().filter(|root| !processes.contains_key(root)).collect();
+        TreeSample { time: clock::now(), processes, ended_roots }
+    }
+
+    /// The first named process that no longer runs, if any: cheap enough to ask often.
+    pub fn ended_root(&self) -> Option<u32> {
+        self.roots.iter().copied().find(|&root| !is_running(root))
+    }
+}
+
+/// Whether a process exists and has not ended; one that ended stays as a zombie until it is waited for.
+fn is_running(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// The counters of the trees at one moment.
+#[derive(Clone, Debug)]
+pub struct TreeSample {
+    /// When it was taken.
+    pub time: Nanos,
+    processes: BTreeMap<u32, ProcessCounters>,
+    ended_roots: Vec<u32>,
+}
+
+/// What the trees used between two samples.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessUse {
+    /// CPU time, user and system.
+    pub cpu_seconds: Reading<f64>,
+    /// The user share of the CPU time, from ticks.
+    pub cpu_user_fraction: Reading<f64>,
+    /// Page faults that needed no disk.
+    pub minor_faults: Reading<u64>,
+    /// Page faults that waited for a disk.
+    pub major_faults: Reading<u64>,
+    /// Times a thread gave up the core to wait.
+    pub voluntary_switches: Reading<u64>,
+    /// Times the core was taken from a thread.
+    pub involuntary_switches: Reading<u64>,
+    /// Memory in use at the end, summed: pages shared by several processes count in each.
+    pub resident_bytes: Reading<u64>,
+}
+
+impl TreeSample {
+    /// The CPU time that the trees have used so far.
+    pub fn cpu(&self) -> Nanos {
+        self.processes.values().map(|process| process.cpu + process.children_cpu).sum()
+    }
+
+    /// How many processes the trees hold.
+    pub fn process_count(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// What was used since an earlier sample.
+    pub fn since(&self, earlier: &TreeSample) -> ProcessUse {
+        if let Some(ended) = self.ended_roots.first() {
+            return ProcessUse::unavailable(&format!("process {ended} ended"));
+        }
+        let difference =
+            |field: fn(&ProcessCounters) -> u64| self.sum(field).saturating_sub(earlier.sum(field));
+        let user = difference(|process| process.user.0);
+        let ticks = user + difference(|process| process.system.0);
+        let switches = |field| match self.ended_since(earlier) {
+            0 => Reading::Value(difference(field)),
+            count => Reading::unavailable(format!("{count} processes ended, and with them their counts")),
+        };
+        ProcessUse {
+            cpu_seconds: Reading::Value((self.cpu() - earlier.cpu()).seconds()),
+            cpu_user_fraction: match ticks {
+                0 => Reading::unavailable("less CPU time than the kernel's tick of 10 ms"),
+                _ => Reading::Value(user as f64 / ticks as f64),
+            },
+            minor_faults: Reading::Value(difference(|process| process.minor_faults)),
+            major_faults: Reading::Value(difference(|process| process.major_faults)),
+            voluntary_switches: switches(|process| process.voluntary_switches),
+            involuntary_switches: switches(|process| process.involuntary_switches),
+            resident_bytes: Reading::Value(self.sum(|process| process.resident_bytes)),
+        }
+    }
+
+    fn sum(&self, field: fn(&ProcessCounters) -> u64) -> u64 {
+        self.processes.values().map(field).sum()
+    }
+
+    fn ended_since(&self, earlier: &TreeSample) -> usize {
+        let lives = |pid, started| self.processes.get(pid).is_some_and(|now| now.started == started);
+        earlier.processes.iter().filter(|(pid, process)| !lives(pid, process.started)).count()
+    }
+}
+
+impl ProcessUse {
+    fn unavailable(why: &str) -> ProcessUse {
+        ProcessUse {
+            cpu_seconds: Reading::unavailable(why),
+            cpu_user_fraction: Reading::unavailable(why),
+            minor_faults: Reading::unavailable(why),
+            major_faults: Reading::unavailable(why),
+            voluntary_switches: Reading::unavailable(why),
+            involuntary_switches: Reading::unavailable(why),
+            resident_bytes: Reading::unavailable(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn spawn(script: &str) -> Child {
+        Command::new("sh").args(["-c", script]).spawn().unwrap()
+    }
+
+    /// A child that spins until it used half a second of CPU time, then waits to be killed.
+    const SPIN: &str = "while :; do read line < /proc/$$/schedstat; [ ${line%% *} -gt 500000000 ] && break; done; \
+                        exec sleep 60";
+
+    fn wait_until(mut done: impl FnMut() -> bool) {
+        let limit = clock::now() + Nanos::from_seconds(60.0);
+        while !done() {
+            assert!(clock::now() < limit, "it did not happen within a minute");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn a_spinning_child_is_charged_what_it_used() {
+        let mut child = spawn(SPIN);
+        let mut tree = ProcessTree::new(&[child.id()]);
+        let before = tree.sample(Detail::All);
+        let comm = format!("/proc/{}/comm", child.id());
+        wait_until(|| std::fs::read_to_string(&comm).is_ok_and(|name| name.trim() == "sleep"));
+        let used = tree.sample(Detail::All).since(&before);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let seconds = *used.cpu_seconds.value().unwrap();
+        assert!((0.4..0.6).contains(&seconds), "{seconds}");
+        assert!(used.voluntary_switches.value().is_some());
+    }
+
+    #[test]
+    fn descendants_count_while_they_live_and_after() {
+        // The subshell is a child of its own; `sleep` in the end keeps the root alive and still.
+        let mut child = spawn("( i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done ); sleep 60; :");
+        let mut tree = ProcessTree::new(&[child.id()]);
+        let before = tree.sample(Detail::Times);
+        let mut seen_two = false;
+        wait_until(|| {
+            let sample = tree.sample(Detail::Times);
+            seen_two |= sample.process_count() == 2;
+            let root = sample.processes.get(&child.id()).unwrap();
+            root.children_cpu > Nanos::ZERO
+        });
+        let used = tree.sample(Detail::Times).since(&before);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(seen_two);
+        assert!(*used.cpu_seconds.value().unwrap() >= 0.02, "{used:?}");
+        assert!(*used.minor_faults.value().unwrap() > 0, "{used:?}");
+    }
+
+    #[test]
+    fn memory_that_is_touched_shows_as_faults_and_as_resident() {
+        // dd fills one buffer of 32 MiB: 8192 pages of 4 KiB.
+        let mut child =
+            spawn("read go; dd if=/dev/zero of=/dev/null bs=32M count=1 2>/dev/null; sleep 60; :");
+        // `read` sees the end of the null device at once, so sample as early as possible and compare only below.
+        let mut tree = ProcessTree::new(&[child.id()]);
+        let before = tree.sample(Detail::Times);
+        wait_until(|| {
+            tree.sample(Detail::Times).since(&before).minor_faults.value().is_some_and(|&n| n >= 8192)
+        });
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_root_that_ends_is_noticed() {
+        let mut child = spawn("exec sleep 60");
+        let mut tree = ProcessTree::new(&[child.id()]);
+        let before = tree.sample(Detail::All);
+        assert_eq!(tree.ended_root(), None);
+        child.kill().unwrap();
+        wait_until(|| tree.ended_root().is_some());
+        child.wait().unwrap();
+        let used = tree.sample(Detail::All).since(&before);
+        let Reading::Unavailable(why) = used.cpu_seconds else { panic!("a dead process has no figures") };
+        assert!(why.contains("ended"), "{why}");
+    }
+}

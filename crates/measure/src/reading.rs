@@ -1,0 +1,68 @@
+//! A measured value, or the reason why there is none.
+
+use std::fmt::Display;
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+/// A value that was measured, or why it could not be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reading<T> {
+    /// What was measured.
+    Value(T),
+    /// Why nothing was.
+    Unavailable(String),
+}
+
+impl<T> Reading<T> {
+    /// A reading that is missing, with its reason.
+    pub fn unavailable(why: impl Display) -> Self {
+        Reading::Unavailable(why.to_string())
+    }
+
+    /// The value, if there is one.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Reading::Value(value) => Some(value),
+            Reading::Unavailable(_) => None,
+        }
+    }
+
+    /// The same reading of something computed from the value.
+    pub fn map<U>(self, compute: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Reading::Value(value) => Reading::Value(compute(value)),
+            Reading::Unavailable(why) => Reading::Unavailable(why),
+        }
+    }
+
+    /// Two readings as one; the first reason wins.
+    pub fn zip<U>(self, other: Reading<U>) -> Reading<(T, U)> {
+        match (self, other) {
+            (Reading::Value(left), Reading::Value(right)) => Reading::Value((left, right)),
+            (Reading::Unavailable(why), _) | (_, Reading::Unavailable(why)) => Reading::Unavailable(why),
+        }
+    }
+}
+
+impl<T, E: Display> From<Result<T, E>> for Reading<T> {
+    fn from(result: Result<T, E>) -> Self {
+        match result {
+            Ok(value) => Reading::Value(value),
+            Err(why) => Reading::unavailable(why),
+        }
+    }
+}
+
+/// A value is written as itself, a missing one as `{"unavailable": "why"}`.
+impl<T: Serialize> Serialize for Reading<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Reading::Value(value) => value.serialize(serializer),
+            Reading::Unavailable(why) => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry("unavailable", why)?;
+                map.end()
+            }
+        }
+    }
+}
