@@ -77,9 +77,9 @@ impl Collector {
     }
 
     fn malformed(&mut self, text: &[u8], reason: Malformed) {
-        self.report.malformed_lines += 1;
-        if self.report.malformed_first.len() < super::MALFORMED_SHOWN_MAX {
-            self.report.malformed_first.push(MalformedLine::new(self.report.lines, text, reason));
+        self.report.malformed += 1;
+        if self.report.malformed_examples.len() < super::MALFORMED_SHOWN_MAX {
+            self.report.malformed_examples.push(MalformedLine::new(self.report.lines, text, reason));
         }
     }
 
@@ -121,7 +121,7 @@ impl Collector {
     }
 
     fn skip(&mut self, reason: Reason) {
-        let skipped = &mut self.report.skipped_requests;
+        let skipped = &mut self.report.skipped;
         *match reason {
             Reason::WithoutTarget => &mut skipped.without_target,
             Reason::OtherMethod => &mut skipped.other_method,
@@ -181,11 +181,11 @@ impl Collector {
             return Err(ImportError::Empty);
         }
         if entries == 0 {
-            let first = report.malformed_first.swap_remove(0);
+            let first = report.malformed_examples.swap_remove(0);
             return Err(ImportError::NotALog { lines: report.lines, first });
         }
         if self.rows.is_empty() {
-            return Err(ImportError::NoStaticRequest { requests: entries, skipped: report.skipped_requests });
+            return Err(ImportError::NoStaticRequest { requests: entries, skipped: report.skipped });
         }
         report.clients = self.clients.len() as u64;
         report.documents = self.documents.len() as u64;
@@ -208,6 +208,6 @@ impl Collector {
         });
         let dropped = (before - self.rows.len()) as u64;
         self.report.by_name_requests -= dropped;
-        self.report.skipped_requests.of_unknown_size = dropped;
+        self.report.skipped.of_unknown_size = dropped;
     }
 }

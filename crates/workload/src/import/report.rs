@@ -24,9 +24,9 @@ pub struct ImportReport {
     /// Bytes, decompressed.
     pub bytes: u64,
     /// Lines that are not entries.
-    pub malformed_lines: u64,
+    pub malformed: u64,
     /// The first of them.
-    pub malformed_first: Vec<MalformedLine>,
+    pub malformed_examples: Vec<MalformedLine>,
     /// Entries by class of status, `2xx`.
     pub requests_by_status_class: BTreeMap<String, u64>,
     /// Entries by status.
@@ -40,7 +40,7 @@ pub struct ImportReport {
     /// Those among them that took their document by name (304, HEAD).
     pub by_name_requests: u64,
     /// Entries that are not in the trace.
-    pub skipped_requests: Skipped,
+    pub skipped: Skipped,
     /// Lines earlier in time than a line before them.
     pub out_of_order_lines: u64,
     /// By how much at most.
