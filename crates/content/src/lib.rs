@@ -1,1 +1,21 @@
-//! placeholder
+//! Where the bytes of a site come from: the origin, the three caches in front of it, the residency test and
+//! the helpers that may wait for a disk so that others need not.
+//!
+//! The caches are those of Flash (USENIX ATC 1999, 5.2 to 5.4): path to open document, document to response
+//! fields, document to body. They never block and never touch a disk: what they lack is described as a [`Job`],
+//! and who performs it (the caller itself, a helper) is the architecture's choice.
+
+mod caches;
+mod document;
+mod helpers;
+mod job;
+mod lru;
+mod origin;
+pub mod residency;
+
+pub use caches::{Budgets, CacheCounts, Caches, Lookup, SMALL_BODY_BYTES_MAX};
+pub use document::{Document, Identity};
+pub use helpers::{HelperCounts, Helpers, Refused};
+pub use job::{Done, FileRange, Job, LoadError, Opened, Opening};
+pub use origin::{Directory, Found, OpenError, Origin};
+pub use residency::Residency;

@@ -1,0 +1,266 @@
+//! The three caches of Flash, each with a budget in bytes: path to open document, document to response fields,
+//! document to body.
+//!
+//! They hold answers, never ask: a miss is the caller's to resolve. A path is trusted for a bounded time, then
+//! reported stale until somebody has looked at the file again. Replacing a document drops what hung on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sojourn_http::head::entity_fields;
+
+use crate::document::Document;
+use crate::lru::Lru;
+
+/// The largest body kept in memory; larger ones are sent from the page cache.
+pub const SMALL_BODY_BYTES_MAX: u64 = 64 * 1024;
+
+/// What an open document is counted as in the path cache, beside the bytes of its path (which is held three
+/// times): the document, its two entries, the kernel's file.
+const DOCUMENT_BYTES: usize = 640;
+
+/// What an entry of the other caches is counted as, beside its content.
+const ENTRY_BYTES: usize = 96;
+
+/// How much the caches may hold and how long they may trust.
+#[derive(Clone, Copy, Debug)]
+pub struct Budgets {
+    /// Path cache.
+    pub path_bytes: usize,
+    /// Response field cache.
+    pub head_bytes: usize,
+    /// Body cache.
+    pub body_bytes: usize,
+    /// Documents kept open, whatever `path_bytes` allows: each holds a file descriptor.
+    pub documents_max: usize,
+    /// A document is looked at again when it is asked for this long after the last look.
+    pub recheck_after: Duration,
+}
+
+impl Default for Budgets {
+    fn default() -> Self {
+        Budgets {
+            path_bytes: 16 << 20,
+            head_bytes: 8 << 20,
+            body_bytes: 128 << 20,
+            documents_max: 16 * 1024,
+            recheck_after: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What the path cache knows.
+#[derive(Debug)]
+pub enum Lookup {
+    /// Trusted.
+    Fresh(Arc<Document>),
+    /// Known, but to be looked at before it is used.
+    Stale(Arc<Document>),
+    /// Not known.
+    Miss,
+}
+
+/// The counters of one cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// Found (and fresh).
+    pub hits: u64,
+    /// Not found, or stale.
+    pub misses: u64,
+    /// Dropped to make room.
+    pub evictions: u64,
+    /// Held now.
+    pub bytes: u64,
+}
+
+/// The caches. Private to a loop or shared behind a lock, as the architecture has it.
+#[derive(Debug)]
+pub struct Caches {
+    paths: Counted<Box<[u8]>, Known>,
+    heads: Counted<u64, Box<[u8]>>,
+    bodies: Counted<u64, Arc<[u8]>>,
+    recheck_after: Duration,
+}
+
+#[derive(Debug)]
+struct Known {
+    document: Arc<Document>,
+    checked: Duration,
+}
+
+#[derive(Debug)]
+struct Counted<K, V> {
+    lru: Lru<K, V>,
+    hits: u64,
+    misses: u64,
+}
+
+impl Caches {
+    /// Empty caches.
+    pub fn new(budgets: &Budgets) -> Caches {
+        Caches {
+            paths: Counted::new(budgets.path_bytes, budgets.documents_max),
+            heads: Counted::new(budgets.head_bytes, usize::MAX),
+            bodies: Counted::new(budgets.body_bytes, usize::MAX),
+            recheck_after: budgets.recheck_after,
+        }
+    }
+
+    /// The document at `path`, as far as known at `now`.
+    pub fn document(&mut self, path: &[u8], now: Duration) -> Lookup {
+        match self.paths.lru.get(path) {
+            Some(known) if now.saturating_sub(known.checked) < self.recheck_after => {
+                self.paths.hits += 1;
+                Lookup::Fresh(Arc::clone(&known.document))
+            }
+            Some(known) => {
+                self.paths.misses += 1;
+                Lookup::Stale(Arc::clone(&known.document))
+            }
+            None => {
+                self.paths.misses += 1;
+                Lookup::Miss
+            }
+        }
+    }
+
+    /// `path` names `document`, looked at no earlier than `now`.
+    pub fn insert_document(&mut self, path: &[u8], document: &Arc<Document>, now: Duration) {
+        if let Some(known) = self.paths.lru.get(path) {
+            known.checked = now;
+            if known.document.id == document.id {
+                return;
+            }
+            self.forget_document(path);
+        }
+        let bytes = DOCUMENT_BYTES + 3 * path.len();
+        self.paths.lru.insert(path.into(), Known { document: Arc::clone(document), checked: now }, bytes);
+    }
+
+    /// `path` names nothing any more.
+    pub fn forget_document(&mut self, path: &[u8]) {
+        if let Some(known) = self.paths.lru.remove(path) {
+            self.heads.lru.remove(&known.document.id);
+            self.bodies.lru.remove(&known.document.id);
+        }
+    }
+
+    /// The document's own fields of a 200, made at the first time.
+    pub fn append_fields(&mut self, document: &Document, head: &mut Vec<u8>) {
+        match self.heads.get(document.id) {
+            Some(fields) => head.extend_from_slice(fields),
+            None => {
+                let start = head.len();
+                entity_fields(
+                    head,
+                    document.media_type,
+                    document.size,
+                    &document.entity_tag,
+                    document.modified,
+                );
+                let fields: Box<[u8]> = head[start..].into();
+                let bytes = ENTRY_BYTES + fields.len();
+                self.heads.lru.insert(document.id, fields, bytes);
+            }
+        }
+    }
+
+    /// The document's body, if it is in memory.
+    pub fn body(&mut self, document: &Document) -> Option<&Arc<[u8]>> {
+        self.bodies.get(document.id).map(|body| &*body)
+    }
+
+    /// Keeps the document's body.
+    pub fn insert_body(&mut self, document: &Document, body: &Arc<[u8]>) {
+        self.bodies.lru.insert(document.id, Arc::clone(body), ENTRY_BYTES + body.len());
+    }
+
+    /// The counters of the path, field and body caches.
+    pub fn counts(&self) -> [CacheCounts; 3] {
+        [self.paths.counts(), self.heads.counts(), self.bodies.counts()]
+    }
+}
+
+impl<K: Eq + std::hash::Hash + Clone, V> Counted<K, V> {
+    fn new(bytes_max: usize, entries_max: usize) -> Self {
+        Counted { lru: Lru::new(bytes_max, entries_max), hits: 0, misses: 0 }
+    }
+
+    fn get(&mut self, key: K) -> Option<&mut V> {
+        let found = self.lru.get(&key);
+        match found {
+            Some(_) => self.hits += 1,
+            None => self.misses += 1,
+        }
+        found
+    }
+
+    fn counts(&self) -> CacheCounts {
+        let (hits, misses, evictions) = (self.hits, self.misses, self.lru.evictions());
+        CacheCounts { hits, misses, evictions, bytes: self.lru.bytes() as u64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::origin::{Directory, Found, Origin};
+    use sojourn_http::SitePath;
+
+    fn documents(names: &[&str]) -> (tempfile::TempDir, Vec<Arc<Document>>) {
+        let root = tempfile::tempdir().unwrap();
+        let directory = Directory::new(root.path(), false).unwrap();
+        let open = |name: &&str| {
+            std::fs::write(root.path().join(name), name).unwrap();
+            match directory.open(&SitePath::decode(format!("/{name}").as_bytes()).unwrap()) {
+                Ok(Found::Document(document)) => document,
+                other => panic!("{other:?}"),
+            }
+        };
+        let documents = names.iter().map(open).collect();
+        (root, documents)
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn trust_is_bounded() {
+        let (_root, documents) = documents(&["a"]);
+        let mut caches = Caches::new(&Budgets::default());
+        assert!(matches!(caches.document(b"a", SECOND), Lookup::Miss));
+        caches.insert_document(b"a", &documents[0], SECOND);
+        assert!(matches!(caches.document(b"a", SECOND * 2 - Duration::from_nanos(1)), Lookup::Fresh(_)));
+        assert!(matches!(caches.document(b"a", SECOND * 2), Lookup::Stale(_)));
+        caches.insert_document(b"a", &documents[0], SECOND * 2);
+        assert!(matches!(caches.document(b"a", SECOND * 2), Lookup::Fresh(_)));
+        let [paths, ..] = caches.counts();
+        assert_eq!((paths.hits, paths.misses), (2, 2));
+    }
+
+    #[test]
+    fn a_new_version_drops_what_hung_on_the_old() {
+        let (_root, documents) = documents(&["a", "b"]);
+        let mut caches = Caches::new(&Budgets::default());
+        caches.insert_document(b"a", &documents[0], SECOND);
+        caches.insert_body(&documents[0], &Arc::from(*b"old"));
+        caches.append_fields(&documents[0], &mut Vec::new());
+        caches.insert_document(b"a", &documents[1], SECOND);
+        assert!(caches.body(&documents[0]).is_none());
+        let [paths, heads, bodies] = caches.counts();
+        assert_eq!((heads.bytes, bodies.bytes), (0, 0));
+        assert!(paths.bytes > 0);
+    }
+
+    #[test]
+    fn fields_are_made_once() {
+        let (_root, documents) = documents(&["a.html"]);
+        let mut caches = Caches::new(&Budgets::default());
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        caches.append_fields(&documents[0], &mut first);
+        caches.append_fields(&documents[0], &mut second);
+        assert_eq!(first, second);
+        assert!(first.starts_with(b"Content-Length: 6\r\nContent-Type: text/html\r\n"));
+        let [_, heads, _] = caches.counts();
+        assert_eq!((heads.hits, heads.misses), (1, 1));
+    }
+}

@@ -1,0 +1,128 @@
+//! Work that may wait for a disk, as a value: whoever may wait performs it.
+
+use std::sync::Arc;
+
+use sojourn_http::SitePath;
+
+use crate::caches::SMALL_BODY_BYTES_MAX;
+use crate::document::Document;
+use crate::origin::{Found, OpenError, Origin};
+
+/// Something to do that may block.
+#[derive(Clone, Debug)]
+pub enum Job {
+    /// Find a document, and read it if it is small.
+    Open(Opening),
+    /// Bring part of a document into memory.
+    Load(FileRange),
+}
+
+/// A path to open.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// The path.
+    pub path: SitePath<'static>,
+    /// What it named before; if that is still current nothing is opened.
+    pub known: Option<Arc<Document>>,
+}
+
+/// Part of a document: all of a small one, one turn's worth of a large one.
+#[derive(Clone, Debug)]
+pub struct FileRange {
+    /// The document.
+    pub document: Arc<Document>,
+    /// The first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: usize,
+}
+
+impl FileRange {
+    /// All of a small document.
+    pub fn whole(document: &Arc<Document>) -> FileRange {
+        FileRange { document: Arc::clone(document), offset: 0, length: document.size as usize }
+    }
+
+    /// Whether the bytes are to be handed over; otherwise they need only be in the page cache.
+    pub fn is_small(&self) -> bool {
+        self.document.size <= SMALL_BODY_BYTES_MAX
+    }
+}
+
+/// The outcome of a job.
+#[derive(Clone, Debug)]
+pub enum Done {
+    /// Of [`Job::Open`].
+    Opened(Result<Opened, OpenError>),
+    /// Of [`Job::Load`]: the bytes of a small document; `None` when a range is now in the page cache.
+    Loaded(Result<Option<Arc<[u8]>>, LoadError>),
+}
+
+/// What a path names, with the body if it is small and newly read.
+#[derive(Clone, Debug)]
+pub enum Opened {
+    /// A file.
+    Document(Arc<Document>, Option<Arc<[u8]>>),
+    /// A directory named without its trailing slash.
+    Directory,
+}
+
+/// Why a body could not be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadError {
+    /// The file became shorter than it was when it was opened.
+    #[error("the file was truncated")]
+    Truncated,
+    /// The disk failed.
+    #[error("reading the file failed")]
+    Failed,
+}
+
+impl Job {
+    /// Does it, waiting as long as it takes. `scratch` is for bytes that only pass through.
+    pub fn perform(&self, origin: &dyn Origin, scratch: &mut Vec<u8>) -> Done {
+        match self {
+            Job::Open(opening) => Done::Opened(open(origin, opening)),
+            Job::Load(range) if range.is_small() => {
+                Done::Loaded(read_whole(origin, &range.document).map(Some))
+            }
+            Job::Load(range) => Done::Loaded(touch(origin, range, scratch).map(|()| None)),
+        }
+    }
+}
+
+fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
+    if let Some(known) = &opening.known
+        && origin.is_current(known)
+    {
+        return Ok(Opened::Document(Arc::clone(known), None));
+    }
+    match origin.open(&opening.path)? {
+        Found::Directory => Ok(Opened::Directory),
+        Found::Document(document) => {
+            // A body that cannot be read now is asked for again, and refused, when it is needed.
+            let is_small = document.size <= SMALL_BODY_BYTES_MAX;
+            let body = is_small.then(|| read_whole(origin, &document).ok()).flatten();
+            Ok(Opened::Document(document, body))
+        }
+    }
+}
+
+fn read_whole(origin: &dyn Origin, document: &Document) -> Result<Arc<[u8]>, LoadError> {
+    let mut body = vec![0; document.size as usize];
+    match origin.read(document, 0, &mut body) {
+        Ok(length) if length == body.len() => Ok(body.into()),
+        Ok(_) => Err(LoadError::Truncated),
+        Err(_) => Err(LoadError::Failed),
+    }
+}
+
+/// Reads and forgets: what remains is the page cache.
+fn touch(origin: &dyn Origin, range: &FileRange, scratch: &mut Vec<u8>) -> Result<(), LoadError> {
+    scratch.resize(range.length, 0);
+    match origin.read(&range.document, range.offset, scratch) {
+        Ok(length) if length == range.length => Ok(()),
+        Ok(_) => Err(LoadError::Truncated),
+        Err(_) => Err(LoadError::Failed),
+    }
+}

@@ -1,0 +1,196 @@
+//! A map with a budget in bytes that forgets what was used longest ago.
+//!
+//! Entries live in one vector, linked by index from most to least recently used, so a hit moves two links and
+//! allocates nothing.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// "No entry" as a link.
+const NONE: u32 = u32::MAX;
+
+/// The map. `K` is cloned once: the table and the entry both hold it.
+#[derive(Debug)]
+pub struct Lru<K, V> {
+    table: HashMap<K, u32>,
+    entries: Vec<Entry<K, V>>,
+    free: Vec<u32>,
+    newest: u32,
+    oldest: u32,
+    bytes: usize,
+    bytes_max: usize,
+    entries_max: usize,
+    evictions: u64,
+}
+
+#[derive(Debug)]
+struct Entry<K, V> {
+    content: Option<(K, V)>,
+    bytes: usize,
+    newer: u32,
+    older: u32,
+}
+
+impl<K: Eq + Hash + Clone, V> Lru<K, V> {
+    /// An empty map that holds at most `bytes_max`, as its user counts them, in at most `entries_max` entries.
+    pub fn new(bytes_max: usize, entries_max: usize) -> Self {
+        Lru {
+            table: HashMap::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            newest: NONE,
+            oldest: NONE,
+            bytes: 0,
+            bytes_max,
+            entries_max: entries_max.min(NONE as usize),
+            evictions: 0,
+        }
+    }
+
+    /// The value at `key`, which becomes the most recently used.
+    pub fn get<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let index = *self.table.get(key)?;
+        if self.newest != index {
+            self.unlink(index);
+            self.link(index);
+        }
+        self.entries[index as usize].content.as_mut().map(|(_, value)| value)
+    }
+
+    /// Puts `value` at `key`, counted as `bytes`; older entries make room. A value that is larger than the whole
+    /// budget is not kept.
+    pub fn insert(&mut self, key: K, value: V, bytes: usize) {
+        self.remove(&key);
+        if bytes > self.bytes_max || self.entries_max == 0 {
+            return;
+        }
+        while self.bytes + bytes > self.bytes_max || self.table.len() >= self.entries_max {
+            self.evict_oldest();
+        }
+        let entry = Entry { content: Some((key.clone(), value)), bytes, newer: NONE, older: NONE };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.entries[index as usize] = entry;
+                index
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        self.table.insert(key, index);
+        self.bytes += bytes;
+        self.link(index);
+    }
+
+    /// Takes `key` out.
+    pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let index = self.table.remove(key)?;
+        self.unlink(index);
+        self.free.push(index);
+        let entry = &mut self.entries[index as usize];
+        self.bytes -= entry.bytes;
+        entry.content.take().map(|(_, value)| value)
+    }
+
+    /// Bytes held, as counted by `insert`.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Entries dropped to make room.
+    pub fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    fn evict_oldest(&mut self) {
+        let oldest = &self.entries[self.oldest as usize];
+        let key = oldest.content.as_ref().map(|(key, _)| key.clone()).expect("a linked entry has content");
+        self.remove(&key);
+        self.evictions += 1;
+    }
+
+    fn link(&mut self, index: u32) {
+        let previous = std::mem::replace(&mut self.newest, index);
+        let entry = &mut self.entries[index as usize];
+        (entry.newer, entry.older) = (NONE, previous);
+        match previous {
+            NONE => self.oldest = index,
+            previous => self.entries[previous as usize].newer = index,
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let (newer, older) = (self.entries[index as usize].newer, self.entries[index as usize].older);
+        match newer {
+            NONE => self.newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.entries[older as usize].newer = newer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(lru: &Lru<u64, &str>) -> Vec<u64> {
+        let mut keys = Vec::new();
+        let mut index = lru.newest;
+        while index != NONE {
+            let entry = &lru.entries[index as usize];
+            keys.push(entry.content.as_ref().unwrap().0);
+            index = entry.older;
+        }
+        keys
+    }
+
+    #[test]
+    fn the_oldest_goes_first() {
+        let mut lru = Lru::new(10, 100);
+        for key in 0..5 {
+            lru.insert(key, "x", 2);
+        }
+        assert_eq!(keys(&lru), [4, 3, 2, 1, 0]);
+        assert_eq!(lru.get(&0), Some(&mut "x"));
+        assert_eq!(keys(&lru), [0, 4, 3, 2, 1]);
+        lru.insert(5, "y", 3);
+        assert_eq!(keys(&lru), [5, 0, 4, 3]);
+        assert_eq!((lru.bytes(), lru.evictions()), (9, 2));
+    }
+
+    #[test]
+    fn replacing_and_removing() {
+        let mut lru = Lru::new(10, 2);
+        lru.insert(1, "a", 4);
+        lru.insert(1, "b", 6);
+        assert_eq!(lru.get(&1), Some(&mut "b"));
+        assert_eq!((lru.bytes(), keys(&lru)), (6, vec![1]));
+        lru.insert(2, "too large", 11);
+        assert_eq!(lru.get(&2), None);
+        lru.insert(2, "c", 1);
+        lru.insert(3, "d", 1);
+        assert_eq!(keys(&lru), [3, 2]);
+        assert_eq!(lru.remove(&3), Some("d"));
+        assert_eq!(lru.remove(&3), None);
+        assert_eq!(keys(&lru), [2]);
+    }
+
+    #[test]
+    fn no_budget_no_entries() {
+        let mut lru = Lru::new(0, 0);
+        lru.insert(1, "a", 1);
+        lru.insert(2, "b", 0);
+        assert_eq!(keys(&lru), []);
+    }
+}
