@@ -3,11 +3,13 @@
 use pyo3::prelude::*;
 
 mod queueing;
+mod sessions;
 mod workload;
 
 /// The native half of Sojourn's Python face.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     workload::register(module)?;
-    queueing::register(module)
+    queueing::register(module)?;
+    sessions::register(module)
 }

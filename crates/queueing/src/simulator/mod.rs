@@ -10,6 +10,7 @@ mod histogram;
 mod poisson;
 mod recorder;
 mod result;
+mod sessions;
 mod trace;
 
 use thiserror::Error;
@@ -23,6 +24,7 @@ pub use recorder::Recorder;
 pub use result::{
     ClassResult, Named, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult,
 };
+pub use sessions::{Answered, ChainedJob, simulate_sessions};
 pub use trace::simulate_station;
 
 /// Jobs simulated when the plan does not say: enough for ±1 % of a mean at ρ = 0.9.

@@ -1,0 +1,204 @@
+//! One station driven by sessions: chains of jobs, each entering when it is due and its predecessor is answered.
+//!
+//! This is how a client with one connection behaves. Bursts of a log therefore do not arrive as batches, as
+//! they would if only their times were replayed, and an overloaded station is asked for less.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::SimulationError;
+use super::trace::validate_service;
+use crate::station::{Service, Station};
+
+/// One job of a chain, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChainedJob {
+    /// When it may enter, if its predecessor has been answered by then.
+    pub due: f64,
+    /// Its demand at the station.
+    pub demand: f64,
+}
+
+/// What became of one job, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Answered {
+    /// When it left the station.
+    pub at: f64,
+    /// How long it was there.
+    pub response_time: f64,
+}
+
+/// Runs every chain to its end and returns its jobs in the order they left.
+///
+/// `chains` must come in order of their first job's due time, and no chain may be empty. A job enters no
+/// earlier than `latency` seconds after its predecessor left: the way to the client and back.
+///
+/// # Errors
+/// [`SimulationError`] when a chain is empty, out of order, holds a value that is not finite or a negative
+/// demand, or when the service has no place for a job.
+pub fn simulate_sessions<C>(
+    chains: impl IntoIterator<Item = C>,
+    service: Service,
+    latency: f64,
+) -> Result<Vec<Answered>, SimulationError>
+where
+    C: AsRef<[ChainedJob]>,
+{
+    validate_service(service)?;
+    let mut run =
+        Run { station: Station::new(service), live: Vec::new(), due: BinaryHeap::new(), answered: vec![] };
+    let mut latest = f64::NEG_INFINITY;
+    for (index, chain) in chains.into_iter().enumerate() {
+        let first = checked(chain.as_ref(), index)?;
+        if first < latest {
+            return Err(SimulationError::TraceOrder { index });
+        }
+        latest = first;
+        run.until(first, latency);
+        run.live.push(Live { chain, next: 0, entered: first });
+        run.enter(first, index as u32);
+    }
+    run.until(f64::INFINITY, latency);
+    Ok(run.answered)
+}
+
+struct Run<C> {
+    station: Station<u32>,
+    live: Vec<Live<C>>,
+    /// Chains that wait for their next job to be due, by that time.
+    due: BinaryHeap<Reverse<Due>>,
+    answered: Vec<Answered>,
+}
+
+struct Live<C> {
+    chain: C,
+    /// The job that is at the station, or that is due next.
+    next: usize,
+    entered: f64,
+}
+
+impl<C: AsRef<[ChainedJob]>> Run<C> {
+    /// Handles all events before `end`.
+    fn until(&mut self, end: f64, latency: f64) {
+        loop {
+            let completion = self.station.next_completion();
+            let due = self.due.peek().map_or(f64::INFINITY, |Reverse(due)| due.time);
+            if completion.min(due) >= end {
+                return;
+            }
+            if completion <= due {
+                self.complete(completion, latency);
+            } else if let Some(Reverse(due)) = self.due.pop() {
+                self.enter(due.time, due.chain);
+            }
+        }
+    }
+
+    fn enter(&mut self, now: f64, chain: u32) {
+        let live = &mut self.live[chain as usize];
+        live.entered = now;
+        let demand = live.chain.as_ref()[live.next].demand;
+        self.station.arrive(now, demand, chain);
+    }
+
+    fn complete(&mut self, now: f64, latency: f64) {
+        let Some(chain) = self.station.complete() else { return };
+        let live = &mut self.live[chain as usize];
+        self.answered.push(Answered { at: now, response_time: now - live.entered });
+        live.next += 1;
+        if let Some(job) = live.chain.as_ref().get(live.next) {
+            self.due.push(Reverse(Due { time: job.due.max(now + latency), chain }));
+        }
+    }
+}
+
+#[derive(PartialEq)]
+struct Due {
+    time: f64,
+    chain: u32,
+}
+
+impl Eq for Due {}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.time.total_cmp(&other.time).then(self.chain.cmp(&other.chain))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The due time of a chain's first job.
+fn checked(chain: &[ChainedJob], index: usize) -> Result<f64, SimulationError> {
+    let refuse = |what, value| Err(SimulationError::TraceValue { what, index, value });
+    if let Some(job) = chain.iter().find(|job| !job.due.is_finite()) {
+        return refuse("due times", job.due);
+    }
+    if let Some(job) = chain.iter().find(|job| !(job.demand.is_finite() && job.demand >= 0.0)) {
+        return refuse("demands", job.demand);
+    }
+    match chain.first() {
+        Some(first) => Ok(first.due),
+        None => refuse("jobs of a session", 0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(due: f64, demand: f64) -> ChainedJob {
+        ChainedJob { due, demand }
+    }
+
+    fn check(chains: &[Vec<ChainedJob>], service: Service, latency: f64, expected: &[(f64, f64)]) {
+        let answered = simulate_sessions(chains, service, latency).unwrap();
+        let found: Vec<_> = answered.iter().map(|job| (job.at, job.response_time)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_burst_enters_one_after_the_other() {
+        let burst = vec![job(1.0, 2.0), job(1.0, 2.0), job(10.0, 1.0)];
+        check(&[burst], Service::ps(1), 0.5, &[(3.0, 2.0), (5.5, 2.0), (11.0, 1.0)]);
+    }
+
+    #[test]
+    fn sessions_share_the_station() {
+        let chains = [vec![job(0.0, 2.0)], vec![job(1.0, 0.5), job(1.0, 1.0)]];
+        // From 1 on both share: 0.5 is done at 2, with 0.5 of the first left; then 1.0 and 0.5 share.
+        check(&chains, Service::ps(1), 0.0, &[(2.0, 1.0), (3.0, 3.0), (3.5, 1.5)]);
+        check(&chains, Service::fifo(1), 0.0, &[(2.0, 2.0), (2.5, 1.5), (3.5, 1.0)]);
+    }
+
+    #[test]
+    fn single_jobs_agree_with_the_trace_driven_station() {
+        let times: Vec<f64> = (0..500).map(|k| f64::from(k) * 0.7).collect();
+        let demands: Vec<f64> = (0..500).map(|k| f64::from(k * 37 % 11) * 0.1).collect();
+        let chains = times.iter().zip(&demands).map(|(&due, &demand)| [job(due, demand)]);
+        let mut found: Vec<f64> = simulate_sessions(chains, Service::lps(3, 1), 0.0)
+            .unwrap()
+            .iter()
+            .map(|job| job.response_time)
+            .collect();
+        let mut expected = super::super::simulate_station(&times, &demands, Service::lps(3, 1)).unwrap();
+        found.sort_by(f64::total_cmp);
+        expected.sort_by(f64::total_cmp);
+        for (one, other) in found.iter().zip(&expected) {
+            assert!((one - other).abs() < 1e-9, "{one} is not {other}");
+        }
+    }
+
+    #[test]
+    fn bad_chains_are_refused() {
+        let refused = |chains: &[Vec<ChainedJob>]| simulate_sessions(chains, Service::ps(1), 0.0).is_err();
+        assert!(refused(&[vec![]]));
+        assert!(refused(&[vec![job(0.0, -1.0)]]));
+        assert!(refused(&[vec![job(f64::NAN, 1.0)]]));
+        assert!(refused(&[vec![job(1.0, 1.0)], vec![job(0.0, 1.0)]]));
+    }
+}
