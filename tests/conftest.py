@@ -1,0 +1,51 @@
+"""What the tests share: the installed program, a small log, real logs where there are any."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parent.parent
+SOJOURN = Path(sys.executable).parent / "sojourn"
+
+
+def run(*arguments: str | Path, timeout: float = 240, **options: object) -> subprocess.CompletedProcess[str]:
+    """Runs the installed `sojourn` to its end."""
+    command = [str(SOJOURN), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
+
+
+@pytest.fixture(scope="session")
+def example_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example log of `make demo`."""
+    path = tmp_path_factory.mktemp("log") / "example.log"
+    done = run("example-log", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty clients that each ask for a page and its two images, ten minutes long."""
+    path = tmp_path_factory.mktemp("log") / "small.log"
+    lines = []
+    for client in range(200):
+        for offset, (name, size) in enumerate([("/", 4_000), ("/a.gif", 900), (f"/{client % 20}.html", 12_000)]):
+            second = client * 3 + offset
+            stamp = f"21/Nov/2026:10:{second // 60:02d}:{second % 60:02d} +0000"
+            lines.append(f'10.0.0.{client % 40} - - [{stamp}] "GET {name} HTTP/1.1" 200 {size}\n')
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.fixture(scope="session")
+def real_logs() -> Path:
+    """The folder of real logs; they are not the project's to ship."""
+    folder = Path(os.environ.get("SOJOURN_TRACES", REPOSITORY / ".." / "shared" / "traces"))
+    if not folder.is_dir():
+        pytest.skip(f"no real logs: {folder} is not a folder (set SOJOURN_TRACES)")
+    return folder

@@ -1,0 +1,166 @@
+"""The installed commands as a person or a script meets them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import SOJOURN, run
+
+COMMANDS = ("assess", "trace", "serve", "load", "replay", "simulate", "report", "example-log")
+
+
+@contextmanager
+def serving(root: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    command = [str(SOJOURN), "serve", str(root), "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        try:
+            assert line.startswith("listening on "), line
+            yield line.split()[-1], process
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("root")
+    (folder / "index.html").write_text("<p>hello</p>")
+    (folder / "large.bin").write_bytes(bytes(range(256)) * 4096)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command: str) -> None:
+    done = run(command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert f"sojourn {command}" in done.stdout
+    assert "xample" in done.stdout
+
+
+@pytest.mark.parametrize("architecture", ["sped", "amped"])
+def test_serve_answers_a_real_client(root: Path, architecture: str, tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    with serving(root, "--architecture", architecture, "--access-log", str(log)) as (address, process):
+        body = subprocess.run(["curl", "-sS", f"http://{address}/large.bin"], capture_output=True, check=True).stdout
+        assert body == (root / "large.bin").read_bytes()
+        head = subprocess.run(["curl", "-sSI", f"http://{address}/"], capture_output=True, text=True, check=True).stdout
+        assert head.startswith("HTTP/1.1 200 OK")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    assert '"GET /large.bin HTTP/1.1" 200 1048576' in log.read_text()
+
+
+def test_load_prints_one_object_with_the_promised_keys(root: Path) -> None:
+    with serving(root) as (address, _):
+        done = run(
+            "load", f"http://{address}/", "--clients", "4", "--duration", "1s", "--warm-up", "200ms", "--format", "json"
+        )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["requests"] > 100
+    assert result["errors"] == 0
+    for name in ("response_time_seconds", "time_to_first_byte_seconds", "connect_time_seconds"):
+        assert set(result[name]) >= {"mean", "p50", "p90", "p95", "p99", "p999", "max"}
+    assert 0 < result["generator"]["cpu_fraction"] <= 1.05
+    assert result["generator"]["limited"] in (True, False)
+
+
+def test_load_without_a_server_fails_clearly() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        done = run("load", f"http://127.0.0.1:{taken.getsockname()[1]}/", "--clients", "2", "--duration", "1s")
+    assert done.returncode in (1, 2)
+    assert "refused" in (done.stdout + done.stderr).lower()
+
+
+def test_serve_on_a_port_in_use_says_so(root: Path) -> None:
+    with serving(root) as (address, _):
+        done = run("serve", root, "--listen", address)
+    assert done.returncode == 2
+    assert "in use" in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_serve_without_a_root_says_so(tmp_path: Path) -> None:
+    done = run("serve", tmp_path / "nowhere", "--listen", "127.0.0.1:0")
+    assert done.returncode == 2
+    assert "nowhere" in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_trace_characterises_and_replay_takes_its_trace(small_log: Path, tmp_path: Path) -> None:
+    trace, site = tmp_path / "small.trace", tmp_path / "site"
+    done = run("trace", small_log, "--output", trace, "--build-site", site, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    table = json.loads(done.stdout)["characteristics"]["table1"]
+    assert table["requests"] == 600
+    assert table["files"] == 22
+    with serving(site) as (address, _):
+        done = run("replay", trace, f"http://{address}", "--scale", "200", "--think-scale", "0.01", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert (result["requests"], result["errors"]) == (600, 0)
+
+
+def test_replay_takes_a_log_as_it_is(small_log: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    run("trace", small_log, "--build-site", site)
+    packed = tmp_path / "small.log.gz"
+    packed.write_bytes(gzip.compress(small_log.read_bytes()))
+    with serving(site) as (address, _):
+        done = run("replay", packed, f"http://{address}", "--scale", "500", "--think-scale", "0.01", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["errors"] == 0
+
+
+@pytest.mark.parametrize("command", ["trace", "assess", "replay"])
+def test_no_such_log(command: str, tmp_path: Path) -> None:
+    done = run(command, tmp_path / "nowhere.log", *(["http://127.0.0.1:1"] if command == "replay" else []))
+    assert done.returncode == 2
+    assert "nowhere.log" in done.stderr
+    assert "hint:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "empty"),
+        ("not a log line\n" * 20, "malformed"),
+        ('1.2.3.4 - - [21/Nov/2026:10:00:00 +0000] "GET /a?b=c HTTP/1.1" 200 5\n', "static"),
+    ],
+)
+def test_logs_that_hold_nothing_to_serve(text: str, word: str, tmp_path: Path) -> None:
+    log = tmp_path / "odd.log"
+    log.write_text(text)
+    done = run("assess", log, "--output", tmp_path / "run")
+    assert done.returncode == 2, done.stdout
+    assert word in done.stderr
+    assert "hint:" in done.stderr
+
+
+def test_a_site_above_the_content_limit(small_log: Path, tmp_path: Path) -> None:
+    done = run("assess", small_log, "--output", tmp_path / "run", "--content-limit", "10kB")
+    assert done.returncode == 2
+    assert "--content-limit" in done.stderr
+
+
+def test_a_quantity_without_a_unit(small_log: Path) -> None:
+    done = run("assess", small_log, "--target-p95", "200")
+    assert done.returncode == 2
+    assert "200ms" in done.stderr
+
+
+def test_an_unknown_option_is_a_usage_error(small_log: Path) -> None:
+    done = run("assess", small_log, "--no-such-option")
+    assert done.returncode == 2
+    assert "--no-such-option" in done.stderr
