@@ -1,0 +1,95 @@
+"""Figures as people read them: `12,300 requests/s`, `3.4 ms`, `1.2 MiB`, `+3.1 %`.
+
+The report and the terminal say the same figure in the same words. Rounding happens here and nowhere else;
+the exact figures are in `summary.json`. A figure that is `None` becomes `NOT_MEASURED`, never a zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+NOT_MEASURED = "–"
+
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+_BITS_PER_SECOND = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number of that many significant digits, thousands separated, never in scientific notation."""
+    if value is None or math.isnan(value):
+        return NOT_MEASURED
+    rounded = _round(value, digits)
+    if rounded == 0 or math.isinf(rounded):
+        return "0" if rounded == 0 else "∞"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    text = f"{rounded:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def count(value: float | None) -> str:
+    """A count, to the last one."""
+    return NOT_MEASURED if value is None else f"{round(value):,}"
+
+
+def rate(value: float | None, digits: int = 3) -> str:
+    """Requests per second."""
+    return NOT_MEASURED if value is None else f"{number(value, digits)} requests/s"
+
+
+def seconds(value: float | None) -> str:
+    """A time of at most a few minutes, in the unit that suits it."""
+    return _with_unit(value, _SECONDS)
+
+
+def duration(value: float) -> str:
+    """A time that someone waited: minutes and seconds, hours and minutes."""
+    if value < 120:
+        return seconds(value)
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{hours} h {minutes_left} min" if hours else f"{minutes} min {rest} s"
+
+
+def size(value: float | None) -> str:
+    """Bytes, in powers of 1024."""
+    return _with_unit(value, _BYTES)
+
+
+def bandwidth(value: float | None) -> str:
+    """Bits per second, in powers of 1000."""
+    return _with_unit(value, _BITS_PER_SECOND)
+
+
+def percent(value: float | None) -> str:
+    """A fraction as a percentage."""
+    return NOT_MEASURED if value is None else f"{number(value * 100, 3 if abs(value) >= 1 else 2)} %"
+
+
+def error(value: float | None) -> str:
+    """A relative error as a signed percentage."""
+    if value is None:
+        return NOT_MEASURED
+    text = f"{value * 100:+.1f} %" if abs(value) < 9.995 else f"{value * 100:+,.0f} %"
+    return text.replace("-", "−")
+
+
+def factor(value: float | None) -> str:
+    """How many times."""
+    return NOT_MEASURED if value is None else f"{number(value, 2)}×"
+
+
+def _with_unit(value: float | None, units: tuple[tuple[float, str], ...]) -> str:
+    if value is None or math.isnan(value):
+        return NOT_MEASURED
+    if value == 0:
+        return f"0 {units[0][1] if units is _SECONDS else units[-1][1]}"
+    # Rounded first, so that 999.7 µs becomes 1 ms and not 1,000 µs.
+    scale, unit = next((row for row in units if abs(_round(value / row[0], 3)) >= 1), units[-1])
+    return f"{number(value / scale)} {unit}"
+
+
+def _round(value: float, digits: int) -> float:
+    if value == 0 or math.isinf(value):
+        return value
+    return round(value, digits - 1 - math.floor(math.log10(abs(value))))

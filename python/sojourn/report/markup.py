@@ -1,0 +1,51 @@
+"""HTML and SVG elements as values. Text is escaped unless it already is markup, so nothing can be forgotten.
+
+A log is written by strangers: a path named `<script>` must reach the page as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+_VOID = frozenset({"br", "col", "img", "meta"})
+
+
+class Markup(str):
+    """Text that is markup already: it was made by `element`, or it is one of our own templates."""
+
+    __slots__ = ()
+
+
+def element(
+    tag: str, *children: str | Iterable[str] | None, **attributes: str | float | bool | None
+) -> Markup:
+    """An element; in attribute names a trailing underscore is dropped, others become hyphens."""
+    opening = tag + "".join(_attribute(name, value) for name, value in attributes.items())
+    if tag in _VOID:
+        return Markup(f"<{opening}>")
+    return Markup(f"<{opening}>{join(*children)}</{tag}>")
+
+
+def join(*children: str | Iterable[str] | None) -> Markup:
+    """Several pieces one after the other; plain text among them is escaped."""
+    return Markup("".join(_text(child) for child in children))
+
+
+def _text(child: str | Iterable[str] | None) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, str):
+        return child if isinstance(child, Markup) else escape(child, quote=False)
+    return "".join(_text(each) for each in child)
+
+
+def _attribute(name: str, value: str | float | bool | None) -> str:
+    if value is None or value is False:
+        return ""
+    spelled = name.rstrip("_").replace("_", "-")
+    if value is True:
+        return f" {spelled}"
+    # A tenth of a pixel is finer than any screen; more digits would only make the file larger.
+    text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+    return f' {spelled}="{escape(text)}"'

@@ -1,0 +1,135 @@
+"""What was measured and fitted beside the steps: demand runs, model, settings and environment."""
+
+from __future__ import annotations
+
+from sojourn.report import format
+from sojourn.report.markup import Markup
+from sojourn.report.run import Run
+from sojourn.report.tables import absent, grid, pairs
+from sojourn.summary import Interval
+
+
+def demand_points(run: Run) -> Markup:
+    """Each closed-loop run."""
+    title = "Closed-loop runs on documents of one size"
+    points = run.summary.demand_points
+    if not points:
+        return absent("table-demand", title, f"none was finished: {run.because_incomplete}")
+    head = (
+        "Size",
+        "Clients",
+        "Connection",
+        "Requests/s",
+        "Response time",
+        "CPU demand",
+        "Demand, response law",
+    )
+    rows = [
+        (
+            format.size(point.size_bytes),
+            format.count(point.clients),
+            point.connection,
+            format.number(point.requests_per_second, 4),
+            format.seconds(point.response_time_mean_seconds),
+            format.seconds(point.demand_by_cpu_seconds),
+            format.seconds(point.demand_by_response_law_seconds),
+            format.percent(point.server_core_busy_fraction),
+            format.count(point.errors),
+            "generator limited" if point.generator_limited else "",
+        )
+        for point in sorted(points, key=lambda point: (point.size_bytes, point.clients, point.connection))
+    ]
+    return grid("table-demand", title, [(*head, "Server core", "Errors", "Marks")], rows)
+
+
+def model(run: Run) -> Markup:
+    """The model's parameters with their intervals, and how well it held where it was not fitted."""
+    fit, demand = run.summary.model, run.summary.demand_fit
+    title = "The model and its parameters"
+    if fit is None and demand is None:
+        return absent("table-model", title, f"nothing was fitted: {run.because_incomplete}")
+    rows: list[tuple[str, str | None]] = []
+    if demand is not None:
+        rows += [
+            ("Demand per KiB", _times(demand.seconds_per_byte, 1024)),
+            ("Demand per request, fixed", _times(demand.fixed_seconds)),
+            ("Demand of a new connection", _times(demand.connection_seconds)),
+        ]
+    if fit is not None:
+        limit = fit.jobs_in_service_limit
+        factor = fit.calibration_factor
+        rows += [
+            (
+                "Jobs in service at most",
+                "no limit: processor sharing" if limit is None else format.count(limit),
+            ),
+            ("Mean demand of the log's mix", format.seconds(fit.mean_demand_seconds)),
+            ("Squared variation of demand", format.number(fit.demand_squared_coefficient_of_variation)),
+            (
+                "Calibration factor",
+                f"{factor.estimate:.3f} (95 %: {factor.low:.3f} to {factor.high:.3f})",
+            ),
+            ("Wake-up time", format.seconds(fit.wake_up_seconds)),
+            ("Latency outside the server", format.seconds(fit.latency_seconds)),
+            ("Capacity", format.rate(fit.capacity_requests_per_second)),
+            ("Steps fitted, held out", f"{fit.steps_fitted}, {fit.steps_held_out}"),
+            ("Held-out error, throughput", _largest(fit.held_out_error_requests_per_second)),
+            ("Held-out error, mean response time", _largest(fit.held_out_error_response_time_mean)),
+            ("Held-out error, p95 response time", _largest(fit.held_out_error_response_time_p95)),
+        ]
+    return pairs("table-model", title, rows, " ".join(fit.notes) if fit else None)
+
+
+def settings(run: Run) -> Markup:
+    """What was asked for and what was measured."""
+    asked, system = run.summary.settings, run.summary.system
+    rows: list[tuple[str, str | None]] = [
+        ("Server", f"{system.name} {system.version}" if system else f"{asked.server}, not started"),
+        ("Command", " ".join(system.command) if system else format.NOT_MEASURED),
+        ("Architecture", asked.architecture or "the server's own"),
+        (
+            "Cores: server, generator",
+            f"{_core(system.server_core)}, {_core(system.generator_core)}" if system else format.NOT_MEASURED,
+        ),
+        ("Helpers", format.count(system.helpers) if system else format.NOT_MEASURED),
+        ("Target, p95 time to first byte", format.seconds(asked.target_p95_seconds)),
+        ("Access line", format.bandwidth(asked.access_line_bits_per_second)),
+        ("Session gap", format.seconds(asked.session_gap_seconds)),
+        ("Think time scale", format.factor(asked.think_scale)),
+        ("Repetitions, seed", f"{asked.repetitions}, {asked.seed}"),
+        ("Documents on the site", format.count(run.summary.site_documents)),
+        ("Bytes on the site", format.size(run.summary.site_bytes)),
+    ]
+    return pairs("table-settings", "What was measured", rows)
+
+
+def environment(run: Run) -> Markup:
+    """`environment.json` as it is."""
+    title = "Environment"
+    if run.environment is None:
+        return absent("table-environment", title, "the run has no environment.json")
+    rows = [(name.replace("_", " "), _plain(name, value)) for name, value in run.environment.items()]
+    return pairs("table-environment", title, rows)
+
+
+def _times(interval: Interval | None, by: float = 1.0) -> str:
+    if interval is None:
+        return format.NOT_MEASURED
+    low, high = format.seconds(interval.low * by), format.seconds(interval.high * by)
+    return f"{format.seconds(interval.estimate * by)} (95 %: {low} to {high})"
+
+
+def _largest(error: float | None) -> str:
+    return format.NOT_MEASURED if error is None else f"at most {format.percent(error)}"
+
+
+def _core(core: int | None) -> str:
+    return "not pinned" if core is None else f"core {core}"
+
+
+def _plain(name: str, value: object) -> str:
+    if name.endswith("_bytes") and isinstance(value, int):
+        return format.size(value)
+    if isinstance(value, list):
+        return ", ".join(str(each) for each in value)
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,79 @@
+"""The page: the template filled with the first screen, the plots and the tables of a run.
+
+One file, read offline: style and script are inside, plots are SVG drawn here, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from sojourn.report import format, log_tables, measurement_tables
+from sojourn.report.answer import first_screen
+from sojourn.report.drawing import figure
+from sojourn.report.markup import Markup, element
+from sojourn.report.plots import SECTIONS
+from sojourn.report.run import Run
+from sojourn.report.steps_table import steps
+from sojourn.run_folder import RunFolder
+
+NAME = "report.html"
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Draws the run's report and returns where it is."""
+    folder.write_text(NAME, page(Run.read(folder)))
+    return folder.path / NAME
+
+
+def page(run: Run) -> str:
+    """The whole page."""
+    style = files("sojourn.report").joinpath("report.css").read_text()
+    template = Template(files("sojourn.report").joinpath("report.html").read_text())
+    plots = {
+        name: element("div", [figure(plot(run)) for plot in row], class_="plots")
+        for name, row in SECTIONS.items()
+    }
+    return template.substitute(
+        style=style,
+        title=_title(run),
+        subtitle=_subtitle(run),
+        answer=first_screen(run),
+        load=plots["load"],
+        steps=steps(run),
+        demand=plots["demand"],
+        demand_points=_folded("Every closed-loop run", measurement_tables.demand_points(run)),
+        model=measurement_tables.model(run),
+        log=plots["log"],
+        log_tables=_columns(log_tables.table_one(run), log_tables.import_facts(run)),
+        malformed=log_tables.malformed_lines(run) or "",
+        timeline=plots["timeline"],
+        environment=_columns(measurement_tables.settings(run), measurement_tables.environment(run)),
+        version=element("span", run.summary.sojourn_version),
+    )
+
+
+def _title(run: Run) -> Markup:
+    system = run.summary.system
+    server = f"{system.name} {system.version}" if system else run.summary.settings.server
+    return element("span", f"{server} under {run.summary.log_name}")
+
+
+def _subtitle(run: Run) -> Markup:
+    summary, asked = run.summary, run.summary.settings
+    facts = [
+        summary.started_at.replace("T", " ").replace("+00:00", " UTC"),
+        f"took {format.duration(summary.duration_seconds)}",
+        f"{asked.repetitions} repetition" + ("s" if asked.repetitions > 1 else ""),
+        f"architecture {asked.architecture}" if asked.architecture else None,
+    ]
+    return element("span", " · ".join(fact for fact in facts if fact))
+
+
+def _columns(*parts: Markup) -> Markup:
+    return element("div", *parts, class_="columns")
+
+
+def _folded(title: str, content: Markup) -> Markup:
+    return element("details", element("summary", title), content)

@@ -1,0 +1,26 @@
+"""The plots of the report, in the order of the page: one file per plot or family, one table of names.
+
+Each takes the run and gives a `Chart`, or a `Missing` that says why it cannot be drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sojourn.report.chart import Chart, Missing
+from sojourn.report.plots.demand import demand
+from sojourn.report.plots.load import throughput, utilisation
+from sojourn.report.plots.response_time import response_time
+from sojourn.report.plots.timeline import timeline_cpu, timeline_response_time, timeline_throughput
+from sojourn.report.plots.workload import daily_rhythm, popularity, transfer_sizes
+from sojourn.report.run import Run
+
+Plot = Callable[[Run], Chart | Missing]
+
+SECTIONS: dict[str, list[Plot]] = {
+    "load": [response_time, throughput, utilisation],
+    "demand": [demand],
+    "log": [transfer_sizes, popularity, daily_rhythm],
+    "timeline": [timeline_throughput, timeline_response_time, timeline_cpu],
+}
+"""The plots under each heading of the page."""

@@ -1,0 +1,96 @@
+"""Axes as mathematics: where a value lies between the ends, and where the ticks go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Scale(Protocol):
+    """Maps values to the unit interval and names its ticks."""
+
+    @property
+    def low(self) -> float:
+        """The value at 0."""
+
+    @property
+    def high(self) -> float:
+        """The value at 1."""
+
+    def position(self, value: float) -> float:
+        """Where the value lies: 0 at the low end, 1 at the high end."""
+
+    def ticks(self, about: int) -> list[float]:
+        """About that many round values, all within the ends."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Equal steps."""
+
+    low: float
+    high: float
+
+    def position(self, value: float) -> float:
+        """See `Scale`."""
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self, about: int) -> list[float]:
+        """Multiples of 1, 2 or 5 times a power of ten."""
+        step = _round_step((self.high - self.low) / max(1, about))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [index * step for index in range(first, last + 1)]
+
+
+@dataclass(frozen=True)
+class Logarithmic:
+    """Equal factors; ticks are powers of ten, or of two for bytes."""
+
+    low: float
+    high: float
+    base: int = 10
+
+    def position(self, value: float) -> float:
+        """See `Scale`; what is not positive lies far below the low end."""
+        return math.log(value / self.low) / math.log(self.high / self.low) if value > 0 else -1.0
+
+    def ticks(self, about: int) -> list[float]:
+        """Powers of the base, each or every few; with ten, 2 and 5 between them where there is room."""
+        powers = math.log(self.high / self.low, self.base)
+        factors: tuple[int, ...] = (1,)
+        if self.base == 10:
+            factors = (1, 2, 5) if powers * 3 <= about * 1.5 else (1, 3) if powers * 2 <= about else (1,)
+        every = next((each for each in (1, 2, 5, 10) if powers <= about * each), 20)
+        first, last = (math.floor(math.log(end, self.base)) for end in (self.low, self.high))
+        values = [
+            factor * float(self.base) ** power
+            for power in range(first, last + 1)
+            if power % every == 0
+            for factor in factors
+        ]
+        return [value for value in values if self.low * 0.999 <= value <= self.high * 1.001]
+
+
+def linear(values: Iterable[float], low: float | None = 0.0, high: float | None = None) -> Linear:
+    """A scale that holds all values, with a little air at an end that was not given."""
+    held = list(values) or [0.0, 1.0]
+    bottom = min(held) if low is None else low
+    top = max(held) if high is None else high
+    if top <= bottom:
+        top = bottom + 1.0
+    return Linear(bottom, top if high is not None else top + (top - bottom) * 0.06)
+
+
+def logarithmic(values: Iterable[float], base: int = 10) -> Logarithmic:
+    """A scale that holds all positive values, with a little air at both ends."""
+    held = [value for value in values if value > 0] or [1.0, 10.0]
+    low, high = min(held), max(held)
+    air = max((high / low) ** 0.05, 1.2)
+    return Logarithmic(low / air, high * air, base)
+
+
+def _round_step(step: float) -> float:
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)

@@ -1,0 +1,65 @@
+"""The tables of the report: plain rows of text in, HTML out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sojourn.report.markup import Markup, element, join
+
+Row = Sequence[str | None]
+
+
+def pairs(
+    identifier: str, title: str, rows: Sequence[tuple[str, str | None]], note: str | None = None
+) -> Markup:
+    """A table of names and values."""
+    body = [element("tr", element("th", name, scope="row"), element("td", value)) for name, value in rows]
+    return _table(identifier, title, None, body, note, "pairs")
+
+
+def grid(
+    identifier: str, title: str, head: Sequence[Row], rows: Sequence[Row], note: str | None = None
+) -> Markup:
+    """A table with column heads; a head cell of `None` belongs to the cell on its left."""
+    body = [
+        element("tr", element("th", row[0], scope="row"), [element("td", cell or "") for cell in row[1:]])
+        for row in rows
+    ]
+    return _table(identifier, title, [_head(row) for row in head], body, note, "grid")
+
+
+def absent(identifier: str, title: str, because: str) -> Markup:
+    """What stands where a table would be."""
+    said = element("p", f"Not measured: {because}", class_="missing")
+    return element("section", element("h3", title), said, id=identifier, class_="table")
+
+
+def _head(row: Row) -> Markup:
+    cells: list[tuple[str, int]] = []
+    for cell in row:
+        if cell is None:
+            name, span = cells.pop()
+            cells.append((name, span + 1))
+        else:
+            cells.append((cell, 1))
+    drawn = [element("th", name, scope="col", colspan=span if span > 1 else None) for name, span in cells]
+    return element("tr", drawn)
+
+
+def _table(
+    identifier: str,
+    title: str,
+    head: Sequence[Markup] | None,
+    body: Sequence[Markup],
+    note: str | None,
+    class_: str,
+) -> Markup:
+    table = element("table", element("thead", head) if head else None, element("tbody", body), class_=class_)
+    parts = (element("h3", title), element("div", table, class_="scrolls", tabindex=0))
+    return element(
+        "section",
+        join(*parts),
+        element("p", note, class_="note") if note else None,
+        id=identifier,
+        class_="table",
+    )
