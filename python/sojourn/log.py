@@ -26,9 +26,7 @@ def import_log(
     if log != "-" and not Path(log).exists():
         raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
     try:
-        return _native.import_log(
-            log, session_gap_seconds, seed, lambda done, total: progress(done, total or None)
-        )
+        return _native.import_log(log, session_gap_seconds, seed, lambda done, total: progress(done, total or None))
     except (OSError, ValueError) as error:
         what, _, hint = str(error).partition("\nhint: ")
         raise CouldNotRun(f"cannot import {log}: {what}", hint or None) from error

@@ -32,7 +32,9 @@ class RunFolder:
         try:
             (path / "latency").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CouldNotRun(f"cannot make the run folder {path}: {error.strerror}", "give another --output")
+            raise CouldNotRun(
+                f"cannot make the run folder {path}: {error.strerror}", "give another --output"
+            ) from error
         return cls(path)
 
     @classmethod

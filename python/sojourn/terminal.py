@@ -40,15 +40,11 @@ def print_summary(summary: Summary, console: Console) -> None:
     _print_warnings(summary.warnings, console)
 
 
-def print_trace(
-    log: str, imported: Mapping[str, Any], characteristics: Mapping[str, Any], console: Console
-) -> None:
+def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[str, Any], console: Console) -> None:
     """What a log holds: its import, then its figures."""
     console.print(Text(log, style="bold"))
     facts = LogImport(imported)
-    _print_pairs(
-        [*log_tables.import_figures(facts), *log_tables.figures(Characteristics(characteristics))], console
-    )
+    _print_pairs([*log_tables.import_figures(facts), *log_tables.figures(Characteristics(characteristics))], console)
     for line, message, text in facts.malformed_first():
         console.print(Text(f"line {line}: {message}: {text}", style="dim"), soft_wrap=True)
 
@@ -115,9 +111,7 @@ def _print_warnings(warnings: list[str], console: Console) -> None:
         short = textwrap.shorten(warning, width=console.width - 9, placeholder=" ...")
         console.print(Text(f"warning: {short}", style="yellow"))
     if len(warnings) > WARNINGS_SHOWN_MAX:
-        console.print(
-            Text(f"{len(warnings) - WARNINGS_SHOWN_MAX} more warnings: see the report", style="yellow")
-        )
+        console.print(Text(f"{len(warnings) - WARNINGS_SHOWN_MAX} more warnings: see the report", style="yellow"))
 
 
 def _print_pairs(rows: Iterable[tuple[str, str]], console: Console) -> None:

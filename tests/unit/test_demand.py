@@ -1,11 +1,14 @@
 import numpy as np
 import pytest
+
 from sojourn.assessment import demand
 from sojourn.failure import CouldNotRun
 from sojourn.summary import DemandPoint
 
 
-def point(size: int, seconds: float, connection: str = "keep-alive", clients: int = 16, **changes: object) -> DemandPoint:
+def point(
+    size: int, seconds: float, connection: str = "keep-alive", clients: int = 16, **changes: object
+) -> DemandPoint:
     fields: dict[str, object] = {
         "size_bytes": size,
         "clients": clients,

@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+
 from sojourn.assessment.knee import locate
 from sojourn.assessment.rising_load import limit_of
 

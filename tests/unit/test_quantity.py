@@ -1,4 +1,5 @@
 import pytest
+
 from sojourn import quantity
 from sojourn.failure import CouldNotRun
 

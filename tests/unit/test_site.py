@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from sojourn import site
 from sojourn.failure import CouldNotRun
 

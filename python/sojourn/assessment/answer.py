@@ -124,8 +124,7 @@ def _server_cpu(limits: dict[ResourceName, float], steps: Sequence[Step], rate: 
 
 def _interpolated_busy(steps: Sequence[Step], rate: float) -> tuple[float | None, str]:
     busy = [
-        (step.offered_requests_per_second, step.server_core_busy_fraction or step.server_cpu_fraction)
-        for step in steps
+        (step.offered_requests_per_second, step.server_core_busy_fraction or step.server_cpu_fraction) for step in steps
     ]
     known = [(offered, fraction.median) for offered, fraction in busy if fraction is not None]
     if not known:
@@ -170,9 +169,7 @@ def _helpers(limits: dict[ResourceName, float], helpers: Helpers | None, rate: f
 
 def _doubling(name: ResourceName, limits: dict[ResourceName, float], rate: float) -> Doubling:
     doubled = min(2 * limit if other == name else limit for other, limit in limits.items())
-    return Doubling(
-        resource=name, requests_per_second=doubled, gain_fraction=doubled / rate - 1.0 if rate > 0 else 0.0
-    )
+    return Doubling(resource=name, requests_per_second=doubled, gain_fraction=doubled / rate - 1.0 if rate > 0 else 0.0)
 
 
 def _sentences(answer: Answer, knee: Knee, target: float) -> list[str]:
@@ -202,9 +199,7 @@ def _next(answer: Answer) -> str:
     if answer.next_bottleneck is None:
         return ""
     limit = next(
-        resource.limit_requests_per_second
-        for resource in answer.resources
-        if resource.name == answer.next_bottleneck
+        resource.limit_requests_per_second for resource in answer.resources if resource.name == answer.next_bottleneck
     )
     return f"; next is the {answer.next_bottleneck}, at {limit:,.0f} requests/s"
 

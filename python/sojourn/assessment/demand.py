@@ -65,9 +65,7 @@ def measure(
 
 
 def _point(bench: Bench, effort: Effort, size: int, clients: int, connection: Connection) -> DemandPoint:
-    result = bench.closed_loop(
-        site_path(size), clients, effort.duration_seconds, effort.warm_up_seconds, connection
-    )
+    result = bench.closed_loop(site_path(size), clients, effort.duration_seconds, effort.warm_up_seconds, connection)
     step = result["steps"][0]
     if result["requests"] == 0:
         raise CouldNotRun(
@@ -138,7 +136,14 @@ def _huber_line(sizes: FloatArray, demands: FloatArray) -> tuple[float, float]:
 
     start = np.array([demands.max() / sizes.max(), demands.min()])
     found = least_squares(
-        residuals, start, bounds=(0.0, np.inf), x_scale=start, loss="huber", f_scale=0.1, xtol=1e-12, ftol=1e-12
+        residuals,
+        start,
+        bounds=(0.0, np.inf),
+        x_scale=start,
+        loss="huber",
+        f_scale=0.1,
+        xtol=1e-12,
+        ftol=1e-12,
     )
     return float(found.x[0]), float(found.x[1])
 
@@ -166,9 +171,7 @@ def _connection_cost(points: Sequence[DemandPoint], by_cpu: bool) -> Interval | 
     if not differences:
         return None
     values = np.array(differences)
-    return Interval(
-        estimate=max(0.0, float(np.median(values))), low=float(values.min()), high=float(values.max())
-    )
+    return Interval(estimate=max(0.0, float(np.median(values))), low=float(values.min()), high=float(values.max()))
 
 
 def _interval(estimate: float, samples: FloatArray) -> Interval:

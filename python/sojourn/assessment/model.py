@@ -74,7 +74,9 @@ class Station:
         """Eq. 2.2 of the thesis with the two latencies; its waiting time taken as exponential for the p95."""
         if rate >= self.capacity:
             return Prediction(
-                requests_per_second=self.capacity, response_time_mean_seconds=None, response_time_p95_seconds=None
+                requests_per_second=self.capacity,
+                response_time_mean_seconds=None,
+                response_time_p95_seconds=None,
             )
         added = self.added_seconds(rate)
         return Prediction(

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sojourn import __version__, _native, cores, environment, site
 from sojourn.assessment import demand, rising_load, steps
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
-from sojourn.assessment.effort import Effort
 from sojourn.assessment.connections import think_scale_within_limits
+from sojourn.assessment.effort import Effort
 from sojourn.assessment.knee import locate
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.prediction import predict
@@ -131,9 +129,7 @@ class _Assessment:
 
     def _import(self) -> _native.Trace:
         self.stages.begin("import")
-        trace = import_log(
-            self.request.log, self.request.session_gap_seconds, self.request.seed, self.stages.update
-        )
+        trace = import_log(self.request.log, self.request.session_gap_seconds, self.request.seed, self.stages.update)
         self.summary.log_import = trace.report()
         self.summary.characteristics = trace.characterise()
         self.trace = trace
@@ -298,10 +294,12 @@ class _Assessment:
         self.summary.demand_points = self.demand_points
         self.summary.duration_seconds = time.monotonic() - self.started
         self._warn_of_doubts()
-        if self.station is not None and self.mix is not None:
+        fit, answer = self.summary.demand_fit, self.summary.answer
+        if self.station is not None and self.mix is not None and fit is not None and answer is not None:
+            rate = min(answer.largest_rate_requests_per_second, 0.9 * self.station.capacity)
             line = self.request.access_line_bits_per_second
-            rate = self.summary.answer.largest_rate_requests_per_second if self.summary.answer else None
-            self.folder.write_text("system.toml", system_file(self.summary, self.mix, rate, line))
+            text = system_file(self.summary.settings.server, self.mix, self.station, fit, rate, line)
+            self.folder.write_text("system.toml", text)
         self.folder.write_summary(self.summary)
         return self.summary
 
@@ -340,6 +338,4 @@ def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:
 def _timeline_rows(timeline: dict[str, Any], climb: str) -> list[dict[str, Any]]:
     columns = {name: values for name, values in timeline["columns"].items()}
     length = max((len(values) for values in columns.values()), default=0)
-    return [
-        {"climb": climb} | {name: values[index] for name, values in columns.items()} for index in range(length)
-    ]
+    return [{"climb": climb} | {name: values[index] for name, values in columns.items()} for index in range(length)]

@@ -40,9 +40,7 @@ def _hold_out(steps: Sequence[Step]) -> list[Step]:
         usable = step.within_target and not step.generator_limited
         held_out.append(not usable or below % 2 == 1)
         below += usable
-    return [
-        step.model_copy(update={"held_out": held}) for step, held in zip(steps, held_out, strict=True)
-    ]
+    return [step.model_copy(update={"held_out": held}) for step, held in zip(steps, held_out, strict=True)]
 
 
 def _with_predictions(step: Step, station: Station, sessions: Sessions, seed: int) -> Step:

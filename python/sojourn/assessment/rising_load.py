@@ -73,7 +73,12 @@ class Climb:
 
     def _climb(self, name: str, rates: Sequence[float], *, stop_when_failing: bool) -> list[dict[str, Any]]:
         options = ["--step", f"{self.effort.step_seconds:g}s", "--settle", f"{self.effort.settle_seconds:g}s"]
-        options += ["--think-scale", f"{self.think_scale:.6g}", "--target-p95", f"{self.target_p95_seconds:g}s"]
+        options += [
+            "--think-scale",
+            f"{self.think_scale:.6g}",
+            "--target-p95",
+            f"{self.target_p95_seconds:g}s",
+        ]
         options += ["--histograms", str(self.latency / f"{name}.hlog")]
         options += ["--timeline", str(self.latency / f"{name}.timeline.json")]
         if stop_when_failing:

@@ -34,7 +34,9 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
     """
     if rate >= station.capacity:
         return Prediction(
-            requests_per_second=station.capacity, response_time_mean_seconds=None, response_time_p95_seconds=None
+            requests_per_second=station.capacity,
+            response_time_mean_seconds=None,
+            response_time_p95_seconds=None,
         )
     added = station.added_seconds(rate)
     seconds = REQUESTS / rate

@@ -28,7 +28,8 @@ def _assess(
     server: Annotated[str, typer.Option(help="sojourn, nginx, or the URL of a server that runs.")] = "sojourn",
     architecture: Annotated[str, typer.Option(help="Our server's architecture; see `sojourn serve`.")] = "amped",
     access_line: Annotated[
-        str | None, typer.Option(help="Bandwidth of the site's access line, as 100Mbit/s; computed, not shaped.")
+        str | None,
+        typer.Option(help="Bandwidth of the site's access line, as 100Mbit/s; computed, not shaped."),
     ] = None,
     target_p95: Annotated[str, typer.Option(help="The p95 time to first byte that is still good.")] = "200ms",
     output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/NAME-OF-LOG].")] = None,
@@ -39,10 +40,12 @@ def _assess(
     ] = None,
     content_limit: Annotated[str, typer.Option(help="Refuse to build a larger site.")] = "20GB",
     work_dir: Annotated[
-        Path | None, typer.Option(help="Keep the built site here [default: a temporary one in the run's folder].")
+        Path | None,
+        typer.Option(help="Keep the built site here [default: a temporary one in the run's folder]."),
     ] = None,
     effort: Annotated[
-        EffortName, typer.Option(help="quick: a minute, rough; normal: under four; thorough: a quarter of an hour.")
+        EffortName,
+        typer.Option(help="quick: a minute, rough; normal: under four; thorough: a quarter of an hour."),
     ] = EffortName.normal,
     repetitions: Annotated[
         int | None, typer.Option(min=1, max=100, help="Climbs of the rising load [default: the effort's].")

@@ -47,9 +47,7 @@ def _answered(answer: Answer, summary: Summary) -> Markup:
         class_="number",
     )
     condition = element("p", f"{wording.target(summary.settings)}.", class_="condition")
-    interval = (
-        element("p", f"{wording.repetitions(summary.knee)}.", class_="interval") if summary.knee else None
-    )
+    interval = element("p", f"{wording.repetitions(summary.knee)}.", class_="interval") if summary.knee else None
     left = element("div", number, condition, interval, _sentences(answer), class_="headline")
     return element("div", left, element("div", _facts(answer, summary), class_="facts"), class_="answer")
 
@@ -81,9 +79,7 @@ def _resources(answer: Answer) -> Markup:
     doubling = {each.resource: each for each in answer.doubling}
     known = {each.name for each in answer.resources}
     rows = [_resource(each, doubling.get(each.name)) for each in answer.resources]
-    rows += [
-        _figures(each.resource, None, None, each) for each in answer.doubling if each.resource not in known
-    ]
+    rows += [_figures(each.resource, None, None, each) for each in answer.doubling if each.resource not in known]
     head = ("Resource", "Utilisation", "Its own limit, requests/s", "Doubled, requests/s", "Gain")
     return element(
         "table",
@@ -120,6 +116,4 @@ def _warnings(warnings: list[str]) -> Markup | None:
     if not warnings:
         return None
     heading = element("h2", f"{len(warnings)} warning" + ("s" if len(warnings) > 1 else ""))
-    return element(
-        "div", heading, element("ul", [element("li", each) for each in warnings]), class_="warnings"
-    )
+    return element("div", heading, element("ul", [element("li", each) for each in warnings]), class_="warnings")

@@ -101,9 +101,7 @@ def _axes(chart: Chart, layout: Layout) -> Markup:
         parts.append(element("text", chart.y.tick(value), x=layout.left - 7, y=y + 4, text_anchor="end"))
     parts.append(element("line", x1=layout.left, x2=right, y1=bottom, y2=bottom, class_="axis"))
     middle = (layout.left + right) / 2
-    parts.append(
-        element("text", chart.x.label, x=middle, y=layout.height - 8, text_anchor="middle", class_="label")
-    )
+    parts.append(element("text", chart.x.label, x=middle, y=layout.height - 8, text_anchor="middle", class_="label"))
     parts.append(element("text", chart.y.label, x=2.0, y=10.0, class_="label"))
     return element("g", *parts, class_="axes")
 
@@ -146,9 +144,7 @@ def _guide_interval(guide: Guide, chart: Chart, layout: Layout) -> Markup | None
         return None
     left, right = layout.across(chart.x, guide.low), layout.across(chart.x, guide.high)
     height = layout.height - layout.top - layout.bottom
-    return element(
-        "rect", x=left, y=layout.top, width=max(1.0, right - left), height=height, class_="guide-interval"
-    )
+    return element("rect", x=left, y=layout.top, width=max(1.0, right - left), height=height, class_="guide-interval")
 
 
 def _guide(guide: Guide, chart: Chart, layout: Layout) -> Markup:

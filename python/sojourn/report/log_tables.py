@@ -39,10 +39,7 @@ def figures(log: Characteristics) -> list[tuple[str, str]]:
         ("Total size of the files", format.size(log.figure("files_total_bytes"))),
         ("Requests", format.count(log.figure("requests"))),
         ("Total size of the responses", format.size(log.figure("responses_total_bytes"))),
-        *(
-            (f"Memory for {share} % of requests", format.size(log.data_bytes_for(share)))
-            for share in (97, 98, 99)
-        ),
+        *((f"Memory for {share} % of requests", format.size(log.data_bytes_for(share))) for share in (97, 98, 99)),
     ]
 
 
@@ -63,6 +60,4 @@ def import_figures(log: LogImport) -> list[tuple[str, str]]:
 def malformed_lines(run: Run) -> Markup | None:
     """The first malformed lines, as they are."""
     first = run.log_import.malformed_first()
-    return (
-        grid("table-malformed", "First malformed lines", [("Line", "Why", "Text")], first) if first else None
-    )
+    return grid("table-malformed", "First malformed lines", [("Line", "Why", "Text")], first) if first else None

@@ -17,9 +17,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def element(
-    tag: str, *children: str | Iterable[str] | None, **attributes: str | float | bool | None
-) -> Markup:
+def element(tag: str, *children: str | Iterable[str] | None, **attributes: str | float | bool | None) -> Markup:
     """An element; in attribute names a trailing underscore is dropped, others become hyphens."""
     opening = tag + "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in _VOID:

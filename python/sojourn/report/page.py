@@ -32,8 +32,7 @@ def page(run: Run) -> str:
     style = files("sojourn.report").joinpath("report.css").read_text()
     template = Template(files("sojourn.report").joinpath("report.html").read_text())
     plots = {
-        name: element("div", [figure(plot(run)) for plot in row], class_="plots")
-        for name, row in SECTIONS.items()
+        name: element("div", [figure(plot(run)) for plot in row], class_="plots") for name, row in SECTIONS.items()
     }
     return template.substitute(
         style=style,

@@ -21,8 +21,8 @@ HEAD: tuple[Row, ...] = (
 )
 NOTE = (
     "Measured figures are medians over repetitions. Beside each prediction its error: predicted minus"
-    " measured, relative to measured. Throughput is predicted by the closed form. A dash: not measured, or the"
-    " model has no steady state there."
+    " measured, relative to measured. Throughput is predicted by the closed form. A dash: not measured,"
+    " or the model has no steady state there."
 )
 
 
@@ -66,9 +66,7 @@ def _throughput(said: Prediction | None, error: PredictionError | None) -> str:
 def _response_times(said: Prediction | None, error: PredictionError | None) -> tuple[str, str]:
     if said is None:
         return format.NOT_MEASURED, format.NOT_MEASURED
-    mean = _beside(
-        format.seconds(said.response_time_mean_seconds), error.response_time_mean if error else None
-    )
+    mean = _beside(format.seconds(said.response_time_mean_seconds), error.response_time_mean if error else None)
     p95 = _beside(format.seconds(said.response_time_p95_seconds), error.response_time_p95 if error else None)
     return mean, p95
 

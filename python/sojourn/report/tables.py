@@ -9,17 +9,13 @@ from sojourn.report.markup import Markup, element, join
 Row = Sequence[str | None]
 
 
-def pairs(
-    identifier: str, title: str, rows: Sequence[tuple[str, str | None]], note: str | None = None
-) -> Markup:
+def pairs(identifier: str, title: str, rows: Sequence[tuple[str, str | None]], note: str | None = None) -> Markup:
     """A table of names and values."""
     body = [element("tr", element("th", name, scope="row"), element("td", value)) for name, value in rows]
     return _table(identifier, title, None, body, note, "pairs")
 
 
-def grid(
-    identifier: str, title: str, head: Sequence[Row], rows: Sequence[Row], note: str | None = None
-) -> Markup:
+def grid(identifier: str, title: str, head: Sequence[Row], rows: Sequence[Row], note: str | None = None) -> Markup:
     """A table with column heads; a head cell of `None` belongs to the cell on its left."""
     body = [
         element("tr", element("th", row[0], scope="row"), [element("td", cell or "") for cell in row[1:]])

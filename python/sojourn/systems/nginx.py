@@ -35,7 +35,15 @@ class Nginx:
             template.substitute(user=_user(), work=launch.work, root=launch.root.resolve(), port=port)
         )
         said = launch.work / "nginx.log"
-        command = [program, "-p", str(launch.work), "-c", str(configuration), "-e", str(launch.work / "error.log")]
+        command = [
+            program,
+            "-p",
+            str(launch.work),
+            "-c",
+            str(configuration),
+            "-e",
+            str(launch.work / "error.log"),
+        ]
         process = start_process(cores.pinned_command(launch.core, command), said)
         wait_until(lambda: accepts(port), process, "nginx", said)
         return Running(f"http://127.0.0.1:{port}", _version(program), command, process, [process.pid])

@@ -79,13 +79,9 @@ def _fitted(fit: DemandFit, sizes: list[float]) -> tuple[list[Series], list[Band
 
     curves = [Series(f"fit of the {_basis(fit)}", 3, curve(0.0), line="solid")]
     if fit.connection_seconds:
-        curves.append(
-            Series("fit with a new connection", 3, curve(fit.connection_seconds.estimate), line="dashed")
-        )
+        curves.append(Series("fit with a new connection", 3, curve(fit.connection_seconds.estimate), line="dashed"))
     # Below zero there is no logarithm: the band's lower edge is kept a hundredth of the curve above it.
-    edges = [
-        (x, max(a.low * x + b.low, (a.estimate * x + b.estimate) / 100), a.high * x + b.high) for x in along
-    ]
+    edges = [(x, max(a.low * x + b.low, (a.estimate * x + b.estimate) / 100), a.high * x + b.high) for x in along]
     return curves, [Band("95 % band of the fit", 3, edges)]
 
 

@@ -50,9 +50,7 @@ def utilisation(run: Run) -> Chart | Missing:
         _busy("server's core", 2, "square", steps, lambda step: step.server_core_busy_fraction),
         _busy("generator", 4, "diamond", steps, lambda step: step.generator_cpu_fraction),
     ]
-    caption = (
-        "CPU time over elapsed time; 100 % is one core. The core counts all that ran on it, the kernel too."
-    )
+    caption = "CPU time over elapsed time; 100 % is one core. The core counts all that ran on it, the kernel too."
     missing = [each.name for each in series if not any(each.points)]
     if missing:
         caption += f" Not measured: {', '.join(missing)}."
@@ -74,15 +72,12 @@ def _predicted(
 ) -> Series:
     said = [(step, prediction(step)) for step in steps]
     points = [
-        against_load.predicted(step, each.requests_per_second if each else None, format.rate)
-        for step, each in said
+        against_load.predicted(step, each.requests_per_second if each else None, format.rate) for step, each in said
     ]
     return Series(name, colour, points, line=line)
 
 
-def _busy(
-    name: str, colour: int, mark: Mark, steps: list[Step], spread: Callable[[Step], Spread | None]
-) -> Series:
+def _busy(name: str, colour: int, mark: Mark, steps: list[Step], spread: Callable[[Step], Spread | None]) -> Series:
     known = [(step, spread(step)) for step in steps]
     points = [against_load.measured(step, each, format.percent) if each else None for step, each in known]
     return Series(name, colour, points, mark=mark, line="solid")

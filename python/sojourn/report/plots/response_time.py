@@ -27,9 +27,7 @@ def response_time(run: Run) -> Chart | Missing:
         return against_load.no_steps(IDENTIFIER, TITLE, run)
     series = [
         _measured("p95 response time", 2, "square", steps, lambda step: step.response_time_p95_seconds),
-        _measured(
-            "p95 time to first byte", 3, "triangle", steps, lambda step: step.time_to_first_byte_p95_seconds
-        ),
+        _measured("p95 time to first byte", 3, "triangle", steps, lambda step: step.time_to_first_byte_p95_seconds),
         _measured("mean response time", 1, "disc", steps, lambda step: step.response_time_mean_seconds),
         *_models(steps),
     ]
@@ -49,9 +47,7 @@ def response_time(run: Run) -> Chart | Missing:
     )
 
 
-def _measured(
-    name: str, colour: int, mark: Mark, steps: list[Step], spread: Callable[[Step], Spread]
-) -> Series:
+def _measured(name: str, colour: int, mark: Mark, steps: list[Step], spread: Callable[[Step], Spread]) -> Series:
     points = [against_load.measured(step, spread(step), format.seconds) for step in steps]
     return Series(name, colour, points, mark=mark)
 
@@ -69,7 +65,6 @@ def _models(steps: list[Step]) -> Iterator[Series]:
         for solver, line, of in solvers:
             values = [time(said) if (said := of(step)) else None for step in steps]
             points = [
-                against_load.predicted(step, value, format.seconds)
-                for step, value in zip(steps, values, strict=True)
+                against_load.predicted(step, value, format.seconds) for step, value in zip(steps, values, strict=True)
             ]
             yield Series(f"{name}, {solver}", colour, points, line=line)

@@ -42,9 +42,7 @@ def timeline_response_time(run: Run) -> Chart | Missing:
         ("p95 response time", RESPONSE_P95, 2, "solid"),
         ("p95 time to first byte", FIRST_BYTE_P95, 3, "dashed"),
     ]
-    return _chart(
-        run, "response-time", "Response time over time", "time", curves, logarithmic, format.seconds
-    )
+    return _chart(run, "response-time", "Response time over time", "time", curves, logarithmic, format.seconds)
 
 
 def timeline_cpu(run: Run) -> Chart | Missing:
@@ -111,7 +109,5 @@ def _series(curve: Curve, rows: polars.DataFrame, write: Callable[[float], str])
             points.append(None)
         # A p95 of zero would be an interval without a request; no logarithmic axis can hold it.
         drawable = value is not None and (value > 0 or not column.endswith("_seconds"))
-        points.append(
-            Point(time, float(value), f"{write(value)} at {format.number(time)} s") if drawable else None
-        )
+        points.append(Point(time, float(value), f"{write(value)} at {format.number(time)} s") if drawable else None)
     return Series(name, colour, points, line=line)

@@ -50,9 +50,7 @@ def transfer_sizes(run: Run) -> Chart | Missing:
 def popularity(run: Run) -> Chart | Missing:
     """Requests by rank, log-log, with Zipf's law."""
     identifier, title = "plot-popularity", "Popularity of documents"
-    measured = [
-        (rank, requests) for rank, requests in run.characteristics.popularity() if rank > 0 < requests
-    ]
+    measured = [(rank, requests) for rank, requests in run.characteristics.popularity() if rank > 0 < requests]
     if len(measured) < 2:
         return Missing(identifier, title, "the log's popularity was not characterised")
     marks = [Point(x, y, f"rank {format.count(x)}: {format.count(y)} requests") for x, y in measured]
