@@ -1,7 +1,8 @@
 //! Queueing models of web systems: laws, closed forms, the simulator and system files. Pure: no clock, no
 //! files, no threads; time and randomness are arguments.
 //!
-//! Reading order: [`distribution`], [`closed_form`], [`station`], [`simulator`], [`system_file`].
+//! Reading order: [`distribution`], [`closed_form`], [`station`], [`simulator`], [`system`],
+//! [`system_file`].
 //! Times are seconds and sizes bytes throughout. `docs/models.md` has the mathematics and the oracles.
 
 pub mod closed_form;
@@ -9,3 +10,5 @@ pub mod distribution;
 pub mod random;
 pub mod simulator;
 pub mod station;
+pub mod system;
+pub mod system_file;

@@ -81,6 +81,12 @@ impl<T: Copy> Station<T> {
         self.in_service.len() + self.waiting.len()
     }
 
+    /// The jobs present, in no particular order.
+    pub fn jobs(&self) -> impl Iterator<Item = T> {
+        let waiting = self.waiting.iter().map(|waiting| waiting.1);
+        self.in_service.iter().map(|Reverse(tagged)| tagged.job).chain(waiting)
+    }
+
     /// ∫ busy servers dt, in server-seconds up to the last event.
     pub fn busy_time(&self) -> f64 {
         self.busy_time

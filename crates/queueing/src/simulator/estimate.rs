@@ -33,7 +33,15 @@ pub(super) struct Estimate {
 impl Estimate {
     /// Of `recorder`'s mean; `control_mean` is the exact mean of the control variable.
     pub(super) fn of(recorder: &Recorder, control_mean: Option<f64>) -> Self {
-        let warm_up_batches = mser(recorder.batches());
+        Self::after(recorder, mser(recorder.batches()), control_mean)
+    }
+
+    /// Of everything recorded: a trace has no warm-up.
+    pub(super) fn whole(recorder: &Recorder) -> Self {
+        Self::after(recorder, 0, None)
+    }
+
+    fn after(recorder: &Recorder, warm_up_batches: usize, control_mean: Option<f64>) -> Self {
         let steady = &recorder.batches()[warm_up_batches..];
         if steady.len() < 2 * BATCH_COUNT {
             let (mean, lag_one) = (recorder.mean_overall(), 0.0);

@@ -6,6 +6,7 @@
 
 mod estimate;
 mod histogram;
+mod network;
 
 mod poisson;
 mod recorder;
@@ -18,6 +19,7 @@ use thiserror::Error;
 use crate::distribution::DistributionError;
 
 pub use histogram::Histogram;
+pub use network::{Trace, simulate_system};
 
 pub use poisson::{PoissonStation, simulate_poisson};
 pub use recorder::Recorder;
@@ -100,11 +102,9 @@ pub enum SimulationError {
         value: f64,
     },
     /// An open station would grow for ever.
-    #[error(
-        "station {station} is unstable: its utilisation would be {utilisation:.4}; lower the rate or the demand"
-    )]
+    #[error("{station} is unstable: its utilisation would be {utilisation:.4}; lower the rate or the demand")]
     Unstable {
-        /// The station's name.
+        /// Which station.
         station: String,
         /// λ E[S] / servers.
         utilisation: f64,

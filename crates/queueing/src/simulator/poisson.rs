@@ -57,7 +57,7 @@ impl PoissonStation {
             return Err(SimulationError::Parameter { name, requirement, value: self.delta });
         }
         if self.utilisation() >= 1.0 {
-            let (station, utilisation) = ("(the only one)".to_owned(), self.utilisation());
+            let (station, utilisation) = ("the station".to_owned(), self.utilisation());
             return Err(SimulationError::Unstable { station, utilisation });
         }
         Ok(())

@@ -1,0 +1,68 @@
+//! System files: TOML in, a [`System`] out, or an error that names the line and the likely cure.
+//!
+//! Units are mandatory on every quantity; unknown keys and names are refused with the nearest known one.
+//! `docs/models.md` documents the schema with an example.
+
+mod class;
+mod demand;
+mod law;
+mod reader;
+mod station;
+mod unit;
+
+use thiserror::Error;
+
+use crate::system::System;
+use reader::{Document, Reader};
+
+/// The largest file read: a system has tens of lines.
+pub const SYSTEM_FILE_BYTES_MAX: usize = 1 << 20;
+
+/// What is wrong with a system file, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}: {message}")]
+pub struct SystemFileError {
+    /// From 1.
+    pub line: usize,
+    /// What, and the likely cure.
+    pub message: String,
+}
+
+/// Reads a system file.
+///
+/// # Errors
+/// The first thing that is wrong, with its line.
+pub fn parse(text: &str) -> Result<System, SystemFileError> {
+    if text.len() > SYSTEM_FILE_BYTES_MAX {
+        let message =
+            format!("a system file may have {SYSTEM_FILE_BYTES_MAX} bytes, this has {}", text.len());
+        return Err(SystemFileError { line: 1, message });
+    }
+    let document = Document::new(text)?;
+    let mut root = document.root();
+    let name = root.text_or("name", "system")?;
+    // Free text for people; read so that it counts as known.
+    root.text_or("description", "")?;
+    let size_law = root.optional("document").map(|value| law::size(&value)).transpose()?;
+    let stations = station::parse_all(&mut root)?;
+    let classes = class::parse_all(&mut root, &stations, size_law.as_ref())?;
+    root.finish()?;
+    let stations = stations.into_iter().map(|station| station.model).collect();
+    Ok(System { name, stations, classes })
+}
+
+/// The entries of a mandatory table of tables, such as `[stations.*]`.
+fn entries<'d>(
+    root: &mut Reader<'d>,
+    key: &'static str,
+) -> Result<Vec<(String, Reader<'d>)>, SystemFileError> {
+    let value = root.required(key)?;
+    let entries = value.table()?.tables()?;
+    if entries.is_empty() {
+        return Err(value.error(format!("the system has no {key}: add a table such as [{key}.NAME]")));
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests;

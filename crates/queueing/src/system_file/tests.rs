@@ -1,0 +1,130 @@
+use super::*;
+use crate::distribution::Law;
+use crate::system::{Discipline, Source};
+
+const SITE: &str = r#"name = "public web site"
+[document]
+law = "log-normal"
+mu = 7.811
+sigma = 1.573
+unit = "B"
+[stations.web]
+discipline = "lps"
+r = 4
+demand = { fixed = "21.55ms", per_byte = "0.4851us/B" }
+[stations.line]
+discipline = "ps"
+rate = "1.5Mbit/s"
+[stations.backbone]
+discipline = "is"
+demand = { law = "erlang", mean = "195ms", stages = 4 }
+[classes.visitors]
+rate = "5/s"
+route = ["backbone", "web", "line"]
+"#;
+
+#[test]
+fn reads_the_public_site() {
+    let system = parse(SITE).unwrap();
+    let names: Vec<&str> = system.stations.iter().map(|station| station.name.as_str()).collect();
+    assert_eq!(names, ["web", "line", "backbone"]);
+    assert_eq!(system.stations[0].discipline, Discipline::Lps { limit: 4 });
+    assert_eq!(system.classes[0].source, Source::Open { rate: 5.0 });
+    let demands = system.classes[0].demands(3);
+    assert!((demands[0] - 0.025675).abs() < 1e-5, "{demands:?}");
+    assert!((demands[1] - 8.0 * 8_502.9 / 1.5e6).abs() < 1e-5);
+    assert!((demands[2] - 0.195).abs() < 1e-12);
+}
+
+#[test]
+fn closed_classes_with_routes_of_their_own_demands() {
+    let text = SITE.replace(
+        "rate = \"5/s\"\nroute = [\"backbone\", \"web\", \"line\"]",
+        r#"users = 20
+think_time = { law = "exponential", mean = "7s" }
+[[classes.visitors.routes]]
+name = "hit"
+probability = 0.51
+visits = [{ station = "web", demand = [{ below = "20KB", fixed = "5ms" }, { fixed = "9ms" }] }]
+[[classes.visitors.routes]]
+name = "miss"
+probability = 0.49
+visits = ["web", "line"]"#,
+    );
+    let class = &parse(&text).unwrap().classes[0];
+    assert!(matches!(&class.source, Source::Closed { users: 20, think_time } if think_time.mean() == 7.0));
+    let small = class.document.as_ref().unwrap().cdf(20_000.0);
+    let expected = 0.51 * (0.005 * small + 0.009 * (1.0 - small)) + 0.49 * 0.025675;
+    assert!((class.demands(3)[0] - expected).abs() < 1e-5);
+}
+
+/// What is changed in the file, and what the error must say, line first.
+#[test]
+fn errors_name_the_line_and_the_cure() {
+    let check = |from: &str, to: &str, expected: &str| {
+        assert!(SITE.contains(from), "{from}");
+        let error = parse(&SITE.replace(from, to)).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{from} → {to}:\n  {error}\nis not\n  {expected}");
+    };
+    check(
+        "\"backbone\", \"web\"",
+        "\"backbone\", \"wbe\"",
+        "line 19: unknown station `wbe`; did you mean `web`?",
+    );
+    check(
+        "discipline = \"ps\"",
+        "discipline = \"pss\"",
+        "line 12: `discipline` cannot be \"pss\"; did you mean `ps`?",
+    );
+    check(
+        "rate = \"1.5Mbit/s\"",
+        "rate = 1.5",
+        "line 13: `rate` needs a unit: write it as text, such as \"1.5Mbit/s\"",
+    );
+    check(
+        "1.5Mbit/s",
+        "1.5Mbps",
+        "line 13: `rate`: \"Mbps\" is not a unit that fits here; write bits as `Mbit/s` and bytes as `MB/s`",
+    );
+    check("1.5Mbit/s", "1.5", "line 13: `rate` needs a unit, such as");
+    check("1.5Mbit/s", "-1Mbit/s", "line 13: `rate` must be non-negative and finite");
+    check("1.5Mbit/s", "0bit/s", "line 13: `rate` must be above zero");
+    check("r = 4", "limit = 4", "line 7: an `lps` station needs `r`");
+    check("r = 4", "r = 0", "line 9: `r` must be a whole number from 1 to 1000000, not 0");
+    check("r = 4", "r = 4\nservrs = 2", "line 10: unknown key `servrs`; did you mean `servers`?");
+    check("sigma = 1.573", "sigma = nan", "line 5: `sigma` must be a finite number");
+    check("sigma = 1.573", "sigma = -1", "line 2: sigma must be non-negative and finite, not -1");
+    check(
+        "unit = \"B\"",
+        "unit = \"b\"",
+        "line 6: `unit`: \"b\" is not a unit that fits here; did you mean `B`?",
+    );
+    check("stages = 4", "stages = 2.5", "line 16: `stages` must be a whole number");
+    check("rate = \"5/s\"", "", "line 17: a class needs `rate` (open) or `users`");
+    check("rate = \"5/s\"", "users = 3", "line 17: `think_time` is missing");
+    check("rate = \"5/s\"", "rate = \"5/s", "line 18: ");
+    check("mean = \"195ms\"", "mean = \"195KB\"", "line 16: `mean`: \"KB\" is not a unit that fits here");
+}
+
+#[test]
+fn probabilities_must_sum_to_one() {
+    let text = SITE.replace(
+        "route = [\"backbone\", \"web\", \"line\"]",
+        "routes = [{ name = \"a\", probability = 0.5, visits = [\"web\"] }]",
+    );
+    let error = parse(&text).unwrap_err().to_string();
+    assert!(error.contains("sum to 0.5, not to 1"), "{error}");
+}
+
+#[test]
+fn sizes_need_a_document_law() {
+    let start = SITE.find("[document]").unwrap();
+    let end = SITE.find("[stations.web]").unwrap();
+    let error = parse(&format!("{}{}", &SITE[..start], &SITE[end..])).unwrap_err().to_string();
+    assert!(error.contains("no law of sizes; add [document]"), "{error}");
+}
+
+#[test]
+fn an_empty_file_says_what_is_missing() {
+    assert_eq!(parse("").unwrap_err().to_string(), "line 1: `stations` is missing");
+}
