@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
+use sojourn_workload::characterise::characterise;
 use sojourn_workload::import::{self, ImportError, ImportReport, Imported};
 use sojourn_workload::trace::{self, site_path};
 use sojourn_workload::trace_file::TraceFileError;
@@ -62,6 +63,14 @@ impl Trace {
     /// What the import counted; None for a trace from a file.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.report.as_ref().map(|report| dictionary(py, report)).transpose()
+    }
+
+    /// Rates, sizes, popularity, rhythm and sessions.
+    fn characterise<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match py.detach(|| characterise(&self.inner)) {
+            Some(characteristics) => dictionary(py, &characteristics),
+            None => Err(PyValueError::new_err("the trace holds no request")),
+        }
     }
 
     /// Name, size in bytes, path on a built site, and requests of every document.

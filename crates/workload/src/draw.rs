@@ -23,3 +23,9 @@ pub fn poisson(rng: &mut impl Rng, mean: f64) -> usize {
     }
     count
 }
+
+/// Standard normal: Box and Muller, the cosine half.
+pub fn normal(rng: &mut impl Rng) -> f64 {
+    let radius = (2.0 * exponential(rng)).sqrt();
+    radius * (2.0 * std::f64::consts::PI * rng.random::<f64>()).cos()
+}

@@ -4,6 +4,7 @@
 //! `arrivals` (how they are replayed). Randomness is always an argument, so that a seed says it all.
 
 pub mod arrivals;
+pub mod characterise;
 mod draw;
 pub mod import;
 pub mod sessions;

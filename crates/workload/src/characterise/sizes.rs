@@ -1,0 +1,116 @@
+//! A distribution of sizes: moments, quantiles, its function as points, and two fits.
+
+use serde::Serialize;
+
+use super::fit::{self, LogNormalFit, ParetoFit};
+use super::weighted::Weighted;
+
+/// Between two points of the function lies at most this fraction of the sample, if a size allows it.
+const CDF_STEP: f64 = 0.005;
+
+/// In the tail points come whenever what lies above has shrunk to this fraction.
+const CDF_TAIL_RATIO: f64 = 0.9;
+
+/// Sizes, each counted as often as the case asks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SizeDistribution {
+    /// How many there are.
+    pub count: u64,
+    /// How many of them are zero; no fit holds those.
+    pub zero_count: u64,
+    /// Their mean.
+    pub mean_bytes: f64,
+    /// Variance over squared mean: C².
+    pub squared_coefficient_of_variation: f64,
+    /// Inverse of the distribution function.
+    pub quantiles_bytes: SizeQuantiles,
+    /// The distribution function, a few hundred points of it.
+    pub cdf: Vec<CdfPoint>,
+    /// The log-normal law that fits best.
+    pub log_normal: Option<LogNormalFit>,
+    /// The Pareto law of the largest.
+    pub pareto_tail: Option<ParetoFit>,
+}
+
+/// The size that this part of the sample does not exceed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "p95 is the 95th percentile")]
+pub struct SizeQuantiles {
+    pub min: u64,
+    pub p1: u64,
+    pub p5: u64,
+    pub p10: u64,
+    pub p25: u64,
+    pub p50: u64,
+    pub p75: u64,
+    pub p90: u64,
+    pub p95: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u64,
+}
+
+/// A point of a distribution function.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CdfPoint {
+    /// A size.
+    pub size_bytes: u64,
+    /// The fraction of the sample that is not larger.
+    pub fraction: f64,
+}
+
+impl SizeDistribution {
+    /// Of sizes with how often they occur.
+    pub fn new(sizes: impl Iterator<Item = (u64, u64)>) -> Self {
+        let sample = Weighted::new(sizes);
+        let mean_bytes = sample.mean(|size_bytes| size_bytes);
+        let variance = sample.mean(|size_bytes| (size_bytes - mean_bytes).powi(2));
+        SizeDistribution {
+            count: sample.total,
+            zero_count: sample.pairs.first().filter(|pair| pair.0 == 0).map_or(0, |pair| pair.1),
+            mean_bytes,
+            squared_coefficient_of_variation: if mean_bytes > 0.0 {
+                variance / mean_bytes.powi(2)
+            } else {
+                0.0
+            },
+            quantiles_bytes: quantiles(&sample),
+            cdf: cdf(&sample),
+            log_normal: fit::log_normal(&sample),
+            pareto_tail: fit::pareto_tail(&sample),
+        }
+    }
+}
+
+fn quantiles(sample: &Weighted) -> SizeQuantiles {
+    let q = |fraction| sample.quantile(fraction);
+    SizeQuantiles {
+        min: q(0.0),
+        p1: q(0.01),
+        p5: q(0.05),
+        p10: q(0.1),
+        p25: q(0.25),
+        p50: q(0.5),
+        p75: q(0.75),
+        p90: q(0.9),
+        p95: q(0.95),
+        p99: q(0.99),
+        p999: q(0.999),
+        max: q(1.0),
+    }
+}
+
+fn cdf(sample: &Weighted) -> Vec<CdfPoint> {
+    let mut points: Vec<CdfPoint> = Vec::new();
+    let mut below = 0;
+    for &(size_bytes, weight) in &sample.pairs {
+        below += weight;
+        let fraction = below as f64 / sample.total as f64;
+        let last = points.last().map_or(0.0, |point| point.fraction);
+        let far = fraction - last >= CDF_STEP || 1.0 - fraction <= CDF_TAIL_RATIO * (1.0 - last);
+        if points.is_empty() || far {
+            points.push(CdfPoint { size_bytes, fraction });
+        }
+    }
+    points
+}

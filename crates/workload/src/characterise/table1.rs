@@ -1,0 +1,102 @@
+//! Table 1 of seed IBM RC22629: the log in ten figures.
+
+use serde::Serialize;
+
+use super::NS_PER_SECOND;
+use super::rhythm::Minutes;
+use crate::trace::{Document, Trace};
+
+/// The table's rows. Not-modified answers count with their document's size: a replay asks for it whole.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table1 {
+    /// From the first request to the last.
+    pub span_seconds: f64,
+    /// Requests over the span (over a second, if it is shorter).
+    pub average_requests_per_second: f64,
+    /// The highest rate over a minute of the clock; the average, if the log is shorter than a minute.
+    pub peak_requests_per_second: f64,
+    /// Requests over sessions.
+    pub requests_per_connection: f64,
+    /// Distinct documents.
+    pub files: u64,
+    /// Their sizes together.
+    pub files_total_bytes: u64,
+    /// Requests.
+    pub requests: u64,
+    /// The sizes of all requests' documents together, without headers.
+    pub responses_total_bytes: u64,
+    /// Memory for the documents of 97 % of all requests: the most requested ones (the smaller of two
+    /// requested alike), just as many as it takes.
+    pub data_97_percent_bytes: u64,
+    /// The same for 98 %.
+    pub data_98_percent_bytes: u64,
+    /// The same for 99 %.
+    pub data_99_percent_bytes: u64,
+}
+
+pub fn table1(trace: &Trace, requests_per_document: &[u32], minutes: &Minutes) -> Table1 {
+    let span_seconds = trace.span_ns() as f64 / NS_PER_SECOND;
+    let requests = trace.requests.len() as u64;
+    let average = requests as f64 / span_seconds.max(1.0);
+    let peak = minutes.counts.values().max().map_or(0.0, |&most| most as f64 / 60.0);
+    let sizes = || trace.documents.iter().zip(requests_per_document);
+    let by_popularity = by_popularity(sizes());
+    let data = |percent| data_bytes(&by_popularity, requests, percent);
+    Table1 {
+        span_seconds,
+        average_requests_per_second: average,
+        peak_requests_per_second: if span_seconds < 60.0 { average } else { peak },
+        requests_per_connection: trace.mean_requests_per_session(),
+        files: trace.documents.len() as u64,
+        files_total_bytes: sizes().fold(0, |sum, (document, _)| sum.saturating_add(document.size_bytes)),
+        requests,
+        responses_total_bytes: sizes().fold(0, |sum, (document, &count)| {
+            sum.saturating_add(document.size_bytes.saturating_mul(count.into()))
+        }),
+        data_97_percent_bytes: data(97),
+        data_98_percent_bytes: data(98),
+        data_99_percent_bytes: data(99),
+    }
+}
+
+/// Requests and size of every document, the most requested first.
+fn by_popularity<'a>(documents: impl Iterator<Item = (&'a Document, &'a u32)>) -> Vec<(u32, u64)> {
+    let mut rows: Vec<_> = documents.map(|(document, &count)| (count, document.size_bytes)).collect();
+    rows.sort_unstable_by_key(|&(count, size_bytes)| (std::cmp::Reverse(count), size_bytes));
+    rows
+}
+
+fn data_bytes(by_popularity: &[(u32, u64)], requests: u64, percent: u64) -> u64 {
+    let mut covered = 0;
+    let mut bytes = 0_u64;
+    for &(count, size_bytes) in by_popularity {
+        if covered * 100 >= requests * percent {
+            break;
+        }
+        covered += u64::from(count);
+        bytes = bytes.saturating_add(size_bytes);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_what_the_most_requested_documents_take() {
+        // 100 requests: 90 for a small document, 8 for a large one, 2 for two documents asked for once.
+        let documents = [(90, 10), (8, 1000), (1, 7), (1, 5)];
+        let documents: Vec<_> = documents
+            .map(|(count, size_bytes)| (Document { name: String::new(), size_bytes }, count))
+            .into_iter()
+            .collect();
+        let rows = by_popularity(documents.iter().map(|(document, count)| (document, count)));
+        let check = |percent, expected| assert_eq!(data_bytes(&rows, 100, percent), expected, "{percent} %");
+        check(90, 10);
+        check(97, 1010);
+        check(98, 1010);
+        check(99, 1015);
+        check(100, 1022);
+    }
+}
