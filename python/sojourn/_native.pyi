@@ -33,3 +33,54 @@ def import_log(
     progress: Callable[[int, int], object] | None = None,
 ) -> Trace: ...
 def synthesise_log(path: str, seed: int, requests: int = ..., documents: int = ...) -> None: ...
+
+# -- queueing: crates/py/src/queueing.rs
+
+def lps_mean_response_time(
+    arrival_rate: float,
+    mean_demand: float,
+    second_moment_demand: float,
+    r: int | None = None,
+    delta: float = 0.0,
+) -> float: ...
+def lps_conditional_mean(
+    demands: NDArray[np.float64],
+    arrival_rate: float,
+    mean_demand: float,
+    second_moment_demand: float,
+    r: int | None = None,
+    delta: float = 0.0,
+) -> NDArray[np.float64]: ...
+def lps_validity(
+    arrival_rate: float, mean_demand: float, second_moment_demand: float, r: int | None = None
+) -> dict[str, Any]: ...
+def simulate_station(
+    arrival_times: NDArray[np.float64],
+    demands: NDArray[np.float64],
+    r: int | None = None,
+    servers: int = 1,
+) -> NDArray[np.float64]: ...
+def simulate_poisson(
+    arrival_rate: float,
+    demands: NDArray[np.float64],
+    r: int | None = None,
+    half_width: float = 0.02,
+    jobs_max: int = ...,
+    seed: int = 1,
+    *,
+    weights: NDArray[np.float64] | None = None,
+    servers: int = 1,
+    delta: float = 0.0,
+    jobs_min: int = ...,
+    progress: Callable[[int, int, float | None], object] | None = None,
+) -> dict[str, Any]: ...
+def simulate_system(
+    system: str,
+    half_width: float = 0.02,
+    jobs_max: int = ...,
+    seed: int = 1,
+    *,
+    jobs_min: int = ...,
+    traces: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None,
+    progress: Callable[[int, int, float | None], object] | None = None,
+) -> dict[str, Any]: ...

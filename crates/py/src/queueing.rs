@@ -3,14 +3,19 @@
 //! Nothing here computes. Long calls release the interpreter lock and look for Ctrl-C from time to time: a
 //! simulation then returns what it has, marked `complete: False`.
 
+use std::collections::BTreeMap;
+
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use serde::Serialize;
 use sojourn_queueing::closed_form::{Lps, Mg1};
 use sojourn_queueing::distribution::Empirical;
-use sojourn_queueing::simulator::{self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress};
+use sojourn_queueing::simulator::{
+    self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress, Trace,
+};
 use sojourn_queueing::station::Service;
+use sojourn_queueing::system_file;
 
 /// Adds this file's names to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -18,7 +23,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lps_conditional_mean, module)?)?;
     module.add_function(wrap_pyfunction!(lps_validity, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_station, module)?)?;
-    module.add_function(wrap_pyfunction!(simulate_poisson, module)?)
+    module.add_function(wrap_pyfunction!(simulate_poisson, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_system, module)?)
 }
 
 /// Mean response time in seconds by Eq. 2.2: limited processor sharing, `r` jobs in service at most.
@@ -114,6 +120,44 @@ fn simulate_poisson<'py>(
     let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed };
     let mut watch = Watch { progress, failure: None };
     let result = py.detach(|| simulator::simulate_poisson(&model, &plan, &mut |now| watch.go_on(now)));
+    watch.check()?;
+    dictionary(py, &result.map_err(refused)?)
+}
+
+/// Arrival times and document sizes of each traced class.
+type Traces<'py> = BTreeMap<String, (PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>)>;
+
+/// Simulates the system of a system file; `traces` maps an open class to its arrival times in seconds and
+/// document sizes in bytes.
+#[pyfunction]
+#[pyo3(signature = (
+    system, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
+    jobs_min=JOBS_MIN_DEFAULT, traces=None, progress=None
+))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+fn simulate_system<'py>(
+    py: Python<'py>,
+    system: &str,
+    half_width: f64,
+    jobs_max: u64,
+    seed: u64,
+    jobs_min: u64,
+    traces: Option<Traces<'py>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let system = system_file::parse(system).map_err(refused)?;
+    let columns: Vec<(String, Vec<f64>, Vec<f64>)> = traces
+        .iter()
+        .flatten()
+        .map(|(class, (times, sizes))| (class.clone(), values(times), values(sizes)))
+        .collect();
+    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed };
+    let mut watch = Watch { progress, failure: None };
+    let result = py.detach(|| {
+        let traces: Vec<Trace<'_>> =
+            columns.iter().map(|(class, times, sizes)| Trace { class, times, sizes }).collect();
+        simulator::simulate_system(&system, &plan, &traces, &mut |now| watch.go_on(now))
+    });
     watch.check()?;
     dictionary(py, &result.map_err(refused)?)
 }
