@@ -18,6 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 use sojourn_workload::characterise::characterise;
 use sojourn_workload::import::{self, ImportError, ImportReport, Imported};
+use sojourn_workload::synthesis::{Synthesis, SynthesisError, synthesise};
 use sojourn_workload::trace::{self, site_path};
 use sojourn_workload::trace_file::TraceFileError;
 
@@ -27,7 +28,8 @@ const NS_PER_SECOND: f64 = 1e9;
 /// Adds this file's names to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
-    module.add_function(wrap_pyfunction!(import_log, module)?)
+    module.add_function(wrap_pyfunction!(import_log, module)?)?;
+    module.add_function(wrap_pyfunction!(synthesise_log, module)?)
 }
 
 /// Documents and sessions of a log.
@@ -162,6 +164,21 @@ fn import_log(
         (Ok(Imported { trace, report }), None) => Ok(Trace { inner: trace, report: Some(report) }),
         (Err(error), None) => Err(import_failure(&error)),
     }
+}
+
+/// Writes a day of Combined Log Format made from published statistics; the same seed gives the same bytes.
+#[pyfunction]
+#[pyo3(signature = (path, seed, requests=80_000, documents=3_500))]
+fn synthesise_log(py: Python<'_>, path: &str, seed: u64, requests: u32, documents: u32) -> PyResult<()> {
+    let options = Synthesis { requests, documents, ..Synthesis::default() };
+    let write = || {
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
+        synthesise(&options, &mut Xoshiro256PlusPlus::seed_from_u64(seed), writer)
+    };
+    py.detach(write).map_err(|error| match error {
+        SynthesisError::Io(error) => named(path, &error),
+        other => PyValueError::new_err(other.to_string()),
+    })
 }
 
 /// A log as bytes, and how many of them there are.

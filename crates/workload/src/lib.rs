@@ -8,5 +8,6 @@ pub mod characterise;
 mod draw;
 pub mod import;
 pub mod sessions;
+pub mod synthesis;
 pub mod trace;
 pub mod trace_file;

@@ -1,0 +1,146 @@
+//! A day of visits: when people come, what they look at, how long they think.
+
+use rand::{Rng, RngExt};
+
+use super::site::Site;
+use crate::draw;
+
+/// A day.
+const DAY_MS: f64 = 86_400_000.0;
+
+/// Pages of a visit: geometric.
+const PAGES_MEAN: f64 = 3.3;
+
+/// Objects that come with a page: geometric, none is possible. In proportion to pages as in `site`.
+const OBJECTS_MEAN: f64 = 2.4;
+
+/// Until the browser has read enough of the page to ask for its objects: exponential.
+const PARSE_MS_MEAN: f64 = 250.0;
+
+/// Between two objects of a burst: exponential.
+const OBJECT_MS_MEAN: f64 = 15.0;
+
+/// Think time: log-normal with this median and deviation. One pause in twenty exceeds 15 s and so ends the
+/// session in the log.
+const THINK_MS_MEDIAN: f64 = 4000.0;
+const THINK_SIGMA: f64 = 0.8;
+
+/// Where visits come from.
+const CLIENTS: u32 = 3000;
+
+/// The busy times of the day: hour, width in hours, height over the quiet level of one.
+const HUMPS: [(f64, f64, f64); 2] = [(11.0, 2.5, 3.0), (20.5, 2.0, 4.0)];
+
+/// What kinds of entries there are besides the plain ones, and how many of a thousand requests they are.
+const KINDS: [(Kind, f64); 8] = [
+    (Kind::NotModified, 120.0),
+    (Kind::Query, 22.0),
+    (Kind::NotFound, 15.0),
+    (Kind::Redirect, 5.0),
+    (Kind::Post, 3.0),
+    (Kind::Partial, 2.0),
+    (Kind::Head, 1.0),
+    (Kind::Damaged, 0.08),
+];
+
+/// A line of the log to be.
+pub struct Entry {
+    /// Milliseconds since the day's beginning.
+    pub at_ms: u32,
+    /// Whose visit.
+    pub client: u32,
+    /// What is asked for.
+    pub document: u32,
+    /// The page that embeds it; itself for a page.
+    pub page: u32,
+    /// What becomes of it.
+    pub kind: Kind,
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 200 with the document.
+    Plain,
+    /// 304.
+    NotModified,
+    /// Dynamic: a search.
+    Query,
+    /// 404.
+    NotFound,
+    /// 302.
+    Redirect,
+    /// A form.
+    Post,
+    /// 206.
+    Partial,
+    /// A check for changes.
+    Head,
+    /// A line cut off in the middle.
+    Damaged,
+}
+
+/// The day's entries in order of time; a visit under way at its end is cut off.
+pub fn day(site: &Site, requests: usize, random: &mut impl Rng) -> Vec<Entry> {
+    let mut entries = Vec::with_capacity(requests + 100);
+    while entries.len() < requests {
+        visit(site, random, &mut entries);
+    }
+    entries.sort_by_key(|entry: &Entry| entry.at_ms);
+    entries
+}
+
+fn visit(site: &Site, random: &mut impl Rng, entries: &mut Vec<Entry>) {
+    let client = random.random_range(0..CLIENTS);
+    let mut at_ms = draw_start_ms(random);
+    for number in 0..1 + draw_geometric(PAGES_MEAN - 1.0, random) {
+        if number > 0 {
+            at_ms += THINK_MS_MEDIAN * (THINK_SIGMA * draw::normal(random)).exp();
+        }
+        let page = site.draw_page(random);
+        add(entries, at_ms, client, page, page, random);
+        at_ms += PARSE_MS_MEAN * draw::exponential(random);
+        for _ in 0..draw_geometric(OBJECTS_MEAN, random) {
+            add(entries, at_ms, client, site.draw_object(random), page, random);
+            at_ms += OBJECT_MS_MEAN * draw::exponential(random);
+        }
+    }
+}
+
+fn add(entries: &mut Vec<Entry>, at_ms: f64, client: u32, document: u32, page: u32, random: &mut impl Rng) {
+    let kind = draw_kind(random);
+    if at_ms < DAY_MS {
+        entries.push(Entry { at_ms: at_ms as u32, client, document, page, kind });
+    }
+}
+
+/// By rejection: how lively the moment is against the liveliest possible.
+fn draw_start_ms(random: &mut impl Rng) -> f64 {
+    let highest: f64 = 1.0 + HUMPS.iter().map(|hump| hump.2).sum::<f64>();
+    loop {
+        let hour = 24.0 * random.random::<f64>();
+        let hump = |&(centre, width, height): &(f64, f64, f64)| {
+            height * (-((hour - centre) / width).powi(2) / 2.0).exp()
+        };
+        if random.random::<f64>() * highest < 1.0 + HUMPS.iter().map(hump).sum::<f64>() {
+            return hour / 24.0 * DAY_MS;
+        }
+    }
+}
+
+/// Geometric from zero on: how many successes come before the first failure.
+fn draw_geometric(mean: f64, random: &mut impl Rng) -> u32 {
+    let success = mean / (1.0 + mean);
+    (draw::exponential(random) / -success.ln()) as u32
+}
+
+fn draw_kind(random: &mut impl Rng) -> Kind {
+    let mut mark = 1000.0 * random.random::<f64>();
+    for (kind, share) in KINDS {
+        mark -= share;
+        if mark < 0.0 {
+            return kind;
+        }
+    }
+    Kind::Plain
+}
