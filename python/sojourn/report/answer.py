@@ -34,7 +34,7 @@ def _marks(summary: Summary) -> list[Markup]:
 
 
 def _mark(class_: str, title: str, text: str) -> Markup:
-    return element("p", element("strong", title), " ", text, class_=f"notice {class_}", role="alert")
+    return element("p", element("strong", f"{title}:"), " ", text, class_=f"notice {class_}", role="alert")
 
 
 def _answered(answer: Answer, summary: Summary) -> Markup:
@@ -53,7 +53,7 @@ def _answered(answer: Answer, summary: Summary) -> Markup:
 
 
 def _unanswered(summary: Summary) -> Markup:
-    number = element("p", "No answer", class_="number")
+    number = element("p", element("strong", "No answer"), class_="number none")
     return element("div", number, element("p", wording.no_answer(summary), class_="condition"))
 
 
@@ -63,7 +63,7 @@ def _sentences(answer: Answer) -> Markup:
 
 def _facts(answer: Answer, summary: Summary) -> Markup:
     facts = [
-        ("Gives first", answer.bottleneck, wording.REASONS[summary.knee.reason] if summary.knee else None),
+        ("Gives first", answer.bottleneck, wording.gives_first(summary.knee) if summary.knee else None),
         ("Next", answer.next_bottleneck or "not measured: no other resource was used enough to say", None),
         ("Headroom", wording.headroom(answer), None),
     ]

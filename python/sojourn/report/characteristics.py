@@ -1,7 +1,8 @@
 """What the import and the characterisation of the log say, read from the summary's two open dictionaries.
 
-The native half names their keys; this file alone knows the names. A key that is absent reads as `None` or as
-an empty list, and the page says plainly that the figure is missing.
+The native half names their keys (`crates/workload`: `import/report.rs` and `characterise/`); this file alone
+knows the names. A key that is absent reads as `None` or as an empty list, and the page says plainly that the
+figure is missing.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LogNormal:
-    """The log-normal fit of transfer sizes."""
+    """The log-normal fit of the transfer sizes above zero."""
 
     mu: float
     sigma: float
-    distance: float | None
-    """Kolmogorov-Smirnov: the largest gap between the fit and the log."""
+    goodness: str
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ParetoTail:
     alpha: float
     minimum_bytes: float
     tail_fraction: float
-    distance: float | None
+    goodness: str
 
 
 class Characteristics:
@@ -38,45 +38,56 @@ class Characteristics:
         self._values = values
 
     def figure(self, name: str) -> float | None:
-        """A figure of the log as a whole."""
-        return _number(self._values, name)
+        """A figure of Table 1."""
+        return _number(self._part("table1"), name)
 
     def data_bytes_for(self, percentage: int) -> float | None:
         """Memory that holds the documents of that share of all requests."""
-        return _number(self._values, f"data_{percentage}_percent_bytes")
+        return self.figure(f"data_{percentage}_percent_bytes")
 
-    def size_quantiles(self) -> list[tuple[float, float]]:
+    def size_distribution(self) -> list[tuple[float, float]]:
         """The distribution function of transfer sizes: bytes and the fraction of transfers not larger."""
-        return _pairs(self._values.get("size_cdf"), "size_bytes", "fraction")
+        return _pairs(self._part("transfer_sizes").get("cdf"), "size_bytes", "fraction")
+
+    def empty_fraction(self) -> float:
+        """The fraction of transfers without a byte; no law of sizes covers them."""
+        sizes = self._part("transfer_sizes")
+        return (_number(sizes, "zero_count") or 0.0) / (_number(sizes, "count") or 1.0)
 
     def log_normal(self) -> LogNormal | None:
         """The log-normal fit, if there is one."""
-        fit = self._values.get("size_log_normal")
+        fit = self._part("transfer_sizes").get("log_normal")
         mu, sigma = _number(fit, "mu"), _number(fit, "sigma")
-        if mu is None or sigma is None:
-            return None
-        return LogNormal(mu, sigma, _number(fit, "kolmogorov_smirnov"))
+        return None if mu is None or not sigma else LogNormal(mu, sigma, _goodness(fit))
 
     def pareto_tail(self) -> ParetoTail | None:
         """The Pareto tail, if there is one."""
-        fit = self._values.get("size_pareto_tail")
+        fit = self._part("transfer_sizes").get("pareto_tail")
         alpha, minimum = _number(fit, "alpha"), _number(fit, "minimum_bytes")
         fraction = _number(fit, "tail_fraction")
-        if alpha is None or minimum is None or fraction is None:
+        if alpha is None or fraction is None or not minimum:
             return None
-        return ParetoTail(alpha, minimum, fraction, _number(fit, "kolmogorov_smirnov"))
+        return ParetoTail(alpha, minimum, fraction, _goodness(fit))
 
     def popularity(self) -> list[tuple[float, float]]:
         """Documents by rank: rank and requests."""
-        return _pairs(self._values.get("popularity"), "rank", "requests")
+        return _pairs(self._part("popularity").get("ranks"), "rank", "requests")
 
     def popularity_slope(self) -> float | None:
         """The exponent of Zipf's law: requests fall as rank to the minus this."""
-        return _number(self._values, "popularity_slope")
+        return _number(self._part("popularity"), "slope")
+
+    def popularity_goodness(self) -> str:
+        """How well Zipf's law holds."""
+        return _goodness(self._part("popularity"))
 
     def daily_rhythm(self) -> list[tuple[float, float]]:
-        """Hour of the day and the mean rate in it, in requests/s."""
-        return _pairs(self._values.get("daily_rhythm"), "hour", "requests_per_second")
+        """Hour of the day and the mean rate in it, in requests/s; hours that the log does not hold are absent."""
+        return _pairs(self._part("rhythm").get("hours"), "hour", "requests_per_second")
+
+    def _part(self, name: str) -> Mapping[str, Any]:
+        part = self._values.get(name)
+        return part if isinstance(part, Mapping) else {}
 
 
 class LogImport:
@@ -108,17 +119,24 @@ class LogImport:
 
 
 def _visible(text: str) -> str:
-    """Control characters as their pictures, so that a line of zeros does not look like an empty one."""
-    return "".join(chr(0x2400 + ord(character)) if ord(character) < 32 else character for character in text)
+    """Control characters as escapes: a line of zeros is not an empty one, and none may reach a terminal."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _goodness(fit: object) -> str:
+    """The distance of a fit and the word for it, as people read them."""
+    distance = _number(fit, "kolmogorov_smirnov")
+    if distance is None or not isinstance(fit, Mapping):
+        return "fit not judged"
+    return f"{fit.get('goodness', 'unjudged')} fit, Kolmogorov-Smirnov distance {distance:.3f}"
 
 
 def _number(values: object, name: str) -> float | None:
     value = values.get(name) if isinstance(values, Mapping) else None
-    return float(value) if value is not None and _is_number(value) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if value is not None and is_number else None
 
 
 def _pairs(rows: object, first: str, second: str) -> list[tuple[float, float]]:

@@ -44,7 +44,7 @@ LAYOUTS = {
     "wide": Layout(1160, 440, ticks_x=12, ticks_y=8),
     "low": Layout(1160, 220, ticks_x=12, ticks_y=4),
 }
-NARROW = Layout(360, 290, ticks_x=4, ticks_y=5, left=56.0, right=10.0)
+NARROW = Layout(360, 290, ticks_x=4, ticks_y=6, left=56.0, right=10.0)
 
 
 def figure(chart: Chart | Missing) -> Markup:

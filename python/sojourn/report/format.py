@@ -76,7 +76,7 @@ def error(value: float | None) -> str:
 
 def factor(value: float | None) -> str:
     """How many times."""
-    return NOT_MEASURED if value is None else f"{number(value, 2)}×"
+    return NOT_MEASURED if value is None else f"{number(value)}×"
 
 
 def _with_unit(value: float | None, units: tuple[tuple[float, str], ...]) -> str:

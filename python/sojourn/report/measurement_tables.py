@@ -43,9 +43,9 @@ def demand_points(run: Run) -> Markup:
 
 
 def model(run: Run) -> Markup:
-    """The model's parameters with their intervals, and how well it held where it was not fitted."""
+    """The parameters of the demand law and of the model, with their intervals."""
     fit, demand = run.summary.model, run.summary.demand_fit
-    title = "The model and its parameters"
+    title = "Parameters"
     if fit is None and demand is None:
         return absent("table-model", title, f"nothing was fitted: {run.because_incomplete}")
     rows: list[tuple[str, str | None]] = []
@@ -56,28 +56,33 @@ def model(run: Run) -> Markup:
             ("Demand of a new connection", _times(demand.connection_seconds)),
         ]
     if fit is not None:
-        limit = fit.jobs_in_service_limit
-        factor = fit.calibration_factor
+        limit, factor = fit.jobs_in_service_limit, fit.calibration_factor
         rows += [
-            (
-                "Jobs in service at most",
-                "no limit: processor sharing" if limit is None else format.count(limit),
-            ),
+            ("Calibration factor", f"{factor.estimate:.3f} (95 %: {factor.low:.3f} to {factor.high:.3f})"),
             ("Mean demand of the log's mix", format.seconds(fit.mean_demand_seconds)),
             ("Squared variation of demand", format.number(fit.demand_squared_coefficient_of_variation)),
-            (
-                "Calibration factor",
-                f"{factor.estimate:.3f} (95 %: {factor.low:.3f} to {factor.high:.3f})",
-            ),
+            ("Jobs in service at most", "no limit: sharing" if limit is None else format.count(limit)),
             ("Wake-up time", format.seconds(fit.wake_up_seconds)),
             ("Latency outside the server", format.seconds(fit.latency_seconds)),
-            ("Capacity", format.rate(fit.capacity_requests_per_second)),
-            ("Steps fitted, held out", f"{fit.steps_fitted}, {fit.steps_held_out}"),
-            ("Held-out error, throughput", _largest(fit.held_out_error_requests_per_second)),
-            ("Held-out error, mean response time", _largest(fit.held_out_error_response_time_mean)),
-            ("Held-out error, p95 response time", _largest(fit.held_out_error_response_time_p95)),
         ]
-    return pairs("table-model", title, rows, " ".join(fit.notes) if fit else None)
+    return pairs("table-model", title, rows)
+
+
+def validation(run: Run) -> Markup:
+    """How well the model held where it was not fitted."""
+    fit = run.summary.model
+    title = "How well the model holds"
+    if fit is None:
+        return absent("table-validation", title, f"nothing was fitted: {run.because_incomplete}")
+    rows = [
+        ("Capacity", format.rate(fit.capacity_requests_per_second)),
+        ("Steps fitted", format.count(fit.steps_fitted)),
+        ("Steps held out", format.count(fit.steps_held_out)),
+        ("Held-out error, throughput", _largest(fit.held_out_error_requests_per_second)),
+        ("Held-out error, mean response time", _largest(fit.held_out_error_response_time_mean)),
+        ("Held-out error, p95 response time", _largest(fit.held_out_error_response_time_p95)),
+    ]
+    return pairs("table-validation", title, rows, " ".join(fit.notes) or None)
 
 
 def settings(run: Run) -> Markup:

@@ -43,7 +43,7 @@ def page(run: Run) -> str:
         steps=steps(run),
         demand=plots["demand"],
         demand_points=_folded("Every closed-loop run", measurement_tables.demand_points(run)),
-        model=measurement_tables.model(run),
+        model=_columns(measurement_tables.model(run), measurement_tables.validation(run)),
         log=plots["log"],
         log_tables=_columns(log_tables.table_one(run), log_tables.import_facts(run)),
         malformed=log_tables.malformed_lines(run) or "",

@@ -1,4 +1,4 @@
-"""What a report is drawn from: the summary, the timeline and the environment of one run, read once."""
+"""What a report is drawn from: the summary, the tables and the environment of one run, read once."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Run:
     """One run, read."""
 
     summary: Summary
+    points: polars.DataFrame | None
     timeline: polars.DataFrame | None
     environment: dict[str, Any] | None
 
@@ -27,6 +28,7 @@ class Run:
         environment = folder.path / "environment.json"
         return cls(
             folder.summary(),
+            folder.table("points.parquet"),
             folder.table("timeline.parquet"),
             json.loads(environment.read_text()) if environment.is_file() else None,
         )

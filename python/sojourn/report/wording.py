@@ -39,6 +39,13 @@ def repetitions(knee: Knee) -> str:
     return f"{format.number(knee.low)} to {format.number(knee.high)} over {count} repetitions"
 
 
+def gives_first(knee: Knee) -> str:
+    """How it is known what gives first."""
+    if knee.is_lower_bound:
+        return f"by the models: {REASONS[knee.reason]}"
+    return REASONS[knee.reason]
+
+
 def headroom(answer: Answer) -> str:
     """How the answer compares with the log's own peak."""
     peak = format.rate(answer.log_peak_requests_per_second)
@@ -62,7 +69,7 @@ def lower_bound(summary: Summary) -> str | None:
     if not ((answer and answer.is_lower_bound) or (knee and knee.is_lower_bound)):
         return None
     reason = REASONS[knee.reason] if knee else "the knee was not found"
-    return f"{reason}, the server can take at least this much"
+    return f"{reason}; the server can take at least this much"
 
 
 def gain(fraction: float | None) -> str:

@@ -33,13 +33,14 @@ def response_time(run: Run) -> Chart | Missing:
     ]
     target = run.summary.settings.target_p95_seconds
     line = Guide("y", target, f"target: p95 time to first byte {format.seconds(target)}")
+    # Half of the smallest: room below the marks for the knee's label.
     times = [bound for each in series for point in each.points if point for bound in point.extent]
     return Chart(
         IDENTIFIER,
         TITLE,
         CAPTION,
         against_load.offered_load(run.summary),
-        Axis("response time", logarithmic([*times, target]), format.seconds),
+        Axis("response time", logarithmic([*times, min([*times, target]) / 2, target]), format.seconds),
         [each for each in series if any(each.points)],
         guides=[*against_load.knee(run.summary), line],
         traits=against_load.TRAITS,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from sojourn.report import format
-from sojourn.report.characteristics import LogNormal, ParetoTail
+from sojourn.report.characteristics import Characteristics, LogNormal, ParetoTail
 from sojourn.report.chart import Axis, Chart, Missing, Point, Series
 from sojourn.report.run import Run
 from sojourn.report.scales import linear, logarithmic
@@ -17,26 +19,23 @@ def transfer_sizes(run: Run) -> Chart | Missing:
     """The distribution function of transfer sizes with both fits."""
     identifier, title = "plot-sizes", "Transfer sizes"
     log = run.characteristics
-    measured = [(size, fraction) for size, fraction in log.size_quantiles() if size > 0]
+    measured = [(size, fraction) for size, fraction in log.size_distribution() if size > 0]
     if len(measured) < 2:
         return Missing(identifier, title, "the log's sizes were not characterised")
     sizes = [size for size, _ in measured]
-    series = [
-        Series(
-            "log",
-            1,
-            [Point(x, y, f"{format.percent(y)} are at most {format.size(x)}") for x, y in measured],
-            line="solid",
-        )
-    ]
+    points = [Point(x, y, f"{format.percent(y)} are at most {format.size(x)}") for x, y in measured]
+    series = [Series("log", 1, points, line="solid")]
     caption = "Fraction of transfers that are at most this large."
+    if (empty := log.empty_fraction()) > 0:
+        caption += f" Empty transfers: {format.percent(empty)}."
     if (normal := log.log_normal()) is not None:
-        series.append(Series("log-normal fit", 2, _log_normal_curve(normal, sizes), line="dashed"))
-        caption += f" Log-normal: μ = {normal.mu:.3f}, σ = {normal.sigma:.3f}{_distance(normal.distance)}."
+        curve = _log_normal_curve(normal, sizes, empty)
+        series.append(Series("log-normal fit", 2, curve, line="dashed"))
+        caption += f" Log-normal: μ = {normal.mu:.3f}, σ = {normal.sigma:.3f}; {normal.goodness}."
     if (tail := log.pareto_tail()) is not None:
         series.append(Series("Pareto tail", 4, _pareto_curve(tail, max(sizes)), line="dotted"))
         begins = format.size(tail.minimum_bytes)
-        caption += f" Pareto tail: α = {tail.alpha:.2f} above {begins}{_distance(tail.distance)}."
+        caption += f" Pareto tail: α = {tail.alpha:.2f} above {begins}; {tail.goodness}."
     return Chart(
         identifier,
         title,
@@ -50,15 +49,18 @@ def transfer_sizes(run: Run) -> Chart | Missing:
 def popularity(run: Run) -> Chart | Missing:
     """Requests by rank, log-log, with Zipf's law."""
     identifier, title = "plot-popularity", "Popularity of documents"
-    measured = [(rank, requests) for rank, requests in run.characteristics.popularity() if rank > 0 < requests]
+    log = run.characteristics
+    measured = [(rank, requests) for rank, requests in log.popularity() if rank > 0 and requests > 0]
     if len(measured) < 2:
         return Missing(identifier, title, "the log's popularity was not characterised")
-    marks = [Point(x, y, f"rank {format.count(x)}: {format.count(y)} requests") for x, y in measured]
-    series = [Series("log", 1, marks, mark="disc")]
+    points = [Point(x, y, f"rank {format.count(x)}: {format.count(y)} requests") for x, y in measured]
+    series = [Series("log", 1, points, line="solid")]
     caption = "Documents in order of their requests."
-    if (slope := run.characteristics.popularity_slope()) is not None:
-        series.append(Series("Zipf's law", 2, _zipf_line(abs(slope), measured), line="dashed"))
-        caption += f" Zipf's law: requests fall as rank to the power −{abs(slope):.2f}."
+    law = _zipf_law(log, [rank for rank, _ in measured])
+    if law:
+        series.append(Series("Zipf's law", 2, law, line="dashed"))
+        slope = log.popularity_slope()
+        caption += f" Zipf's law: requests fall as rank to the power −{slope:.2f}; {log.popularity_goodness()}."
     return Chart(
         identifier,
         title,
@@ -72,26 +74,34 @@ def popularity(run: Run) -> Chart | Missing:
 def daily_rhythm(run: Run) -> Chart | Missing:
     """The mean rate over the hours of the day."""
     identifier, title = "plot-rhythm", "Rhythm of the day"
-    measured = run.characteristics.daily_rhythm()
+    measured = dict(run.characteristics.daily_rhythm())
     if not measured:
         return Missing(identifier, title, "the log's daily rhythm was not characterised")
-    points = [Point(hour, y, f"{format.rate(y)} from {hour:.0f}:00") for hour, y in measured]
-    last_hour, last_rate = measured[-1]
+    points: list[Point | None] = []
+    for hour in range(24):
+        rate = measured.get(hour)
+        if rate is None:
+            points.append(None)
+            continue
+        points.append(Point(hour, rate, f"{format.rate(rate)} from {hour}:00"))
+        if measured.get(hour + 1) is None:
+            points.append(Point(hour + 1, rate))
     return Chart(
         identifier,
         title,
-        "Mean rate of the requests in each hour of the day, in the log's own time zone.",
+        "Mean rate of the requests in each hour of the day, by the log's own clock.",
         Axis("hour of the day", linear([], 0.0, 24.0), lambda hour: f"{hour:.0f}"),
-        Axis("requests/s", linear(y for _, y in measured), format.number),
-        [Series("log", 1, [*points, Point(last_hour + 1, last_rate)], line="solid", stepped=True)],
+        Axis("requests/s", linear(measured.values()), format.number),
+        [Series("log", 1, points, line="solid", stepped=True)],
+        shape="low",
     )
 
 
-def _log_normal_curve(fit: LogNormal, sizes: list[float]) -> list[Point]:
-    return [
-        Point(x, 0.5 * (1 + math.erf((math.log(x) - fit.mu) / (fit.sigma * math.sqrt(2)))))
-        for x in _along(min(sizes), max(sizes))
-    ]
+def _log_normal_curve(fit: LogNormal, sizes: list[float], empty: float) -> list[Point]:
+    def below(size: float) -> float:
+        return 0.5 * (1 + math.erf((math.log(size) - fit.mu) / (fit.sigma * math.sqrt(2))))
+
+    return [Point(x, empty + (1 - empty) * below(x)) for x in _along(min(sizes), max(sizes))]
 
 
 def _pareto_curve(fit: ParetoTail, largest: float) -> list[Point]:
@@ -101,16 +111,14 @@ def _pareto_curve(fit: ParetoTail, largest: float) -> list[Point]:
     ]
 
 
-def _zipf_line(slope: float, measured: list[tuple[float, float]]) -> list[Point]:
-    # The law fixes the slope only; the line goes through the middle of the points, in logarithms.
-    middle = sum(math.log(y) + slope * math.log(x) for x, y in measured) / len(measured)
-    ends = (measured[0][0], measured[-1][0])
-    return [Point(x, math.exp(middle - slope * math.log(x))) for x in ends]
+def _zipf_law(log: Characteristics, ranks: list[float]) -> list[Point]:
+    slope, requests, files = log.popularity_slope(), log.figure("requests"), log.figure("files")
+    if slope is None or requests is None or not files:
+        return []
+    total = float(np.sum(np.arange(1, files + 1) ** -slope))
+    ends = (min(ranks), max(ranks))
+    return [Point(rank, requests * rank**-slope / total) for rank in ends]
 
 
 def _along(low: float, high: float) -> list[float]:
     return [low * (high / low) ** (index / (CURVE_POINTS - 1)) for index in range(CURVE_POINTS)]
-
-
-def _distance(value: float | None) -> str:
-    return "" if value is None else f", Kolmogorov-Smirnov distance {value:.3f}"

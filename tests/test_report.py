@@ -1,0 +1,221 @@
+"""The report of a run, and its summary on the terminal, on example data."""
+
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from example_run import example_summary, write_bare_example, write_example
+from sojourn.report import format, write_report
+from sojourn.report.scales import Linear, Logarithmic
+from sojourn.summary import Spread, Summary
+from sojourn.terminal import print_summary, print_trace
+
+PLOTS = (
+    *("plot-response-time", "plot-throughput", "plot-utilisation", "plot-demand", "plot-sizes", "plot-popularity"),
+    *("plot-rhythm", "plot-timeline-throughput", "plot-timeline-response-time", "plot-timeline-cpu"),
+)
+TABLES = (
+    *("table-log", "table-import", "table-malformed", "table-steps", "table-demand", "table-model"),
+    *("table-validation", "table-settings", "table-environment"),
+)
+HOSTILE = '<script>alert("log")</script>'
+
+
+class Page(HTMLParser):
+    """A page as its elements and its text."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.pieces: list[str] = []
+        self.source = path.read_text()
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.pieces.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.pieces))
+
+    def identifiers(self) -> list[str]:
+        return [value for _, attributes in self.elements if (value := attributes.get("id"))]
+
+
+def report(path: Path, **changes: Any) -> Page:
+    return Page(write_report(write_example(path, **changes)))
+
+
+def terminal(summary: Summary, width: int = 80) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    print_summary(summary, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_answer_is_on_the_page(tmp_path: Path) -> None:
+    page = report(tmp_path / "run")
+    for said in (
+        "12,300 requests/s",
+        "with p95 time to first byte within 200 ms",
+        "12,000 to 12,500 over 3 repetitions",
+        "128× the log's busiest minute (96 requests/s)",
+        "15,900+29 %",
+        "The machine is virtual",
+    ):
+        assert said in page.text
+    assert "at least" not in page.text.split("Under rising load")[0]
+
+
+@pytest.mark.parametrize("identifier", [*PLOTS, *TABLES])
+def test_every_plot_and_table_is_on_the_page_once(tmp_path: Path, identifier: str) -> None:
+    assert report(tmp_path / "run").identifiers().count(identifier) == 1
+
+
+def test_the_page_loads_nothing(tmp_path: Path) -> None:
+    page = report(tmp_path / "run")
+    assert "http://" not in page.source
+    assert "https://" not in page.source
+    for _, attributes in page.elements:
+        for name in ("src", "href", "xlink:href", "data", "action", "poster", "srcset"):
+            assert (attributes.get(name) or "data:").startswith("data:")
+    assert not re.search(r"@import|url\((?!#)", page.source)
+
+
+def test_the_page_stays_small(tmp_path: Path) -> None:
+    assert len(report(tmp_path / "run").source.encode()) < 700_000
+
+
+def test_names_from_the_log_stay_text(tmp_path: Path) -> None:
+    imported = example_summary().log_import
+    imported["malformed_first"] = [{"line": 1, "message": HOSTILE, "text": HOSTILE + "\x00"}]
+    page = report(tmp_path / "run", log_name=HOSTILE, log_import=imported, warnings=[HOSTILE])
+    assert page.source.count("<script") == 1
+    assert page.text.count(HOSTILE) == 4
+
+
+def test_a_run_that_ended_at_once_says_what_is_missing(tmp_path: Path) -> None:
+    page = Page(write_report(write_bare_example(tmp_path / "run")))
+    assert "Incomplete run: interrupted" in page.text
+    assert "No answer" in page.text
+    assert page.text.count("Not measured: ") >= len(PLOTS)
+    assert not [tag for tag, attributes in page.elements if tag == "svg" and attributes.get("class") == "plot"]
+    assert set(PLOTS) <= set(page.identifiers())
+
+
+def test_what_weakens_the_answer_is_loud(tmp_path: Path) -> None:
+    summary = example_summary()
+    assert summary.knee is not None
+    assert summary.answer is not None
+    page = report(
+        tmp_path / "run",
+        complete=False,
+        incomplete_because="the server stopped",
+        knee=summary.knee.model_copy(update={"reason": "generator", "is_lower_bound": True}),
+        answer=summary.answer.model_copy(update={"is_lower_bound": True}),
+        steps=[step.model_copy(update={"generator_limited": True}) for step in summary.steps],
+    )
+    first_screen = page.text.split("Under rising load")[0]
+    assert "Incomplete run: the server stopped" in first_screen
+    assert "Generator limited: the load generator reached its own limit" in first_screen
+    assert "at least 12,300 requests/s" in first_screen
+    assert any("crossed" in (attributes.get("class") or "") for _, attributes in page.elements)
+
+
+def test_parts_that_are_missing_one_by_one(tmp_path: Path) -> None:
+    steps = [
+        step.model_copy(
+            update={
+                **dict.fromkeys(("server_cpu_fraction", "server_core_busy_fraction", "closed_form", "simulation")),
+                **dict.fromkeys(("closed_form_error", "simulation_error")),
+            }
+        )
+        for step in example_summary().steps
+    ]
+    for name, value in [("demand_fit", None), ("model", None), ("knee", None), ("system", None), ("steps", steps)]:
+        page = report(tmp_path / name, **{name: value})
+        assert set(PLOTS) <= set(page.identifiers())
+    assert "Not measured: server's processes, server's core." in page.text
+
+
+def test_a_step_without_an_answer_is_not_drawn_as_fast() -> None:
+    never = Spread(median=float("inf"), minimum=float("inf"), maximum=float("inf"))
+    summary = example_summary()
+    dead = summary.steps[-1].model_copy(update={"response_time_mean_seconds": never})
+    assert "∞ s" in terminal(summary.model_copy(update={"steps": [*summary.steps[:-1], dead]}))
+
+
+def test_the_terminal_summary_fits_a_screen() -> None:
+    summary = example_summary()
+    assert summary.knee is not None
+    assert summary.answer is not None
+    worst = summary.model_copy(
+        update={
+            "complete": False,
+            "incomplete_because": "interrupted",
+            "warnings": ["A long warning. " * 20] * 5,
+            "knee": summary.knee.model_copy(update={"reason": "generator", "is_lower_bound": True}),
+            "answer": summary.answer.model_copy(update={"is_lower_bound": True}),
+        }
+    )
+    for text in (terminal(summary), terminal(worst)):
+        lines = text.splitlines()
+        assert len(lines) <= 25
+        assert max(map(len, lines)) <= 80
+        assert "12,300 requests/s with p95 time to first byte within 200 ms" in text.replace("\n", " ")
+        assert "\x1b" not in text
+    assert "INCOMPLETE: interrupted" in terminal(worst)
+    assert "LOWER BOUND" in terminal(worst)
+
+
+def test_the_terminal_says_that_there_is_no_answer() -> None:
+    summary = example_summary().model_copy(update={"answer": None, "steps": [], "knee": None})
+    assert "No answer" in terminal(summary)
+
+
+def test_a_log_on_the_terminal_cannot_command_it() -> None:
+    console = Console(file=io.StringIO(), width=80)
+    imported = example_summary().log_import
+    imported["malformed_first"] = [{"line": 7, "message": "too few fields", "text": "\x1b[2J[bold]x"}]
+    print_trace("example.log", imported, example_summary().characteristics, console)
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "Requests per connection" in text
+    assert "line 7: too few fields: \\x1b[2J[bold]x" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (format.rate(12_345.6), "12,300 requests/s"),
+        (format.number(0.0004567), "0.000457"),
+        (format.number(1_234_567), "1,230,000"),
+        (format.seconds(0.0034), "3.4 ms"),
+        (format.seconds(0.0009997), "1 ms"),
+        (format.seconds(0.0), "0 s"),
+        (format.size(1_258_291), "1.2 MiB"),
+        (format.size(0), "0 B"),
+        (format.bandwidth(1e8), "100 Mbit/s"),
+        (format.percent(0.943), "94 %"),
+        (format.error(-0.0312), "−3.1 %"),
+        (format.factor(128.06), "128×"),
+        (format.duration(221.4), "3 min 41 s"),
+        (format.number(None), "–"),
+    ],
+)
+def test_figures_as_people_read_them(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_ticks_are_round_and_within_the_axis() -> None:
+    assert Linear(0, 15_600).ticks(7) == [0, 5_000, 10_000, 15_000]
+    assert Logarithmic(0.9e-3, 12).ticks(5) == pytest.approx([1e-3, 1e-2, 1e-1, 1, 10])
+    assert Logarithmic(400, 2_000_000, base=2).ticks(7) == [2**power for power in (10, 12, 14, 16, 18, 20)]
