@@ -84,3 +84,16 @@ def simulate_system(
     traces: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None,
     progress: Callable[[int, int, float | None], object] | None = None,
 ) -> dict[str, Any]: ...
+
+# -- both: crates/py/src/sessions.rs
+
+def simulate_sessions(
+    trace: Trace,
+    requests_per_second: float,
+    seconds: float,
+    think_scale: float,
+    demands: NDArray[np.float64],
+    r: int | None,
+    latency: float,
+    seed: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...

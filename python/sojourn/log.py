@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
@@ -11,8 +12,8 @@ from sojourn.failure import CouldNotRun
 
 def import_log(
     log: str, session_gap_seconds: float, seed: int, progress: Callable[[float, float | None], None]
-) -> _native.Trace:
-    """The trace of a log.
+) -> tuple[_native.Trace, dict[str, Any]]:
+    """The trace of a log, and what its import counted.
 
     Args:
         log: a path, or `-` for standard input; plain, gz or zst.
@@ -26,7 +27,10 @@ def import_log(
     if log != "-" and not Path(log).exists():
         raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
     try:
-        return _native.import_log(log, session_gap_seconds, seed, lambda done, total: progress(done, total or None))
+        trace = _native.import_log(log, session_gap_seconds, seed, lambda done, total: progress(done, total or None))
     except (OSError, ValueError) as error:
         what, _, hint = str(error).partition("\nhint: ")
         raise CouldNotRun(f"cannot import {log}: {what}", hint or None) from error
+    report = trace.report()
+    assert report is not None, "only a trace from a file has no report"
+    return trace, report

@@ -49,9 +49,8 @@ def build(
 
 def _check_room(folder: Path, documents: list[Document], total_bytes: int, limit_bytes: int) -> None:
     if total_bytes > limit_bytes:
-        largest = max(size for _, size in documents)
         raise CouldNotRun(
-            f"the site needs {total_bytes / 1e6:,.1f} MB in {len(documents):,} files (largest {largest / 1e6:,.1f} MB), "
+            f"the site needs {total_bytes / 1e6:,.1f} MB in {len(documents):,} files, "
             f"more than --content-limit {limit_bytes / 1e6:,.1f} MB",
             f"raise it: --content-limit {total_bytes / 1e9 + 0.1:.1f}GB",
         )

@@ -132,7 +132,8 @@ def _demand(point: DemandPoint, by_cpu: bool) -> float:
 def _huber_line(sizes: FloatArray, demands: FloatArray) -> tuple[float, float]:
     # Relative residuals: demands span three decades, and the small documents are the many.
     def residuals(coefficients: FloatArray) -> FloatArray:
-        return (coefficients[0] * sizes + coefficients[1]) / demands - 1.0
+        relative: FloatArray = (coefficients[0] * sizes + coefficients[1]) / demands - 1.0
+        return relative
 
     start = np.array([demands.max() / sizes.max(), demands.min()])
     found = least_squares(

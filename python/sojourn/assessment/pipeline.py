@@ -129,8 +129,9 @@ class _Assessment:
 
     def _import(self) -> _native.Trace:
         self.stages.begin("import")
-        trace = import_log(self.request.log, self.request.session_gap_seconds, self.request.seed, self.stages.update)
-        self.summary.log_import = trace.report()
+        trace, self.summary.log_import = import_log(
+            self.request.log, self.request.session_gap_seconds, self.request.seed, self.stages.update
+        )
         self.summary.characteristics = trace.characterise()
         self.trace = trace
         sizes = trace.transfer_sizes().astype(float)

@@ -121,4 +121,5 @@ def server_saturated(step: dict[str, Any]) -> bool:
 
 
 def _capacity(step: dict[str, Any], passed: float) -> float:
-    return max(passed, min(step["requests_per_second"], step["offered_requests_per_second"]))
+    reached: float = min(step["requests_per_second"], step["offered_requests_per_second"])
+    return max(passed, reached)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 from sojourn import _native
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.progress import Stages
 from sojourn.terminal import print_simulation
 
 
@@ -38,10 +40,15 @@ def _simulate(
         text = system.read_text()
     except OSError as error:
         raise CouldNotRun(f"cannot read {system}: {error.strerror}", "give a system file") from error
-    try:
-        result = _native.simulate_system(text, half_width=half_width, jobs_max=jobs_max, seed=seed)
-    except ValueError as error:
-        raise CouldNotRun(f"{system}: {error}") from error
+    with Stages(talk, quiet=output_format is Format.json) as stages:
+        stages.begin("simulate", jobs_max)
+        try:
+            result = _native.simulate_system(
+                text, half_width=half_width, jobs_max=jobs_max, seed=seed, progress=partial(_show, stages)
+            )
+        except ValueError as error:
+            raise CouldNotRun(f"{system}: {error}") from error
+        stages.done(f"{result['jobs']:,} jobs")
     if output_format is Format.json:
         print_json(result)
     else:
@@ -49,3 +56,7 @@ def _simulate(
     if not result["complete"]:
         talk.print("interrupted: the figures are those so far", soft_wrap=True)
         sys.exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _show(stages: Stages, jobs: int, jobs_max: int, half_width: float | None) -> None:
+    stages.update(jobs, jobs_max, "" if half_width is None else f"half-width {half_width:.1%} of the mean")

@@ -40,8 +40,8 @@ def _trace(
     """
     with Stages(talk, quiet=output_format is Format.json) as stages:
         stages.begin("import")
-        trace = import_log(log, quantity.seconds(session_gap), seed, stages.update)
-        stages.done(f"{trace.report()['lines']:,} lines")
+        trace, report = import_log(log, quantity.seconds(session_gap), seed, stages.update)
+        stages.done(f"{report['lines']:,} lines")
         if output is not None:
             trace.save(str(output))
         if build_site is not None:
@@ -49,7 +49,7 @@ def _trace(
             documents = [(path, size) for _, size, path, _ in trace.documents()]
             site.build(build_site, documents, quantity.size_bytes(content_limit), stages.update)
             stages.done(f"{len(documents):,} files in {build_site}")
-    result = {"import": trace.report(), "characteristics": trace.characterise()}
+    result = {"import": report, "characteristics": trace.characterise()}
     if output_format is Format.json:
         print_json(result)
     else:
