@@ -1,11 +1,312 @@
-//! `sojourn-engine serve`.
+//! `sojourn-engine serve`: options to a site, signals to a stop, counters to JSON.
 
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Options of `serve`.
+use anyhow::{Context, anyhow};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use sojourn_content::{Budgets, Directory, Residency, residency};
+use sojourn_server::{ALL, AccessLog, Architecture, Limits, LogFormat, Site, Stop, admin, architecture};
+
+/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// Descriptors that are neither connections nor documents: listeners, events, logs, helpers' own.
+const DESCRIPTORS_RESERVED: u64 = 64;
+
+/// What we ask for if we may raise the hard limit; the kernel's own default maximum.
+const DESCRIPTORS_WANTED: u64 = 1 << 20;
+
+/// Serve the files below a directory.
+///
+/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in progress finish
+/// first, a second signal ends it at once.
+///
+/// Example: sojourn-engine serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4
 #[derive(clap::Args)]
-pub struct Options {}
+#[command(verbatim_doc_comment)]
+pub struct Options {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    root: PathBuf,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR")]
+    listen: String,
+    /// How the server is organised
+    #[arg(long, default_value = "amped", value_parser = architectures(), long_help = architectures_help())]
+    architecture: String,
+    /// Helpers that wait for the disk (amped)
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    helpers: u32,
+    /// Loops; sped and amped have one
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1))]
+    workers: u32,
+    /// Pin the server to this core
+    #[arg(long, value_name = "CORE")]
+    pin_core: Option<usize>,
+    /// Append a line per request to this file
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// The lines' format
+    #[arg(long, default_value = "combined", value_parser = ["common", "combined"])]
+    access_log_format: String,
+    /// Address and port of a second listener with GET /metrics
+    #[arg(long, value_name = "ADDR")]
+    admin_listen: Option<String>,
+    /// Budget for open files by path
+    #[arg(long, default_value = "16MiB", value_name = "SIZE", value_parser = size)]
+    path_cache: usize,
+    /// Budget for response fields
+    #[arg(long, default_value = "8MiB", value_name = "SIZE", value_parser = size)]
+    head_cache: usize,
+    /// Budget for bodies of small files
+    #[arg(long, default_value = "128MiB", value_name = "SIZE", value_parser = size)]
+    body_cache: usize,
+    /// Look at a file again when it is asked for this long after the last look
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
+    recheck_after: Duration,
+    /// How to find out what is in memory (amped)
+    #[arg(long, default_value = "nowait", value_parser = residencies())]
+    residency: String,
+    /// Connections open at once; more are answered 503
+    #[arg(long, default_value_t = Limits::default().connections_max, value_name = "N")]
+    connections_max: usize,
+    /// How long a connection may be without a request
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    idle_timeout: Duration,
+    /// How long a request head may take to arrive
+    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
+    head_timeout: Duration,
+    /// How long a client may take no byte of its response
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    send_timeout: Duration,
+    /// How long requests in progress may take once a stop was requested
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
+    drain_timeout: Duration,
+    /// Also serve files and directories whose names begin with a dot
+    #[arg(long)]
+    serve_hidden: bool,
+    /// What to print at the end: nothing, or the counters as one JSON object
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    format: String,
+}
 
-pub fn run(_options: Options) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+pub fn run(options: Options) -> anyhow::Result<ExitCode> {
+    if let Some(core) = options.pin_core {
+        // Before any thread starts: they inherit it.
+        pin(core)?;
+    }
+    let origin = Directory::new(&options.root, options.serve_hidden)
+        .map_err(|error| bad_root(&options.root, &error))?;
+    let listener = listen(&options.listen)?;
+    let address = listener.local_addr()?;
+    let mut site = Site::new(Arc::new(origin));
+    site.helpers = options.helpers as usize;
+    (site.budgets, site.limits) = options.limits(raise_descriptor_limit());
+    site.residency = residency_by_name(&options.residency)?;
+    site.log = options.open_log()?;
+    let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
+    let admin = options.admin_listen.as_deref().map(listen).transpose()?;
+    let stop = Arc::new(Stop::new()?);
+    stop_on_signals(&stop)?;
+    let served = serve(architecture, &site, listener, address, admin, &stop)?;
+    if options.format == "json" {
+        serde_json::to_writer(io::stdout(), &served)?;
+        io::Write::write_all(&mut io::stdout(), b"\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(
+    architecture: &dyn Architecture,
+    site: &Site,
+    listener: TcpListener,
+    address: SocketAddr,
+    admin: Option<TcpListener>,
+    stop: &Stop,
+) -> anyhow::Result<sojourn_server::Served> {
+    std::thread::scope(|scope| {
+        if let Some(admin) = &admin {
+            eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
+            scope.spawn(move || admin::serve(site, admin, stop));
+        }
+        eprintln!("listening on {address}");
+        let served = architecture.serve(site, listener, stop);
+        // Also when it failed: the admin thread waits for it.
+        stop.request();
+        served.with_context(|| format!("the {} server failed", architecture.name()))
+    })
+}
+
+impl Options {
+    /// Budgets and limits that fit into so many descriptors: a quarter for documents, the rest for connections.
+    fn limits(&self, descriptors: u64) -> (Budgets, Limits) {
+        let usable = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2);
+        let defaults = Budgets::default();
+        let documents_max = defaults.documents_max.min((usable / 4).max(1) as usize);
+        let budgets = Budgets {
+            path_bytes: self.path_cache,
+            head_bytes: self.head_cache,
+            body_bytes: self.body_cache,
+            documents_max,
+            recheck_after: self.recheck_after,
+        };
+        let limits = Limits {
+            connections_max: self.connections_max.min(usable as usize - documents_max),
+            idle: self.idle_timeout,
+            head: self.head_timeout,
+            send: self.send_timeout,
+            drain: self.drain_timeout,
+            ..Limits::default()
+        };
+        (budgets, limits)
+    }
+
+    fn open_log(&self) -> anyhow::Result<Option<AccessLog>> {
+        let Some(path) = &self.access_log else { return Ok(None) };
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
+            anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to", path.display())
+        })?;
+        let format = if self.access_log_format == "common" { LogFormat::Common } else { LogFormat::Combined };
+        Ok(Some(AccessLog::new(file, format)?))
+    }
+}
+
+fn listen(address: &str) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(address).map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AddrInUse => "another program listens there: stop it, or take a free port with port 0",
+            ErrorKind::PermissionDenied => "ports below 1024 need a privilege: take a higher one",
+            ErrorKind::AddrNotAvailable => {
+                "no interface of this machine has that address; 127.0.0.1 always works"
+            }
+            _ => "an address looks like 127.0.0.1:8080 or [::1]:8080",
+        };
+        anyhow!("cannot listen on {address}: {error}\nhint: {hint}")
+    })?;
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
+
+fn bad_root(root: &Path, error: &io::Error) -> anyhow::Error {
+    let hint = match error.kind() {
+        ErrorKind::NotFound => "check the path, or create the directory",
+        ErrorKind::NotADirectory => "give the directory that holds the file",
+        ErrorKind::PermissionDenied => "the user who runs the server must be allowed to read and enter it",
+        _ => "check the path and the file system",
+    };
+    anyhow!("cannot serve {}: {error}\nhint: {hint}", root.display())
+}
+
+fn pin(core: usize) -> anyhow::Result<()> {
+    let error = |reason: &str| {
+        anyhow!(
+            "cannot pin to core {core}: {reason}\nhint: cores are counted from 0; `nproc` says how many there are"
+        )
+    };
+    if core >= CpuSet::MAX_CPU {
+        return Err(error("no such core"));
+    }
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores).map_err(|errno| error(&errno.to_string()))
+}
+
+/// Raises the limit on open descriptors as far as allowed; returns where it is now.
+fn raise_descriptor_limit() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let allowed = maximum.unwrap_or(DESCRIPTORS_WANTED);
+    let wanted = allowed.max(DESCRIPTORS_WANTED);
+    for target in [wanted, allowed] {
+        let raised = Rlimit { current: Some(target), maximum: Some(target.max(allowed)) };
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            return target;
+        }
+    }
+    current.unwrap_or(allowed)
+}
+
+fn stop_on_signals(stop: &Arc<Stop>) -> anyhow::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let stop = Arc::clone(stop);
+    let watch = move || {
+        for _ in signals.forever() {
+            if stop.is_requested() {
+                std::process::exit(1);
+            }
+            stop.request();
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(watch)?;
+    Ok(())
+}
+
+fn architectures() -> clap::builder::PossibleValuesParser {
+    ALL.iter()
+        .map(|row| clap::builder::PossibleValue::new(row.name()).help(row.summary()))
+        .collect::<Vec<_>>()
+        .into()
+}
+
+fn architectures_help() -> String {
+    let rows = ALL.iter().map(|row| format!("\n  {}: {}", row.name(), row.summary()));
+    format!("How the server is organised{}", rows.collect::<String>())
+}
+
+fn residencies() -> clap::builder::PossibleValuesParser {
+    residency::ALL.iter().map(|row| row.name()).collect::<Vec<_>>().into()
+}
+
+fn residency_by_name(name: &str) -> anyhow::Result<&'static dyn Residency> {
+    residency::ALL.iter().copied().find(|row| row.name() == name).context("no such residency test")
+}
+
+/// `64KiB`, `128MiB`, `1GiB`, or plain bytes.
+fn size(text: &str) -> Result<usize, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        unit => return Err(format!("unknown unit {unit:?}: use B, KiB, MiB or GiB")),
+    };
+    let number: usize = digits.parse().map_err(|_| "a size looks like 128MiB".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
+}
+
+/// `60s`, `500ms`, `2min`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: u64 = digits.parse().map_err(|_| "a time looks like 60s".to_owned())?;
+    let milliseconds = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        unit => return Err(format!("unknown unit {unit:?}: use ms, s or min")),
+    };
+    number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(|| "too long".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times() {
+        assert_eq!(size("64KiB"), Ok(65536));
+        assert_eq!(size("7"), Ok(7));
+        assert!(size("7kb").is_err() && size("KiB").is_err() && size("99999999999GiB").is_err());
+        assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2min"), Ok(Duration::from_secs(120)));
+        assert!(duration("7").is_err() && duration("-1s").is_err());
+    }
 }

@@ -1,1 +1,22 @@
-//! placeholder
+//! The connection machine and the table of architectures.
+//!
+//! A [`connection`] does no I/O and knows no architecture: events go in, wants come out. An [`architecture`]
+//! owns processes, threads and waiting, and knows no HTTP. Reading order: `connection`, `architecture`,
+//! `event_loop`, then one file per architecture.
+
+pub mod admin;
+pub mod architecture;
+mod clock;
+pub mod connection;
+mod counters;
+mod event_loop;
+mod log;
+pub mod metrics;
+mod site;
+mod stop;
+
+pub use architecture::{ALL, Architecture};
+pub use counters::{Board, Counter, Served};
+pub use log::{AccessLog, LogFormat};
+pub use site::{Limits, Site};
+pub use stop::Stop;

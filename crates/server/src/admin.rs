@@ -1,0 +1,76 @@
+//! The admin listener: `GET /metrics`, one client at a time, from a thread of its own.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use sojourn_http::request::{Method, Parsed, Parser, Request};
+use sojourn_http::{Status, head, limits::HEAD_BYTES_MAX};
+
+use crate::clock::Clock;
+use crate::metrics;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// How long a client may take for its request, and for taking the answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Answers on `listener` until `stop`.
+pub fn serve(site: &Site, listener: &TcpListener, stop: &Stop) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    while !stop.is_requested() {
+        let stopped = stop.fd();
+        let mut waits = [PollFd::new(listener, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
+        match poll(&mut waits, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Ok((client, _)) = listener.accept() {
+            // A client that fails has nobody else to tell.
+            let _ = answer(client, site);
+        }
+    }
+    Ok(())
+}
+
+fn answer(mut client: TcpStream, site: &Site) -> io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut bytes = Vec::new();
+    let mut parser = Parser::default();
+    while bytes.len() <= HEAD_BYTES_MAX {
+        let mut chunk = [0; 1024];
+        let count = client.read(&mut chunk)?;
+        bytes.extend_from_slice(&chunk[..count]);
+        match parser.parse(&bytes) {
+            Ok(Parsed::Partial) if count > 0 => {}
+            Ok(Parsed::Partial) => return Ok(()),
+            Ok(Parsed::Complete(request)) => return client.write_all(&response(&request, site)),
+            Err(error) => return client.write_all(&page(error.status(), "text/html", "")),
+        }
+    }
+    Ok(())
+}
+
+fn response(request: &Request<'_>, site: &Site) -> Vec<u8> {
+    match (request.method, request.target) {
+        (Method::Get, b"/metrics") => {
+            page(Status::Ok, "text/plain; version=0.0.4", &metrics::page(&site.counters()))
+        }
+        (Method::Get, _) => page(Status::NotFound, "text/html", &head::error_page(Status::NotFound)),
+        _ => page(Status::MethodNotAllowed, "text/html", ""),
+    }
+}
+
+fn page(status: Status, media_type: &str, body: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(body.len() + 256);
+    head::start(&mut bytes, status, &Clock::new().date);
+    head::connection(&mut bytes, head::Connection::Close);
+    head::content_length(&mut bytes, body.len() as u64);
+    head::field(&mut bytes, "Content-Type", media_type);
+    head::end(&mut bytes);
+    bytes.extend_from_slice(body.as_bytes());
+    bytes
+}

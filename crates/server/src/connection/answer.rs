@@ -1,0 +1,264 @@
+//! From a request to its answer, as far as the caches and what has arrived from the disk allow.
+
+use std::sync::Arc;
+
+use sojourn_content::{
+    Document, FileRange, LoadError, Lookup, OpenError, Opened, Opening, SMALL_BODY_BYTES_MAX,
+};
+use sojourn_http::condition::is_not_modified;
+use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
+use sojourn_http::request::{Body, Method, Parsed, Request, Version};
+use sojourn_http::{SitePath, Status, head};
+
+use super::{After, Arrived, Connection, Context};
+use crate::counters::Counter;
+use crate::log::OpenLine;
+
+/// Bodies up to this are copied behind their head: cheaper than a second piece for the kernel to gather.
+const COPIED_BODY_BYTES_MAX: usize = 8 * 1024;
+
+/// How far the request at the start of the input came.
+pub(super) enum Step {
+    /// Its head is not whole.
+    Partial,
+    /// The answer is in the output.
+    Answered { consumed: usize },
+    /// The head is in the output, this body follows.
+    AnsweredWith { consumed: usize, body: Arc<[u8]> },
+    /// The head is in the output, the document follows, turn by turn.
+    Stream { consumed: usize, document: Arc<Document>, line: Option<OpenLine> },
+    /// It needs a document opened.
+    Open(Opening),
+    /// It needs a small body.
+    Load(FileRange),
+}
+
+impl Connection {
+    /// Reads the request at the start of `bytes` and goes as far as possible.
+    pub(super) fn step(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Step {
+        match self.parser.parse(bytes) {
+            Ok(Parsed::Partial) => Step::Partial,
+            Ok(Parsed::Complete(request)) => self.answer(&request, context),
+            Err(error) => {
+                self.refuse(error.status(), context);
+                Step::Answered { consumed: bytes.len() }
+            }
+        }
+    }
+
+    /// The answer to what is no request; the connection ends with it.
+    pub(super) fn refuse(&mut self, status: Status, context: &mut Context<'_>) {
+        self.after = After::Linger;
+        let page = head::error_page(status);
+        self.begin(status, None, context);
+        head::content_length(&mut self.output, page.len() as u64);
+        head::field(&mut self.output, "Content-Type", "text/html");
+        head::end(&mut self.output);
+        self.output.extend_from_slice(page.as_bytes());
+        self.log(None, status, page.len(), context);
+    }
+
+    fn answer(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
+        let path = match (request.method, SitePath::decode(request.target)) {
+            (Method::NotAllowed, _) => return self.page(request, Status::MethodNotAllowed, context),
+            (Method::Unknown, _) => return self.page(request, Status::NotImplemented, context),
+            (_, Err(_)) => return self.page(request, Status::BadRequest, context),
+            (_, Ok(path)) => path,
+        };
+        let now = context.clock.now;
+        match self.arrived.take() {
+            None => {}
+            Some(Arrived::Opened(Ok(Opened::Document(document, body)))) => {
+                context.caches.insert_document(path.as_bytes(), &document, now);
+                if let Some(body) = &body {
+                    context.caches.insert_body(&document, body);
+                }
+                return self.document(request, &document, body, context);
+            }
+            Some(Arrived::Opened(Ok(Opened::Directory))) => {
+                context.caches.forget_document(path.as_bytes());
+                return self.redirect(request, &path, context);
+            }
+            Some(Arrived::Opened(Err(error))) => {
+                context.caches.forget_document(path.as_bytes());
+                return self.page(request, status_of(error), context);
+            }
+            Some(Arrived::Body(document, Ok(body))) => {
+                context.caches.insert_body(&document, &body);
+                return self.document(request, &document, Some(body), context);
+            }
+            // Truncated or failing: open it again, which tells what is there now.
+            Some(Arrived::Body(_, Err(LoadError::Truncated))) => {
+                context.caches.forget_document(path.as_bytes());
+            }
+            Some(Arrived::Body(_, Err(LoadError::Failed))) => {
+                return self.page(request, Status::InternalServerError, context);
+            }
+            Some(Arrived::Refused) => return self.page(request, Status::ServiceUnavailable, context),
+        }
+        match context.caches.document(path.as_bytes(), now) {
+            Lookup::Fresh(document) => self.document(request, &document, None, context),
+            Lookup::Stale(known) => Step::Open(Opening { path: path.into_owned(), known: Some(known) }),
+            Lookup::Miss => Step::Open(Opening { path: path.into_owned(), known: None }),
+        }
+    }
+
+    fn document(
+        &mut self,
+        request: &Request<'_>,
+        document: &Arc<Document>,
+        body: Option<Arc<[u8]>>,
+        context: &mut Context<'_>,
+    ) -> Step {
+        let tag = document.entity_tag.as_bytes();
+        if is_not_modified(request.if_none_match, request.if_modified_since, tag, document.modified) {
+            self.begin(Status::NotModified, Some(request), context);
+            head::validator_fields(&mut self.output, &document.entity_tag, document.modified);
+            head::end(&mut self.output);
+            return self.answered(request, Status::NotModified, 0, context);
+        }
+        if request.method == Method::Head || document.size == 0 {
+            self.begin_document(request, document, context);
+            return self.answered(request, Status::Ok, 0, context);
+        }
+        if document.size > SMALL_BODY_BYTES_MAX {
+            self.begin_document(request, document, context);
+            let line = self.open_line(Some(request), Status::Ok, context);
+            self.take_leave(request);
+            return Step::Stream { consumed: request.head_len, document: Arc::clone(document), line };
+        }
+        let Some(body) = body.or_else(|| context.caches.body(document).cloned()) else {
+            return Step::Load(FileRange::whole(document));
+        };
+        self.begin_document(request, document, context);
+        if body.len() <= COPIED_BODY_BYTES_MAX {
+            self.output.extend_from_slice(&body);
+            return self.answered(request, Status::Ok, body.len(), context);
+        }
+        self.answered(request, Status::Ok, body.len(), context);
+        Step::AnsweredWith { consumed: request.head_len, body }
+    }
+
+    fn begin_document(&mut self, request: &Request<'_>, document: &Document, context: &mut Context<'_>) {
+        self.begin(Status::Ok, Some(request), context);
+        context.caches.append_fields(document, &mut self.output);
+        head::end(&mut self.output);
+    }
+
+    fn redirect(&mut self, request: &Request<'_>, path: &SitePath<'_>, context: &mut Context<'_>) -> Step {
+        let mut location = path.directory_location();
+        if let Some(query) = request.target.iter().position(|byte| *byte == b'?') {
+            // Bytes that are no visible ASCII have no place in a field; without the query it still leads there.
+            location.push_str(std::str::from_utf8(&request.target[query..]).unwrap_or_default());
+        }
+        self.begin(Status::MovedPermanently, Some(request), context);
+        head::field(&mut self.output, "Location", &location);
+        self.end_page(request, Status::MovedPermanently, context)
+    }
+
+    /// A small page that says `status` and no more.
+    fn page(&mut self, request: &Request<'_>, status: Status, context: &mut Context<'_>) -> Step {
+        self.begin(status, Some(request), context);
+        match status {
+            Status::MethodNotAllowed => head::field(&mut self.output, "Allow", "GET, HEAD"),
+            Status::ServiceUnavailable => head::field(&mut self.output, "Retry-After", "1"),
+            _ => {}
+        }
+        self.end_page(request, status, context)
+    }
+
+    fn end_page(&mut self, request: &Request<'_>, status: Status, context: &mut Context<'_>) -> Step {
+        let page = head::error_page(status);
+        head::content_length(&mut self.output, page.len() as u64);
+        head::field(&mut self.output, "Content-Type", "text/html");
+        head::end(&mut self.output);
+        if request.method == Method::Head {
+            return self.answered(request, status, 0, context);
+        }
+        self.output.extend_from_slice(page.as_bytes());
+        self.answered(request, status, page.len(), context)
+    }
+
+    fn answered(
+        &mut self,
+        request: &Request<'_>,
+        status: Status,
+        body: usize,
+        context: &mut Context<'_>,
+    ) -> Step {
+        self.log(Some(request), status, body, context);
+        self.take_leave(request);
+        Step::Answered { consumed: request.head_len }
+    }
+
+    /// Begins the head of a response, and decides whether the connection outlives it.
+    fn begin(&mut self, status: Status, request: Option<&Request<'_>>, context: &mut Context<'_>) {
+        if self.output.capacity() == 0 {
+            self.output = context.pool.take();
+        }
+        if let Some(request) = request {
+            self.after = after(request, context.is_draining);
+        }
+        let connection = match (self.after, request.map(|request| request.version)) {
+            (After::Keep, Some(Version::Http10)) => head::Connection::KeepAlive,
+            (After::Keep, _) => head::Connection::Stays,
+            (After::Close | After::Linger, _) => head::Connection::Close,
+        };
+        head::start(&mut self.output, status, &context.clock.date);
+        head::connection(&mut self.output, connection);
+        context.served.count(Counter::Requests);
+        context.served.count(match status.code() {
+            ..300 => Counter::Responses2xx,
+            300..400 => Counter::Responses3xx,
+            400..500 => Counter::Responses4xx,
+            500.. => Counter::Responses5xx,
+        });
+    }
+
+    fn take_leave(&mut self, request: &Request<'_>) {
+        self.requests = self.requests.wrapping_add(1);
+        if let (After::Keep, Body::Length(length)) = (self.after, request.body) {
+            self.body_left = length;
+        }
+    }
+
+    fn open_line(
+        &self,
+        request: Option<&Request<'_>>,
+        status: Status,
+        context: &Context<'_>,
+    ) -> Option<OpenLine> {
+        context.log.map(|log| log.begin(self.peer, &context.clock.log_time, request, status))
+    }
+
+    fn log(&self, request: Option<&Request<'_>>, status: Status, body: usize, context: &Context<'_>) {
+        if let (Some(log), Some(line)) = (context.log, self.open_line(request, status, context)) {
+            log.finish(&line, body as u64);
+        }
+    }
+}
+
+/// Whether the connection can carry another request after this one. A body that is too long to be thrown away,
+/// or whose end is not known, or that the client holds back until it is told to go on, ends it.
+fn after(request: &Request<'_>, is_draining: bool) -> After {
+    match request.body {
+        Body::Chunked => After::Linger,
+        Body::Length(length) if length > DRAINED_BODY_BYTES_MAX => After::Linger,
+        Body::Length(length)
+            if length > 0 && (request.expects_continue || !request.keep_alive || is_draining) =>
+        {
+            After::Linger
+        }
+        Body::Length(_) if !request.keep_alive || is_draining => After::Close,
+        Body::Length(_) => After::Keep,
+    }
+}
+
+fn status_of(error: OpenError) -> Status {
+    match error {
+        OpenError::NotFound => Status::NotFound,
+        OpenError::Forbidden => Status::Forbidden,
+        OpenError::Busy => Status::ServiceUnavailable,
+        OpenError::Failed(_) => Status::InternalServerError,
+    }
+}

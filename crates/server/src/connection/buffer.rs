@@ -1,0 +1,107 @@
+//! Memory for bytes in flight: taken from a pool while in use, so that an idle connection holds none.
+
+/// What a buffer has room for when it comes from the pool.
+pub const BUFFER_BYTES: usize = 4 * 1024;
+
+/// The least room worth a system call.
+const ROOM_BYTES_MIN: usize = 1024;
+
+/// Buffers kept for reuse.
+const POOL_BUFFERS_MAX: usize = 256;
+
+/// Buffers that grew beyond this are not kept.
+const POOLED_BYTES_MAX: usize = 64 * 1024;
+
+/// Received bytes, of which the first have been consumed.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    consumed: usize,
+}
+
+impl Buffer {
+    /// The bytes not consumed yet.
+    pub fn unread(&self) -> &[u8] {
+        &self.bytes[self.consumed..]
+    }
+
+    /// Consumes `count` bytes.
+    pub fn consume(&mut self, count: usize) {
+        self.consumed += count;
+        debug_assert!(self.consumed <= self.bytes.len(), "consumed what was not received");
+        if self.consumed == self.bytes.len() {
+            self.bytes.clear();
+            self.consumed = 0;
+        }
+    }
+
+    /// Whether it owns memory.
+    pub fn is_allocated(&self) -> bool {
+        self.bytes.capacity() > 0
+    }
+
+    /// The vector to receive into: append, never touch what is there. There is room to spare.
+    pub fn space(&mut self) -> &mut Vec<u8> {
+        if self.bytes.capacity() - self.bytes.len() < ROOM_BYTES_MIN {
+            self.bytes.drain(..self.consumed);
+            self.consumed = 0;
+            self.bytes.reserve(BUFFER_BYTES);
+        }
+        &mut self.bytes
+    }
+}
+
+/// Empty vectors for reuse.
+#[derive(Debug, Default)]
+pub struct Pool(Vec<Vec<u8>>);
+
+impl Pool {
+    /// An empty vector with room for [`BUFFER_BYTES`] at least.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
+    }
+
+    /// A buffer with room.
+    pub fn take_buffer(&mut self) -> Buffer {
+        Buffer { bytes: self.take(), consumed: 0 }
+    }
+
+    /// Takes a vector back.
+    pub fn put(&mut self, mut bytes: Vec<u8>) {
+        if (BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&bytes.capacity()) && self.0.len() < POOL_BUFFERS_MAX {
+            bytes.clear();
+            self.0.push(bytes);
+        }
+    }
+
+    /// Takes a buffer back.
+    pub fn put_buffer(&mut self, buffer: Buffer) {
+        self.put(buffer.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consuming_and_growing() {
+        let mut buffer = Pool::default().take_buffer();
+        buffer.space().extend_from_slice(&[1; BUFFER_BYTES - 10]);
+        buffer.consume(BUFFER_BYTES - 20);
+        assert!(buffer.space().capacity() >= ROOM_BYTES_MIN);
+        assert_eq!(buffer.unread(), [1; 10]);
+        buffer.consume(10);
+        assert_eq!(buffer.unread(), []);
+    }
+
+    #[test]
+    fn the_pool_keeps_only_what_fits() {
+        let mut pool = Pool::default();
+        pool.put(Vec::new());
+        pool.put(Vec::with_capacity(POOLED_BYTES_MAX + 1));
+        assert!(pool.0.is_empty());
+        pool.put(vec![1; BUFFER_BYTES]);
+        assert!(pool.take().is_empty());
+    }
+}

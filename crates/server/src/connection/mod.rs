@@ -1,0 +1,424 @@
+//! The connection machine: events in, wants out, no I/O.
+//!
+//! It reads requests, asks the caches, and says what must be done next: receive, open, load, send, close. Doing
+//! it, at once or later or elsewhere, is the architecture's job; the outcome comes back as the next event.
+//! Buffers move by value, so readiness (epoll) and completion (io_uring) drive the same machine.
+//!
+//! While a document is being opened or read, its request stays in the input buffer; with the outcome at hand
+//! the request is read once more and answered. So a miss needs no copy of the request, and a hit no state.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sojourn_content::{Caches, Document, Done, FileRange, LoadError, OpenError, Opened, Opening};
+use sojourn_http::Status;
+use sojourn_http::request::Parser;
+
+use crate::clock::Clock;
+use crate::counters::{Counter, Served};
+use crate::log::{AccessLog, OpenLine};
+
+mod answer;
+mod buffer;
+
+use answer::Step;
+pub use buffer::{Buffer, Pool};
+
+/// What a large response sends before others have their turn.
+pub const TURN_BYTES: usize = 256 * 1024;
+
+/// Answers to pipelined requests gather up to this before they are sent.
+const OUTPUT_BYTES_MAX: usize = 32 * 1024;
+
+/// What a client may still send after the last response, until we stop listening to it. Closing at once would
+/// reset the connection and with it lose that response (RFC 9112, 9.6).
+const LINGER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What a connection needs done next. Doing it is the architecture's job.
+#[derive(Debug)]
+pub enum Want {
+    /// Receive into this buffer; if it owns no memory, into one from the pool.
+    Receive(Buffer),
+    /// May block on disk.
+    Open(Opening),
+    /// May block on disk.
+    Load(FileRange),
+    /// Send all of it.
+    Send(Output),
+    /// Close the socket and forget the connection.
+    Close(Reason),
+}
+
+/// What was done, or happened.
+#[derive(Debug)]
+pub enum Event {
+    /// At least one more byte is in the buffer.
+    Received(Buffer),
+    /// The client will send no more.
+    Ended,
+    /// What [`Want::Open`] or [`Want::Load`] asked for.
+    Done(Done),
+    /// Nobody can do that now: too much to do already.
+    Refused,
+    /// All of it was sent.
+    Sent(Output),
+    /// The client took too long for what the connection [waits for](Connection::waits_for).
+    Expired,
+    /// The socket failed, or the file ended before its time.
+    Failed,
+}
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// As HTTP has it.
+    Finished,
+    /// The client took too long.
+    TimedOut,
+    /// The socket or the file failed.
+    Failed,
+}
+
+/// Bytes to send: a head (or several whole responses), then perhaps a body.
+#[derive(Debug)]
+pub struct Output {
+    /// Sent first.
+    pub bytes: Vec<u8>,
+    /// Sent after `bytes`.
+    pub body: Option<Piece>,
+    /// How much of both is sent already.
+    pub sent: usize,
+    /// Shut the sending side down afterwards.
+    pub is_last: bool,
+}
+
+/// A body, or a turn's worth of it.
+#[derive(Debug)]
+pub enum Piece {
+    /// From memory.
+    Memory(Arc<[u8]>),
+    /// From a file.
+    File(FileRange),
+}
+
+impl Output {
+    /// Bytes in all, sent or not.
+    pub fn total_bytes(&self) -> usize {
+        let body = match &self.body {
+            None => 0,
+            Some(Piece::Memory(bytes)) => bytes.len(),
+            Some(Piece::File(range)) => range.length,
+        };
+        self.bytes.len() + body
+    }
+}
+
+/// What a waiting connection waits for, so that somebody can lose patience.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The next request.
+    Request,
+    /// The rest of the n-th request.
+    Head(u32),
+    /// The disk.
+    Disk,
+    /// The client's taking what we send.
+    Client,
+    /// The client's closing after the last response.
+    End,
+}
+
+/// What a connection may use while it handles an event.
+pub struct Context<'a> {
+    /// The caches, private or locked for the moment.
+    pub caches: &'a mut Caches,
+    /// Memory for buffers.
+    pub pool: &'a mut Pool,
+    /// The counters.
+    pub served: &'a mut Served,
+    /// The time.
+    pub clock: &'a Clock,
+    /// The log.
+    pub log: Option<&'a AccessLog>,
+    /// Whether the server is stopping: every response is the last of its connection.
+    pub is_draining: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    peer: IpAddr,
+    parser: Parser,
+    /// Received and not consumed.
+    input: Buffer,
+    /// Heads and small bodies to be sent next.
+    output: Vec<u8>,
+    state: State,
+    /// Request body bytes still to be thrown away.
+    body_left: u64,
+    after: After,
+    is_sending: bool,
+    requests: u32,
+    /// What the disk has given for the request at the start of `input`.
+    arrived: Option<Arrived>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Receiving and answering.
+    Requests,
+    /// The request at the start of `input` waits for the disk; its document, once that is known.
+    Resolving(Option<Arc<Document>>),
+    /// Sending a large body.
+    Streaming(Box<Stream>),
+    /// Done; throwing away what still comes.
+    Lingering(u64),
+}
+
+/// What becomes of the connection when the output is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Keep,
+    Close,
+    /// Close, but the client may still be sending.
+    Linger,
+}
+
+/// A large body on its way.
+#[derive(Debug)]
+struct Stream {
+    document: Arc<Document>,
+    offset: u64,
+    line: Option<OpenLine>,
+}
+
+#[derive(Debug)]
+enum Arrived {
+    Opened(Result<Opened, OpenError>),
+    Body(Arc<Document>, Result<Arc<[u8]>, LoadError>),
+    Refused,
+}
+
+impl Connection {
+    /// A connection just accepted from `peer`.
+    pub fn new(peer: IpAddr) -> Connection {
+        Connection {
+            peer,
+            parser: Parser::default(),
+            input: Buffer::default(),
+            output: Vec::new(),
+            state: State::Requests,
+            body_left: 0,
+            after: After::Keep,
+            is_sending: false,
+            requests: 0,
+            arrived: None,
+        }
+    }
+
+    /// The first want.
+    pub fn start(&self) -> Want {
+        Want::Receive(Buffer::default())
+    }
+
+    /// Takes an event, says what is wanted next.
+    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        match event {
+            Event::Received(buffer) => self.received(buffer, context),
+            Event::Ended => Want::Close(Reason::Finished),
+            Event::Done(done) => self.done(done, context),
+            Event::Refused => match self.state {
+                // Its head may be on the way already, so the body follows even if that means waiting.
+                State::Streaming(_) => self.send_turn(),
+                _ => self.resume(Arrived::Refused, context),
+            },
+            Event::Sent(output) => self.sent(output, context),
+            Event::Expired => self.expired(context),
+            Event::Failed => Want::Close(Reason::Failed),
+        }
+    }
+
+    /// What the connection waits for while its want cannot be done.
+    pub fn waits_for(&self) -> Wait {
+        match self.state {
+            State::Lingering(_) => Wait::End,
+            _ if self.is_sending => Wait::Client,
+            State::Resolving(_) | State::Streaming(_) => Wait::Disk,
+            State::Requests if self.parser.is_partial() || self.body_left > 0 => Wait::Head(self.requests),
+            State::Requests => Wait::Request,
+        }
+    }
+
+    /// The connection is about to be forgotten: whatever it has begun ends here.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        if let State::Streaming(stream) = &self.state
+            && let (Some(log), Some(line)) = (context.log, &stream.line)
+        {
+            log.finish(line, stream.offset);
+        }
+        context.pool.put_buffer(std::mem::take(&mut self.input));
+        context.pool.put(std::mem::take(&mut self.output));
+    }
+
+    fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
+        self.input = buffer;
+        if let State::Lingering(discarded) = &mut self.state {
+            let count = self.input.unread().len();
+            *discarded += count as u64;
+            if *discarded > LINGER_BYTES_MAX {
+                return Want::Close(Reason::Finished);
+            }
+            self.input.consume(count);
+            return Want::Receive(std::mem::take(&mut self.input));
+        }
+        self.proceed(context)
+    }
+
+    fn done(&mut self, done: Done, context: &mut Context<'_>) -> Want {
+        match (done, &mut self.state) {
+            (Done::Opened(opened), _) => self.resume(Arrived::Opened(opened), context),
+            (Done::Loaded(loaded), State::Resolving(document)) => {
+                let document = document.take().expect("a body is loaded for a known document");
+                let body = loaded.map(|body| body.expect("a small body arrives with its bytes"));
+                self.resume(Arrived::Body(document, body), context)
+            }
+            (Done::Loaded(Ok(_)), _) => self.send_turn(),
+            (Done::Loaded(Err(_)), _) => Want::Close(Reason::Failed),
+        }
+    }
+
+    fn resume(&mut self, arrived: Arrived, context: &mut Context<'_>) -> Want {
+        self.state = State::Requests;
+        self.arrived = Some(arrived);
+        self.proceed(context)
+    }
+
+    /// Answers what can be answered from `input`.
+    fn proceed(&mut self, context: &mut Context<'_>) -> Want {
+        loop {
+            let skipped = self.body_left.min(self.input.unread().len() as u64);
+            self.input.consume(skipped as usize);
+            self.body_left -= skipped;
+            if self.body_left > 0 || self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX {
+                return self.send_or_receive(context);
+            }
+            let input = std::mem::take(&mut self.input);
+            let step = self.step(input.unread(), context);
+            self.input = input;
+            match step {
+                Step::Partial => return self.send_or_receive(context),
+                Step::Answered { consumed } => {
+                    self.consume(consumed);
+                    if self.after != After::Keep {
+                        return self.send(None);
+                    }
+                }
+                Step::AnsweredWith { consumed, body } => {
+                    self.consume(consumed);
+                    return self.send(Some(Piece::Memory(body)));
+                }
+                Step::Stream { consumed, document, line } => {
+                    self.consume(consumed);
+                    self.state = State::Streaming(Box::new(Stream { document, offset: 0, line }));
+                    return self.load_turn();
+                }
+                // Earlier answers do not wait for the disk; then the request is read again.
+                Step::Open(_) | Step::Load(_) if !self.output.is_empty() => return self.send(None),
+                Step::Open(opening) => {
+                    self.state = State::Resolving(None);
+                    return Want::Open(opening);
+                }
+                Step::Load(range) => {
+                    self.state = State::Resolving(Some(Arc::clone(&range.document)));
+                    return Want::Load(range);
+                }
+            }
+        }
+    }
+
+    /// The request at the start of the input is answered. What follows a last request was not asked for, but
+    /// closing on it would reset the connection.
+    fn consume(&mut self, count: usize) {
+        self.input.consume(count);
+        if self.after == After::Close && !self.input.unread().is_empty() {
+            self.after = After::Linger;
+        }
+    }
+
+    fn send_or_receive(&mut self, context: &mut Context<'_>) -> Want {
+        if !self.output.is_empty() {
+            return self.send(None);
+        }
+        let input = std::mem::take(&mut self.input);
+        if input.unread().is_empty() {
+            context.pool.put_buffer(input);
+            return Want::Receive(Buffer::default());
+        }
+        Want::Receive(input)
+    }
+
+    fn send(&mut self, body: Option<Piece>) -> Want {
+        self.is_sending = true;
+        let bytes = std::mem::take(&mut self.output);
+        let is_last = self.after == After::Linger && !matches!(self.state, State::Streaming(_));
+        Want::Send(Output { bytes, body, sent: 0, is_last })
+    }
+
+    fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
+        self.is_sending = false;
+        context.pool.put(output.bytes);
+        if let (State::Streaming(stream), Some(Piece::File(range))) = (&mut self.state, &output.body) {
+            stream.offset = range.offset + range.length as u64;
+            if stream.offset < stream.document.size {
+                return self.load_turn();
+            }
+            if let (Some(log), Some(line)) = (context.log, &stream.line) {
+                log.finish(line, stream.offset);
+            }
+            self.state = State::Requests;
+            if self.after == After::Linger {
+                // The shutdown goes with an output; this one is empty.
+                return self.send(None);
+            }
+        }
+        match self.after {
+            After::Keep => self.proceed(context),
+            After::Close => Want::Close(Reason::Finished),
+            After::Linger => {
+                self.state = State::Lingering(0);
+                context.pool.put_buffer(std::mem::take(&mut self.input));
+                Want::Receive(Buffer::default())
+            }
+        }
+    }
+
+    fn turn(&self) -> FileRange {
+        let State::Streaming(stream) = &self.state else { unreachable!("only a stream has turns") };
+        let length = (stream.document.size - stream.offset).min(TURN_BYTES as u64) as usize;
+        FileRange { document: Arc::clone(&stream.document), offset: stream.offset, length }
+    }
+
+    fn load_turn(&self) -> Want {
+        Want::Load(self.turn())
+    }
+
+    fn send_turn(&mut self) -> Want {
+        let turn = self.turn();
+        self.send(Some(Piece::File(turn)))
+    }
+
+    fn expired(&mut self, context: &mut Context<'_>) -> Want {
+        match self.waits_for() {
+            Wait::Head(_) if self.body_left == 0 => {
+                context.served.count(Counter::Timeouts);
+                self.refuse(Status::RequestTimeout, context);
+                self.send(None)
+            }
+            _ => Want::Close(Reason::TimedOut),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

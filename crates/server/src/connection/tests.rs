@@ -1,0 +1,1 @@
+//! The machine alone: events by hand, wants looked at.

@@ -1,0 +1,101 @@
+//! Accepting, in bounded batches, without spinning when descriptors run out.
+//!
+//! One descriptor is kept in reserve. When there is no other left, it is given up for as long as it takes to
+//! accept one connection, tell it 503 and close it; so the backlog drains and clients are told.
+
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send};
+
+/// What a connection is told for which there is no room.
+const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Sojourn\r\nRetry-After: 1\r\n\
+    Content-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// The listening socket and the reserve.
+#[derive(Debug)]
+pub struct Acceptor {
+    listener: TcpListener,
+    reserve: Option<OwnedFd>,
+}
+
+/// The outcome of one attempt.
+#[derive(Debug)]
+pub enum Accepted {
+    /// A connection.
+    Connection(OwnedFd, IpAddr),
+    /// A connection for which there was no descriptor; it is gone.
+    Shed,
+    /// Nobody waits.
+    Nobody,
+    /// This attempt failed; the next may not (the client is gone already).
+    Failed,
+    /// Out of descriptors or memory, and nothing to be done about it now.
+    Exhausted,
+}
+
+impl Acceptor {
+    /// Accepts from `listener`, which becomes non-blocking.
+    pub fn new(listener: TcpListener) -> std::io::Result<Acceptor> {
+        listener.set_nonblocking(true)?;
+        // Accepted sockets inherit it, which saves a call for each.
+        rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
+        Ok(Acceptor { listener, reserve: reserve() })
+    }
+
+    /// The socket to wait on.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Accepts one connection.
+    pub fn accept(&mut self) -> Accepted {
+        match self.accept_raw() {
+            Ok((socket, peer)) => Accepted::Connection(socket, peer),
+            Err(Errno::AGAIN) => Accepted::Nobody,
+            Err(Errno::MFILE | Errno::NFILE) => self.accept_with_reserve(),
+            Err(Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
+            Err(_) => Accepted::Failed,
+        }
+    }
+
+    fn accept_raw(&self) -> Result<(OwnedFd, IpAddr), Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (socket, peer) = acceptfrom_with(&self.listener, flags)?;
+        Ok((socket, peer.map_or(Ipv4Addr::UNSPECIFIED.into(), address)))
+    }
+
+    fn accept_with_reserve(&mut self) -> Accepted {
+        if self.reserve.take().is_none() {
+            self.reserve = reserve();
+            return Accepted::Exhausted;
+        }
+        let outcome = match self.accept_raw() {
+            Ok((socket, _)) => {
+                shed(&socket);
+                Accepted::Shed
+            }
+            Err(Errno::AGAIN) => Accepted::Nobody,
+            Err(_) => Accepted::Exhausted,
+        };
+        self.reserve = reserve();
+        outcome
+    }
+}
+
+/// Tells a connection that there is no room for it. Whatever its client sent already is read, because closing
+/// on unread bytes would reset the connection and lose the answer.
+pub fn shed(socket: &OwnedFd) {
+    let _ = recv(socket, &mut [0u8; 2048], RecvFlags::DONTWAIT);
+    let _ = send(socket, SHED, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+}
+
+fn reserve() -> Option<OwnedFd> {
+    open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+fn address(peer: SocketAddrAny) -> IpAddr {
+    std::net::SocketAddr::try_from(peer).map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip().to_canonical())
+}

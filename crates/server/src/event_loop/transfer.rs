@@ -1,0 +1,75 @@
+//! Moving bytes between a connection's socket and its buffers, without waiting.
+
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::sendfile;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
+
+use crate::connection::{Buffer, Output, Piece};
+
+/// How far a transfer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// Received so many bytes, or sent all.
+    Complete(usize),
+    /// The socket takes or has no more now.
+    Blocked,
+    /// The other side will send no more.
+    Ended,
+    /// The socket failed, or the file ended too early.
+    Failed,
+}
+
+/// Receives what there is, as far as `buffer` has room.
+pub fn receive(socket: &OwnedFd, buffer: &mut Buffer) -> Transfer {
+    loop {
+        match recv(socket, rustix::buffer::spare_capacity(buffer.space()), RecvFlags::empty()) {
+            Ok((0, _)) => return Transfer::Ended,
+            Ok((count, _)) => return Transfer::Complete(count),
+            Err(Errno::AGAIN) => return Transfer::Blocked,
+            Err(Errno::INTR) => {}
+            Err(_) => return Transfer::Failed,
+        }
+    }
+}
+
+/// Sends `output` as far as the socket takes it, remembering how far that was.
+pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
+    let total = output.total_bytes();
+    while output.sent < total {
+        match send_some(socket, output) {
+            // A file that is shorter than it was: there is nothing to send in place of the rest.
+            Ok(0) => return Transfer::Failed,
+            Ok(count) => output.sent += count,
+            Err(Errno::AGAIN) => return Transfer::Blocked,
+            Err(Errno::INTR) => {}
+            Err(_) => return Transfer::Failed,
+        }
+    }
+    if output.is_last && shutdown(socket, Shutdown::Write).is_err() {
+        return Transfer::Failed;
+    }
+    Transfer::Complete(total)
+}
+
+fn send_some(socket: &OwnedFd, output: &Output) -> Result<usize, Errno> {
+    let flags = SendFlags::NOSIGNAL;
+    let head = output.bytes.get(output.sent..).unwrap_or_default();
+    let body_sent = output.sent.saturating_sub(output.bytes.len());
+    match &output.body {
+        None => send(socket, head, flags),
+        Some(Piece::Memory(body)) if head.is_empty() => send(socket, &body[body_sent..], flags),
+        Some(Piece::Memory(body)) => {
+            let pieces = [IoSlice::new(head), IoSlice::new(body)];
+            sendmsg(socket, &pieces, &mut SendAncillaryBuffer::default(), flags)
+        }
+        // MORE: the head shares its segment with the start of the file.
+        Some(Piece::File(_)) if !head.is_empty() => send(socket, head, flags | SendFlags::MORE),
+        Some(Piece::File(range)) => {
+            let mut offset = range.offset + body_sent as u64;
+            sendfile(socket, &range.document.file, Some(&mut offset), range.length - body_sent)
+        }
+    }
+}
