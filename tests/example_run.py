@@ -178,8 +178,8 @@ LOG_IMPORT = {
     "compression": "gzip",
     "lines": 1_891_714,
     "bytes": 205_242_368,
-    "malformed_lines": 37,
-    "malformed_first": [
+    "malformed": 37,
+    "malformed_examples": [
         {
             "line": 48_112,
             "reason": "unclosed_quote",
@@ -190,7 +190,7 @@ LOG_IMPORT = {
     ],
     "requests": 1_846_310,
     "by_name_requests": 121_408,
-    "skipped_requests": {"with_query": 41_203, "other_method": 2_114, "failed": 2_050, "partial": 0},
+    "skipped": {"with_query": 41_203, "other_method": 2_114, "failed": 2_050, "partial": 0},
     "out_of_order_lines": 12,
     "clients": 81_983,
     "documents": 11_482,

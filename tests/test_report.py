@@ -11,6 +11,8 @@ from rich.console import Console
 
 from example_run import example_summary, write_bare_example, write_example
 from sojourn.report import format, write_report
+from sojourn.report.characteristics import Characteristics, LogImport
+from sojourn.report.log_tables import figures, import_figures
 from sojourn.report.scales import Linear, Logarithmic
 from sojourn.summary import Spread, Summary
 from sojourn.terminal import print_summary, print_trace
@@ -96,7 +98,7 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
 
 def test_names_from_the_log_stay_text(tmp_path: Path) -> None:
     imported = example_summary().log_import
-    imported["malformed_first"] = [{"line": 1, "message": HOSTILE, "text": HOSTILE + "\x00"}]
+    imported["malformed_examples"] = [{"line": 1, "message": HOSTILE, "text": HOSTILE + "\x00"}]
     page = report(tmp_path / "run", log_name=HOSTILE, log_import=imported, warnings=[HOSTILE])
     assert page.source.count("<script") == 1
     assert page.text.count(HOSTILE) == 4
@@ -184,12 +186,25 @@ def test_the_terminal_says_that_there_is_no_answer() -> None:
 def test_a_log_on_the_terminal_cannot_command_it() -> None:
     console = Console(file=io.StringIO(), width=80)
     imported = example_summary().log_import
-    imported["malformed_first"] = [{"line": 7, "message": "too few fields", "text": "\x1b[2J[bold]x"}]
+    imported["malformed_examples"] = [{"line": 7, "message": "too few fields", "text": "\x1b[2J[bold]x"}]
     print_trace("example.log", imported, example_summary().characteristics, console)
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "Requests per connection" in text
     assert "line 7: too few fields: \\x1b[2J[bold]x" in text
+
+
+def test_the_figures_of_a_log_have_the_names_that_the_native_half_gives(small_log: Path) -> None:
+    native = pytest.importorskip("sojourn._native", reason="the native half is not built")
+    trace = native.import_log(str(small_log))
+    imported, log = LogImport(trace.report()), Characteristics(trace.characterise())
+    for name, figure in [*import_figures(imported), *figures(log)]:
+        assert figure != format.NOT_MEASURED, name
+    assert log.size_distribution()
+    assert log.popularity()
+    assert log.daily_rhythm()
+    assert log.popularity_slope() is not None
+    assert log.log_normal() is not None
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[
     console.print(Text(log, style="bold"))
     facts = LogImport(imported)
     _print_pairs([*log_tables.import_figures(facts), *log_tables.figures(Characteristics(characteristics))], console)
-    for line, message, text in facts.malformed_first():
+    for line, message, text in facts.malformed_examples():
         console.print(Text(f"line {line}: {message}: {text}", style="dim"), soft_wrap=True)
 
 

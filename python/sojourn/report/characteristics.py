@@ -102,15 +102,15 @@ class LogImport:
 
     def skipped(self) -> list[tuple[str, float]]:
         """Well-formed requests that were set aside: reason and how many."""
-        by_reason = self._values.get("skipped_requests")
+        by_reason = self._values.get("skipped")
         if not isinstance(by_reason, Mapping):
             return []
         reasons = [(str(reason).replace("_", " "), _number(by_reason, reason)) for reason in by_reason]
         return [(reason, value) for reason, value in reasons if value]
 
-    def malformed_first(self) -> list[tuple[str, str, str]]:
+    def malformed_examples(self) -> list[tuple[str, str, str]]:
         """The first malformed lines: number, why, and how they begin."""
-        rows = self._values.get("malformed_first")
+        rows = self._values.get("malformed_examples")
         if not isinstance(rows, list):
             return []
         names = ("line", "message", "text")

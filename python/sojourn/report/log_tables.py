@@ -48,7 +48,7 @@ def import_figures(log: LogImport) -> list[tuple[str, str]]:
     return [
         ("Lines", format.count(log.figure("lines"))),
         ("Requests kept", format.count(log.figure("requests"))),
-        ("Malformed lines", format.count(log.figure("malformed_lines"))),
+        ("Malformed lines", format.count(log.figure("malformed"))),
         *((f"Set aside: {reason}", format.count(value)) for reason, value in log.skipped()),
         ("Not modified or HEAD, sized by name", format.count(log.figure("by_name_requests"))),
         ("Lines out of order", format.count(log.figure("out_of_order_lines"))),
@@ -59,5 +59,5 @@ def import_figures(log: LogImport) -> list[tuple[str, str]]:
 
 def malformed_lines(run: Run) -> Markup | None:
     """The first malformed lines, as they are."""
-    first = run.log_import.malformed_first()
+    first = run.log_import.malformed_examples()
     return grid("table-malformed", "First malformed lines", [("Line", "Why", "Text")], first) if first else None

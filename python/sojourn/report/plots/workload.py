@@ -57,6 +57,7 @@ def popularity(run: Run) -> Chart | Missing:
     series = [Series("log", 1, points, line="solid")]
     caption = "Documents in order of their requests."
     law = _zipf_law(log, [rank for rank, _ in measured])
+    requests = [*(requests for _, requests in measured), *(point.y for point in law)]
     if law:
         series.append(Series("Zipf's law", 2, law, line="dashed"))
         slope = log.popularity_slope()
@@ -66,7 +67,7 @@ def popularity(run: Run) -> Chart | Missing:
         title,
         caption,
         Axis("rank of the document", logarithmic(x for x, _ in measured), format.number),
-        Axis("requests", logarithmic(y for _, y in measured), format.number),
+        Axis("requests", logarithmic(requests), format.number),
         series,
     )
 
