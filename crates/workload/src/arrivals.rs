@@ -71,8 +71,8 @@ pub fn replay(trace: &Trace, scale: f64) -> Result<impl Iterator<Item = Arrival>
         return Err(ArrivalsError::EmptyTrace);
     }
     Ok(trace.sessions.iter().enumerate().map(move |(index, session)| {
-        let connect_ns = (session.start_ns as f64 / scale) as u64;
-        Arrival { connect_ns, start_ns: connect_ns as i64, session: index as u32, first_request: 0 }
+        let start_ns = (session.start_ns as f64 / scale) as i64;
+        Arrival { connect_ns: start_ns as u64, start_ns, session: index as u32, first_request: 0 }
     }))
 }
 

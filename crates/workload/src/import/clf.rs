@@ -184,3 +184,86 @@ fn method_and_target(request: &[u8]) -> (&[u8], &[u8]) {
     };
     (method, target.trim_ascii())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OCTOBER_2000: i64 = 971_211_336; // date -d '10 Oct 2000 13:55:36 -0700' +%s
+
+    fn check(line: &str, expected: (&str, &str, u16, Option<u64>)) {
+        let entry = parse(line.as_bytes()).unwrap_or_else(|reason| panic!("{line}: {reason}"));
+        let (method, target, status, size_bytes) = expected;
+        assert_eq!((entry.method, entry.target), (method.as_bytes(), target.as_bytes()), "{line}");
+        assert_eq!((entry.status, entry.size_bytes), (status, size_bytes), "{line}");
+        assert_eq!((entry.client, entry.unix_seconds), (&b"host"[..], OCTOBER_2000), "{line}");
+    }
+
+    fn check_request(request_and_answer: &str, expected: (&str, &str, u16, Option<u64>)) {
+        check(&format!("host - - [10/Oct/2000:13:55:36 -0700] {request_and_answer}"), expected);
+    }
+
+    fn refused(line: &str, expected: Malformed) {
+        assert_eq!(parse(line.as_bytes()), Err(expected), "{line}");
+    }
+
+    #[test]
+    fn requests_as_real_logs_have_them() {
+        check_request(r#""GET /a.gif HTTP/1.0" 200 2326"#, ("GET", "/a.gif", 200, Some(2326)));
+        check_request(r#""GET /a HTTP/1.1" 304 - "http://r/" "Agent (X; Y)""#, ("GET", "/a", 304, None));
+        check_request(r#""GET /a" 200 5"#, ("GET", "/a", 200, Some(5)));
+        check_request(r#""GET index.html HTTP/V1.0" 200 5"#, ("GET", "index.html", 200, Some(5)));
+        check_request(r#""GET /a b  c HTTP/1.0" 404 5"#, ("GET", "/a b  c", 404, Some(5)));
+        check_request(r#""GET /a"b" 200 3 HTTP/1.0" 404 5"#, ("GET", "/a\"b", 200, Some(3)));
+        check_request(r#""GET /a HTTP/1.0"" 200 5"#, ("GET", "/a", 200, Some(5)));
+        check_request(r#""GET /\"x\" HTTP/1.0" 200 5"#, ("GET", r#"/\"x\""#, 200, Some(5)));
+        check_request(r#""-" 408 -"#, ("-", "", 408, None));
+        check_request(r#""" 400 0"#, ("", "", 400, Some(0)));
+        check_request(r#""GET HTTP/1.0" 400 0"#, ("GET", "", 400, Some(0)));
+    }
+
+    #[test]
+    fn users_may_hold_spaces_and_brackets() {
+        check(
+            r#"host - John [Q] Doe [10/Oct/2000:20:55:36 +0000] "GET / HTTP/1.0" 200 1"#,
+            ("GET", "/", 200, Some(1)),
+        );
+    }
+
+    #[test]
+    fn dates_are_of_the_zone_they_name() {
+        let check = |date: &str, expected: Option<i64>| {
+            let parsed = parse_date(date.as_bytes()).map(|date| date.unix_seconds);
+            assert_eq!(parsed, expected, "{date}");
+        };
+        check("[01/Jan/1970:00:00:00 +0000]", Some(0));
+        check("[31/Dec/1969:23:30:00 -0030]", None);
+        check("[01/Jan/1970:05:30:00 +0530]", Some(0));
+        check("[29/Feb/2000:12:00:00 +0000]", Some(951_825_600));
+        check("[31/Dec/2199:23:59:60 +0000]", Some(7_258_118_400));
+        check("[32/Jan/2000:12:00:00 +0000]", None);
+        check("[01/Foo/2000:12:00:00 +0000]", None);
+        check("[01/Jan/2000:24:00:00 +0000]", None);
+        check("[01/Jan/2000:12:00:00 ~0000]", None);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_said() {
+        let date = "[10/Oct/2000:13:55:36 -0700]";
+        refused("", Malformed::Empty);
+        refused("  \t", Malformed::Empty);
+        refused("nothing", Malformed::NoDate);
+        refused("host - - GET /", Malformed::NoDate);
+        refused("host - - [yesterday] \"GET /\" 200 1", Malformed::BadDate);
+        refused(&format!("host - {date} \"GET / HTTP/1.0\" 200 1"), Malformed::MissingField);
+        refused(&format!("host - - {date} GET /"), Malformed::NoRequest);
+        refused(&format!("host - - {date} \"GET index.html 200 3185"), Malformed::NoStatusAndSize);
+        refused(&format!("host - - {date} \"GET\" index.html -"), Malformed::NoStatusAndSize);
+        refused(&format!("host - - {date} \"GET / HTTP/1.0\" 20 1"), Malformed::NoStatusAndSize);
+        refused(
+            &format!("host - - {date} \"GET / HTTP/1.0\" 200 99999999999999999999"),
+            Malformed::NoStatusAndSize,
+        );
+        refused(&"x".repeat(LINE_BYTES_MAX + 1), Malformed::TooLong);
+    }
+}

@@ -1,0 +1,88 @@
+//! A synthetic log, imported: what went in comes out.
+
+use std::ops::ControlFlow;
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sojourn_workload::characterise::{Goodness, characterise};
+use sojourn_workload::import::{Imported, import};
+use sojourn_workload::sessions::SESSION_GAP_NS;
+use sojourn_workload::synthesis::{Synthesis, synthesise};
+
+fn log(options: &Synthesis, seed: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    synthesise(options, &mut Xoshiro256PlusPlus::seed_from_u64(seed), &mut bytes).unwrap();
+    bytes
+}
+
+fn imported(log: &[u8]) -> Imported {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    import(log, SESSION_GAP_NS, &mut random, |_| ControlFlow::Continue(())).unwrap()
+}
+
+fn check(what: &str, value: f64, expected: f64, tolerance: f64) {
+    assert!((value - expected).abs() <= tolerance, "{what}: {value}, not {expected} ± {tolerance}");
+}
+
+#[test]
+fn a_seed_says_every_byte() {
+    let options = Synthesis { requests: 2000, ..Synthesis::default() };
+    assert_eq!(log(&options, 1), log(&options, 1));
+    assert_ne!(log(&options, 1), log(&options, 2));
+}
+
+#[test]
+fn the_laws_of_the_site_are_found_again() {
+    let options = Synthesis::default();
+    for seed in 1..4 {
+        let Imported { trace, .. } = imported(&log(&options, seed));
+        let found = characterise(&trace).unwrap();
+        let sizes = found.document_sizes.log_normal.unwrap();
+        let standard_error = options.size_sigma / f64::from(options.documents).sqrt();
+        check("mu", sizes.mu, options.size_mu, 4.0 * standard_error);
+        check("sigma", sizes.sigma, options.size_sigma, 4.0 * standard_error / 2_f64.sqrt());
+        assert_eq!(sizes.goodness, Goodness::Close);
+        check("popularity", found.popularity.slope.unwrap(), options.popularity_slope, 0.03);
+        check("documents", found.table1.files as f64, f64::from(options.documents), 60.0);
+    }
+}
+
+#[test]
+fn sessions_and_the_day_are_like_real_ones() {
+    let Imported { trace, report } = imported(&log(&Synthesis::default(), 1));
+    let found = characterise(&trace).unwrap();
+    check("requests per session", found.sessions.requests.mean, 10.0, 1.0);
+    check("duration of a session in s", found.sessions.duration_seconds.mean, 10.0, 1.5);
+    check("requests", report.lines as f64, 80_000.0, 800.0);
+    let rate = |hour: usize| found.rhythm.hours[hour].requests_per_second.unwrap();
+    assert!(rate(11) > 1.5 * rate(15) && rate(20) > 1.5 * rate(15) && rate(15) > rate(3));
+    check(
+        "peak over average",
+        found.table1.peak_requests_per_second / found.table1.average_requests_per_second,
+        3.5,
+        1.5,
+    );
+}
+
+#[test]
+fn the_log_has_what_real_logs_have() {
+    let Imported { report, .. } = imported(&log(&Synthesis::default(), 1));
+    let share = |status| *report.requests_by_status.get(&status).unwrap() as f64 / report.lines as f64;
+    check("304", share(304), 0.12, 0.01);
+    check("404", share(404), 0.015, 0.003);
+    check("with a query", report.skipped.with_query as f64 / report.lines as f64, 0.022, 0.003);
+    assert!((1..20).contains(&report.malformed), "{}", report.malformed);
+    assert_eq!(report.out_of_order_lines, 0);
+}
+
+#[test]
+fn options_that_cannot_be_are_refused() {
+    let check = |options: Synthesis, expected: &str| {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let error = synthesise(&options, &mut random, Vec::new()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check(Synthesis { documents: 3, ..Synthesis::default() }, "documents must be from 10");
+    check(Synthesis { requests: u32::MAX, ..Synthesis::default() }, "requests must be from 10");
+    check(Synthesis { size_sigma: f64::NAN, ..Synthesis::default() }, "finite");
+}

@@ -1,0 +1,99 @@
+//! Trace files: what is written is read back, and hostile bytes are refused.
+
+use proptest::prelude::*;
+use sojourn_workload::trace::{Document, Origin, Request, Session, Trace};
+use sojourn_workload::trace_file::TraceFileError;
+
+/// Traces of a few sessions with whatever values the format allows.
+fn any_trace() -> impl Strategy<Value = Trace> {
+    let documents = proptest::collection::vec((".{0,20}", 0..=i64::MAX as u64), 1..6);
+    let time = || 0..=(1_u64 << 62);
+    let requests = proptest::collection::vec((time(), any::<u32>()), 1..5);
+    let sessions = proptest::collection::vec((time(), requests), 0..8);
+    (documents, sessions, any::<i64>(), any::<i32>()).prop_map(
+        |(documents, mut sessions, unix_ns, offset)| {
+            let mut trace =
+                Trace { origin: Origin { unix_ns, utc_offset_seconds: offset }, ..Trace::default() };
+            let document = |(name, size_bytes)| Document { name, size_bytes };
+            trace.documents = documents.into_iter().map(document).collect();
+            sessions.sort_by_key(|session| session.0);
+            for (start_ns, mut requests) in sessions {
+                requests.sort_unstable();
+                let (first, count) = (trace.requests.len() as u32, requests.len() as u32);
+                trace.sessions.push(Session { start_ns, first, count });
+                let documents = trace.documents.len() as u32;
+                let request = |(offset_ns, document)| Request { offset_ns, document: document % documents };
+                trace.requests.extend(requests.into_iter().map(request));
+            }
+            trace
+        },
+    )
+}
+
+fn written(trace: &Trace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    trace.write(&mut bytes).unwrap();
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_back(trace in any_trace()) {
+        prop_assert_eq!(Trace::read(written(&trace).as_slice()).unwrap(), trace);
+    }
+
+    #[test]
+    fn a_file_that_is_cut_is_truncated(trace in any_trace(), cut in any::<prop::sample::Index>()) {
+        let bytes = written(&trace);
+        let error = Trace::read(&bytes[..cut.index(bytes.len())]).unwrap_err();
+        prop_assert!(matches!(error, TraceFileError::Truncated(_) | TraceFileError::NotATrace), "{}", error);
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_or_a_sound_trace(
+        trace in any_trace(), at in any::<prop::sample::Index>(), byte in any::<u8>(),
+    ) {
+        let mut bytes = written(&trace);
+        let index = at.index(bytes.len());
+        bytes[index] = byte;
+        if let Ok(trace) = Trace::read(bytes.as_slice()) {
+            trace.span_ns();
+            trace.requests_per_document();
+            sojourn_workload::characterise::characterise(&trace);
+        }
+    }
+
+    #[test]
+    fn any_bytes_after_the_magic_are_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Trace::read([b"SJTRACE1".as_slice(), &bytes].concat().as_slice());
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said() {
+    let trace = Trace {
+        documents: vec![Document { name: "/".into(), size_bytes: 1 }],
+        sessions: vec![Session { start_ns: 0, first: 0, count: 1 }],
+        requests: vec![Request { offset_ns: 0, document: 0 }],
+        origin: Origin::default(),
+    };
+    let good = written(&trace);
+    let check = |at: usize, bytes: &[u8], expected: &str| {
+        let mut bad = good.clone();
+        bad.splice(at..(at + bytes.len()).min(good.len()), bytes.iter().copied());
+        let error = Trace::read(bad.as_slice()).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check(0, b"SJTRACE2", "does not begin with SJTRACE1");
+    check(20, &u32::MAX.to_le_bytes(), "the count of documents");
+    check(24, &2_u32.to_le_bytes(), "do not add up");
+    check(28, &2_u32.to_le_bytes(), "do not add up");
+    check(40, &u32::MAX.to_le_bytes(), "the length of a name");
+    check(44, &[0xff], "not UTF-8");
+    check(52, &[0xff], "the start of a session");
+    check(53, &0_u32.to_le_bytes(), "do not add up");
+    check(65, &1_u32.to_le_bytes(), "a document that is not there");
+    check(good.len(), b"x", "goes on");
+    let cut = Trace::read(&good[..good.len() - 1]).unwrap_err().to_string();
+    assert!(cut.contains("ends in the middle of its requests"), "{cut}");
+}
