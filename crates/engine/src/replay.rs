@@ -1,11 +1,151 @@
-//! `sojourn-engine replay`.
+//! `sojourn-engine replay`: the sessions of a trace, as logged or at rising rates.
 
-use std::process::ExitCode;
+use std::{fs::File, io::BufReader, path::PathBuf, process::ExitCode};
 
-/// Options of `replay`.
-#[derive(clap::Args)]
-pub struct Options {}
+use anyhow::{Context, ensure};
+use clap::Args;
+use sojourn_load::{Arrivals, Catalogue, Plan, Schedule, StopRule, Target, duration};
+use sojourn_measure::Nanos;
+use sojourn_workload::{
+    arrivals::{self, Arrival, Level, Staircase},
+    trace::Trace,
+};
 
-pub fn run(_options: Options) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+use crate::load::Common;
+
+/// Replays the sessions of a trace: they come when they are due, whatever the server does.
+///
+/// With --scale they come as logged, that many times as fast; think times within a session stay. With --rate
+/// they are drawn at random so that each step offers that many requests per second. Each session has a
+/// connection of its own, and its requests go one after another.
+#[derive(Args)]
+#[command(after_help = "\
+Examples: a log ten times as fast as it was; and rising rates until the server fails its target
+
+  sojourn-engine replay day.trace http://127.0.0.1:8080 --scale 10 --format json
+  sojourn-engine replay day.trace http://127.0.0.1:8080 --rate 500,1000,2000,4000 --step 5s --settle 1s \\
+      --think-scale 0.2 --target-p95 200ms --stop-when-failing --core 1 --observe-core 0 --format json
+
+A request is due at its session's start plus its offset times the think scale, and is sent then or when the answer
+before it is complete. Latencies belong to the step a request was due in; requests per second count answers in the
+step they came in. Document i of the trace is expected at /III/IIIIII-BYTES below the URL.
+
+Exit code: 0 the run is complete, 1 it is not (interrupted, or the server went away), 2 it could not run.")]
+#[command(group = clap::ArgGroup::new("arrivals").required(true).args(["scale", "rate"]))]
+pub struct Options {
+    /// The trace, as `sojourn trace --output` writes it.
+    trace: PathBuf,
+    /// The server: http://HOST[:PORT][/PATH]
+    url: String,
+    /// Replay as logged, with session starts this many times as fast.
+    #[arg(long, value_name = "N")]
+    scale: Option<f64>,
+    /// Offer these request rates one after another, in rising order.
+    #[arg(long, value_name = "R1,R2,...", value_delimiter = ',')]
+    rate: Vec<f64>,
+    /// How long each rate holds.
+    #[arg(long, default_value = "4s", value_parser = duration::parse, conflicts_with = "scale")]
+    step: Nanos,
+    /// The part of each step, or of a replay as logged, that counts nowhere [default: 1s, or 0s with --scale].
+    #[arg(long, value_parser = duration::parse)]
+    settle: Option<Nanos>,
+    /// Multiply think times within sessions by this.
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    think_scale: f64,
+    /// Stop a replay as logged after this long.
+    #[arg(long, value_parser = duration::parse, conflicts_with = "rate")]
+    duration: Option<Nanos>,
+    /// The p95 of the time to first byte, from the intended start, that is to be met.
+    #[arg(long, default_value = "200ms", value_parser = duration::parse)]
+    target_p95: Nanos,
+    /// End after the first step that misses the target or does not follow the offered rate.
+    #[arg(long)]
+    stop_when_failing: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// By default, what each rate's step leaves out.
+const STAIRCASE_SETTLE: Nanos = Nanos(1_000_000_000);
+/// Beyond the last due time of a replay, so that the last request is within it.
+const REPLAY_MARGIN: Nanos = Nanos(1_000_000);
+
+pub fn run(options: Options) -> anyhow::Result<ExitCode> {
+    let target = Target::resolve(&options.url)?;
+    let common = &options.common;
+    let trace = read_trace(&options.trace)?;
+    let catalogue = Catalogue::trace(&target, common.version(), common.connections(), &trace);
+    ensure!(
+        options.think_scale.is_finite() && options.think_scale >= 0.0,
+        "--think-scale must not be negative"
+    );
+    let (schedule, arrivals): (_, Box<dyn Iterator<Item = Arrival>>) = match options.scale {
+        Some(scale) => (options.replay_schedule(&trace, scale)?, Box::new(arrivals::replay(&trace, scale)?)),
+        None => {
+            let schedule = options.staircase_schedule()?;
+            let arrivals = options.staircase(&schedule).arrivals(&trace)?;
+            (schedule, Box::new(arrivals))
+        }
+    };
+    let stop = match options.stop_when_failing {
+        true => StopRule::Failing { target_p95: options.target_p95 },
+        false => StopRule::ScheduleEnd,
+    };
+    common.run(
+        "replay",
+        Plan {
+            target,
+            arrivals: Arrivals::Sessions { trace: &trace, arrivals, think_scale: options.think_scale },
+            catalogue,
+            connections: common.connections(),
+            schedule,
+            stop,
+            limits: common.limits(),
+            observe: common.observe(),
+            seed: common.seed,
+        },
+    )
+}
+
+fn read_trace(path: &PathBuf) -> anyhow::Result<Trace> {
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    Trace::read(BufReader::new(file)).with_context(|| path.display().to_string())
+}
+
+impl Options {
+    /// One step from the settle part's end to the last request, or for as long as asked.
+    fn replay_schedule(&self, trace: &Trace, scale: f64) -> anyhow::Result<Schedule> {
+        let settle = self.settle.unwrap_or(Nanos::ZERO);
+        let last_due = |session| {
+            let duration_ns = trace.duration_ns(session) as f64 * self.think_scale;
+            Nanos((session.start_ns as f64 / scale + duration_ns) as u64)
+        };
+        let span = trace.sessions.iter().map(last_due).max().unwrap_or(Nanos::ZERO) + REPLAY_MARGIN;
+        let measured = self.duration.unwrap_or(span - settle);
+        ensure!(measured > Nanos::ZERO, "--settle leaves nothing of a replay of {:.1} s", span.seconds());
+        let rate = trace.requests.len() as f64 / span.seconds();
+        Ok(Schedule::single(settle, measured, Some(rate)))
+    }
+
+    fn staircase_schedule(&self) -> anyhow::Result<Schedule> {
+        let settle = self.settle.unwrap_or(STAIRCASE_SETTLE);
+        ensure!(settle < self.step, "--settle must be shorter than --step");
+        Ok(Schedule::staircase(&self.rate, self.step, settle))
+    }
+
+    /// The first half of a settle part connects the sessions in progress, the second lets queues settle.
+    fn staircase(&self, schedule: &Schedule) -> Staircase {
+        let settle_ns = schedule.steps().first().map_or(0, |step| step.settle.0 / 2);
+        let level = |(step, &requests_per_second): (&sojourn_load::Step, &f64)| Level {
+            start_ns: step.start.0 + settle_ns,
+            requests_per_second,
+        };
+        Staircase {
+            levels: schedule.steps().iter().zip(&self.rate).map(level).collect(),
+            end_ns: schedule.end().0,
+            settle_ns,
+            think_scale: self.think_scale,
+            seed: self.common.seed,
+        }
+    }
 }

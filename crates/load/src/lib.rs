@@ -1,1 +1,43 @@
-//! placeholder
+//! Virtual clients: one thread, one epoll loop, any number of connections, honest latencies.
+//!
+//! A [`Plan`] says what is wanted as independent values: arrivals × requests × connections × schedule.
+//! [`run`] does it and answers a [`Report`] that distrusts itself: it says how late the generator was, how
+//! busy its core was, and whether it, not the server, was the limit.
+//!
+//! Reading order: `plan`, `run`, `client`, `exchange`, `reception` (pure), `ledger`, `report`.
+
+mod agenda;
+mod catalogue;
+mod cause;
+mod check;
+mod chunked;
+mod client;
+mod connection;
+mod connector;
+pub mod duration;
+mod exchange;
+mod filelist;
+mod ledger;
+mod mark;
+mod observer;
+mod outcome;
+mod plan;
+mod reception;
+pub mod report;
+mod run;
+mod schedule;
+mod sources;
+mod span;
+mod target;
+mod timeline;
+mod timers;
+
+pub use catalogue::{Catalogue, Version};
+pub use cause::Cause;
+pub use filelist::FilelistError;
+pub use outcome::Outcome;
+pub use plan::{Arrivals, Connections, Limits, Observe, Pick, Plan, StopRule, Think, ThinkLaw};
+pub use report::Report;
+pub use run::{Progress, RunError, run};
+pub use schedule::{Schedule, Step};
+pub use target::{Target, TargetError};

@@ -2,7 +2,10 @@
 //!
 //! The kernel charges a whole tick to whatever ran at its end, so that spans below a second are coarse.
 
-use std::{io, ops::Sub};
+use std::{
+    io,
+    ops::{Add, Sub},
+};
 
 use crate::proc_file;
 
@@ -59,6 +62,23 @@ impl CoreTime {
     /// The share of all time in deferred interrupt work.
     pub fn softirq_fraction(&self) -> Option<f64> {
         fraction(self.softirq, self.total())
+    }
+}
+
+impl Add for CoreTime {
+    type Output = CoreTime;
+
+    /// Two spans together.
+    fn add(self, other: CoreTime) -> CoreTime {
+        CoreTime {
+            user: self.user + other.user,
+            system: self.system + other.system,
+            interrupt: self.interrupt + other.interrupt,
+            softirq: self.softirq + other.softirq,
+            iowait: self.iowait + other.iowait,
+            steal: self.steal + other.steal,
+            idle: self.idle + other.idle,
+        }
     }
 }
 

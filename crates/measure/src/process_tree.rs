@@ -139,7 +139,8 @@ impl TreeSample {
 }
 
 impl ProcessUse {
-    fn unavailable(why: &str) -> ProcessUse {
+    /// Nothing is known, for this reason.
+    pub fn unavailable(why: &str) -> ProcessUse {
         ProcessUse {
             cpu_seconds: Reading::unavailable(why),
             cpu_user_fraction: Reading::unavailable(why),

@@ -35,6 +35,14 @@ impl<T> Reading<T> {
         }
     }
 
+    /// The same reading of something that may not follow from the value.
+    pub fn and_then<U, E: Display>(self, compute: impl FnOnce(T) -> Result<U, E>) -> Reading<U> {
+        match self {
+            Reading::Value(value) => compute(value).into(),
+            Reading::Unavailable(why) => Reading::Unavailable(why),
+        }
+    }
+
     /// Two readings as one; the first reason wins.
     pub fn zip<U>(self, other: Reading<U>) -> Reading<(T, U)> {
         match (self, other) {

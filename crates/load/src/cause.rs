@@ -1,0 +1,82 @@
+//! Why a request failed: the table of causes that every result counts by.
+
+/// A cause of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Nothing listens there.
+    ConnectRefused,
+    /// The connection was not established in time.
+    ConnectTimeout,
+    /// Connecting failed in another way: no route, for one.
+    ConnectFailed,
+    /// The server broke the connection off.
+    Reset,
+    /// The server closed the connection in the middle of an answer.
+    ClosedEarly,
+    /// The answer was not complete in time.
+    ResponseTimeout,
+    /// What came is not an HTTP response.
+    BadResponse,
+    /// The body has another size than the document.
+    WrongSize,
+    /// A redirection or "not modified", which nobody asked for.
+    Status3xx,
+    /// The server says that the request is wrong.
+    Status4xx,
+    /// The server says that it failed.
+    Status5xx,
+    /// The generator has no descriptor left: the run says nothing about the server.
+    Descriptors,
+    /// The generator has no local address and port left: the run says nothing about the server.
+    Addresses,
+}
+
+impl Cause {
+    /// Every cause, in the order of its number.
+    pub const ALL: [Cause; 13] = [
+        Cause::ConnectRefused,
+        Cause::ConnectTimeout,
+        Cause::ConnectFailed,
+        Cause::Reset,
+        Cause::ClosedEarly,
+        Cause::ResponseTimeout,
+        Cause::BadResponse,
+        Cause::WrongSize,
+        Cause::Status3xx,
+        Cause::Status4xx,
+        Cause::Status5xx,
+        Cause::Descriptors,
+        Cause::Addresses,
+    ];
+
+    /// Its key in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::ConnectRefused => "connect_refused",
+            Cause::ConnectTimeout => "connect_timeout",
+            Cause::ConnectFailed => "connect_failed",
+            Cause::Reset => "reset",
+            Cause::ClosedEarly => "closed_early",
+            Cause::ResponseTimeout => "response_timeout",
+            Cause::BadResponse => "bad_response",
+            Cause::WrongSize => "wrong_size",
+            Cause::Status3xx => "status_3xx",
+            Cause::Status4xx => "status_4xx",
+            Cause::Status5xx => "status_5xx",
+            Cause::Descriptors => "descriptors",
+            Cause::Addresses => "addresses",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order() {
+        for (number, cause) in Cause::ALL.into_iter().enumerate() {
+            assert_eq!(cause as usize, number);
+        }
+    }
+}

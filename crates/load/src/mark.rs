@@ -1,0 +1,35 @@
+//! A mark: everything cumulative, read at one moment. A span is the difference of two marks.
+
+use sojourn_measure::{Nanos, Reading, TreeSample, core_time::CoreTime, tcp::TcpCounters};
+
+use crate::ledger::Totals;
+
+/// Everything cumulative at one moment.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// When.
+    pub time: Nanos,
+    /// The running totals.
+    pub totals: Totals,
+    /// CPU time of the generator's thread.
+    pub generator_cpu: Nanos,
+    /// The observed processes; `None` when none are observed.
+    pub processes: Option<TreeSample>,
+    /// The observed core; `None` when none is observed.
+    pub server_core: Option<Reading<CoreTime>>,
+    /// The generator's core, or all cores when it is not pinned.
+    pub own_core: Reading<CoreTime>,
+    /// TCP counters of the network namespace.
+    pub tcp: Reading<TcpCounters>,
+}
+
+/// The marks of one step. The later ones are missing while the step runs.
+#[derive(Clone, Debug, Default)]
+pub struct StepMarks {
+    /// Where the measured part begins.
+    pub from: Option<Mark>,
+    /// In its middle.
+    pub middle: Option<Mark>,
+    /// At its end.
+    pub end: Option<Mark>,
+}

@@ -1,0 +1,272 @@
+//! Receives one response: bytes go in, progress comes out. Pure: it knows no socket and no clock.
+//!
+//! Only the head is looked at. Of a body with a known length the receiver may throw bytes away unseen and
+//! just say how many ([`Reception::discarded`]); that is what makes large bodies cheap to receive.
+
+use sojourn_http::response::{self, Head, Parsed};
+
+use crate::{Cause, chunked::Chunked};
+
+/// A response being received.
+#[derive(Debug, Default)]
+pub struct Reception {
+    state: State,
+    /// The head so far, only when it comes in pieces.
+    partial: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Head,
+    Sized(Head, Body),
+    Chunked(Head, Chunked),
+    UntilClose(Head, Body),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Body {
+    received: u64,
+    expected: u64,
+}
+
+/// What the bytes so far amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More has to come.
+    More,
+    /// The response is complete.
+    Complete(Response),
+}
+
+/// A complete response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The body's size.
+    pub body_bytes: u64,
+    /// Whether the server keeps the connection open.
+    pub keep_alive: bool,
+}
+
+impl Reception {
+    /// Makes ready for the next response.
+    pub fn reset(&mut self) {
+        self.state = State::Head;
+        self.partial.clear();
+    }
+
+    /// Takes bytes in. An error means that the connection is of no further use.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Cause> {
+        match &mut self.state {
+            State::Head if self.partial.is_empty() => self.head(bytes),
+            State::Head => {
+                let mut whole = std::mem::take(&mut self.partial);
+                whole.extend_from_slice(bytes);
+                self.head(&whole)
+            }
+            _ => self.body(bytes),
+        }
+    }
+
+    /// How many bytes of the body are still to come, if that is known.
+    pub fn discardable(&self) -> Option<u64> {
+        match &self.state {
+            State::Sized(_, body) => Some(body.expected - body.received),
+            _ => None,
+        }
+    }
+
+    /// Notes that body bytes were received and thrown away, at most [`Reception::discardable`] many.
+    pub fn discarded(&mut self, bytes: u64) -> Progress {
+        let State::Sized(head, body) = &mut self.state else {
+            unreachable!("only a body of known length is discarded");
+        };
+        body.received += bytes;
+        debug_assert!(body.received <= body.expected);
+        sized_progress(head, body)
+    }
+
+    /// Whether any byte of the response is in.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.state, State::Head) || !self.partial.is_empty()
+    }
+
+    /// The server closed the connection: the end of some bodies, and too early for others.
+    pub fn end(&self) -> Result<Response, Cause> {
+        match &self.state {
+            State::UntilClose(head, body) => {
+                Ok(Response { status: head.status, body_bytes: body.received, keep_alive: false })
+            }
+            _ => Err(Cause::ClosedEarly),
+        }
+    }
+
+    fn head(&mut self, mut bytes: &[u8]) -> Result<Progress, Cause> {
+        loop {
+            match response::parse(bytes) {
+                Err(_) => return Err(Cause::BadResponse),
+                Ok(Parsed::Partial) => {
+                    self.partial.extend_from_slice(bytes);
+                    return Ok(Progress::More);
+                }
+                // RFC 9110, 15.2: interim responses precede the final one.
+                Ok(Parsed::Complete(head)) if head.status < 200 => bytes = &bytes[head.head_len..],
+                Ok(Parsed::Complete(head)) => {
+                    self.state = framing(head);
+                    return self.body(&bytes[head.head_len..]);
+                }
+            }
+        }
+    }
+
+    fn body(&mut self, bytes: &[u8]) -> Result<Progress, Cause> {
+        let available = bytes.len() as u64;
+        match &mut self.state {
+            State::Head => unreachable!("the head is in"),
+            State::Sized(head, body) => {
+                body.received += available;
+                // More than announced: the framing is lost, and so is the connection.
+                if body.received > body.expected {
+                    Err(Cause::BadResponse)
+                } else {
+                    Ok(sized_progress(head, body))
+                }
+            }
+            State::Chunked(head, chunked) => {
+                let used = chunked.feed(bytes).map_err(|_| Cause::BadResponse)?;
+                if !chunked.is_done() {
+                    return Ok(Progress::More);
+                }
+                if used < bytes.len() {
+                    return Err(Cause::BadResponse);
+                }
+                let (status, keep_alive) = (head.status, head.keep_alive);
+                Ok(Progress::Complete(Response { status, body_bytes: chunked.body_bytes(), keep_alive }))
+            }
+            State::UntilClose(_, body) => {
+                body.received += available;
+                Ok(Progress::More)
+            }
+        }
+    }
+}
+
+/// RFC 9112, 6.3, for the answer to a GET: what ends the body.
+fn framing(head: Head) -> State {
+    match (head.status, head.content_length) {
+        (204 | 304, _) => State::Sized(head, Body::default()),
+        _ if head.chunked => State::Chunked(head, Chunked::default()),
+        (_, Some(expected)) => State::Sized(head, Body { received: 0, expected }),
+        (_, None) => State::UntilClose(head, Body::default()),
+    }
+}
+
+fn sized_progress(head: &Head, body: &Body) -> Progress {
+    if body.received < body.expected {
+        return Progress::More;
+    }
+    Progress::Complete(Response {
+        status: head.status,
+        body_bytes: body.received,
+        keep_alive: head.keep_alive,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn complete(status: u16, body_bytes: u64, keep_alive: bool) -> Progress {
+        Progress::Complete(Response { status, body_bytes, keep_alive })
+    }
+
+    /// Feeds the bytes in pieces of these lengths, the rest at the end; answers the last progress.
+    fn receive(bytes: &[u8], cuts: &[usize]) -> Result<Progress, Cause> {
+        let mut reception = Reception::default();
+        let (mut rest, mut progress) = (bytes, Progress::More);
+        for &cut in cuts.iter().chain([&bytes.len()]) {
+            let (piece, later) = rest.split_at(cut.min(rest.len()));
+            if !piece.is_empty() {
+                assert_eq!(progress, Progress::More, "complete before the end");
+                progress = reception.feed(piece)?;
+            }
+            rest = later;
+        }
+        Ok(progress)
+    }
+
+    const RESPONSES: [(&str, Progress); 5] = [
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            Progress::Complete(Response { status: 200, body_bytes: 5, keep_alive: true }),
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            Progress::Complete(Response { status: 200, body_bytes: 3, keep_alive: true }),
+        ),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+            Progress::Complete(Response { status: 404, body_bytes: 0, keep_alive: false }),
+        ),
+        (
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n",
+            Progress::Complete(Response { status: 304, body_bytes: 0, keep_alive: true }),
+        ),
+        ("HTTP/1.0 200 OK\r\n\r\nuntil the end", Progress::More),
+    ];
+
+    proptest! {
+        #[test]
+        fn the_same_however_it_is_cut(index in 0..RESPONSES.len(), cuts in prop::collection::vec(1..20_usize, 0..40)) {
+            let (text, expected) = RESPONSES[index];
+            prop_assert_eq!(receive(text.as_bytes(), &cuts), Ok(expected));
+        }
+
+        #[test]
+        fn never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), cuts in prop::collection::vec(1..50_usize, 0..9)) {
+            let mut reception = Reception::default();
+            let mut rest = &bytes[..];
+            for cut in cuts {
+                let (piece, later) = rest.split_at(cut.min(rest.len()));
+                if !matches!(reception.feed(piece), Ok(Progress::More)) {
+                    break;
+                }
+                rest = later;
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_may_be_thrown_away_unseen() {
+        let mut reception = Reception::default();
+        assert_eq!(reception.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), Ok(Progress::More));
+        assert_eq!(reception.discardable(), Some(7));
+        assert_eq!(reception.discarded(3), Progress::More);
+        assert_eq!(reception.discarded(4), complete(200, 10, true));
+    }
+
+    #[test]
+    fn the_end_of_the_connection_ends_some_bodies() {
+        let mut reception = Reception::default();
+        reception.feed(b"HTTP/1.0 200 OK\r\n\r\nabc").unwrap();
+        assert_eq!(reception.end(), Ok(Response { status: 200, body_bytes: 3, keep_alive: false }));
+        reception.reset();
+        assert_eq!(reception.end(), Err(Cause::ClosedEarly));
+        assert!(!reception.has_begun());
+        reception.feed(b"HTT").unwrap();
+        assert!(reception.has_begun());
+        assert_eq!(reception.end(), Err(Cause::ClosedEarly));
+    }
+
+    #[test]
+    fn garbage_and_more_than_announced() {
+        assert_eq!(receive(b"SSH-2.0-x\r\n\r\n", &[]), Err(Cause::BadResponse));
+        assert_eq!(receive(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabc", &[]), Err(Cause::BadResponse));
+        let endless = format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(1 << 20));
+        assert_eq!(receive(endless.as_bytes(), &[1000; 900]), Err(Cause::BadResponse));
+    }
+}

@@ -1,0 +1,93 @@
+//! The server under load: an `http://` URL resolved once, so that DNS is no part of any latency.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use thiserror::Error;
+
+/// Where requests go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The URL as given.
+    pub url: String,
+    /// The Host field's value.
+    pub host: String,
+    /// The path and query, with a leading slash.
+    pub path: String,
+    /// Where to connect.
+    pub address: SocketAddr,
+}
+
+/// Why a URL cannot be loaded.
+#[derive(Debug, Error)]
+pub enum TargetError {
+    /// Another scheme.
+    #[error("{0:?} does not begin with http://; other schemes are not supported")]
+    Scheme(String),
+    /// No host, or bytes that have no place in a request line.
+    #[error("{0:?} is not a URL of the form http://host:port/path")]
+    Form(String),
+    /// The name has no address.
+    #[error("cannot resolve {host:?}: {why}")]
+    Resolve {
+        /// The host and port.
+        host: String,
+        /// What the resolver said.
+        why: String,
+    },
+}
+
+impl Target {
+    /// Parses a URL and resolves its host; IPv4 is taken first when there are both.
+    pub fn resolve(url: &str) -> Result<Target, TargetError> {
+        let rest = url.strip_prefix("http://").ok_or_else(|| TargetError::Scheme(url.into()))?;
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let clean = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if host.is_empty() || host.contains('@') || !clean(host) || !clean(path) {
+            return Err(TargetError::Form(url.into()));
+        }
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Target { url: url.into(), host: host.into(), path, address: address(host)? })
+    }
+
+    /// The path with which the documents of a mix or a trace begin: the URL's, without a slash at its end.
+    pub fn base_path(&self) -> &str {
+        self.path.trim_end_matches('/')
+    }
+}
+
+fn address(host: &str) -> Result<SocketAddr, TargetError> {
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let with_port = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let failed = |why: String| TargetError::Resolve { host: with_port.clone(), why };
+    let addresses: Vec<SocketAddr> =
+        with_port.to_socket_addrs().map_err(|error| failed(error.to_string()))?.collect();
+    let v4 = addresses.iter().find(|address| address.is_ipv4());
+    v4.or(addresses.first()).copied().ok_or_else(|| failed("no address".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let check = |url, host, path, address: &str| {
+            let target = Target::resolve(url).unwrap();
+            assert_eq!((target.host.as_str(), target.path.as_str()), (host, path), "{url}");
+            assert_eq!(target.address, address.parse().unwrap(), "{url}");
+        };
+        check("http://127.0.0.1:8080/a/b?c", "127.0.0.1:8080", "/a/b?c", "127.0.0.1:8080");
+        check("http://127.0.0.1", "127.0.0.1", "/", "127.0.0.1:80");
+        check("http://127.0.0.1?x", "127.0.0.1", "/?x", "127.0.0.1:80");
+        check("http://[::1]:81/#top", "[::1]:81", "/", "[::1]:81");
+    }
+
+    #[test]
+    fn refusals() {
+        assert!(matches!(Target::resolve("https://a/"), Err(TargetError::Scheme(_))));
+        assert!(matches!(Target::resolve("http:///a"), Err(TargetError::Form(_))));
+        assert!(matches!(Target::resolve("http://127.0.0.1/a b"), Err(TargetError::Form(_))));
+        assert!(matches!(Target::resolve("http://no-such-host.invalid/"), Err(TargetError::Resolve { .. })));
+    }
+}

@@ -1,0 +1,44 @@
+//! When clients want to be woken.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use sojourn_measure::Nanos;
+
+/// Pending wake-ups, earliest first. Nothing is cancelled: the serial tells a late one.
+#[derive(Debug, Default)]
+pub struct Timers(BinaryHeap<Reverse<(Nanos, u32, u32)>>);
+
+impl Timers {
+    /// Wakes a client at a time.
+    pub fn set(&mut self, at: Nanos, client: usize, serial: u32) {
+        self.0.push(Reverse((at, client as u32, serial)));
+    }
+
+    /// The earliest time.
+    pub fn next(&self) -> Option<Nanos> {
+        self.0.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Takes out the earliest wake-up if its time has come.
+    pub fn take_due(&mut self, now: Nanos) -> Option<(usize, u32)> {
+        if self.next()? > now {
+            return None;
+        }
+        self.0.pop().map(|Reverse((_, client, serial))| (client as usize, serial))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wakes_in_order_of_time() {
+        let mut timers = Timers::default();
+        timers.set(Nanos(20), 2, 0);
+        timers.set(Nanos(10), 1, 9);
+        assert_eq!(timers.take_due(Nanos(5)), None);
+        assert_eq!(timers.take_due(Nanos(15)), Some((1, 9)));
+        assert_eq!(timers.next(), Some(Nanos(20)));
+    }
+}
