@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from example_run import example_summary, write_bare_example, write_example
+from example_run import example_summary, example_timeline, write_bare_example, write_example
 from sojourn.report import format, write_report
 from sojourn.report.characteristics import Characteristics, LogImport
 from sojourn.report.log_tables import figures, import_figures
@@ -146,6 +146,16 @@ def test_parts_that_are_missing_one_by_one(tmp_path: Path) -> None:
         page = report(tmp_path / name, **{name: value})
         assert set(PLOTS) <= set(page.identifiers())
     assert "Not measured: server's processes, server's core." in page.text
+
+
+def test_a_timeline_without_the_server_says_so(tmp_path: Path) -> None:
+    folder = write_example(tmp_path / "run")
+    rows = [row | {"server_cpu_fraction": None, "step": None} for row in example_timeline()]
+    folder.write_table("timeline.parquet", rows)
+    (folder.path / "points.parquet").unlink()
+    text = Page(write_report(folder)).text
+    assert "Not measured: server." in text
+    assert "Not measured: offered." in text
 
 
 def test_a_step_without_an_answer_is_not_drawn_as_fast() -> None:
