@@ -108,6 +108,19 @@ fn bad_logs_are_refused_with_a_cure() {
 }
 
 #[test]
+fn a_log_that_is_not_what_it_seems_is_warned_of() {
+    let check = |lines: [String; 2], expected: &str| {
+        let report = import_bytes(lines.concat().as_bytes()).unwrap().report;
+        assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+        assert!(report.warnings[0].contains(expected), "{:?}", report.warnings);
+    };
+    let plain = line("h", 0, r#""GET /a HTTP/1.0" 200 1"#);
+    check([plain.repeat(1000), String::new()], "only 1 distinct clients");
+    check([plain.repeat(50), "damaged\n".into()], "2.0 % of the lines are malformed");
+    check([plain.repeat(80), line("h", 0, r#""GET /?q HTTP/1.0" 200 1"#).repeat(20)], "20 % of the requests");
+}
+
+#[test]
 fn progress_can_stop_an_import() {
     let log = line("h", 0, r#""GET / HTTP/1.0" 200 1"#).repeat(100_000);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

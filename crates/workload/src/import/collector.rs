@@ -190,6 +190,7 @@ impl Collector {
         report.clients = self.clients.len() as u64;
         report.documents = self.documents.len() as u64;
         report.requests = self.rows.len() as u64;
+        report.warn();
         let spelled = |name| String::from_utf8_lossy(self.names.name(name)).into_owned();
         let document = |(name, size_bytes)| Document { name: spelled(name), size_bytes };
         let documents = self.documents.iter().copied().map(document).collect();

@@ -53,6 +53,39 @@ pub struct ImportReport {
     pub documents: u64,
     /// Sessions of the trace.
     pub sessions: u64,
+    /// What to keep in mind when the trace is used, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// Fewer clients than this are proxies, networks or a log made anonymous, not people.
+const CLIENTS_FEW: u64 = 10;
+
+/// From this many requests on, few clients are suspicious.
+const REQUESTS_MANY: u64 = 1000;
+
+/// What may be damaged, or left out as dynamic, before the trace stops standing for the log.
+const MALFORMED_FRACTION_MAX: f64 = 0.01;
+const WITH_QUERY_FRACTION_MAX: f64 = 0.1;
+
+impl ImportReport {
+    /// Fills in the warnings, from everything else.
+    pub(super) fn warn(&mut self) {
+        let lines = self.lines as f64;
+        if self.clients < CLIENTS_FEW && self.requests >= REQUESTS_MANY {
+            let text = "distinct clients: sessions are those of proxies or networks, not of people";
+            self.warnings.push(format!("only {} {text}", self.clients));
+        }
+        if self.malformed as f64 > MALFORMED_FRACTION_MAX * lines {
+            let percent = 100.0 * self.malformed as f64 / lines;
+            self.warnings.push(format!("{percent:.1} % of the lines are malformed"));
+        }
+        if self.skipped.with_query as f64 > WITH_QUERY_FRACTION_MAX * lines {
+            let percent = 100.0 * self.skipped.with_query as f64 / lines;
+            let text =
+                "of the requests have a query and are left out: the trace stands for static documents only";
+            self.warnings.push(format!("{percent:.0} % {text}"));
+        }
+    }
 }
 
 /// Entries that are not in the trace, by reason (`policy` has the table).
