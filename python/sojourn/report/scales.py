@@ -46,7 +46,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Logarithmic:
-    """Equal factors; ticks are powers of ten, or of two for bytes."""
+    """Equal factors; ticks are powers of ten, with some between, or powers of two for bytes."""
 
     low: float
     high: float
@@ -57,11 +57,9 @@ class Logarithmic:
         return math.log(value / self.low) / math.log(self.high / self.low) if value > 0 else -1.0
 
     def ticks(self, about: int) -> list[float]:
-        """Powers of the base, each or every few; with ten, 2 and 5 between them where there is room."""
+        """Powers of the base, each or every few."""
         powers = math.log(self.high / self.low, self.base)
-        factors: tuple[int, ...] = (1,)
-        if self.base == 10:
-            factors = (1, 2, 5) if powers * 3 <= about * 1.5 else (1, 3) if powers * 2 <= about else (1,)
+        factors = _factors_of_ten(powers, about) if self.base == 10 else (1.0,)
         every = next((each for each in (1, 2, 5, 10) if powers <= about * each), 20)
         first, last = (math.floor(math.log(end, self.base)) for end in (self.low, self.high))
         values = [
@@ -89,6 +87,12 @@ def logarithmic(values: Iterable[float], base: int = 10) -> Logarithmic:
     low, high = min(held), max(held)
     air = max((high / low) ** 0.05, 1.2)
     return Logarithmic(low / air, high * air, base)
+
+
+def _factors_of_ten(powers: float, about: int) -> tuple[float, ...]:
+    """The ticks of one power of ten, as many as there is room for."""
+    choices = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0))
+    return next((each for each in choices if powers * len(each) <= about * 1.5), (1.0,))
 
 
 def _round_step(step: float) -> float:
