@@ -52,7 +52,7 @@ pub struct LogNormalFit {
     pub goodness: Goodness,
 }
 
-/// The Pareto law P[X > x] = (x / minimum)^-alpha of the largest sizes.
+/// The Pareto law `P[X > x] = (x / minimum)^-alpha` of the largest sizes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParetoFit {
     /// The exponent; at most 2 means an infinite variance, at most 1 an infinite mean.

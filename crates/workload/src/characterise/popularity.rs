@@ -20,7 +20,7 @@ const ROUNDS_MAX: usize = 100;
 /// Requests by rank.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Popularity {
-    /// The exponent s of P[rank r] ∝ r^-s; `None` with fewer than two documents.
+    /// The exponent s of `P[rank r] ∝ r^-s`; `None` with fewer than two documents.
     pub slope: Option<f64>,
     /// The largest distance between the shares of the first r ranks, by law and by log.
     pub kolmogorov_smirnov: Option<f64>,
