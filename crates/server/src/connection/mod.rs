@@ -414,6 +414,8 @@ impl Connection {
                 self.refuse(Status::RequestTimeout, context);
                 self.send(None)
             }
+            // It has all it is going to get.
+            Wait::End => Want::Close(Reason::Finished),
             _ => Want::Close(Reason::TimedOut),
         }
     }

@@ -1,1 +1,167 @@
-//! The machine alone: events by hand, wants looked at.
+//! The machine alone: wire scripts played without sockets, cut everywhere, with a disk that answers at once.
+
+use super::*;
+use sojourn_content::{Budgets, Directory, Job, Origin};
+
+#[path = "../../tests/support/fixture.rs"]
+mod fixture;
+#[path = "../../tests/support/script.rs"]
+mod script;
+
+use script::{Script, Step};
+
+const SCRIPTS: &str = include_str!("../../tests/wire/requests.wire");
+const REFUSALS: &str = include_str!("../../tests/wire/refusals.wire");
+
+/// Scripts with more input are cut only here and there.
+const CUTS_MAX: usize = 400;
+
+struct Bench {
+    origin: Directory,
+    caches: Caches,
+    pool: Pool,
+    served: Served,
+    clock: Clock,
+}
+
+impl Bench {
+    fn new(root: &std::path::Path) -> Bench {
+        Bench {
+            origin: Directory::new(root, false).unwrap(),
+            caches: Caches::new(&Budgets::default()),
+            pool: Pool::default(),
+            served: Served::default(),
+            clock: Clock::new(),
+        }
+    }
+
+    fn handle(&mut self, connection: &mut Connection, event: Event) -> Want {
+        let (caches, pool, served, clock) = (&mut self.caches, &mut self.pool, &mut self.served, &self.clock);
+        connection.handle(event, &mut Context { caches, pool, served, clock, log: None, is_draining: false })
+    }
+
+    /// What `pieces` give, and whether the connection has closed after them.
+    fn exchange(&mut self, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
+        let mut connection = Connection::new([127, 0, 0, 1].into());
+        let mut want = connection.start();
+        let mut sent = Vec::new();
+        for piece in pieces.iter().copied().filter(|piece| !piece.is_empty()) {
+            want = match want {
+                Want::Receive(mut buffer) => {
+                    buffer.space().extend_from_slice(piece);
+                    self.handle(&mut connection, Event::Received(buffer))
+                }
+                closed => closed,
+            };
+            want = self.settle(&mut connection, want, &mut sent);
+        }
+        let is_closed = match (&want, connection.waits_for()) {
+            (Want::Close(_), _) | (_, Wait::End) => true,
+            (Want::Receive(_), _) => false,
+            (other, _) => panic!("it settles on receiving or closing, not on {other:?}"),
+        };
+        (sent, is_closed)
+    }
+
+    /// Does everything that needs no client.
+    fn settle(&mut self, connection: &mut Connection, mut want: Want, sent: &mut Vec<u8>) -> Want {
+        loop {
+            let event = match want {
+                Want::Receive(_) | Want::Close(_) => return want,
+                Want::Open(opening) => Event::Done(Job::Open(opening).perform(&self.origin, &mut Vec::new())),
+                Want::Load(range) => Event::Done(Job::Load(range).perform(&self.origin, &mut Vec::new())),
+                Want::Send(output) => {
+                    sent.extend_from_slice(&output.bytes);
+                    match &output.body {
+                        None => {}
+                        Some(Piece::Memory(body)) => sent.extend_from_slice(body),
+                        Some(Piece::File(range)) => {
+                            let start = sent.len();
+                            sent.resize(start + range.length, 0);
+                            self.origin.read(&range.document, range.offset, &mut sent[start..]).unwrap();
+                        }
+                    }
+                    Event::Sent(output)
+                }
+            };
+            want = self.handle(connection, event);
+        }
+    }
+}
+
+fn check(script: &Script, answer: &[u8], is_closed: bool, how: &str) {
+    let mut rest = answer;
+    for step in &script.steps {
+        match step {
+            Step::Send(_) => {}
+            Step::Expect(pattern) => match pattern.take(rest) {
+                Ok(Some(count)) => rest = &rest[count..],
+                Ok(None) => panic!("{:?}, {how}: {pattern:?} is missing", script.title),
+                Err(error) => panic!("{:?}, {how}: {error}", script.title),
+            },
+            Step::Close => assert!(is_closed, "{:?}, {how}: it stays open", script.title),
+        }
+    }
+    assert_eq!(rest, b"", "{:?}, {how}: surplus", script.title);
+}
+
+#[test]
+fn every_script_cut_everywhere() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    for script in [SCRIPTS, REFUSALS].iter().flat_map(|text| script::parse(text)) {
+        let sent = |step: &Step| if let Step::Send(bytes) = step { bytes.clone() } else { Vec::new() };
+        let input = script.steps.iter().flat_map(sent).collect::<Vec<u8>>();
+        for cut in (0..input.len()).step_by(1 + input.len() / CUTS_MAX) {
+            let (answer, is_closed) = bench.exchange(&[&input[..cut], &input[cut..]]);
+            check(&script, &answer, is_closed, &format!("cut at {cut}"));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_held_between_requests() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    let mut connection = Connection::new([127, 0, 0, 1].into());
+    for _ in 0..3 {
+        let Want::Receive(mut buffer) = connection.start() else { panic!("it begins by receiving") };
+        buffer.space().extend_from_slice(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+        let want = bench.handle(&mut connection, Event::Received(buffer));
+        let want = bench.settle(&mut connection, want, &mut Vec::new());
+        assert!(matches!(want, Want::Receive(buffer) if !buffer.is_allocated()));
+        assert!(!connection.input.is_allocated() && connection.output.capacity() == 0);
+        assert_eq!(connection.waits_for(), Wait::Request);
+    }
+    assert!(size_of::<Connection>() <= 256, "{} bytes", size_of::<Connection>());
+}
+
+#[test]
+fn a_hit_is_one_send_and_no_disk() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    bench.exchange(&[b"GET /hello.txt HTTP/1.0\r\n\r\n"]);
+    let mut connection = Connection::new([127, 0, 0, 1].into());
+    let mut buffer = Buffer::default();
+    buffer.space().extend_from_slice(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+    let want = bench.handle(&mut connection, Event::Received(buffer));
+    let Want::Send(output) = want else { panic!("{want:?}") };
+    assert!(output.body.is_none() && output.bytes.ends_with(b"\r\n\r\nhello"));
+}
+
+#[test]
+fn a_slow_head_is_told_so() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    let mut connection = Connection::new([127, 0, 0, 1].into());
+    let mut buffer = Buffer::default();
+    buffer.space().extend_from_slice(b"GET / HT");
+    bench.handle(&mut connection, Event::Received(buffer));
+    assert_eq!(connection.waits_for(), Wait::Head(0));
+    let want = bench.handle(&mut connection, Event::Expired);
+    let Want::Send(output) = want else { panic!("{want:?}") };
+    assert!(output.bytes.starts_with(b"HTTP/1.1 408 ") && output.is_last);
+    let want = bench.handle(&mut connection, Event::Sent(output));
+    assert!(matches!(want, Want::Receive(_)) && connection.waits_for() == Wait::End);
+    assert!(matches!(bench.handle(&mut connection, Event::Expired), Want::Close(Reason::Finished)));
+}

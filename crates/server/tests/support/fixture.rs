@@ -1,0 +1,40 @@
+//! The little site that the scripts are about. Its dates are fixed, so whole responses can be written down.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Sun, 06 Nov 1994 08:49:37 GMT.
+const MODIFIED_SECONDS: u64 = 784_111_777;
+
+/// Size of `large.bin`: more than one turn of sending.
+pub const LARGE_BYTES: usize = 3_000_000;
+
+/// Lays the site out below a new directory.
+pub fn site() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "index.html", b"<p>home\n");
+    write(root.path(), "hello.txt", b"hello");
+    write(root.path(), "a b.txt", b"blank");
+    write(root.path(), "empty", b"");
+    write(root.path(), "dir/index.html", b"<p>dir\n");
+    write(root.path(), "bare/file.txt", b"x");
+    write(root.path(), ".git/config", b"secret");
+    write(root.path(), "medium.bin", &[b'm'; 20_000]);
+    write(root.path(), "large.bin", &large());
+    root
+}
+
+/// The content of `large.bin`: no two turns are alike.
+pub fn large() -> Vec<u8> {
+    (0..LARGE_BYTES).map(|index| (index / 251) as u8 ^ index as u8).collect()
+}
+
+/// Writes one file with the fixed date.
+pub fn write(root: &Path, name: &str, content: &[u8]) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, content).unwrap();
+    let modified = UNIX_EPOCH + Duration::from_secs(MODIFIED_SECONDS);
+    File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+}
