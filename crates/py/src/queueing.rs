@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use serde::Serialize;
 use sojourn_queueing::closed_form::{Lps, Mg1};
 use sojourn_queueing::distribution::Empirical;
+use sojourn_queueing::exact_lps::{ExactError, ExactLps, PhaseType};
 use sojourn_queueing::simulator::{
     self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress, Trace,
 };
@@ -22,6 +23,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lps_mean_response_time, module)?)?;
     module.add_function(wrap_pyfunction!(lps_conditional_mean, module)?)?;
     module.add_function(wrap_pyfunction!(lps_validity, module)?)?;
+    module.add_function(wrap_pyfunction!(lps_exact, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_station, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_poisson, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_system, module)?)
@@ -68,6 +70,61 @@ fn lps_validity<'py>(
     r: Option<u32>,
 ) -> PyResult<Bound<'py, PyAny>> {
     dictionary(py, &lps(arrival_rate, mean_demand, second_moment_demand, r, 0.0)?.validity())
+}
+
+/// The percentiles of an exact solution.
+#[derive(Serialize)]
+struct ExactResponseTime {
+    mean: f64,
+    p50: f64,
+    p90: f64,
+    p95: f64,
+    p99: f64,
+    p999: f64,
+}
+
+/// An exact solution, with the keys of a simulation.
+#[derive(Serialize)]
+struct ExactResult {
+    response_time_seconds: ExactResponseTime,
+    mean_wait_seconds: f64,
+    conditional_mean_seconds: Vec<f64>,
+}
+
+/// Exact M/PH/1/LPS-r for the phase-type demand with this mean and squared coefficient of variation: mean and
+/// percentiles of the response time, and its mean for each of `demands`, in seconds.
+#[pyfunction]
+#[pyo3(signature = (arrival_rate, mean_demand, scv_demand, r, demands=None))]
+fn lps_exact<'py>(
+    py: Python<'py>,
+    arrival_rate: f64,
+    mean_demand: f64,
+    scv_demand: f64,
+    r: u32,
+    demands: Option<PyReadonlyArray1<'py, f64>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let demands = demands.map_or_else(Vec::new, |demands| values(&demands));
+    let phase_type = PhaseType::from_mean_scv(mean_demand, scv_demand).ok_or_else(|| {
+        let message =
+            format!("scv_demand = {scv_demand} has no phase-type law of at most 8 phases: simulate");
+        PyValueError::new_err(message)
+    })?;
+    let result = py.detach(|| {
+        let station = ExactLps::new(arrival_rate, phase_type, r)?;
+        let law = station.distribution();
+        let response_time_seconds = ExactResponseTime {
+            mean: station.mean_response_time(),
+            p50: law.quantile(0.5),
+            p90: law.quantile(0.9),
+            p95: law.quantile(0.95),
+            p99: law.quantile(0.99),
+            p999: law.quantile(0.999),
+        };
+        let conditional_mean_seconds = station.conditional_means(&demands);
+        let mean_wait_seconds = station.mean_wait();
+        Ok(ExactResult { response_time_seconds, mean_wait_seconds, conditional_mean_seconds })
+    });
+    dictionary(py, &result.map_err(|error: ExactError| refused(error))?)
 }
 
 /// Response time in seconds of every job of a trace at one station; `r=None` is processor sharing.

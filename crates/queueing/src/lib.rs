@@ -7,6 +7,8 @@
 
 pub mod closed_form;
 pub mod distribution;
+pub mod exact_lps;
+mod matrix;
 pub mod random;
 pub mod simulator;
 pub mod station;

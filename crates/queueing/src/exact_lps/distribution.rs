@@ -1,0 +1,105 @@
+//! The law of the response time: a tagged job, followed event by event.
+//!
+//! Arrivals (rate λ) and service events (uniformised at rate μ) are independent Poisson streams. Whether the
+//! tagged job waits depends on service events only, so the jobs that come behind it while j service events
+//! pass are negative binomial: the waiting job needs no state for them. It enters service beside them, is
+//! followed there with the others' phases, and ends. With sₖ the probability that it is still there after k
+//! events, P(R > t) = Σ Poisson(k; (λ+μ)t) sₖ.
+
+use super::ExactLps;
+use super::tagged::{InService, Waiting};
+
+/// Events are followed until this probability of still being there.
+const SURVIVAL_TAIL: f64 = 1e-7;
+/// The most events followed: the tail beyond is cut, which only loads near 1 can reach.
+const EVENTS_MAX: usize = 100_000;
+/// Weights of the negative binomial below this are left out.
+const WEIGHT_MIN: f64 = 1e-18;
+
+/// P(R > t), as a Poisson mixture.
+#[derive(Debug, Clone)]
+pub struct ResponseDistribution {
+    /// Events per second.
+    rate: f64,
+    /// Probability that the job is still there after k events.
+    survival: Vec<f64>,
+}
+
+impl ResponseDistribution {
+    /// P(R > t), t in seconds.
+    pub fn survival(&self, time: f64) -> f64 {
+        let events = self.rate * time.max(0.0);
+        let spread = 8.0 * events.sqrt() + 20.0;
+        let first = (events - spread).max(0.0) as usize;
+        let last = (((events + spread) as usize) + 1).min(self.survival.len());
+        let Some(window) = self.survival.get(first..last) else { return 0.0 };
+        let mut log_weight =
+            first as f64 * events.max(f64::MIN_POSITIVE).ln() - events - libm::lgamma(first as f64 + 1.0);
+        let mut sum = 0.0;
+        for (offset, survival) in window.iter().enumerate() {
+            sum += log_weight.exp() * survival;
+            log_weight += (events / (first + offset + 1) as f64).max(f64::MIN_POSITIVE).ln();
+        }
+        sum.clamp(0.0, 1.0)
+    }
+
+    /// The quantile p in seconds, for 0 ≤ p ≤ 0.9999.
+    pub fn quantile(&self, p: f64) -> f64 {
+        let (mut low, mut high) = (0.0, self.survival.len() as f64 / self.rate);
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            if self.survival(middle) > 1.0 - p {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        (low + high) / 2.0
+    }
+
+    /// ∫ P(R > t) dt in seconds: must equal the mean from Little's law.
+    pub fn mean(&self) -> f64 {
+        self.survival.iter().sum::<f64>() / self.rate
+    }
+}
+
+pub(super) fn solve(model: &ExactLps) -> ResponseDistribution {
+    let (arrival, event) = (model.arrival_rate, model.demand.rate_max());
+    let (rate, arrival_share) = (arrival + event, arrival / (arrival + event));
+    let mut waiting = Waiting::new(model);
+    let mut service = InService::new(model, arrival_share);
+    let mut not_entered = waiting.mass();
+    // entered[j − 1]: who enters service at service event j, by the phases of the others.
+    let mut entered: Vec<Vec<f64>> = Vec::new();
+    let mut survival = vec![not_entered + service.mass()];
+    while survival[survival.len() - 1] > SURVIVAL_TAIL && survival.len() < EVENTS_MAX {
+        entered.push(waiting.step());
+        service.step();
+        not_entered -= admit(&entered, &mut service, arrival_share);
+        survival.push(not_entered.max(0.0) + service.mass());
+    }
+    ResponseDistribution { rate, survival }
+}
+
+/// Puts into service whoever enters at event m = `entered.len()`: at service event j with probability
+/// C(m−1, j−1) (1−β)ʲ βᵐ⁻ʲ, m − j jobs having come behind. Returns the probability moved.
+fn admit(entered: &[Vec<f64>], service: &mut InService<'_>, arrival_share: f64) -> f64 {
+    let events = entered.len() as f64;
+    let expected = (1.0 - arrival_share) * events;
+    let spread = 9.0 * (events * arrival_share * (1.0 - arrival_share)).sqrt() + 10.0;
+    let first = ((expected - spread).max(1.0) as usize).min(entered.len());
+    let last = ((expected + spread) as usize).min(entered.len());
+    let log_factorial = |n: f64| libm::lgamma(n + 1.0);
+    let mut moved = 0.0;
+    for j in first..=last {
+        let (own, behind) = (j as f64, events - j as f64);
+        let log_weight = log_factorial(events - 1.0) - log_factorial(own - 1.0) - log_factorial(behind)
+            + own * (1.0 - arrival_share).ln()
+            + behind * arrival_share.ln();
+        let weight = log_weight.exp();
+        if weight > WEIGHT_MIN {
+            moved += service.admit(&entered[j - 1], weight, entered.len() - j);
+        }
+    }
+    moved
+}

@@ -1,0 +1,103 @@
+//! M/PH/1/LPS-r solved exactly: mean, distribution of the response time, and mean by service demand.
+//!
+//! Poisson arrivals, phase-type demand, at most r jobs sharing the server. The state is the number of jobs
+//! and how many of those in service are in each phase: a quasi-birth-death process, homogeneous above level
+//! r. The mean comes from its stationary law, the distribution from a tagged job followed by uniformisation.
+
+mod conditional;
+mod distribution;
+mod occupancy;
+mod phase_type;
+mod stationary;
+mod tagged;
+
+use thiserror::Error;
+
+pub use distribution::ResponseDistribution;
+pub use phase_type::PhaseType;
+
+use crate::closed_form::{ClosedFormError, Mg1};
+use occupancy::Occupancies;
+use stationary::Stationary;
+
+/// The most states per level: beyond it the dense solution takes seconds, and simulation is the better tool.
+pub const LEVEL_STATES_MAX: usize = 600;
+
+/// Why there is no exact solution.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ExactError {
+    /// Unstable, or a parameter out of its domain.
+    #[error(transparent)]
+    ClosedForm(#[from] ClosedFormError),
+    /// The demand has no (small) phase-type form.
+    #[error("the demand is not phase type (exponential, Erlang, hyper-exponential): simulate")]
+    NotPhaseType,
+    /// r and the phases make too many states.
+    #[error("r = {limit} with {phases} phases needs more than {LEVEL_STATES_MAX} states per level: simulate")]
+    TooLarge {
+        /// r.
+        limit: u32,
+        /// Phases of the demand.
+        phases: usize,
+    },
+    /// Arithmetic gave out, at a load within rounding of 1.
+    #[error("the load is too close to 1 for the exact solution")]
+    Singular,
+}
+
+/// An LPS station with Poisson arrivals and phase-type demand, solved.
+#[derive(Debug, Clone)]
+pub struct ExactLps {
+    arrival_rate: f64,
+    demand: PhaseType,
+    limit: usize,
+    occupancies: Occupancies,
+    stationary: Stationary,
+}
+
+impl ExactLps {
+    /// Solves for the stationary law; `limit` is r.
+    ///
+    /// # Errors
+    /// [`ExactError`] when the load is 1 or more or the state space too large.
+    pub fn new(arrival_rate: f64, demand: PhaseType, limit: u32) -> Result<Self, ExactError> {
+        Mg1::new(arrival_rate, demand.mean(), demand.second_moment())?;
+        let refuse = |name, requirement, value| ClosedFormError::Parameter { name, requirement, value };
+        if limit == 0 {
+            return Err(refuse("r", "at least 1", 0.0).into());
+        }
+        if arrival_rate == 0.0 {
+            return Err(refuse("arrival rate", "positive", 0.0).into());
+        }
+        let phases = demand.phases();
+        if occupancy::state_count(limit, phases).is_none_or(|states| states > LEVEL_STATES_MAX) {
+            return Err(ExactError::TooLarge { limit, phases });
+        }
+        let occupancies = Occupancies::new(&demand, limit as usize);
+        let stationary = Stationary::solve(arrival_rate, &occupancies).ok_or(ExactError::Singular)?;
+        Ok(Self { arrival_rate, demand, limit: limit as usize, occupancies, stationary })
+    }
+
+    /// E[R] in seconds, by Little's law from the mean number present.
+    pub fn mean_response_time(&self) -> f64 {
+        self.stationary.mean_present() / self.arrival_rate
+    }
+
+    /// E[W] in seconds: the wait before entering service.
+    pub fn mean_wait(&self) -> f64 {
+        self.stationary.mean_waiting() / self.arrival_rate
+    }
+
+    /// The law of the response time.
+    pub fn distribution(&self) -> ResponseDistribution {
+        distribution::solve(self)
+    }
+
+    /// E[R | S = x] in seconds for each demand x: what Eq. 2.1 approximates.
+    pub fn conditional_means(&self, demands: &[f64]) -> Vec<f64> {
+        conditional::solve(self, demands)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Phase-type demands: the time to absorption of a small Markov chain.
+
+use crate::distribution::{Distribution, HyperExponential, Law};
+
+/// The most phases an exact solution takes.
+const PHASES_MAX: usize = 8;
+
+/// Initial probabilities and rates between phases.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PhaseType {
+    initial: Vec<f64>,
+    /// rates[i][j]: from phase i to phase j, 1/s; the diagonal is 0.
+    rates: Vec<Vec<f64>>,
+    /// From phase i to the end, 1/s.
+    exit: Vec<f64>,
+}
+
+impl PhaseType {
+    /// The phase-type form of a law that has one: exponential, Erlang, hyper-exponential.
+    pub fn of(law: &Distribution) -> Option<Self> {
+        match law {
+            Distribution::Exponential(law) => Some(Self::parallel(&[1.0], &[1.0 / law.mean()])),
+            Distribution::HyperExponential(law) => {
+                let (p, [first, second]) = (law.probability(), law.means());
+                Some(Self::parallel(&[p, 1.0 - p], &[1.0 / first, 1.0 / second]))
+            }
+            Distribution::Erlang(law) => {
+                let stages = law.stages() as usize;
+                (stages <= PHASES_MAX).then(|| Self::series(stages, stages as f64 / law.mean()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The phase-type law with this mean and squared coefficient of variation: balanced hyper-exponential for
+    /// C² ≥ 1, a mixture of k − 1 and k exponential stages below (Tijms 1986). `None` below 1/8.
+    pub fn from_mean_scv(mean: f64, scv: f64) -> Option<Self> {
+        if !(mean.is_finite() && mean > 0.0 && scv.is_finite()) {
+            return None;
+        }
+        if scv >= 1.0 {
+            return Self::of(&HyperExponential::balanced(mean, scv).ok()?.into());
+        }
+        let stages = (1.0 / scv - 1e-9).ceil().max(2.0);
+        if scv <= 0.0 || stages > PHASES_MAX as f64 {
+            return None;
+        }
+        // Skipping the first stage with this probability leaves one stage less.
+        let root = (stages * (1.0 + scv) - stages * stages * scv).max(0.0).sqrt();
+        let skip = ((stages * scv - root) / (1.0 + scv)).clamp(0.0, 1.0);
+        let mut law = Self::series(stages as usize, (stages - skip) / mean);
+        (law.initial[0], law.initial[1]) = (1.0 - skip, skip);
+        Some(law)
+    }
+
+    fn parallel(initial: &[f64], exit: &[f64]) -> Self {
+        let phases = initial.len();
+        Self { initial: initial.to_vec(), rates: vec![vec![0.0; phases]; phases], exit: exit.to_vec() }
+    }
+
+    fn series(stages: usize, rate: f64) -> Self {
+        let mut law = Self::parallel(&vec![0.0; stages], &vec![0.0; stages]);
+        law.initial[0] = 1.0;
+        (1..stages).for_each(|stage| law.rates[stage - 1][stage] = rate);
+        law.exit[stages - 1] = rate;
+        law
+    }
+
+    /// The number of phases.
+    pub fn phases(&self) -> usize {
+        self.initial.len()
+    }
+
+    /// The probability that a job starts in each phase.
+    pub fn initial(&self) -> &[f64] {
+        &self.initial
+    }
+
+    /// Rates from a phase to each other, 1/s.
+    pub fn rates(&self, phase: usize) -> &[f64] {
+        &self.rates[phase]
+    }
+
+    /// The rate from a phase to the end, 1/s.
+    pub fn exit(&self, phase: usize) -> f64 {
+        self.exit[phase]
+    }
+
+    /// All rates out of a phase together, 1/s.
+    pub fn total_rate(&self, phase: usize) -> f64 {
+        self.exit[phase] + self.rates[phase].iter().sum::<f64>()
+    }
+
+    /// The largest of the total rates, 1/s.
+    pub fn rate_max(&self) -> f64 {
+        (0..self.phases()).map(|phase| self.total_rate(phase)).fold(0.0, f64::max)
+    }
+
+    /// E[S] in seconds.
+    pub fn mean(&self) -> f64 {
+        dot(&self.initial, &self.times_to_absorption(&vec![1.0; self.phases()]))
+    }
+
+    /// E[S²] in s²: twice the mean time weighted by the mean remaining time.
+    pub fn second_moment(&self) -> f64 {
+        let first = self.times_to_absorption(&vec![1.0; self.phases()]);
+        2.0 * dot(&self.initial, &self.times_to_absorption(&first))
+    }
+
+    /// x with (−T)·x = `reward`, for phases that only go forward: by back substitution.
+    fn times_to_absorption(&self, reward: &[f64]) -> Vec<f64> {
+        let mut x = vec![0.0; self.phases()];
+        for phase in (0..self.phases()).rev() {
+            x[phase] = (reward[phase] + dot(&self.rates[phase], &x)) / self.total_rate(phase);
+        }
+        x
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}

@@ -1,0 +1,171 @@
+//! The stationary law of the quasi-birth-death process: logarithmic reduction above level r, block
+//! elimination below (Latouche & Ramaswami 1999, chapters 8 and 10).
+
+use super::occupancy::Occupancies;
+use crate::matrix::Matrix;
+
+/// Doubling steps of the reduction; it converges quadratically, in about ten.
+const REDUCTION_STEPS_MAX: usize = 64;
+const REDUCTION_TOLERANCE: f64 = 1e-14;
+
+/// π by level: `levels[n]` for n ≤ r, then π_{n+1} = π_n·R.
+#[derive(Debug, Clone)]
+pub(super) struct Stationary {
+    pub(super) levels: Vec<Vec<f64>>,
+    pub(super) ratio: Matrix,
+    present: f64,
+    waiting: f64,
+}
+
+impl Stationary {
+    /// `None` when a matrix is singular to rounding.
+    pub(super) fn solve(arrival_rate: f64, occupancies: &Occupancies) -> Option<Self> {
+        let limit = occupancies.limit();
+        let up = Matrix::identity(occupancies.of(limit).states);
+        let (local, down) = (local(arrival_rate, occupancies, limit), down_full(occupancies));
+        let first_passage = logarithmic_reduction(arrival_rate, &local, &down)?;
+        // R = λ (−A₁ − λG)⁻¹, since arrivals at a full station leave the phases alone.
+        let negative = Matrix::zeros(up.row_sums().len(), up.row_sums().len())
+            .plus(-1.0, &local)
+            .plus(-arrival_rate, &first_passage);
+        let ratio = negative.solve(&up)?;
+        let ratio = Matrix::zeros(ratio.row_sums().len(), ratio.row_sums().len()).plus(arrival_rate, &ratio);
+        Self::boundary(arrival_rate, occupancies, ratio, &local, &down)
+    }
+
+    fn boundary(
+        arrival_rate: f64,
+        occupancies: &Occupancies,
+        ratio: Matrix,
+        local_full: &Matrix,
+        down_full: &Matrix,
+    ) -> Option<Self> {
+        let limit = occupancies.limit();
+        // steps[n]: π_n = π_{n+1}·steps[n].
+        let mut steps: Vec<Matrix> = Vec::with_capacity(limit);
+        for level in 0..limit {
+            let mut here = local(arrival_rate, occupancies, level);
+            if let Some(below) = steps.last() {
+                here = here.plus(1.0, &below.times(&up(arrival_rate, occupancies, level - 1)));
+            }
+            let negative =
+                Matrix::zeros(occupancies.of(level).states, occupancies.of(level).states).plus(-1.0, &here);
+            // down·(−U)⁻¹, by way of the transposed system.
+            let down = down(occupancies, level + 1);
+            steps.push(negative.transposed().solve(&down.transposed())?.transposed());
+        }
+        let mut balance = local_full.clone().plus(1.0, &ratio.times(down_full));
+        if let Some(below) = steps.last() {
+            balance = balance.plus(1.0, &below.times(&up(arrival_rate, occupancies, limit - 1)));
+        }
+        let mut levels = vec![null_vector(&balance)?];
+        for step in steps.iter().rev() {
+            levels.push(step.left_times(&levels[levels.len() - 1]));
+        }
+        levels.reverse();
+        Self::normalised(levels, ratio)
+    }
+
+    fn normalised(mut levels: Vec<Vec<f64>>, ratio: Matrix) -> Option<Self> {
+        let limit = levels.len() - 1;
+        let size = levels[limit].len();
+        let mut ones = Matrix::zeros(size, 1);
+        (0..size).for_each(|row| *ones.at_mut(row, 0) = 1.0);
+        let geometric = Matrix::identity(size).plus(-1.0, &ratio);
+        // (I−R)⁻¹·1 and (I−R)⁻²·1: the mass above and the mean level above.
+        let first = geometric.solve(&ones)?;
+        let second = geometric.solve(&first)?;
+        let weigh = |vector: &Matrix| -> f64 {
+            levels[limit].iter().enumerate().map(|(i, p)| p * vector.at(i, 0)).sum()
+        };
+        let (mass, mass_twice) = (weigh(&first), weigh(&second));
+        let below = |of: fn(usize) -> f64| -> f64 {
+            levels[..limit].iter().enumerate().map(|(n, level)| of(n) * level.iter().sum::<f64>()).sum()
+        };
+        let total = below(|_| 1.0) + mass;
+        // Σ k R^k = (I−R)⁻² − (I−R)⁻¹.
+        let waiting = (mass_twice - mass) / total;
+        let present = below(|n| n as f64) / total + limit as f64 * mass / total + waiting;
+        levels.iter_mut().flatten().for_each(|probability| *probability /= total);
+        Some(Self { levels, ratio, present, waiting })
+    }
+
+    pub(super) fn mean_present(&self) -> f64 {
+        self.present
+    }
+
+    pub(super) fn mean_waiting(&self) -> f64 {
+        self.waiting
+    }
+}
+
+/// Phase changes within a level, with the diagonal: each job in service runs at 1/n of the speed.
+fn local(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
+    let occupancy = occupancies.of(jobs);
+    let share = 1.0 / jobs.max(1) as f64;
+    let mut local = Matrix::zeros(occupancy.states, occupancy.states);
+    for change in &occupancy.inside {
+        *local.at_mut(change.from, change.to) += change.weight * share;
+        *local.at_mut(change.from, change.from) -= change.weight * share;
+    }
+    for exit in &occupancy.exits {
+        *local.at_mut(exit.from, exit.from) -= exit.weight * share;
+    }
+    (0..occupancy.states).for_each(|state| *local.at_mut(state, state) -= arrival_rate);
+    local
+}
+
+fn up(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
+    let mut up = Matrix::zeros(occupancies.of(jobs).states, occupancies.of(jobs + 1).states);
+    for entry in &occupancies.of(jobs).entries {
+        *up.at_mut(entry.from, entry.to) += arrival_rate * entry.weight;
+    }
+    up
+}
+
+fn down(occupancies: &Occupancies, jobs: usize) -> Matrix {
+    let mut down = Matrix::zeros(occupancies.of(jobs).states, occupancies.of(jobs - 1).states);
+    for exit in &occupancies.of(jobs).exits {
+        *down.at_mut(exit.from, exit.to) += exit.weight / jobs as f64;
+    }
+    down
+}
+
+/// A completion above level r: the next in line takes the place.
+fn down_full(occupancies: &Occupancies) -> Matrix {
+    let limit = occupancies.limit();
+    down(occupancies, limit).times(&up(1.0, occupancies, limit - 1))
+}
+
+/// G: where the phases are when the level first falls by one.
+fn logarithmic_reduction(arrival_rate: f64, local: &Matrix, down: &Matrix) -> Option<Matrix> {
+    let size = local.row_sums().len();
+    let identity = Matrix::identity(size);
+    let negative = Matrix::zeros(size, size).plus(-1.0, local);
+    let mut higher = negative.solve(&Matrix::zeros(size, size).plus(arrival_rate, &identity))?;
+    let mut lower = negative.solve(down)?;
+    let (mut passage, mut through) = (lower.clone(), higher.clone());
+    for _ in 0..REDUCTION_STEPS_MAX {
+        let both = higher.times(&lower).plus(1.0, &lower.times(&higher));
+        let rest = identity.clone().plus(-1.0, &both);
+        higher = rest.solve(&higher.times(&higher))?;
+        lower = rest.solve(&lower.times(&lower))?;
+        passage = passage.plus(1.0, &through.times(&lower));
+        through = through.times(&higher);
+        if through.row_sums().iter().all(|sum| sum.abs() < REDUCTION_TOLERANCE) {
+            break;
+        }
+    }
+    Some(passage)
+}
+
+/// x with x·`balance` = 0 and Σ x = 1.
+fn null_vector(balance: &Matrix) -> Option<Vec<f64>> {
+    let mut system = balance.transposed();
+    let size = system.row_sums().len();
+    let mut right = Matrix::zeros(size, 1);
+    (0..size).for_each(|column| *system.at_mut(size - 1, column) = 1.0);
+    *right.at_mut(size - 1, 0) = 1.0;
+    let solution = system.solve(&right)?;
+    Some((0..size).map(|row| solution.at(row, 0)).collect())
+}

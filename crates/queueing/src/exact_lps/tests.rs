@@ -1,0 +1,127 @@
+use super::*;
+use crate::distribution::{Distribution, Erlang, Exponential, HyperExponential, LogNormal};
+
+const MEAN: f64 = 25.675;
+
+fn solved(law: impl Into<Distribution>, rho: f64, limit: u32) -> ExactLps {
+    let demand = PhaseType::of(&law.into()).unwrap();
+    ExactLps::new(rho / demand.mean(), demand, limit).unwrap()
+}
+
+fn h2(scv: f64) -> HyperExponential {
+    HyperExponential::balanced(MEAN, scv).unwrap()
+}
+
+fn check(actual: f64, expected: f64, relative: f64) {
+    assert!(
+        (actual - expected).abs() <= relative * expected.abs(),
+        "{actual} is not {expected} within {relative}"
+    );
+}
+
+#[test]
+fn means_of_known_cases() {
+    // The limit is invisible with exponential demand, decisive with any other.
+    for limit in [1, 2, 4, 16] {
+        check(solved(Exponential::new(MEAN).unwrap(), 0.8, limit).mean_response_time(), 128.375, 1e-9);
+    }
+    check(solved(h2(10.0), 0.8, 4).mean_response_time(), 349.6, 5e-4);
+    let unit = |limit| solved(HyperExponential::balanced(1.0, 4.0).unwrap(), 0.5, limit).mean_response_time();
+    check(unit(1), 3.5, 1e-9);
+    check(unit(2), 2.662, 2e-4);
+    check(unit(4), 2.138, 2e-4);
+}
+
+#[test]
+fn one_at_a_time_is_pollaczek_khinchine() {
+    for law in [Distribution::from(h2(25.0)), Erlang::new(MEAN, 3).unwrap().into()] {
+        let exact = solved(law.clone(), 0.7, 1).mean_response_time();
+        check(exact, Mg1::of(0.7 / MEAN, &law).unwrap().fifo_mean_response_time(), 1e-9);
+    }
+}
+
+#[test]
+fn a_large_limit_is_ps() {
+    check(solved(h2(10.0), 0.5, 60).mean_response_time(), 2.0 * MEAN, 1e-4);
+    check(solved(Erlang::new(MEAN, 2).unwrap(), 0.5, 24).mean_response_time(), 2.0 * MEAN, 1e-4);
+}
+
+#[test]
+fn percentiles_of_very_variable_demand() {
+    // Checked against 60 million simulated jobs: 60.3, 1729, 3148, 5199 and 479, 2224.
+    let four = solved(h2(10.0), 0.8, 4);
+    let law = four.distribution();
+    check(law.mean(), four.mean_response_time(), 1e-5);
+    for (p, expected) in [(0.5, 59.9), (0.95, 1723.0), (0.99, 3157.0), (0.999, 5268.0)] {
+        check(law.quantile(p), expected, 2e-3);
+    }
+    let sixteen = solved(h2(10.0), 0.8, 16);
+    let law = sixteen.distribution();
+    check(law.mean(), sixteen.mean_response_time(), 1e-5);
+    check(law.quantile(0.95), 478.0, 2e-3);
+    check(law.quantile(0.99), 2192.0, 2e-3);
+}
+
+#[test]
+fn percentiles_of_mm1() {
+    let law = solved(Exponential::new(1.0).unwrap(), 0.5, 1).distribution();
+    for p in [0.5, 0.95, 0.999] {
+        check(law.quantile(p), -2.0 * (1.0_f64 - p).ln(), 1e-5);
+    }
+    check(law.survival(0.0), 1.0, 1e-9);
+}
+
+#[test]
+fn means_by_demand() {
+    let station = solved(Exponential::new(MEAN).unwrap(), 0.8, 4);
+    let means = station.conditional_means(&[4.92 * MEAN, 9.0 * MEAN, 0.0]);
+    // Eq. 2.1 says 425.5 and 734.7; simulation 434.1 and 764.8.
+    check(means[0], 433.6, 1e-3);
+    check(means[1], 770.1, 1e-3);
+    check(means[2], station.mean_wait(), 1e-12);
+}
+
+#[test]
+fn means_by_demand_average_to_the_mean() {
+    // With FIFO the slope is 1; with H2 the average over both branches must be the mean.
+    let fifo = solved(h2(10.0), 0.8, 1);
+    let means = fifo.conditional_means(&[10.0, 20.0]);
+    check(means[1] - means[0], 10.0, 1e-6);
+    let station = solved(h2(4.0), 0.7, 3);
+    let law = h2(4.0);
+    let grid: Vec<f64> = (0..8_000).map(|step| (f64::from(step) + 0.5) * 0.15).collect();
+    let means = station.conditional_means(&grid);
+    let density = |x: f64| {
+        let (p, [first, second]) = (law.probability(), law.means());
+        p / first * (-x / first).exp() + (1.0 - p) / second * (-x / second).exp()
+    };
+    let average: f64 = grid.iter().zip(&means).map(|(x, mean)| mean * density(*x) * 0.15).sum();
+    check(average, station.mean_response_time(), 2e-3);
+}
+
+#[test]
+fn two_moment_fits_keep_two_moments() {
+    for scv in [0.126, 0.281, 0.4, 0.5, 0.9, 1.0, 3.0] {
+        let demand = PhaseType::from_mean_scv(MEAN, scv).unwrap();
+        check(demand.mean(), MEAN, 1e-9);
+        check(demand.second_moment(), (1.0 + scv) * MEAN * MEAN, 1e-9);
+    }
+    assert!(PhaseType::from_mean_scv(MEAN, 0.1).is_none());
+    // The thesis's demand has C² = 0.281: Eq. 2.2 is within 1 % of the exact mean.
+    let demand = PhaseType::from_mean_scv(MEAN, 0.281).unwrap();
+    let approximate = crate::closed_form::Lps::new(
+        Mg1::new(0.8 / MEAN, demand.mean(), demand.second_moment()).unwrap(),
+        Some(4),
+        0.0,
+    );
+    let exact = ExactLps::new(0.8 / MEAN, demand, 4).unwrap().mean_response_time();
+    check(approximate.unwrap().mean_response_time(), exact, 0.012);
+}
+
+#[test]
+fn refusals_say_why() {
+    assert!(PhaseType::of(&LogNormal::new(0.0, 1.0).unwrap().into()).is_none());
+    let demand = PhaseType::of(&Erlang::new(1.0, 8).unwrap().into()).unwrap();
+    assert!(matches!(ExactLps::new(0.5, demand.clone(), 32), Err(ExactError::TooLarge { .. })));
+    assert!(matches!(ExactLps::new(1.5, demand, 1), Err(ExactError::ClosedForm(_))));
+}
