@@ -68,19 +68,17 @@ impl Run<'_> {
     /// Goes on after an answer, or after a failure, that was complete at `at`.
     pub(crate) fn advance(&mut self, key: usize, at: Nanos, failure: Option<Cause>) {
         self.clients[key].errand = None;
-        if let Some(end) = self.draining {
-            self.count_held_up(key, end);
-            return self.dismiss(key);
-        }
         if failure.is_some() && !self.agenda.goes_on_after_failure() {
             return self.abandon(key);
         }
         // A complete response of the wrong kind is as slow as a good one; anything else may fail at once.
         let connected = self.clients[key].connection.is_some();
         let pause = if failure.is_some() && !connected { RETRY_AFTER } else { Nanos::ZERO };
+        // What was due before the end and waited for this answer is still sent; it is part of the load.
+        let end = self.draining.unwrap_or(Nanos::MAX);
         match self.agenda.next(&mut self.clients[key].itinerary, at + pause) {
-            Some(due) => self.take_errand(key, due, at + pause, at),
-            None => self.dismiss(key),
+            Some(due) if due.at < end => self.take_errand(key, due, at + pause, at),
+            _ => self.dismiss(key),
         }
     }
 

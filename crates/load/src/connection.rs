@@ -21,6 +21,8 @@ pub struct Connection {
     pub opened: Nanos,
     /// The source address it counts towards.
     pub source: usize,
+    /// Whether the server has closed its side.
+    pub closed_by_server: bool,
     /// Requests answered on it.
     pub answered: u32,
     /// The exchange under way, or the last one.

@@ -37,15 +37,15 @@ impl Connector {
                     self.sources.opened(source);
                     return Ok((socket, source));
                 }
-                Err(Errno::ADDRNOTAVAIL) if self.sources.exhausted(source) => {}
+                Err(Errno::ADDRNOTAVAIL) if self.sources.exhausted() => {}
                 Err(error) => return Err(cause(error)),
             }
         }
     }
 
-    /// Notes that a connection from this source was closed.
-    pub fn closed(&mut self, source: usize) {
-        self.sources.closed(source);
+    /// Notes that a connection from this source was closed, by the server first or by us.
+    pub fn closed(&mut self, source: usize, by_server: bool) {
+        self.sources.closed(source, by_server);
     }
 
     fn open_from(&self, source: usize) -> rustix::io::Result<OwnedFd> {

@@ -58,6 +58,7 @@ impl Run<'_> {
             state: State::Connecting,
             opened,
             source,
+            closed_by_server: false,
             answered: 0,
             exchange: Exchange::default(),
             reception: Reception::default(),
@@ -195,7 +196,10 @@ impl Run<'_> {
         let answered = connection.answered;
         let Some(owner) = connection.owner else { return };
         connection.state = State::Idle;
-        if ended || !response.keep_alive || !self.may_reuse(answered) {
+        let reusable = response.keep_alive && self.may_reuse(answered);
+        if reusable && ended {
+            self.lose(key);
+        } else if !reusable {
             self.part(key, owner, !ended && !response.keep_alive, at);
         }
         self.advance(owner, at, failure);
@@ -275,7 +279,7 @@ impl Run<'_> {
     /// Closes a connection, the normal way.
     pub(crate) fn close(&mut self, key: usize) {
         let connection = self.connections.remove(key);
-        self.connector.closed(connection.source);
+        self.connector.closed(connection.source, connection.closed_by_server);
         self.ledger.totals.connections_open.down(clock::now());
     }
 }

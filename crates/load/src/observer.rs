@@ -6,7 +6,7 @@ use sojourn_measure::{
 };
 
 use crate::{
-    Observe,
+    Observe, Step,
     ledger::Totals,
     mark::Mark,
     timeline::{Row, Timeline},
@@ -62,7 +62,12 @@ impl Observer {
     }
 
     /// Adds a row to the timeline, if there is one.
-    pub fn tick(&mut self, totals: &Totals, step: Option<usize>, first_byte_p95_seconds: Option<f64>) {
+    pub fn tick(
+        &mut self,
+        totals: &Totals,
+        step: Option<(usize, &Step)>,
+        first_byte_p95_seconds: Option<f64>,
+    ) {
         if self.timeline.is_none() {
             return;
         }
@@ -71,7 +76,13 @@ impl Observer {
             Some(tree) if before >= self.processes_after => Some(tree.sample(Detail::Times).cpu()),
             _ => None,
         };
-        let row = Row { mark: self.light_mark(totals), step, server_cpu, first_byte_p95_seconds };
+        let row = Row {
+            mark: self.light_mark(totals),
+            step: step.map(|(index, _)| index),
+            offered_requests_per_second: step.and_then(|(_, step)| step.offered_requests_per_second),
+            server_cpu,
+            first_byte_p95_seconds,
+        };
         let cost = clock::now() - before;
         self.processes_after = before + Nanos((cost.0 as f64 / COST_FRACTION_MAX) as u64);
         if let Some(timeline) = &mut self.timeline {

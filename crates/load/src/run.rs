@@ -307,7 +307,8 @@ impl<'a> Run<'a> {
             p95
         });
         let step = self.step_of(now);
-        self.observer.tick(&self.ledger.totals, step, p95);
+        let with_plan = step.map(|index| (index, &self.schedule.steps()[index]));
+        self.observer.tick(&self.ledger.totals, with_plan, p95);
         rhythm.advance(now, self.schedule.end(), self.origin, step, self.ledger.totals.answered);
         self.expire(now);
         if let Some(pid) = self.observer.ended_process() {

@@ -1,35 +1,48 @@
 //! Local addresses to connect from: more than one when one has not ports enough.
 //!
-//! A pair of addresses has some 28,000 ports. Towards a loopback server any address of 127.0.0.0/8 will
-//! do, so further connections come from 127.1.0.1, 127.1.0.2 and so on.
+//! A pair of addresses has some 28,000 ports, and who closes a connection first keeps its port in
+//! TIME_WAIT for a minute. Long before they run out, finding a free one costs more than a request. Towards
+//! a loopback server any address of 127.0.0.0/8 will do, so after a while connections come from 127.1.0.1,
+//! then from 127.1.0.2, and so on.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The most connections from one address, well below the number of ports so that finding one stays cheap.
-pub const CONNECTIONS_PER_SOURCE_MAX: u32 = 20_000;
+/// The most ports of one address in use or in TIME_WAIT: a third of them, so that a free one is found fast.
+pub const PORTS_PER_SOURCE_MAX: u32 = 10_000;
 /// The most addresses.
-pub const SOURCES_MAX: usize = 64;
+pub const SOURCES_MAX: usize = 250;
 
-/// How many connections each local address has.
+/// The ports of each local address.
 #[derive(Debug)]
 pub struct Sources {
-    open: Vec<u32>,
-    /// Addresses before this one had no port left when last tried.
-    first: usize,
+    ports: Vec<Ports>,
+    current: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Ports {
+    open: u32,
+    /// In TIME_WAIT, as far as they came there since this address was last turned to.
+    waiting: u32,
 }
 
 impl Sources {
     /// The addresses that can reach a server.
     pub fn towards(server: SocketAddr) -> Sources {
         let many = server.is_ipv4() && server.ip().is_loopback();
-        Sources { open: vec![0; if many { SOURCES_MAX } else { 1 }], first: 0 }
+        Sources { ports: vec![Ports::default(); if many { SOURCES_MAX } else { 1 }], current: 0 }
     }
 
     /// The address to connect from next; one that is full is used only when all are.
-    pub fn pick(&self) -> usize {
-        let roomy =
-            (self.first..self.open.len()).find(|&source| self.open[source] < CONNECTIONS_PER_SOURCE_MAX);
-        roomy.unwrap_or(self.first)
+    pub fn pick(&mut self) -> usize {
+        for _ in 0..self.ports.len() {
+            let Ports { open, waiting } = self.ports[self.current];
+            if open + waiting < PORTS_PER_SOURCE_MAX {
+                break;
+            }
+            self.turn();
+        }
+        self.current
     }
 
     /// The address to bind to; the first source leaves the choice to the kernel.
@@ -38,22 +51,27 @@ impl Sources {
         Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 1, 0, number)), 0))
     }
 
-    /// Notes that an address has no port left; answers whether another may be tried.
-    pub fn exhausted(&mut self, source: usize) -> bool {
-        let another = source + 1 < self.open.len();
-        // Ports come back when old connections leave TIME_WAIT, so that the first is worth a try again.
-        self.first = if another { source + 1 } else { 0 };
-        another
+    /// Notes that the current address has no port left; answers whether another may be tried.
+    pub fn exhausted(&mut self) -> bool {
+        self.turn();
+        self.current != 0
     }
 
     /// Notes a connection opened.
     pub fn opened(&mut self, source: usize) {
-        self.open[source] += 1;
+        self.ports[source].open += 1;
     }
 
-    /// Notes a connection closed.
-    pub fn closed(&mut self, source: usize) {
-        self.open[source] -= 1;
+    /// Notes a connection closed, by the server first or by us.
+    pub fn closed(&mut self, source: usize, by_server: bool) {
+        self.ports[source].open -= 1;
+        self.ports[source].waiting += u32::from(!by_server);
+    }
+
+    /// By the time that the round comes back to an address, most of its ports have left TIME_WAIT.
+    fn turn(&mut self) {
+        self.current = (self.current + 1) % self.ports.len();
+        self.ports[self.current].waiting = 0;
     }
 }
 
@@ -61,24 +79,38 @@ impl Sources {
 mod tests {
     use super::*;
 
+    fn loopback() -> Sources {
+        Sources::towards("127.0.0.1:80".parse().unwrap())
+    }
+
     #[test]
     fn a_full_address_is_followed_by_the_next() {
-        let mut sources = Sources::towards("127.0.0.1:80".parse().unwrap());
-        (0..CONNECTIONS_PER_SOURCE_MAX).for_each(|_| sources.opened(0));
+        let mut sources = loopback();
+        (0..PORTS_PER_SOURCE_MAX).for_each(|_| sources.opened(0));
         assert_eq!(sources.pick(), 1);
-        sources.closed(0);
-        assert_eq!(sources.pick(), 0);
         assert_eq!(Sources::address(0), None);
         assert_eq!(Sources::address(2), Some("127.1.0.2:0".parse().unwrap()));
     }
 
     #[test]
-    fn exhausted_addresses_are_left_until_all_are() {
-        let mut sources = Sources::towards("127.0.0.1:80".parse().unwrap());
-        assert!(sources.exhausted(0));
+    fn ports_in_time_wait_count_too() {
+        let mut sources = loopback();
+        for _ in 0..PORTS_PER_SOURCE_MAX {
+            sources.opened(0);
+            sources.closed(0, true);
+        }
+        assert_eq!(sources.pick(), 0, "the server closed first, and TIME_WAIT is with it");
+        for _ in 0..PORTS_PER_SOURCE_MAX {
+            sources.opened(0);
+            sources.closed(0, false);
+        }
         assert_eq!(sources.pick(), 1);
-        assert!(!sources.exhausted(SOURCES_MAX - 1));
-        assert_eq!(sources.pick(), 0);
-        assert!(!Sources::towards("192.0.2.1:80".parse().unwrap()).exhausted(0));
+    }
+
+    #[test]
+    fn every_address_is_tried_once() {
+        let mut sources = loopback();
+        assert_eq!((0..SOURCES_MAX).take_while(|_| sources.exhausted()).count(), SOURCES_MAX - 1);
+        assert!(!Sources::towards("192.0.2.1:80".parse().unwrap()).exhausted());
     }
 }

@@ -15,6 +15,8 @@ pub struct Row {
     pub mark: Mark,
     /// The step it falls into the measured part of.
     pub step: Option<usize>,
+    /// What that step is meant to offer.
+    pub offered_requests_per_second: Option<f64>,
     /// CPU time of the observed processes so far.
     pub server_cpu: Option<Nanos>,
     /// Of the requests answered in the interval.
@@ -38,6 +40,7 @@ pub struct Timeline {
 struct Columns {
     time_seconds: Vec<f64>,
     step: Vec<Option<usize>>,
+    offered_requests_per_second: Vec<Option<f64>>,
     requests_per_second: Vec<f64>,
     errors_per_second: Vec<f64>,
     bytes_per_second: Vec<f64>,
@@ -69,6 +72,7 @@ impl Timeline {
         let rate = |now: u64, before: u64| (now - before) as f64 / seconds;
         columns.time_seconds.push((mark.time - self.origin).seconds());
         columns.step.push(row.step);
+        columns.offered_requests_per_second.push(row.offered_requests_per_second);
         columns.requests_per_second.push(rate(mark.totals.answered, before.totals.answered));
         columns.errors_per_second.push(rate(mark.totals.errors, before.totals.errors));
         columns.bytes_per_second.push(rate(mark.totals.received_bytes, before.totals.received_bytes));

@@ -1,0 +1,192 @@
+//! A server that does what a test tells it: a thread per connection, known delays, deliberate faults.
+
+#![allow(dead_code)] // each test file uses its own part
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc, RwLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use sojourn_load::{
+    Arrivals, Catalogue, Connections, Limits, Observe, Pick, Plan, Report, Schedule, StopRule, Target, Think,
+    ThinkLaw, Version, run,
+};
+use sojourn_measure::Nanos;
+use sojourn_workload::trace::{Document, Request, Session, Trace, site_path};
+
+pub const MS: u64 = 1_000_000;
+
+/// Whether a scripted connection goes on to the next request.
+pub enum Then {
+    GoOn,
+    Close,
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    pub connections: Arc<AtomicUsize>,
+    pub requests: Arc<AtomicUsize>,
+    /// While a test holds the write lock, nothing is answered.
+    pub pause: Arc<RwLock<()>>,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Server {
+    /// Serves with a script, which gets the connection, the request's head and its number on all connections.
+    pub fn start(script: impl Fn(&mut TcpStream, &str, usize) -> Then + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server {
+            address: listener.local_addr().unwrap(),
+            connections: Arc::default(),
+            requests: Arc::default(),
+            pause: Arc::default(),
+            stopped: Arc::default(),
+        };
+        let (connections, requests) = (Arc::clone(&server.connections), Arc::clone(&server.requests));
+        let (pause, stopped) = (Arc::clone(&server.pause), Arc::clone(&server.stopped));
+        let script = Arc::new(script);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                connections.fetch_add(1, Ordering::SeqCst);
+                let (script, requests, pause) =
+                    (Arc::clone(&script), Arc::clone(&requests), Arc::clone(&pause));
+                thread::spawn(move || serve(stream, &*script, &requests, &pause));
+            }
+        });
+        server
+    }
+
+    /// Answers every request with `body_bytes` bytes after a delay.
+    pub fn delayed(delay: impl Fn(usize) -> Duration + Send + Sync + 'static, body_bytes: usize) -> Server {
+        let response = ok(body_bytes);
+        Server::start(move |stream, _, number| {
+            thread::sleep(delay(number));
+            answer(stream, &response)
+        })
+    }
+
+    /// Stops listening.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/page", self.address)
+    }
+}
+
+fn serve(
+    mut stream: TcpStream,
+    script: &dyn Fn(&mut TcpStream, &str, usize) -> Then,
+    requests: &AtomicUsize,
+    pause: &RwLock<()>,
+) {
+    let _ = stream.set_nodelay(true);
+    while let Some(head) = read_head(&mut stream) {
+        drop(pause.read());
+        let number = requests.fetch_add(1, Ordering::SeqCst);
+        if let Then::Close = script(&mut stream, &head, number) {
+            return;
+        }
+    }
+}
+
+fn read_head(stream: &mut TcpStream) -> Option<String> {
+    let (mut head, mut bytes) = (Vec::new(), [0; 4096]);
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut bytes) {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => head.extend_from_slice(&bytes[..count]),
+        }
+    }
+    String::from_utf8(head).ok()
+}
+
+/// Writes a response, whole or not at all as far as the client lets it.
+pub fn answer(stream: &mut TcpStream, response: &[u8]) -> Then {
+    if stream.write_all(response).is_ok() { Then::GoOn } else { Then::Close }
+}
+
+pub fn ok(body_bytes: usize) -> Vec<u8> {
+    let mut response = format!("HTTP/1.1 200 OK\r\nContent-Length: {body_bytes}\r\n\r\n").into_bytes();
+    response.resize(response.len() + body_bytes, b'x');
+    response
+}
+
+/// The size that a path of a built site ends with.
+pub fn size_in(head: &str) -> usize {
+    let path = head.split(' ').nth(1).unwrap_or_default();
+    path.rsplit('-').next().and_then(|size| size.parse().ok()).unwrap_or(0)
+}
+
+/// A closed loop without think time; tests change what they are about.
+pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) -> Plan<'static> {
+    let target = Target::resolve(&server.url()).unwrap();
+    let think = Think { mean: Nanos::ZERO, law: ThinkLaw::Constant };
+    Plan {
+        catalogue: Catalogue::single(&target, Version::Http11, Connections::KeepAlive),
+        target,
+        arrivals: Arrivals::Closed { clients, think, pick: Pick::First },
+        connections: Connections::KeepAlive,
+        schedule: Schedule::single(Nanos(warm_up_ms * MS), Nanos(measured_ms * MS), None),
+        stop: StopRule::ScheduleEnd,
+        limits: Limits { drain: Nanos(500 * MS), ..Limits::default() },
+        observe: Observe::default(),
+        seed: 1,
+    }
+}
+
+/// A plan that closes every connection after one request.
+pub fn closing(plan: Plan<'static>) -> Plan<'static> {
+    let catalogue = Catalogue::single(&plan.target, Version::Http11, Connections::Close);
+    Plan { catalogue, connections: Connections::Close, ..plan }
+}
+
+pub fn report(plan: Plan<'_>) -> Report {
+    run(plan, &AtomicBool::new(false), None).unwrap().report()
+}
+
+/// A trace of equal sessions: `count` of them, one every `every_ns`, with requests at these offsets.
+pub fn trace(count: u32, every_ns: u64, offsets_ns: &[u64], size_bytes: u64) -> Trace {
+    let length = offsets_ns.len() as u32;
+    let session =
+        |index: u32| Session { start_ns: u64::from(index) * every_ns, first: index * length, count: length };
+    let requests = offsets_ns.iter().map(|&offset_ns| Request { offset_ns, document: 0 });
+    Trace {
+        documents: vec![Document { name: "/".into(), size_bytes }],
+        sessions: (0..count).map(session).collect(),
+        requests: (0..count).flat_map(|_| requests.clone()).collect(),
+        ..Trace::default()
+    }
+}
+
+/// Replays a trace as logged, measured from its first request on.
+pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'a> {
+    let target = Target::resolve(&format!("http://{}", server.address)).unwrap();
+    assert!(site_path(0, 1).starts_with('/'));
+    Plan {
+        catalogue: Catalogue::trace(&target, Version::Http11, Connections::KeepAlive, trace),
+        target,
+        arrivals: Arrivals::Sessions {
+            trace,
+            arrivals: Box::new(sojourn_workload::arrivals::replay(trace, 1.0).unwrap()),
+            think_scale: 1.0,
+        },
+        connections: Connections::KeepAlive,
+        schedule: Schedule::single(Nanos::ZERO, Nanos(measured_ms * MS), None),
+        stop: StopRule::ScheduleEnd,
+        limits: Limits { drain: Nanos(2000 * MS), ..Limits::default() },
+        observe: Observe::default(),
+        seed: 1,
+    }
+}
