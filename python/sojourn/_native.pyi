@@ -54,6 +54,13 @@ def lps_conditional_mean(
 def lps_validity(
     arrival_rate: float, mean_demand: float, second_moment_demand: float, r: int | None = None
 ) -> dict[str, Any]: ...
+def lps_exact(
+    arrival_rate: float,
+    mean_demand: float,
+    scv_demand: float,
+    r: int,
+    demands: NDArray[np.float64] | None = None,
+) -> dict[str, Any]: ...
 def simulate_station(
     arrival_times: NDArray[np.float64],
     demands: NDArray[np.float64],
@@ -84,6 +91,7 @@ def simulate_system(
     traces: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None,
     progress: Callable[[int, int, float | None], object] | None = None,
 ) -> dict[str, Any]: ...
+def predict_system(system: str) -> dict[str, Any]: ...
 
 # -- both: crates/py/src/sessions.rs
 

@@ -15,6 +15,7 @@ use sojourn_queueing::exact_lps::{ExactError, ExactLps, PhaseType};
 use sojourn_queueing::simulator::{
     self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress, Trace,
 };
+use sojourn_queueing::solver;
 use sojourn_queueing::station::Service;
 use sojourn_queueing::system_file;
 
@@ -26,7 +27,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lps_exact, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_station, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_poisson, module)?)?;
-    module.add_function(wrap_pyfunction!(simulate_system, module)?)
+    module.add_function(wrap_pyfunction!(simulate_system, module)?)?;
+    module.add_function(wrap_pyfunction!(predict_system, module)?)
 }
 
 /// Mean response time in seconds by Eq. 2.2: limited processor sharing, `r` jobs in service at most.
@@ -217,6 +219,14 @@ fn simulate_system<'py>(
     });
     watch.check()?;
     dictionary(py, &result.map_err(refused)?)
+}
+
+/// Every analytic solver's answer or refusal for the system of a system file, with its bottleneck.
+#[pyfunction]
+fn predict_system<'py>(py: Python<'py>, system: &str) -> PyResult<Bound<'py, PyAny>> {
+    let system = system_file::parse(system).map_err(refused)?;
+    let prediction = py.detach(|| solver::predict(&system));
+    dictionary(py, &prediction)
 }
 
 /// Stands between a simulation and the interpreter: reports progress, notices Ctrl-C.

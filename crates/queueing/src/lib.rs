@@ -11,6 +11,7 @@ pub mod exact_lps;
 mod matrix;
 pub mod random;
 pub mod simulator;
+pub mod solver;
 pub mod station;
 pub mod system;
 pub mod system_file;

@@ -1,0 +1,160 @@
+//! What the analytic solvers need of a system: demands and visits per class and station.
+
+use super::{Answer, ClassAnswer, MeanTime, StationAnswer};
+use crate::distribution::Law;
+use crate::simulator::Named;
+use crate::system::{Class, Discipline, Source, System};
+
+/// A system reduced to means and second moments.
+pub(super) struct Flow<'s> {
+    pub(super) system: &'s System,
+    pub(super) classes: Vec<ClassFlow>,
+}
+
+/// One class; vectors are by station.
+pub(super) struct ClassFlow {
+    pub(super) source: Population,
+    pub(super) latency: f64,
+    /// Mean visits per job.
+    pub(super) visits: Vec<f64>,
+    /// Mean demand per job, all visits together, in seconds.
+    pub(super) demands: Vec<f64>,
+    /// Σ over visits of E[S²], in s².
+    pub(super) second_moments: Vec<f64>,
+}
+
+/// Where its jobs come from.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Population {
+    Open { rate: f64 },
+    Closed { users: u32, think_time: f64 },
+}
+
+impl<'s> Flow<'s> {
+    pub(super) fn new(system: &'s System) -> Self {
+        Self { system, classes: system.classes.iter().map(|class| ClassFlow::new(class, system)).collect() }
+    }
+
+    pub(super) fn stations(&self) -> usize {
+        self.system.stations.len()
+    }
+
+    pub(super) fn is_delay(&self, station: usize) -> bool {
+        self.system.stations[station].discipline == Discipline::Is
+    }
+
+    pub(super) fn servers(&self, station: usize) -> f64 {
+        f64::from(self.system.stations[station].servers)
+    }
+
+    pub(super) fn open(&self) -> impl Iterator<Item = (usize, f64)> {
+        self.classes.iter().enumerate().filter_map(|(index, class)| match class.source {
+            Population::Open { rate } => Some((index, rate)),
+            Population::Closed { .. } => None,
+        })
+    }
+
+    pub(super) fn closed(&self) -> impl Iterator<Item = (usize, u32, f64)> {
+        self.classes.iter().enumerate().filter_map(|(index, class)| match class.source {
+            // The latency belongs to the answer, but to no station: the cycle sees it as a delay.
+            Population::Closed { users, think_time } => Some((index, users, think_time + class.latency)),
+            Population::Open { .. } => None,
+        })
+    }
+
+    /// Rates of the open classes and users of the closed ones, for want of throughputs.
+    pub(super) fn nominal_mix(&self) -> Vec<f64> {
+        let weight = |class: &ClassFlow| match class.source {
+            Population::Open { rate } => rate,
+            Population::Closed { users, .. } => f64::from(users),
+        };
+        self.classes.iter().map(weight).collect()
+    }
+
+    /// λ and the moments of the demand per visit at a station, for these throughputs by class.
+    pub(super) fn arrivals(&self, station: usize, throughputs: &[f64]) -> (f64, f64, f64) {
+        let sum = |of: &dyn Fn(&ClassFlow) -> f64| -> f64 {
+            self.classes.iter().zip(throughputs).map(|(class, rate)| rate * of(class)).sum()
+        };
+        let rate = sum(&|class| class.visits[station]);
+        if rate == 0.0 {
+            return (0.0, 0.0, 0.0);
+        }
+        (
+            rate,
+            sum(&|class| class.demands[station]) / rate,
+            sum(&|class| class.second_moments[station]) / rate,
+        )
+    }
+
+    /// Busy fraction of each station's servers; mean jobs at a delay.
+    pub(super) fn utilisations(&self, throughputs: &[f64]) -> Vec<f64> {
+        let work = |station: usize| -> f64 {
+            self.classes.iter().zip(throughputs).map(|(class, rate)| rate * class.demands[station]).sum()
+        };
+        (0..self.stations()).map(|station| work(station) / self.servers(station)).collect()
+    }
+
+    /// Utilisations by the open classes alone.
+    pub(super) fn open_utilisations(&self) -> Vec<f64> {
+        let mut throughputs = vec![0.0; self.classes.len()];
+        self.open().for_each(|(class, rate)| throughputs[class] = rate);
+        self.utilisations(&throughputs)
+    }
+
+    /// Refuses when open classes alone overload a station.
+    pub(super) fn stable(&self) -> Result<(), String> {
+        for (station, utilisation) in self.open_utilisations().iter().enumerate() {
+            if !self.is_delay(station) && *utilisation >= 1.0 {
+                let name = &self.system.stations[station].name;
+                return Err(format!("station {name} is unstable: its utilisation would be {utilisation:.4}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// From throughputs by class and residence times `residences[class][station]` per job.
+    pub(super) fn answer(&self, throughputs: &[f64], residences: &[Vec<f64>]) -> Answer {
+        let utilisations = self.utilisations(throughputs);
+        let class = |(index, model): (usize, &Class)| {
+            let mean = residences[index].iter().sum::<f64>() + self.classes[index].latency;
+            let response_time_seconds = MeanTime { mean };
+            let throughput_per_second = throughputs[index];
+            (model.name.clone(), ClassAnswer { throughput_per_second, response_time_seconds })
+        };
+        let station = |index: usize| {
+            let queue_mean: f64 =
+                throughputs.iter().zip(residences).map(|(rate, residence)| rate * residence[index]).sum();
+            let (rate, _, _) = self.arrivals(index, throughputs);
+            let utilisation = (!self.is_delay(index)).then_some(utilisations[index]);
+            let residence_time_seconds = if rate > 0.0 { queue_mean / rate } else { 0.0 };
+            let name = self.system.stations[index].name.clone();
+            (name, StationAnswer { utilisation, queue_mean, residence_time_seconds })
+        };
+        Answer {
+            classes: Named(self.system.classes.iter().enumerate().map(class).collect()),
+            stations: Named((0..self.stations()).map(station).collect()),
+        }
+    }
+}
+
+impl ClassFlow {
+    fn new(class: &Class, system: &System) -> Self {
+        let stations = system.stations.len();
+        let (mut visits, mut demands, mut second_moments) =
+            (vec![0.0; stations], vec![0.0; stations], vec![0.0; stations]);
+        for (probability, visit) in class.visits() {
+            let (mean, second) = visit.demand.moments(class.document.as_ref());
+            visits[visit.station] += probability;
+            demands[visit.station] += probability * mean;
+            second_moments[visit.station] += probability * second;
+        }
+        let source = match &class.source {
+            Source::Open { rate } => Population::Open { rate: *rate },
+            Source::Closed { users, think_time } => {
+                Population::Closed { users: *users, think_time: think_time.mean() }
+            }
+        };
+        Self { source, latency: class.latency, visits, demands, second_moments }
+    }
+}

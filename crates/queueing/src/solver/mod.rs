@@ -1,0 +1,147 @@
+//! Analytic solvers of a [`System`], side by side: each answers, or refuses with the reason.
+//!
+//! A table of solvers, a file each. Where several answer they bracket the truth: PS-MVA ignores the limit r,
+//! the fixed point of the thesis ignores that a closed class reacts to the queue. Simulation settles it.
+
+mod bottleneck;
+mod bounds;
+mod fixed_point;
+mod flow;
+mod load_dependent;
+mod mva;
+mod open;
+
+use serde::Serialize;
+
+use crate::simulator::Named;
+use crate::system::System;
+use flow::Flow;
+
+pub use bottleneck::{Bottleneck, StationLoad};
+pub use bounds::Bounds;
+
+/// A solver: what it is called, what it rests on, and how it is run.
+struct Solver {
+    name: &'static str,
+    basis: &'static str,
+    run: fn(&Flow<'_>) -> Result<Answer, String>,
+}
+
+/// In the order of preference where several answer.
+const SOLVERS: &[Solver] = &[
+    Solver {
+        name: "open",
+        basis: "each station on its own under Poisson arrivals: exact for PS and delays, Eq. 2.2 for LPS, \
+                Pollaczek-Khinchine for FIFO",
+        run: open::solve,
+    },
+    Solver {
+        name: "mva",
+        basis: "exact mean value analysis; LPS and FIFO taken as PS, so exact where users ≤ r or demand is \
+                exponential",
+        run: mva::exact,
+    },
+    Solver {
+        name: "amva",
+        basis: "Bard-Schweitzer approximate mean value analysis, for populations too large for the exact one",
+        run: mva::approximate,
+    },
+    Solver {
+        name: "load-dependent-mva",
+        basis: "exact mean value analysis with multi-server stations, one closed class",
+        run: load_dependent::solve,
+    },
+    Solver {
+        name: "fixed-point",
+        basis: "the thesis's method: the LPS station as a delay by Eq. 2.2 at the throughput that it yields, \
+                found by bisection",
+        run: fixed_point::solve,
+    },
+];
+
+/// What the solvers say about a system.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Loads, saturation and what gives first.
+    pub bottleneck: Bottleneck,
+    /// Asymptotic and balanced-job bounds of a single closed class.
+    pub bounds: Option<Bounds>,
+    /// By solver.
+    pub solvers: Named<Outcome>,
+}
+
+/// An answer or the reason why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// What the solver rests on.
+    pub basis: &'static str,
+    /// `None` when refused.
+    pub answer: Option<Answer>,
+    /// Why refused.
+    pub refusal: Option<String>,
+}
+
+/// Means, in the unit of the keys.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// By class.
+    pub classes: Named<ClassAnswer>,
+    /// By station.
+    pub stations: Named<StationAnswer>,
+}
+
+/// A class in an [`Answer`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ClassAnswer {
+    /// Jobs finished per second.
+    pub throughput_per_second: f64,
+    /// Think time excluded.
+    pub response_time_seconds: MeanTime,
+}
+
+/// A mean alone: analytic network solvers know no percentiles.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MeanTime {
+    /// Mean.
+    pub mean: f64,
+}
+
+/// A station in an [`Answer`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct StationAnswer {
+    /// Busy fraction of the servers; `None` at an infinite server.
+    pub utilisation: Option<f64>,
+    /// Mean jobs present.
+    pub queue_mean: f64,
+    /// Mean time per visit.
+    pub residence_time_seconds: f64,
+}
+
+/// Runs every solver that applies.
+pub fn predict(system: &System) -> Prediction {
+    let flow = Flow::new(system);
+    let outcome = |solver: &Solver| {
+        let (answer, refusal) = match (solver.run)(&flow) {
+            Ok(answer) => (Some(answer), None),
+            Err(reason) => (None, Some(reason)),
+        };
+        (solver.name.to_owned(), Outcome { basis: solver.basis, answer, refusal })
+    };
+    let solvers: Vec<(String, Outcome)> = SOLVERS.iter().map(outcome).collect();
+    let answer = solvers.iter().find_map(|(_, outcome)| outcome.answer.as_ref());
+    let mix = answer.map_or_else(|| flow.nominal_mix(), Answer::throughputs);
+    Prediction {
+        bottleneck: bottleneck::find(&flow, &mix),
+        bounds: bounds::of(&flow),
+        solvers: Named(solvers),
+    }
+}
+
+impl Answer {
+    fn throughputs(&self) -> Vec<f64> {
+        self.classes.0.iter().map(|(_, class)| class.throughput_per_second).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Open classes only: every station on its own, as if its arrivals were Poisson.
+
+use super::Answer;
+use super::flow::Flow;
+use crate::closed_form::{Lps, Mg1};
+use crate::system::Discipline;
+
+pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
+    if flow.closed().next().is_some() {
+        return Err("there is a closed class: its arrivals depend on the queues".to_owned());
+    }
+    flow.stable()?;
+    let throughputs: Vec<f64> = {
+        let mut rates = vec![0.0; flow.classes.len()];
+        flow.open().for_each(|(class, rate)| rates[class] = rate);
+        rates
+    };
+    let mut residences = vec![vec![0.0; flow.stations()]; flow.classes.len()];
+    for station in 0..flow.stations() {
+        let (wait, slope) = wait_and_slope(flow, station, &throughputs)?;
+        for (class, residence) in flow.classes.iter().zip(&mut residences) {
+            residence[station] = class.visits[station] * wait + slope * class.demands[station];
+        }
+    }
+    Ok(flow.answer(&throughputs, &residences))
+}
+
+/// E[R|x] = wait + slope·x at a station, for these throughputs by class.
+pub(super) fn wait_and_slope(
+    flow: &Flow<'_>,
+    station: usize,
+    throughputs: &[f64],
+) -> Result<(f64, f64), String> {
+    let (rate, mean, second) = flow.arrivals(station, throughputs);
+    let model = &flow.system.stations[station];
+    if rate == 0.0 || mean == 0.0 || model.discipline == Discipline::Is {
+        return Ok((0.0, 1.0));
+    }
+    if model.servers > 1 {
+        return several_servers(flow, station, rate, mean, second);
+    }
+    let station = Mg1::new(rate, mean, second).map_err(|error| error.to_string())?;
+    let limit = match model.discipline {
+        Discipline::Fifo => Some(1),
+        Discipline::Lps { limit } => Some(limit),
+        Discipline::Ps | Discipline::Is => None,
+    };
+    let lps = Lps::new(station, limit, 0.0).map_err(|error| error.to_string())?;
+    let wait = lps.mean_wait();
+    Ok((wait, (lps.mean_response_time() - wait) / mean))
+}
+
+/// PS keeps the mean of M/M/c; FIFO waits (1 + C²)/2 times as long (Allen & Cunneen).
+fn several_servers(
+    flow: &Flow<'_>,
+    station: usize,
+    rate: f64,
+    mean: f64,
+    second: f64,
+) -> Result<(f64, f64), String> {
+    let model = &flow.system.stations[station];
+    let servers = f64::from(model.servers);
+    let utilisation = rate * mean / servers;
+    if utilisation >= 1.0 {
+        return Err(format!("station {} is unstable: its utilisation would be {utilisation:.4}", model.name));
+    }
+    let extra = erlang_c(model.servers, rate * mean) / (servers * (1.0 - utilisation));
+    match model.discipline {
+        Discipline::Ps => Ok((0.0, 1.0 + extra)),
+        Discipline::Fifo => Ok((mean * extra * (second / (mean * mean)) / 2.0, 1.0)),
+        _ => Err(format!("no closed form for lps with several servers (station {}): simulate", model.name)),
+    }
+}
+
+/// P(an arrival at M/M/c waits), for `offered` Erlangs, by the stable recursion of Erlang B.
+fn erlang_c(servers: u32, offered: f64) -> f64 {
+    let blocked = (1..=servers).fold(1.0, |blocked, c| {
+        let load = offered * blocked;
+        load / (f64::from(c) + load)
+    });
+    let idle = 1.0 - offered / f64::from(servers);
+    blocked / (idle + blocked * (1.0 - idle))
+}

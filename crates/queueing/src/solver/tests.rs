@@ -1,0 +1,177 @@
+use super::*;
+use crate::simulator::{Plan, simulate_system};
+use crate::system_file::parse;
+
+fn check(actual: f64, expected: f64, relative: f64) {
+    assert!(
+        (actual - expected).abs() <= relative * expected.abs(),
+        "{actual} is not {expected} within {relative}"
+    );
+}
+
+fn answer(text: &str, solver: &str) -> Answer {
+    let outcome = predict(&parse(text).unwrap()).solvers.find(solver).unwrap().clone();
+    outcome.answer.unwrap_or_else(|| panic!("{solver} refused: {:?}", outcome.refusal))
+}
+
+fn class(text: &str, solver: &str, class: &str) -> (f64, f64) {
+    let answer = *answer(text, solver).classes.find(class).unwrap();
+    (answer.throughput_per_second, answer.response_time_seconds.mean)
+}
+
+/// The web server of the thesis behind a 6 Mbit/s line, asked by users without think time.
+fn closed_site(users: u32, line: &str) -> String {
+    format!(
+        r#"
+        document = {{ law = "log-normal", mu = 7.811, sigma = 1.573, unit = "B" }}
+        stations.backbone = {{ discipline = "is", demand = "195ms" }}
+        stations.web = {{ discipline = "lps", r = 16, demand = {{ fixed = "21.55ms", per_byte = "0.4851us/B" }} }}
+        stations.line = {{ discipline = "ps", rate = "{line}" }}
+        classes.users = {{ users = {users}, think_time = "0s", route = ["backbone", "web", "line"] }}
+        "#
+    )
+}
+
+#[test]
+fn mva_matches_the_textbook() {
+    // Lazowska et al. 1984, section 6.4: CPU 0.605 s, disks 2.1 and 1.35 s, think 15 s, 3 users.
+    let text = r#"
+        stations.cpu = { discipline = "ps", demand = "605ms" }
+        stations.disk1 = { discipline = "ps", demand = "2100ms" }
+        stations.disk2 = { discipline = "ps", demand = "1350ms" }
+        classes.users = { users = 3, think_time = "15s", route = ["cpu", "disk1", "disk2"] }
+    "#;
+    let (throughput, response) = class(text, "mva", "users");
+    check(throughput, 0.152, 5e-3);
+    check(response, 4.74, 0.02);
+    let (approximate, _) = class(text, "amva", "users");
+    check(approximate, throughput, 0.02);
+}
+
+#[test]
+fn two_classes_match_simulation() {
+    let text = r#"
+        stations.cpu = { discipline = "ps", demand = { law = "hyper-exponential", mean = "10ms", scv = 4 } }
+        stations.disk = { discipline = "ps", demand = "30ms" }
+        classes.a = { users = 3, think_time = "0s", route = ["cpu", "disk"] }
+        classes.b = { users = 5, think_time = { law = "exponential", mean = "100ms" }, route = ["cpu", "disk", "cpu"] }
+    "#;
+    // Something must be random: users in lock-step with constant demands never forget how they started.
+    let plan = Plan { relative_half_width: 0.004, ..Plan::default() };
+    let simulated = simulate_system(&parse(text).unwrap(), &plan, &[], &mut |_| true).unwrap();
+    for name in ["a", "b"] {
+        let (throughput, response) = class(text, "mva", name);
+        check(simulated.classes.find(name).unwrap().throughput_per_second, throughput, 0.03);
+        check(simulated.classes.find(name).unwrap().response_time_seconds.mean, response, 0.03);
+    }
+}
+
+#[test]
+fn mixed_networks_match_simulation() {
+    let text = r#"
+        stations.cpu = { discipline = "ps", demand = { law = "hyper-exponential", mean = "10ms", scv = 4 } }
+        stations.net = { discipline = "is", demand = "50ms" }
+        classes.open = { rate = "40/s", route = ["cpu"] }
+        classes.closed = { users = 4, think_time = "0s", route = ["cpu", "net"] }
+    "#;
+    let plan = Plan { relative_half_width: 0.01, ..Plan::default() };
+    let simulated = simulate_system(&parse(text).unwrap(), &plan, &[], &mut |_| true).unwrap();
+    let (throughput, _) = class(text, "mva", "closed");
+    check(simulated.classes.find("closed").unwrap().throughput_per_second, throughput, 0.01);
+    let (_, response) = class(text, "mva", "open");
+    check(simulated.classes.find("open").unwrap().response_time_seconds.mean, response, 0.03);
+}
+
+#[test]
+fn closed_site_is_bracketed() {
+    // N = 20 and 40, r = 16: the two methods bracket the simulation from opposite sides at N = 40.
+    let text = closed_site(40, "6Mbit/s");
+    let plan = Plan { relative_half_width: 0.005, ..Plan::default() };
+    let simulated = simulate_system(&parse(&text).unwrap(), &plan, &[], &mut |_| true).unwrap();
+    let simulated = simulated.response_time_seconds.mean;
+    let (_, ps) = class(&text, "mva", "users");
+    let (_, fixed) = class(&text, "fixed-point", "users");
+    assert!(ps < simulated * 1.01 && simulated < fixed * 1.01, "{ps} {simulated} {fixed}");
+    check(fixed, simulated, 0.10);
+}
+
+#[test]
+fn fixed_point_converges_from_light_to_absurd_load() {
+    for users in [1, 10, 100, 10_000] {
+        let (throughput, response) = class(&closed_site(users, "6Mbit/s"), "fixed-point", "users");
+        check(throughput * response, f64::from(users), 1e-3);
+        assert!(throughput < 38.96);
+    }
+}
+
+#[test]
+fn bounds_hold_and_name_the_population() {
+    let text = closed_site(20, "1.5Mbit/s");
+    let prediction = predict(&parse(&text).unwrap());
+    let bounds = prediction.bounds.unwrap();
+    let (throughput, response) = class(&text, "mva", "users");
+    assert!(bounds.throughput_min_per_second <= throughput && throughput <= bounds.throughput_max_per_second);
+    assert!(bounds.response_time_min_seconds <= response && response <= bounds.response_time_max_seconds);
+    check(bounds.saturation_users, (0.195 + 0.025675 + 0.045349) / 0.045349, 1e-3);
+    assert_eq!(prediction.bottleneck.station.as_deref(), Some("line"));
+    assert_eq!(prediction.bottleneck.next.as_deref(), Some("web"));
+}
+
+#[test]
+fn open_stations_add_up() {
+    // T20: the open PS line at 10 requests a second needs 1.36 Mbit/s for a mean of 100 ms.
+    let text = r#"
+        document = { law = "log-normal", mu = 7.811, sigma = 1.573, unit = "B" }
+        stations.line = { discipline = "ps", rate = "1.3605Mbit/s" }
+        classes.visitors = { rate = "10/s", route = ["line"], latency = "5ms" }
+    "#;
+    let (_, response) = class(text, "open", "visitors");
+    check(response, 0.105, 2e-3);
+    let prediction = predict(&parse(text).unwrap());
+    assert!(prediction.solvers.find("mva").unwrap().refusal.as_ref().unwrap().contains("no closed class"));
+    check(prediction.bottleneck.growth_factor_max.unwrap(), 2.0, 2e-3);
+}
+
+#[test]
+fn several_servers() {
+    let text = |servers: u32, kind: &str| {
+        format!(
+            r#"
+            stations.cpu = {{ discipline = "{kind}", servers = {servers}, demand = {{ law = "exponential", mean = "1s" }} }}
+            classes.open = {{ rate = "3.2/s", route = ["cpu"] }}
+            "#
+        )
+    };
+    // Erlang C of 4 servers at ρ = 0.8 is 0.5964.
+    for kind in ["fifo", "ps"] {
+        check(class(&text(4, kind), "open", "open").1, 1.0 + 0.5964 / 0.8, 1e-3);
+    }
+    let refusal = predict(&parse(&text(3, "ps")).unwrap()).solvers.find("open").unwrap().refusal.clone();
+    assert!(refusal.unwrap().contains("unstable"));
+}
+
+#[test]
+fn load_dependent_mva_matches_simulation() {
+    let text = r#"
+        stations.cpu = { discipline = "ps", servers = 4, demand = "100ms" }
+        classes.users = { users = 30, think_time = { law = "exponential", mean = "500ms" }, route = ["cpu"] }
+    "#;
+    let plan = Plan { relative_half_width: 0.005, ..Plan::default() };
+    let simulated = simulate_system(&parse(text).unwrap(), &plan, &[], &mut |_| true).unwrap();
+    let (throughput, response) = class(text, "load-dependent-mva", "users");
+    check(simulated.throughput_per_second, throughput, 0.01);
+    check(simulated.response_time_seconds.mean, response, 0.02);
+}
+
+#[test]
+fn a_large_population_is_referred_to_amva() {
+    let class = |name: &str| {
+        format!(r#"classes.{name} = {{ users = 900, think_time = "1s", route = ["a", "b"] }}"#) + "\n"
+    };
+    let text = "stations.a = { discipline = \"ps\", demand = \"1ms\" }\n".to_owned()
+        + "stations.b = { discipline = \"ps\", demand = \"1ms\" }\n"
+        + &["x", "y", "z"].map(class).concat();
+    let prediction = predict(&parse(&text).unwrap());
+    assert!(prediction.solvers.find("mva").unwrap().refusal.as_ref().unwrap().contains("see amva"));
+    assert!(prediction.solvers.find("amva").unwrap().answer.is_some());
+}
