@@ -49,6 +49,32 @@ def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[
         console.print(Text(f"line {line}: {message}: {text}", style="dim"), soft_wrap=True)
 
 
+def print_simulation(result: Mapping[str, Any], console: Console) -> None:
+    """What the simulator says of a system: response times by class, then the stations."""
+    classes = _table("class", "jobs/s", "mean R", "+/-", "p50", "p95", "p99")
+    for name, found in result["classes"].items():
+        times = found["response_time_seconds"]
+        cells = [format.number(found["throughput_per_second"])]
+        cells += [format.seconds(times[key]) for key in ("mean", "mean_half_width", "p50", "p95", "p99")]
+        classes.add_row(Text(name), *cells)
+    stations = _table("station", "utilisation", "visits/s", "queue", "residence")
+    for name, found in result["stations"].items():
+        cells = [format.percent(found["utilisation"]), format.number(found["throughput_per_second"])]
+        cells += [format.number(found["queue_mean"]), format.seconds(found["residence_time_seconds"])]
+        stations.add_row(Text(name), *cells)
+    console.print(classes, stations)
+    stop = "half-width reached" if result["converged"] else f"not settled: stopped by {result['stop']}"
+    console.print(Text(f"{result['jobs']:,} jobs; {stop}; Little's law holds to {result['little_relative_error']:.1e}"))
+
+
+def _table(first: str, *figures: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column(first)
+    for figure in figures:
+        table.add_column(figure, justify="right")
+    return table
+
+
 def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
     bound = "at least " if answer.is_lower_bound else ""
     rate = Text(f"{bound}{format.rate(answer.largest_rate_requests_per_second)}", style="bold")

@@ -99,7 +99,8 @@ def limit_of(step: dict[str, Any], target_p95_seconds: float) -> Limit | None:
     followed = step["requests_per_second"] >= FOLLOWED_FRACTION * offered
     late = p95 is None or p95 > target_p95_seconds
     failing = error_fraction(step) > ERRORS_FRACTION_MAX
-    if step["generator"]["limited"] and (late or failing or not followed):
+    beyond = late or failing or not followed
+    if beyond and step["generator"]["limited"] and not server_saturated(step):
         return "generator"
     if failing:
         return "errors"

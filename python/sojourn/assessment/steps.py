@@ -45,7 +45,9 @@ def over_repetitions(repetitions: Sequence[Sequence[dict[str, Any]]], target_p95
     """The staircase's steps, each with the spread over the repetitions that reached it."""
     height = max((len(steps) for steps in repetitions), default=0)
     levels = [[steps[index] for steps in repetitions if index < len(steps)] for index in range(height)]
-    return [_step(level, target_p95_seconds) for level in levels]
+    # A step in which nothing was answered has no times to show; it stays in points.parquet.
+    answered = [[step for step in level if step["requests"] > 0] for level in levels]
+    return [_step(level, target_p95_seconds) for level in answered if level]
 
 
 def _step(level: Sequence[dict[str, Any]], target: float) -> Step:
@@ -57,8 +59,8 @@ def _step(level: Sequence[dict[str, Any]], target: float) -> Step:
 
     def known(of: Callable[[dict[str, Any]], float | None]) -> Spread:
         found = spread(of)
-        # A step in which nothing was answered has no times; it is shown as endless, not as fast.
-        return found or Spread(median=float("inf"), minimum=float("inf"), maximum=float("inf"))
+        assert found is not None, "a step with answers has all figures"
+        return found
 
     within = [limit_of(step, target) is None for step in level]
     limited = [bool(step["generator"]["limited"]) for step in level]

@@ -12,7 +12,7 @@ from sojourn.systems.server import Launch
 
 HELPERS = 4
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
-_ADMIN = re.compile(r"^admin listening on (\S+)$", re.MULTILINE)
+_METRICS = re.compile(r"^metrics on (\S+)$", re.MULTILINE)
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+(?:\{[^}]*\})?) (?P<value>\S+)$", re.MULTILINE)
 
 
@@ -32,7 +32,7 @@ class Sojourn:
         process = start_process(cores.pinned_command(launch.core, command), said)
         wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "sojourn", said)
         address = _address(_LISTENING, said)
-        admin = _ADMIN.search(said.read_text())
+        page = _METRICS.search(said.read_text())
         return Running(
             url=f"http://{address}",
             version=__version__,
@@ -40,7 +40,7 @@ class Sojourn:
             process=process,
             pids=[process.pid],
             helpers=HELPERS if launch.architecture == "amped" else None,
-            metrics=(lambda: _metrics(f"http://{admin[1]}/metrics")) if admin else dict,
+            metrics=(lambda: _metrics(page[1])) if page else dict,
         )
 
 
@@ -51,6 +51,10 @@ def _address(pattern: re.Pattern[str], said: Path) -> str:
 
 
 def _metrics(url: str) -> dict[str, float]:
-    with urllib.request.urlopen(url, timeout=5) as response:
-        text = response.read().decode()
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            text = response.read().decode()
+    except OSError:
+        # A server that is gone has no counters; that it is gone is said elsewhere.
+        return {}
     return {sample["name"]: float(sample["value"]) for sample in _SAMPLE.finditer(text)}
