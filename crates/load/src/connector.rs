@@ -12,10 +12,15 @@ use rustix::{
 
 use crate::{Cause, sources::Sources};
 
+/// Descriptors kept free of connections, for the observer's files.
+const DESCRIPTORS_RESERVED: u64 = 64;
+
 /// Opens connections to one server.
 #[derive(Debug)]
 pub struct Connector {
     server: SocketAddr,
+    open: u64,
+    open_max: u64,
     /// Whether connections serve more than one request. On one that serves a single request there is
     /// nothing Nagle's algorithm could hold back, so that the system call is saved.
     reused: bool,
@@ -23,17 +28,22 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Opens connections to this server.
-    pub fn new(server: SocketAddr, reused: bool) -> Connector {
-        Connector { server, reused, sources: Sources::towards(server) }
+    /// Opens connections to this server, as many as a limit on descriptors allows.
+    pub fn new(server: SocketAddr, reused: bool, descriptors: u64) -> Connector {
+        let open_max = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1);
+        Connector { server, open: 0, open_max, reused, sources: Sources::towards(server) }
     }
 
     /// Begins to connect; answers the socket and the number of the source it comes from.
     pub fn open(&mut self) -> Result<(OwnedFd, usize), Cause> {
+        if self.open >= self.open_max {
+            return Err(Cause::Descriptors);
+        }
         loop {
             let source = self.sources.pick();
             match self.open_from(source) {
                 Ok(socket) => {
+                    self.open += 1;
                     self.sources.opened(source);
                     return Ok((socket, source));
                 }
@@ -45,6 +55,7 @@ impl Connector {
 
     /// Notes that a connection from this source was closed, by the server first or by us.
     pub fn closed(&mut self, source: usize, by_server: bool) {
+        self.open -= 1;
         self.sources.closed(source, by_server);
     }
 

@@ -49,6 +49,8 @@ const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
 const LINGER_MAX: Nanos = Nanos(1_000_000_000);
 /// A server that only refuses connections for this long is taken to be gone.
 const REFUSED_MAX: Nanos = Nanos(1_000_000_000);
+/// Connections looked at in one tick for having waited too long.
+const EXPIRED_SCAN_MAX: usize = 2_000;
 /// What is read at once: the head and the whole of a small body.
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -79,10 +81,10 @@ pub fn run(
     interrupted: &AtomicBool,
     progress: Option<&mut dyn FnMut(&Progress)>,
 ) -> Result<Outcome, RunError> {
-    limits::raise_descriptors(DESCRIPTORS_WANTED);
+    let descriptors = limits::raise_descriptors(DESCRIPTORS_WANTED);
     // Sleep to the nanosecond; not granted in some sandboxes, where the default of 50 µs stays.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let mut run = Run::new(plan, progress.is_some())?;
+    let mut run = Run::new(plan, descriptors, progress.is_some())?;
     let stopped_because = run.until_stopped(interrupted, progress)?;
     Ok(run.outcome(stopped_because))
 }
@@ -105,6 +107,8 @@ pub(crate) struct Run<'a> {
     pub(crate) draining: Option<Nanos>,
     /// Since when the server refused every connection.
     pub(crate) refused_since: Option<Nanos>,
+    /// Where the search for connections that have waited too long goes on.
+    scan_from: usize,
     origin: Nanos,
     started_at: SystemTime,
     closed_clients: Option<u32>,
@@ -129,7 +133,7 @@ pub(crate) enum Stopped {
 }
 
 impl<'a> Run<'a> {
-    fn new(plan: Plan<'a>, has_progress: bool) -> Result<Run<'a>, RunError> {
+    fn new(plan: Plan<'a>, descriptors: u64, has_progress: bool) -> Result<Run<'a>, RunError> {
         let closed_clients = match plan.arrivals {
             Arrivals::Closed { clients, .. } => Some(clients),
             Arrivals::Sessions { .. } => None,
@@ -145,7 +149,11 @@ impl<'a> Run<'a> {
             plan_connections: plan.connections,
             clients: Slab::new(),
             connections: Slab::new(),
-            connector: Connector::new(plan.target.address, plan.connections != Connections::Close),
+            connector: Connector::new(
+                plan.target.address,
+                plan.connections != Connections::Close,
+                descriptors,
+            ),
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             timers: Timers::default(),
             ledger: Ledger::new(steps, has_progress || plan.observe.timeline),
@@ -153,6 +161,7 @@ impl<'a> Run<'a> {
             serial: 0,
             draining: None,
             refused_since: None,
+            scan_from: 0,
             origin,
             started_at: SystemTime::now(),
             closed_clients,
@@ -318,7 +327,8 @@ impl<'a> Run<'a> {
         refused.then(|| "the server refuses every connection".to_owned())
     }
 
-    /// Ends what has waited too long.
+    /// Ends what has waited too long: looks at some connections in every tick, and so at all of twenty
+    /// thousand within a second. Looking at all of them at once would hold up those that are due.
     fn expire(&mut self, now: Nanos) {
         let limits = self.limits;
         let late = |connection: &Connection| match connection.state {
@@ -333,14 +343,11 @@ impl<'a> Run<'a> {
             State::Lingering if now - connection.exchange.sent > LINGER_MAX => Some(Cause::ClosedEarly),
             _ => None,
         };
-        let expired: Vec<(usize, u32, Cause)> = self
-            .connections
-            .iter()
-            .filter_map(|(key, connection)| Some((key, connection.serial, late(connection)?)))
-            .collect();
-        for (key, serial, cause) in expired {
-            // An earlier failure in this list may have closed it, or put another connection in its place.
-            if self.connections.get(key).is_some_and(|connection| connection.serial == serial) {
+        let keys = self.connections.capacity();
+        for _ in 0..keys.min(EXPIRED_SCAN_MAX) {
+            self.scan_from = (self.scan_from + 1) % keys;
+            let key = self.scan_from;
+            if let Some(cause) = self.connections.get(key).and_then(late) {
                 self.fail(key, cause, now);
             }
         }

@@ -9,9 +9,7 @@ use std::{
 };
 
 use scripted::{MS, Server, Then, answer, closed, closing, ok, replay, report, size_in, trace};
-use sojourn_load::{
-    Arrivals, Catalogue, Connections, Observe, Plan, Schedule, StopRule, Target, Version, run,
-};
+use sojourn_load::{Arrivals, Catalogue, Connections, Observe, Plan, Schedule, StopRule, Version, run};
 use sojourn_measure::Nanos;
 use sojourn_workload::{
     arrivals::{Level, Staircase},

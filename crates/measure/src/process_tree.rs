@@ -4,7 +4,10 @@
 //! adds such a child to its parent's totals once the parent has waited for it, so the sum over the tree of
 //! own and ended children's time never goes back and loses nothing that was waited for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+};
 
 use serde::Serialize;
 
@@ -34,9 +37,14 @@ impl ProcessTree {
         let mut processes = BTreeMap::new();
         let mut queue: Vec<u32> = self.known.iter().copied().collect();
         while let Some(pid) = queue.pop() {
-            let Ok(counters) = ProcessCounters::read(pid, detail) else {
-                self.known.remove(&pid);
-                continue;
+            let counters = match ProcessCounters::read(pid, detail) {
+                Ok(counters) => counters,
+                Err(error) => {
+                    if has_ended(&error) {
+                        self.known.remove(&pid);
+                    }
+                    continue;
+                }
             };
             processes.insert(pid, counters);
             for child in children(pid).unwrap_or_default() {
@@ -45,7 +53,7 @@ impl ProcessTree {
                 }
             }
         }
-        let ended_roots = self.roots.iter().copied().filter(|root| !processes.contains_key(root)).collect();
+        let ended_roots = self.roots.iter().copied().filter(|root| !self.known.contains(root)).collect();
         TreeSample { time: clock::now(), processes, ended_roots }
     }
 
@@ -56,10 +64,20 @@ impl ProcessTree {
 }
 
 /// Whether a process exists and has not ended; one that ended stays as a zombie until it is waited for.
+/// What cannot be read for another reason, for want of descriptors say, is taken to run.
 fn is_running(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => {
+            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+            !matches!(state, Some('Z' | 'X'))
+        }
+        Err(error) => !has_ended(&error),
+    }
+}
+
+/// Whether an error of reading /proc/PID means that the process is gone.
+fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// The counters of the trees at one moment.
