@@ -2,9 +2,9 @@
 //! did the server fail?
 
 use serde::Serialize;
-use sojourn_measure::Nanos;
+use sojourn_measure::{Nanos, Reading};
 
-use crate::{Cause, ledger::StepRecord, mark::StepMarks, span::Span};
+use crate::{Cause, ledger::StepRecord, mark::StepMarks, report::ServerUse, span::Span};
 
 /// Above this share of a core the generator has nothing left to be on time with.
 const GENERATOR_BUSY_MAX: f64 = 0.95;
@@ -12,8 +12,12 @@ const GENERATOR_BUSY_MAX: f64 = 0.95;
 const GENERATOR_BUSY_CLOSED_MAX: f64 = 0.90;
 /// A generator later than this distorts latencies.
 const SEND_LAG_P99_SECONDS_MAX: f64 = 0.010;
-/// A server core this busy is the limit, whatever the generator does.
-const SERVER_SATURATED: f64 = 0.95;
+/// A server core this busy has nothing left to give.
+const CORE_SATURATED: f64 = 0.95;
+/// It is the server that keeps its core busy when its processes use this much of it.
+const SERVER_SHARE_MIN: f64 = 0.85;
+/// From this share on, the time that others held the generator's core explains its lateness.
+const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
 /// Throughput below this share of the offered rate has left it behind, chance set aside.
 const FOLLOWS_FRACTION_MIN: f64 = 0.8;
 /// The share of requests that may miss the target when it is a 95th percentile.
@@ -90,8 +94,10 @@ pub struct Suspect<'a> {
     pub cpu_fraction: f64,
     /// How late it was.
     pub send_lag_p99_seconds: Option<f64>,
-    /// How busy the server's core was, where observed.
-    pub server_busy_fraction: Option<f64>,
+    /// How long others held its core.
+    pub core_wait_fraction: Option<f64>,
+    /// Whether the server is known to be at its limit.
+    pub server_saturated: bool,
     /// Whether arrivals wait for answers.
     pub closed: bool,
     /// Errors by cause.
@@ -101,7 +107,7 @@ pub struct Suspect<'a> {
 impl Suspect<'_> {
     /// Why the generator, not the server, was the limit; `None` when it was not.
     pub fn limited_because(&self) -> Option<String> {
-        let saturated = self.server_busy_fraction.is_some_and(|busy| busy >= SERVER_SATURATED);
+        let saturated = self.server_saturated;
         let busy_max = if self.closed { GENERATOR_BUSY_CLOSED_MAX } else { GENERATOR_BUSY_MAX };
         let busy = self.cpu_fraction;
         if busy > busy_max && !(self.closed && saturated) {
@@ -110,7 +116,12 @@ impl Suspect<'_> {
         if let Some(lag) =
             self.send_lag_p99_seconds.filter(|&lag| lag > SEND_LAG_P99_SECONDS_MAX && !saturated)
         {
-            return Some(format!("1 % of requests were sent more than {:.0} ms late", lag * 1e3));
+            let late = format!("1 % of requests were sent more than {:.0} ms late", lag * 1e3);
+            let waited = self.core_wait_fraction.filter(|&waited| waited > CORE_WAIT_WORTH_A_WORD);
+            let held = |waited| {
+                format!("{late}; others held the generator's core for {:.0} % of the time", waited * 100.0)
+            };
+            return Some(waited.map_or(late.clone(), held));
         }
         let ran_out = [
             (Cause::Descriptors, "ran out of descriptors: raise the limit (ulimit -n)"),
@@ -119,6 +130,14 @@ impl Suspect<'_> {
         let (_, what) = ran_out.into_iter().find(|(cause, _)| self.errors[*cause as usize] > 0)?;
         Some(format!("the generator {what}"))
     }
+}
+
+/// Whether the server is at its limit: its core is, and where its processes are observed, by their doing.
+pub fn is_saturated(server: &ServerUse) -> bool {
+    let at_least = |reading: &Reading<f64>, least| reading.value().is_some_and(|&value| value >= least);
+    let observed = server.cpu_fraction.value().is_some();
+    at_least(&server.core_busy_fraction, CORE_SATURATED)
+        && (!observed || at_least(&server.cpu_fraction, SERVER_SHARE_MIN))
 }
 
 /// Why the server failed a step, if it did. `overdue` are its requests that have waited longer than the
@@ -161,22 +180,24 @@ mod tests {
     #[test]
     fn who_is_the_limit() {
         let none = [0; Cause::ALL.len()];
-        let suspect = |cpu_fraction, lag, server, closed| Suspect {
+        let suspect = |cpu_fraction, lag, server_saturated, closed| Suspect {
             cpu_fraction,
             send_lag_p99_seconds: lag,
-            server_busy_fraction: server,
+            core_wait_fraction: Some(0.3),
+            server_saturated,
             closed,
             errors: &none,
         };
-        assert_eq!(suspect(0.5, Some(0.001), Some(0.99), true).limited_because(), None);
-        assert_eq!(suspect(0.99, None, Some(0.99), true).limited_because(), None);
-        assert!(suspect(0.92, None, Some(0.7), true).limited_because().is_some());
-        assert!(suspect(0.96, None, Some(0.99), false).limited_because().is_some());
-        assert!(suspect(0.3, Some(0.02), Some(0.5), false).limited_because().is_some());
-        assert_eq!(suspect(0.3, Some(0.02), Some(0.99), false).limited_because(), None);
+        assert_eq!(suspect(0.5, Some(0.001), true, true).limited_because(), None);
+        assert_eq!(suspect(0.99, None, true, true).limited_because(), None);
+        assert!(suspect(0.92, None, false, true).limited_because().is_some());
+        assert!(suspect(0.96, None, true, false).limited_because().is_some());
+        let late = suspect(0.3, Some(0.02), false, false).limited_because().unwrap();
+        assert!(late.contains("20 ms late") && late.contains("30 %"), "{late}");
+        assert_eq!(suspect(0.3, Some(0.02), true, false).limited_because(), None);
         let mut errors = none;
         errors[Cause::Addresses as usize] = 1;
-        let exhausted = Suspect { errors: &errors, ..suspect(0.1, None, None, false) };
+        let exhausted = Suspect { errors: &errors, ..suspect(0.1, None, false, false) };
         assert!(exhausted.limited_because().unwrap().contains("ports"));
     }
 

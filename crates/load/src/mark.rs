@@ -13,6 +13,8 @@ pub struct Mark {
     pub totals: Totals,
     /// CPU time of the generator's thread.
     pub generator_cpu: Nanos,
+    /// How long the generator's thread was ready while others held its core.
+    pub generator_wait: Reading<Nanos>,
     /// The observed processes; `None` when none are observed.
     pub processes: Option<TreeSample>,
     /// The observed core; `None` when none is observed.

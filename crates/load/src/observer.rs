@@ -2,7 +2,10 @@
 //! of its own would disturb either core at moments that nobody chose.
 
 use sojourn_measure::{
-    Nanos, ProcessTree, Reading, clock, core_time::CoreTime, process::Detail, tcp::TcpCounters,
+    Nanos, ProcessTree, Reading, clock,
+    core_time::CoreTime,
+    process::{Detail, thread_core_wait},
+    tcp::TcpCounters,
 };
 
 use crate::{
@@ -54,6 +57,7 @@ impl Observer {
             time: clock::now(),
             totals: *totals,
             generator_cpu: clock::thread_cpu(),
+            generator_wait: thread_core_wait().into(),
             processes: None,
             server_core: self.core.map(|core| CoreTime::read(Some(core)).into()),
             own_core: CoreTime::read(self.own_core).into(),

@@ -1,6 +1,6 @@
 //! What a run leaves, and the report made of it.
 
-use std::{io, iter, time::SystemTime};
+use std::{io, iter, ops::Add, time::SystemTime};
 
 use sojourn_measure::{
     Histogram, Nanos, Reading,
@@ -10,7 +10,7 @@ use sojourn_measure::{
 
 use crate::{
     Cause, Schedule, Step,
-    check::{Little, SteadyEvidence, Suspect},
+    check::{self, Little, SteadyEvidence, Suspect},
     ledger::{Ledger, StepRecord},
     mark::StepMarks,
     report::{Figures, Generator, Report, StepReport},
@@ -97,7 +97,7 @@ impl Outcome {
             .zip(figures.response_time_seconds.mean)
             .map(|(((clients, think), rate), response)| Little::of(clients, rate, response, think.seconds()));
         let server = span.server_use();
-        let busy = server.as_ref().and_then(|server| server.core_busy_fraction.value().copied());
+        let saturated = server.as_ref().is_some_and(check::is_saturated);
         StepReport {
             start_seconds: (span.start() - self.origin).seconds(),
             offered_requests_per_second: step.offered_requests_per_second,
@@ -112,23 +112,19 @@ impl Outcome {
             little,
             response_bytes_mean: (record.answered > 0)
                 .then(|| record.body_bytes as f64 / record.answered as f64),
-            generator: generator(record, &total, self.suspicion(record, &total, busy)),
+            generator: generator(record, &total, self.suspicion(record, &total, saturated)),
             server,
             tcp: span.tcp_trouble(),
             figures,
         }
     }
 
-    fn suspicion(
-        &self,
-        record: &StepRecord,
-        total: &Total,
-        server_busy_fraction: Option<f64>,
-    ) -> Option<String> {
+    fn suspicion(&self, record: &StepRecord, total: &Total, server_saturated: bool) -> Option<String> {
         let suspect = Suspect {
             cpu_fraction: total.generator_cpu_fraction().unwrap_or(0.0),
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
-            server_busy_fraction,
+            core_wait_fraction: total.core_wait_fraction().value().copied(),
+            server_saturated,
             closed: self.closed_clients.is_some(),
             errors: &record.errors,
         };
@@ -160,6 +156,7 @@ struct Total {
     answered: u64,
     received_bytes: u64,
     generator_cpu_seconds: f64,
+    generator_wait: Option<Reading<Nanos>>,
     own_core: Option<Reading<CoreTime>>,
 }
 
@@ -169,11 +166,8 @@ impl Total {
         self.answered += span.answered();
         self.received_bytes += span.growth(|mark| mark.totals.received_bytes);
         self.generator_cpu_seconds += span.generator_cpu_fraction().unwrap_or(0.0) * span.seconds();
-        let core = span.core(|mark| mark.own_core.clone());
-        self.own_core = Some(match self.own_core.take() {
-            None => core,
-            Some(sum) => sum.zip(core).map(|(sum, core)| sum + core),
-        });
+        self.generator_wait = sum(self.generator_wait.take(), span.generator_wait());
+        self.own_core = sum(self.own_core.take(), span.core(|mark| mark.own_core.clone()));
     }
 
     fn per_second(&self, count: u64) -> Option<f64> {
@@ -183,6 +177,25 @@ impl Total {
     fn generator_cpu_fraction(&self) -> Option<f64> {
         (self.seconds > 0.0).then(|| self.generator_cpu_seconds / self.seconds)
     }
+
+    fn core_wait_fraction(&self) -> Reading<f64> {
+        known(&self.generator_wait).map(|wait| wait.seconds() / self.seconds)
+    }
+
+    fn core_steal_fraction(&self) -> Reading<f64> {
+        known(&self.own_core).map(|core| core.steal_fraction().unwrap_or(0.0))
+    }
+}
+
+fn sum<T: Add<Output = T>>(before: Option<Reading<T>>, part: Reading<T>) -> Option<Reading<T>> {
+    Some(match before {
+        None => part,
+        Some(before) => before.zip(part).map(|(before, part)| before + part),
+    })
+}
+
+fn known<T: Clone>(sum: &Option<Reading<T>>) -> Reading<T> {
+    sum.clone().unwrap_or_else(|| Reading::unavailable("nothing was measured"))
 }
 
 fn figures(record: &StepRecord, total: &Total) -> Figures {
@@ -205,12 +218,12 @@ fn figures(record: &StepRecord, total: &Total) -> Figures {
 }
 
 fn generator(record: &StepRecord, total: &Total, limited_because: Option<String>) -> Generator {
-    let steal = total.own_core.clone().unwrap_or_else(|| Reading::unavailable("nothing was measured"));
     Generator {
         cpu_fraction: total.generator_cpu_fraction(),
         cpu_seconds_per_request: (total.answered > 0)
             .then(|| total.generator_cpu_seconds / total.answered as f64),
-        core_steal_fraction: steal.map(|core| core.steal_fraction().unwrap_or(0.0)),
+        core_wait_fraction: total.core_wait_fraction(),
+        core_steal_fraction: total.core_steal_fraction(),
         limited: limited_because.is_some(),
         limited_because,
         send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),

@@ -101,6 +101,8 @@ pub struct Generator {
     pub cpu_fraction: Option<f64>,
     /// CPU time per good answer.
     pub cpu_seconds_per_request: Option<f64>,
+    /// The share of the time that it was ready to run and others held its core.
+    pub core_wait_fraction: Reading<f64>,
     /// What the hypervisor took from its core, or from all when it is not pinned.
     pub core_steal_fraction: Reading<f64>,
     /// Whether it, not the server, was the limit.

@@ -49,6 +49,11 @@ impl<'a> Span<'a> {
         self.mean(|mark| mark.generator_cpu.seconds())
     }
 
+    /// How long the generator waited for its core.
+    pub fn generator_wait(&self) -> Reading<Nanos> {
+        self.from.generator_wait.clone().zip(self.to.generator_wait.clone()).map(|(from, to)| to - from)
+    }
+
     /// A running total's growth.
     pub fn growth(&self, total: impl Fn(&Mark) -> u64) -> u64 {
         total(self.to) - total(self.from)

@@ -40,6 +40,12 @@ pub const ALL: &[Counter] = &[
         meaning: "CPU time per response completed in the same span: the service demand at the processor.",
     },
     Counter {
+        name: "core_wait_fraction",
+        unit: "1",
+        source: "/proc/thread-self/schedstat",
+        meaning: "Share of the time that the generator's thread was ready to run and others held its core.",
+    },
+    Counter {
         name: "core_busy_fraction",
         unit: "1",
         source: "/proc/stat",

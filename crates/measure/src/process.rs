@@ -70,6 +70,14 @@ impl ProcessCounters {
     }
 }
 
+/// How long the calling thread has been ready to run while its core was taken by others.
+pub fn thread_core_wait() -> io::Result<Nanos> {
+    const PATH: &str = "/proc/thread-self/schedstat";
+    let text = proc_file::read(PATH)?;
+    let wait = text.split(' ').nth(1).and_then(|wait| wait.parse().ok());
+    wait.map(Nanos).ok_or_else(|| proc_file::lacks(PATH, "waiting time"))
+}
+
 /// The children that one process has now.
 pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     let mut all = Vec::new();
@@ -135,6 +143,12 @@ mod tests {
         assert_eq!((counters.minor_faults, counters.major_faults), (120, 4));
         assert_eq!((counters.user, counters.system), (Nanos(540_000_000), Nanos(260_000_000)));
         assert_eq!((counters.threads, counters.started), (7, 9999));
+    }
+
+    #[test]
+    fn waiting_for_a_core_never_goes_back() {
+        let before = thread_core_wait().unwrap();
+        assert!(thread_core_wait().unwrap() >= before);
     }
 
     #[test]
