@@ -150,7 +150,7 @@ impl Demand {
         Some(piece.fixed + piece.per_byte * size)
     }
 
-    /// E[S] and E[S²] for documents of this law; exact for one piece, by quadrature for several.
+    /// `E[S]` and `E[S²]` for documents of this law; exact for one piece, by quadrature for several.
     pub fn moments(&self, document: Option<&Distribution>) -> (f64, f64) {
         match (self, document) {
             (Self::Law(law), _) => (law.mean(), law.second_moment()),
@@ -162,13 +162,13 @@ impl Demand {
         }
     }
 
-    /// E[S].
+    /// `E[S]`.
     pub fn mean(&self, document: Option<&Distribution>) -> f64 {
         self.moments(document).0
     }
 }
 
-/// With x from the law, E[g] and E[g²] piece by piece from the partial moments of the law, each
+/// With x from the law, `E[g]` and `E[g²]` piece by piece from the partial moments of the law, each
 /// ∫ xᵏ dF = [xᵏF] − ∫ k xᵏ⁻¹ F; the last piece takes what the exact moments leave.
 fn moments_by_size(pieces: &[Piece], document: &Distribution) -> (f64, f64) {
     let mut left = [1.0, document.mean(), document.second_moment()];
@@ -185,7 +185,7 @@ fn moments_by_size(pieces: &[Piece], document: &Distribution) -> (f64, f64) {
     (first, second)
 }
 
-/// E[Xᵏ; low < X ≤ high] for k = 0, 1, 2, by the trapezoid rule on the distribution function.
+/// `E[Xᵏ; low < X ≤ high]` for k = 0, 1, 2, by the trapezoid rule on the distribution function.
 fn partial_moments(document: &Distribution, low: f64, high: f64) -> [f64; 3] {
     let width = (high - low) / STEPS as f64;
     let (at_low, at_high) = (if low > 0.0 { document.cdf(low) } else { 0.0 }, document.cdf(high));

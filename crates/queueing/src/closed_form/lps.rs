@@ -1,7 +1,7 @@
 //! Limited processor sharing, M/G/1/PS with at most r jobs in service: Eq. 2.1 and 2.2 of the thesis,
 //! after Avi-Itzhak & Halfin (ITC-12, 1989).
 //!
-//! Written as E[R|x] = (x + ρʳ (mₑ − x)) / (1−ρ) with mₑ = E[S²]/2E[S], which shows who gains from a larger
+//! Written as `E[R|x]` = (x + ρʳ (mₑ − x)) / (1−ρ) with mₑ = `E[S²]`/2`E[S]`, which shows who gains from a larger
 //! r: exactly the jobs with x < mₑ. The dispatcher's latency Δ is missing from the printed Eq. 2.2; here it
 //! is added to every response alike. Approximate in general; [`Validity`] says how far.
 
@@ -41,12 +41,12 @@ impl Lps {
         self.limit
     }
 
-    /// E[R], Eq. 2.2 with Δ.
+    /// `E[R]`, Eq. 2.2 with Δ.
     pub fn mean_response_time(&self) -> f64 {
         self.conditional_mean(self.station.mean_demand())
     }
 
-    /// E[R | S = x], Eq. 2.1. Its slope for large jobs is too small; see
+    /// `E[R | S = x]`, Eq. 2.1. Its slope for large jobs is too small; see
     /// [`Lps::conditional_slope_asymptotic`].
     pub fn conditional_mean(&self, demand: f64) -> f64 {
         let (full, not_full) = self.probability_full();
@@ -54,13 +54,13 @@ impl Lps {
         (full * self.station.mean_residual() + not_full * demand) / idle + self.delta
     }
 
-    /// E[W]: the wait before entering service, without Δ.
+    /// `E[W]`: the wait before entering service, without Δ.
     pub fn mean_wait(&self) -> f64 {
         let (full, _) = self.probability_full();
         full * self.station.mean_residual() / (1.0 - self.station.utilisation())
     }
 
-    /// The true slope of E[R|x] as x grows: min(r, 1/(1−ρ)). A job that stays for ever beside r−1 others is
+    /// The true slope of `E[R|x]` as x grows: min(r, 1/(1−ρ)). A job that stays for ever beside r−1 others is
     /// served at 1/r if those saturate, and at 1−ρ if they do not. Eq. 2.1 has (1−ρʳ)/(1−ρ), which is less.
     pub fn conditional_slope_asymptotic(&self) -> f64 {
         let unlimited = 1.0 / (1.0 - self.station.utilisation());

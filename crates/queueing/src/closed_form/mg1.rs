@@ -15,10 +15,10 @@ pub struct Mg1 {
 }
 
 impl Mg1 {
-    /// From λ in 1/s, E[S] in s and E[S²] in s².
+    /// From λ in 1/s, `E[S]` in s and `E[S²]` in s².
     ///
     /// # Errors
-    /// [`ClosedFormError`] when a value is negative or not finite, E[S²] < E[S]², or λ E[S] ≥ 1.
+    /// [`ClosedFormError`] when a value is negative or not finite, `E[S²]` < `E[S]²`, or λ `E[S]` ≥ 1.
     pub fn new(
         arrival_rate: f64,
         mean_demand: f64,
@@ -55,22 +55,22 @@ impl Mg1 {
         Self::new(arrival_rate, demand.mean(), demand.second_moment())
     }
 
-    /// λ E[S], by the utilisation law.
+    /// λ `E[S]`, by the utilisation law.
     pub fn utilisation(&self) -> f64 {
         self.arrival_rate * self.mean_demand
     }
 
-    /// 1 / E[S]: the throughput at which the station saturates.
+    /// 1 / `E[S]`: the throughput at which the station saturates.
     pub fn saturation_per_second(&self) -> f64 {
         1.0 / self.mean_demand
     }
 
-    /// E[S].
+    /// `E[S]`.
     pub fn mean_demand(&self) -> f64 {
         self.mean_demand
     }
 
-    /// E[S²] / 2E[S]: the mean residual demand of the job in service.
+    /// `E[S²]` / 2`E[S]`: the mean residual demand of the job in service.
     pub fn mean_residual(&self) -> f64 {
         self.second_moment_demand / (2.0 * self.mean_demand)
     }
@@ -80,7 +80,7 @@ impl Mg1 {
         (self.second_moment_demand / self.mean_demand.powi(2) - 1.0).max(0.0)
     }
 
-    /// E[V] = λ E[S²] / 2(1−ρ): the mean unfinished work, the same for every work-conserving discipline.
+    /// `E[V]` = λ `E[S²]` / 2(1−ρ): the mean unfinished work, the same for every work-conserving discipline.
     pub fn mean_workload(&self) -> f64 {
         self.utilisation() * self.mean_residual() / (1.0 - self.utilisation())
     }
@@ -90,12 +90,12 @@ impl Mg1 {
         self.mean_workload() + self.mean_demand
     }
 
-    /// E[S] / (1−ρ): M/G/1 PS.
+    /// `E[S]` / (1−ρ): M/G/1 PS.
     pub fn ps_mean_response_time(&self) -> f64 {
         self.ps_conditional_mean(self.mean_demand)
     }
 
-    /// E[R | S = x] = x / (1−ρ): M/G/1 PS (thesis, Eq. 2.4).
+    /// `E[R | S = x]` = x / (1−ρ): M/G/1 PS (thesis, Eq. 2.4).
     pub fn ps_conditional_mean(&self, demand: f64) -> f64 {
         demand / (1.0 - self.utilisation())
     }

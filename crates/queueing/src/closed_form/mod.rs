@@ -22,9 +22,9 @@ pub enum ClosedFormError {
          {saturation_per_second:.6}/s"
     )]
     Unstable {
-        /// λ E[S].
+        /// λ `E[S]`.
         utilisation: f64,
-        /// 1 / E[S].
+        /// 1 / `E[S]`.
         saturation_per_second: f64,
     },
     /// A parameter is out of its domain.

@@ -60,9 +60,9 @@ pub enum DistributionError {
 
 /// What every law can answer.
 pub trait Law {
-    /// E[X].
+    /// `E[X]`.
     fn mean(&self) -> f64;
-    /// E[X²].
+    /// `E[X²]`.
     fn second_moment(&self) -> f64;
     /// P(X ≤ x).
     fn cdf(&self, x: f64) -> f64;
@@ -120,7 +120,7 @@ impl Distribution {
         Ok(Affine::new(self, factor, offset)?.into())
     }
 
-    /// Squared coefficient of variation, Var[X] / E[X]².
+    /// Squared coefficient of variation, `Var[X]` / `E[X]²`.
     pub fn scv(&self) -> f64 {
         let mean = self.mean();
         if mean == 0.0 { 0.0 } else { (self.second_moment() / (mean * mean) - 1.0).max(0.0) }

@@ -1,7 +1,7 @@
-//! E[R | S = x] exactly, with the tagged job's attained service as the clock.
+//! `E[R | S = x]` exactly, with the tagged job's attained service as the clock.
 //!
 //! While it receives da of service, da·(s+1) seconds pass, s being the others in service: the others move at
-//! their natural rates and jobs arrive at λ(s+1). So E[T(x)] = ∫₀ˣ E[s(a) + 1] da, by uniformisation in a.
+//! their natural rates and jobs arrive at λ(s+1). So `E[T(x)]` = ∫₀ˣ `E[s(a) + 1]` da, by uniformisation in a.
 //! The wait does not depend on x.
 
 use super::ExactLps;

@@ -20,7 +20,7 @@ use crate::closed_form::{ClosedFormError, Mg1};
 use occupancy::Occupancies;
 use stationary::Stationary;
 
-/// The most states per level: beyond it the dense solution takes seconds, and simulation is the better tool.
+/// The most states per level: beyond it the dense solution takes minutes, and simulation is the better tool.
 pub const LEVEL_STATES_MAX: usize = 600;
 
 /// Why there is no exact solution.
@@ -78,12 +78,12 @@ impl ExactLps {
         Ok(Self { arrival_rate, demand, limit: limit as usize, occupancies, stationary })
     }
 
-    /// E[R] in seconds, by Little's law from the mean number present.
+    /// `E[R]` in seconds, by Little's law from the mean number present.
     pub fn mean_response_time(&self) -> f64 {
         self.stationary.mean_present() / self.arrival_rate
     }
 
-    /// E[W] in seconds: the wait before entering service.
+    /// `E[W]` in seconds: the wait before entering service.
     pub fn mean_wait(&self) -> f64 {
         self.stationary.mean_waiting() / self.arrival_rate
     }
@@ -93,7 +93,7 @@ impl ExactLps {
         distribution::solve(self)
     }
 
-    /// E[R | S = x] in seconds for each demand x: what Eq. 2.1 approximates.
+    /// `E[R | S = x]` in seconds for each demand x: what Eq. 2.1 approximates.
     pub fn conditional_means(&self, demands: &[f64]) -> Vec<f64> {
         conditional::solve(self, demands)
     }

@@ -96,12 +96,12 @@ impl PhaseType {
         (0..self.phases()).map(|phase| self.total_rate(phase)).fold(0.0, f64::max)
     }
 
-    /// E[S] in seconds.
+    /// `E[S]` in seconds.
     pub fn mean(&self) -> f64 {
         dot(&self.initial, &self.times_to_absorption(&vec![1.0; self.phases()]))
     }
 
-    /// E[S²] in s²: twice the mean time weighted by the mean remaining time.
+    /// `E[S²]` in s²: twice the mean time weighted by the mean remaining time.
     pub fn second_moment(&self) -> f64 {
         let first = self.times_to_absorption(&vec![1.0; self.phases()]);
         2.0 * dot(&self.initial, &self.times_to_absorption(&first))

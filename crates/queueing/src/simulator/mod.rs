@@ -106,7 +106,7 @@ pub enum SimulationError {
     Unstable {
         /// Which station.
         station: String,
-        /// λ E[S] / servers.
+        /// λ `E[S]` / servers.
         utilisation: f64,
     },
     /// Arrival times and demands (or sizes) differ in number.

@@ -41,7 +41,7 @@ pub fn simulate_poisson(
 }
 
 impl PoissonStation {
-    /// λ E[S] / servers.
+    /// λ `E[S]` / servers.
     pub fn utilisation(&self) -> f64 {
         self.arrival_rate * self.demand.mean() / self.service.servers
     }

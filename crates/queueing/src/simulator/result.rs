@@ -87,7 +87,7 @@ pub struct StationRun {
     pub throughput_per_second: f64,
     /// Busy fraction of the servers.
     pub utilisation: f64,
-    /// λ E[S] / servers, which the above must approach.
+    /// λ `E[S]` / servers, which the above must approach.
     pub utilisation_expected: f64,
     /// Mean jobs present.
     pub queue_mean: f64,
@@ -95,7 +95,7 @@ pub struct StationRun {
     pub little_relative_error: f64,
     /// Mean work found by arrivals, over the whole run; `None` with several servers.
     pub workload_seconds: Option<f64>,
-    /// λ E[S²] / 2(1−ρ), exact for every work-conserving discipline.
+    /// λ `E[S²]` / 2(1−ρ), exact for every work-conserving discipline.
     pub workload_expected_seconds: Option<f64>,
     /// By what factor the workload control variate cut the variance of the mean.
     pub variance_reduction: f64,

@@ -261,6 +261,10 @@ fn a_trace_drives_an_open_class() {
     let result = simulate_system(&system(text), &Plan::default(), &[trace], &mut |_| true).unwrap();
     assert_eq!((result.jobs, result.stop, result.complete), (2, Stop::TraceEnd, true));
     check(result.response_time_seconds.mean, 3.0, 1e-9);
+    // Users beside the trace do not keep the run going.
+    let mixed = text.to_owned() + r#"classes.users = { users = 2, think_time = "1s", route = ["web"] }"#;
+    let result = simulate_system(&system(&mixed), &Plan::default(), &[trace], &mut |_| true).unwrap();
+    assert_eq!((result.classes.find("log").unwrap().jobs, result.stop), (2, Stop::TraceEnd));
     let unknown = Trace { class: "logs", ..trace };
     assert!(simulate_system(&system(text), &Plan::default(), &[unknown], &mut |_| true).is_err());
 }

@@ -19,7 +19,7 @@ pub(super) struct ClassFlow {
     pub(super) visits: Vec<f64>,
     /// Mean demand per job, all visits together, in seconds.
     pub(super) demands: Vec<f64>,
-    /// Σ over visits of E[S²], in s².
+    /// Σ over visits of `E[S²]`, in s².
     pub(super) second_moments: Vec<f64>,
 }
 

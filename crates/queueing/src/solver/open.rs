@@ -25,7 +25,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
     Ok(flow.answer(&throughputs, &residences))
 }
 
-/// E[R|x] = wait + slope·x at a station, for these throughputs by class.
+/// `E[R|x]` = wait + slope·x at a station, for these throughputs by class.
 pub(super) fn wait_and_slope(
     flow: &Flow<'_>,
     station: usize,

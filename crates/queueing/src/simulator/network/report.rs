@@ -1,0 +1,107 @@
+//! What a finished run says: estimates per route, class and station, and the checks of the run on itself.
+
+use super::run::Run;
+use crate::simulator::estimate::{Estimate, response_time};
+use crate::simulator::result::{ClassResult, Named, RouteResult, StationResult, Stop, SystemResult};
+use crate::station::Station;
+use crate::system::{Class, Route};
+
+impl Run<'_> {
+    pub(super) fn result(&self, stop: Stop) -> SystemResult {
+        let cut = stop != Stop::TraceEnd;
+        let estimate = self.estimate(0, cut);
+        let present: f64 = self.stations[..self.tallies.len()].iter().map(Station::present_time).sum();
+        // Whoever is still inside has been counted in `present` but not in the sum of responses.
+        let accounted = self.response_sum + self.unfinished_time();
+        let stations: Vec<(String, StationResult)> =
+            (0..self.tallies.len()).map(|k| self.station(k)).collect();
+        let busiest = stations.iter().filter_map(|(name, station)| Some((name, station.utilisation?)));
+        let bottleneck = busiest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name.clone());
+        SystemResult {
+            complete: stop != Stop::Interrupted,
+            converged: estimate.is_settled()
+                && estimate.relative_half_width() <= self.plan.relative_half_width,
+            stop,
+            seed: self.plan.seed,
+            jobs: self.finished,
+            warm_up_jobs: estimate.warm_up_batches as u64 * self.recorders[0].batch_jobs(),
+            simulated_seconds: self.now,
+            response_time_seconds: response_time(&self.recorders[0], &estimate, 0.0),
+            throughput_per_second: self.per_second(self.finished),
+            lag_one: estimate.lag_one,
+            little_relative_error: if present > 0.0 { (present - accounted) / present } else { 0.0 },
+            classes: Named((0..self.system.classes.len()).map(|class| self.class(class, cut)).collect()),
+            stations: Named(stations),
+            bottleneck,
+        }
+    }
+
+    fn estimate(&self, recorder: usize, cut: bool) -> Estimate {
+        let recorder = &self.recorders[recorder];
+        if cut { Estimate::of(recorder, None) } else { Estimate::whole(recorder) }
+    }
+
+    fn per_second(&self, count: u64) -> f64 {
+        if self.now > 0.0 { count as f64 / self.now } else { 0.0 }
+    }
+
+    /// Time so far in the system of the jobs that are still at a station.
+    fn unfinished_time(&self) -> f64 {
+        let mut idle = vec![false; self.jobs.len()];
+        self.free.iter().for_each(|&index| idle[index as usize] = true);
+        for thinkers in &self.stations[self.tallies.len()..] {
+            thinkers.jobs().for_each(|index| idle[index as usize] = true);
+        }
+        let active = self.jobs.iter().zip(&idle).filter(|(_, idle)| !**idle);
+        active.map(|(job, _)| self.now - job.started).sum()
+    }
+
+    fn class(&self, index: usize, cut: bool) -> (String, ClassResult) {
+        let model = &self.system.classes[index];
+        let own = if self.system.classes.len() > 1 { 1 + index } else { 0 };
+        let of = |recorder: usize| {
+            let estimate = self.estimate(recorder, cut);
+            response_time(&self.recorders[recorder], &estimate, 0.0)
+        };
+        let route = |(number, route): (usize, &Route)| {
+            let recorder = if model.routes.len() > 1 { self.first_route[index] + number } else { own };
+            let jobs = self.recorders[recorder].jobs();
+            (route.name.clone(), RouteResult { jobs, response_time_seconds: of(recorder) })
+        };
+        let jobs = self.recorders[own].jobs();
+        let result = ClassResult {
+            jobs,
+            throughput_per_second: self.per_second(jobs),
+            response_time_seconds: of(own),
+            routes: Named(model.routes.iter().enumerate().map(route).collect()),
+        };
+        (model.name.clone(), result)
+    }
+
+    fn station(&self, index: usize) -> (String, StationResult) {
+        let (model, station, tally) =
+            (&self.system.stations[index], &self.stations[index], &self.tallies[index]);
+        let servers = f64::from(model.servers);
+        let limited = model.is_limited() && self.now > 0.0;
+        let visits = tally.visits.max(1) as f64;
+        let result = StationResult {
+            utilisation: limited.then(|| station.busy_time() / self.now / servers),
+            utilisation_expected: limited.then(|| self.expected_work(index) / servers),
+            throughput_per_second: self.per_second(tally.visits),
+            queue_mean: if self.now > 0.0 { station.present_time() / self.now } else { 0.0 },
+            residence_time_seconds: tally.residence / visits,
+            demand_seconds: tally.demand / (tally.visits + station.present() as u64).max(1) as f64,
+        };
+        (model.name.clone(), result)
+    }
+
+    /// Σ throughput × mean demand over the classes: the utilisation law.
+    fn expected_work(&self, station: usize) -> f64 {
+        let work = |(index, class): (usize, &Class)| {
+            let own = if self.system.classes.len() > 1 { 1 + index } else { 0 };
+            let demand = class.demands(self.system.stations.len())[station];
+            self.per_second(self.recorders[own].jobs()) * demand
+        };
+        self.system.classes.iter().enumerate().map(work).sum()
+    }
+}
