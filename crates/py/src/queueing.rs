@@ -28,7 +28,9 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_station, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_poisson, module)?)?;
     module.add_function(wrap_pyfunction!(simulate_system, module)?)?;
-    module.add_function(wrap_pyfunction!(predict_system, module)?)
+    module.add_function(wrap_pyfunction!(predict_system, module)?)?;
+    module.add_function(wrap_pyfunction!(fit_laws, module)?)?;
+    module.add_function(wrap_pyfunction!(fit_tail, module)?)
 }
 
 /// Mean response time in seconds by Eq. 2.2: limited processor sharing, `r` jobs in service at most.
@@ -227,6 +229,26 @@ fn predict_system<'py>(py: Python<'py>, system: &str) -> PyResult<Bound<'py, PyA
     let system = system_file::parse(system).map_err(refused)?;
     let prediction = py.detach(|| solver::predict(&system));
     dictionary(py, &prediction)
+}
+
+/// Laws fitted to positive values by maximum likelihood, the best (by AIC) first.
+#[pyfunction]
+fn fit_laws<'py>(py: Python<'py>, values: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyAny>> {
+    let values = self::values(&values);
+    let fits = py.detach(|| fit::fit(&values));
+    dictionary(py, &fits.map_err(refused)?)
+}
+
+/// A Pareto tail fitted to the largest `fraction` of the values.
+#[pyfunction]
+#[pyo3(signature = (values, fraction=0.05))]
+fn fit_tail<'py>(
+    py: Python<'py>,
+    values: PyReadonlyArray1<'py, f64>,
+    fraction: f64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let values = self::values(&values);
+    dictionary(py, &fit::fit_tail(&values, fraction).map_err(refused)?)
 }
 
 /// Stands between a simulation and the interpreter: reports progress, notices Ctrl-C.

@@ -8,6 +8,7 @@
 pub mod closed_form;
 pub mod distribution;
 pub mod exact_lps;
+pub mod fit;
 mod matrix;
 pub mod random;
 pub mod simulator;

@@ -22,7 +22,7 @@ pub use affine::Affine;
 pub use bounded_pareto::BoundedPareto;
 pub use deterministic::Deterministic;
 pub use empirical::Empirical;
-pub use erlang::Erlang;
+pub use erlang::{ERLANG_STAGES_MAX, Erlang};
 pub use exponential::Exponential;
 pub use hyper_exponential::HyperExponential;
 pub use log_normal::LogNormal;

@@ -4,8 +4,8 @@ use super::SystemFileError;
 use super::reader::{Reader, Value};
 use super::unit::{Dimension, positive, quantity};
 use crate::distribution::{
-    BoundedPareto, Deterministic, Distribution, DistributionError, Empirical, Erlang, Exponential,
-    HyperExponential, LogNormal, Mixture,
+    BoundedPareto, Deterministic, Distribution, DistributionError, ERLANG_STAGES_MAX, Empirical, Erlang,
+    Exponential, HyperExponential, LogNormal, Mixture,
 };
 
 /// How deep mixtures may nest.
@@ -90,7 +90,7 @@ fn exponential(table: &Reader<'_>, dimension: Dimension, _: usize) -> Result<Dis
 }
 
 fn erlang(table: &Reader<'_>, dimension: Dimension, _: usize) -> Result<Distribution, SystemFileError> {
-    built(table, Erlang::new(mean(table, dimension)?, table.required("stages")?.count(1, 1_000)?))
+    built(table, Erlang::new(mean(table, dimension)?, table.required("stages")?.count(1, ERLANG_STAGES_MAX)?))
 }
 
 fn hyper_exponential(

@@ -1,0 +1,157 @@
+//! Laws fitted to measured values by maximum likelihood, ranked, each with its goodness of fit.
+//!
+//! A table of families, a function each. The likelihood ranks them (AIC); the Kolmogorov-Smirnov distance says
+//! whether the best is any good. Heavy tails are fitted apart: their raw moments cannot be trusted.
+
+mod erlang_mixture;
+mod log_normal;
+mod pareto_tail;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::distribution::{Distribution, Exponential, Law};
+use crate::simulator::Named;
+pub use pareto_tail::ParetoTail;
+
+/// The fewest values worth fitting.
+pub const VALUES_MIN: usize = 10;
+
+/// Why nothing can be fitted.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum FitError {
+    /// Too few values.
+    #[error("{0} values are too few: a fit needs at least {VALUES_MIN}")]
+    TooFew(usize),
+    /// Times and sizes are positive.
+    #[error("value number {index} is {value}: values must be positive and finite")]
+    Value {
+        /// From 0.
+        index: usize,
+        /// The value.
+        value: f64,
+    },
+    /// The share of values that make the tail.
+    #[error("the tail must be a fraction between 0 and 1, not {0}")]
+    TailFraction(f64),
+}
+
+/// A fitted law.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fit {
+    /// As in system files: `exponential`, `log-normal`, `hyper-exponential`, `hyper-erlang`.
+    pub family: &'static str,
+    /// By name; times and sizes in the unit of the values.
+    pub parameters: Named<f64>,
+    /// Of the law.
+    pub mean: f64,
+    /// Of the law: squared coefficient of variation.
+    pub scv: f64,
+    /// ln of the likelihood.
+    pub log_likelihood: f64,
+    /// Akaike's criterion: the smallest wins.
+    pub aic: f64,
+    /// sup |F − Fₙ|.
+    pub kolmogorov_smirnov: f64,
+    /// The law itself.
+    #[serde(skip)]
+    pub law: Distribution,
+}
+
+/// What a family gives back: law, parameters, likelihood.
+struct Candidate {
+    law: Distribution,
+    parameters: Vec<(String, f64)>,
+    log_likelihood: f64,
+}
+
+/// `None` where a family cannot describe the values at all.
+type Fitter = fn(&[f64]) -> Option<Candidate>;
+
+const FAMILIES: &[(&str, Fitter)] = &[
+    ("exponential", exponential),
+    ("log-normal", log_normal::fit),
+    ("hyper-exponential", erlang_mixture::hyper_exponential),
+    ("hyper-erlang", erlang_mixture::hyper_erlang),
+];
+
+/// Fits every family to `values`, best first.
+///
+/// # Errors
+/// [`FitError`] when there are too few values or one is not positive and finite.
+pub fn fit(values: &[f64]) -> Result<Vec<Fit>, FitError> {
+    let sorted = checked(values)?;
+    let mut fits: Vec<Fit> = FAMILIES
+        .iter()
+        .filter_map(|(family, fitter)| Some((*family, fitter(&sorted)?)))
+        .map(|(family, candidate)| candidate.judged(family, &sorted))
+        .collect();
+    fits.sort_by(|a, b| a.aic.total_cmp(&b.aic));
+    Ok(fits)
+}
+
+/// Fits a power tail to the largest `fraction` of `values`.
+///
+/// # Errors
+/// [`FitError`], also when the fraction is not between 0 and 1.
+pub fn fit_tail(values: &[f64], fraction: f64) -> Result<ParetoTail, FitError> {
+    if !(fraction > 0.0 && fraction < 1.0) {
+        return Err(FitError::TailFraction(fraction));
+    }
+    let sorted = checked(values)?;
+    let count = (sorted.len() as f64 * fraction) as usize;
+    if count < VALUES_MIN {
+        return Err(FitError::TooFew(count));
+    }
+    Ok(ParetoTail::of(&sorted[sorted.len() - count..], fraction))
+}
+
+fn checked(values: &[f64]) -> Result<Vec<f64>, FitError> {
+    if let Some(index) = values.iter().position(|value| !(value.is_finite() && *value > 0.0)) {
+        return Err(FitError::Value { index, value: values[index] });
+    }
+    if values.len() < VALUES_MIN {
+        return Err(FitError::TooFew(values.len()));
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    Ok(sorted)
+}
+
+impl Candidate {
+    fn judged(self, family: &'static str, sorted: &[f64]) -> Fit {
+        Fit {
+            family,
+            mean: self.law.mean(),
+            scv: self.law.scv(),
+            log_likelihood: self.log_likelihood,
+            aic: 2.0 * self.parameters.len() as f64 - 2.0 * self.log_likelihood,
+            kolmogorov_smirnov: distance(&self.law, sorted),
+            parameters: Named(self.parameters),
+            law: self.law,
+        }
+    }
+}
+
+/// The largest gap between the law and the steps of the empirical distribution, on both sides of each step.
+fn distance(law: &Distribution, sorted: &[f64]) -> f64 {
+    let count = sorted.len() as f64;
+    let gap = |(index, value): (usize, &f64)| {
+        let cdf = law.cdf(*value);
+        (cdf - index as f64 / count).abs().max((cdf - (index + 1) as f64 / count).abs())
+    };
+    sorted.iter().enumerate().map(gap).fold(0.0, f64::max)
+}
+
+fn exponential(sorted: &[f64]) -> Option<Candidate> {
+    let count = sorted.len() as f64;
+    let mean = sorted.iter().sum::<f64>() / count;
+    Some(Candidate {
+        law: Exponential::new(mean).ok()?.into(),
+        parameters: vec![("mean".to_owned(), mean)],
+        log_likelihood: -count * (mean.ln() + 1.0),
+    })
+}
+
+#[cfg(test)]
+mod tests;
