@@ -46,6 +46,8 @@ pub struct Station<T> {
     in_service: BinaryHeap<Reverse<Tagged<T>>>,
     /// Jobs waiting, with their demands.
     waiting: VecDeque<(f64, T)>,
+    /// Places kept by jobs that have been served and are elsewhere: they count towards r, not towards the load.
+    held: usize,
     virtual_time: f64,
     /// When `virtual_time` was last brought up to date.
     updated_at: f64,
@@ -61,6 +63,7 @@ impl<T: Copy> Station<T> {
             service,
             in_service: BinaryHeap::new(),
             waiting: VecDeque::new(),
+            held: 0,
             virtual_time: 0.0,
             updated_at: 0.0,
             next_completion: f64::INFINITY,
@@ -101,7 +104,7 @@ impl<T: Copy> Station<T> {
     #[inline]
     pub fn arrive(&mut self, now: f64, demand: f64, job: T) {
         self.advance(now);
-        if self.in_service.len() < self.service.limit {
+        if self.in_service.len() + self.held < self.service.limit {
             self.admit(demand, job);
         } else {
             self.waiting.push_back((demand, job));
@@ -112,20 +115,44 @@ impl<T: Copy> Station<T> {
     /// Takes out the job that finishes at [`Station::next_completion`] and lets the next one in.
     #[inline]
     pub fn complete(&mut self) -> Option<T> {
+        self.complete_or_hold(|_| false)
+    }
+
+    /// As [`Station::complete`], but a job for which `hold` is true keeps its place until [`Station::release`].
+    #[inline]
+    pub fn complete_or_hold(&mut self, hold: impl FnOnce(T) -> bool) -> Option<T> {
         let now = self.next_completion;
         let Reverse(finished) = self.in_service.peek().copied()?;
         self.advance(now);
         self.in_service.pop();
         // The tag, not the sum that led here: no rounding is carried on.
         self.virtual_time = finished.tag;
-        if let Some((demand, job)) = self.waiting.pop_front() {
-            self.admit(demand, job);
-        } else if self.in_service.is_empty() {
+        if hold(finished.job) {
+            self.held += 1;
+        } else {
+            self.admit_next();
+        }
+        if self.in_service.is_empty() {
             // An idle station starts its clock afresh, so that tags never lose precision over a long run.
             self.virtual_time = 0.0;
         }
         self.schedule();
         Some(finished.job)
+    }
+
+    /// Gives back a place kept by [`Station::complete_or_hold`]; the next in line takes it.
+    pub fn release(&mut self, now: f64) {
+        self.advance(now);
+        self.held = self.held.saturating_sub(1);
+        self.admit_next();
+        self.schedule();
+    }
+
+    #[inline]
+    fn admit_next(&mut self) {
+        if let Some((demand, job)) = self.waiting.pop_front() {
+            self.admit(demand, job);
+        }
     }
 
     #[inline]
@@ -138,8 +165,9 @@ impl<T: Copy> Station<T> {
             let busy = running.min(self.service.servers);
             self.virtual_time += elapsed * busy / running;
             self.busy_time += elapsed * busy;
-            self.present_time += elapsed * self.present() as f64;
         }
+        // Jobs may wait while nobody runs, when all places are held.
+        self.present_time += elapsed * self.present() as f64;
     }
 
     #[inline]

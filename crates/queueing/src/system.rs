@@ -116,6 +116,9 @@ pub struct Visit {
     pub station: usize,
     /// What the job asks of it.
     pub demand: Demand,
+    /// The station visited before at which the job keeps its place until this visit ends: a helper that is
+    /// held while the document is sent.
+    pub holds: Option<usize>,
 }
 
 /// The service demand of a visit, in seconds on an idle server.
@@ -220,6 +223,11 @@ impl Class {
 }
 
 impl System {
+    /// Whether some job keeps a place at one station while it is served at another.
+    pub fn has_simultaneous_possession(&self) -> bool {
+        self.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.holds.is_some())
+    }
+
     /// The utilisation that open classes alone bring to each station; jobs present at infinite servers.
     pub fn open_utilisations(&self) -> Vec<f64> {
         let mut utilisations = vec![0.0; self.stations.len()];

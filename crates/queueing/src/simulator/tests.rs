@@ -270,6 +270,48 @@ fn a_trace_drives_an_open_class() {
 }
 
 #[test]
+fn a_held_helper_waits_for_the_line() {
+    let text = |visit: &str| {
+        format!(
+            r#"
+            stations.web = {{ discipline = "lps", r = 2, demand = "1s" }}
+            stations.line = {{ discipline = "is", demand = "3s" }}
+            [classes.log]
+            document = "1B"
+            rate = "1/s"
+            route = ["web", {visit}]
+            "#
+        )
+    };
+    let finish = |visit: &str| {
+        let trace = Trace { class: "log", times: &[0.0, 0.0, 0.0], sizes: &[1.0; 3] };
+        let system = system(&text(visit));
+        simulate_system(&system, &Plan::default(), &[trace], &mut |_| true).unwrap().response_time_seconds.max
+    };
+    // Two share the server until 2 s; without holding the third is served from 2 to 3 s and sent by 6 s.
+    check(finish(r#""line""#), 6.0, 1e-9);
+    // Holding, it is let in when the first two have been sent, at 5 s.
+    check(finish(r#"{ station = "line", holds = "web" }"#), 9.0, 1e-9);
+    let prediction = crate::solver::predict(&system(&text(r#"{ station = "line", holds = "web" }"#)));
+    assert!(prediction.solvers.0.iter().all(|(_, outcome)| outcome.answer.is_none()));
+}
+
+#[test]
+fn holding_through_a_delay_is_a_queue_with_r_servers() {
+    // Negligible work, then an exponential delay with the place held: M/M/r, here r = 4 at ρ = 0.8.
+    let result = run_system(
+        r#"
+        stations.web = { discipline = "lps", r = 4, demand = "0s" }
+        stations.line = { discipline = "is", demand = { law = "exponential", mean = "1s" } }
+        classes.visitors = { rate = "3.2/s", route = ["web", { station = "line", holds = "web" }] }
+        "#,
+        0.01,
+    );
+    check(result.response_time_seconds.mean, 1.0 + 0.5964 / 0.8, 0.02);
+    assert!(result.little_relative_error.abs() < 1e-9, "{}", result.little_relative_error);
+}
+
+#[test]
 fn an_unstable_system_names_the_station() {
     let text = SITE.replace("5/s", "30/s");
     let error = simulate_system(&system(&text), &Plan::default(), &[], &mut |_| true).unwrap_err();

@@ -117,11 +117,15 @@ pub struct StationAnswer {
     pub residence_time_seconds: f64,
 }
 
+const POSSESSION: &str = "a job holds one station while it is served at another: simulate";
+
 /// Runs every solver that applies.
 pub fn predict(system: &System) -> Prediction {
     let flow = Flow::new(system);
     let outcome = |solver: &Solver| {
-        let (answer, refusal) = match (solver.run)(&flow) {
+        let held = system.has_simultaneous_possession();
+        let solved = if held { Err(POSSESSION.to_owned()) } else { (solver.run)(&flow) };
+        let (answer, refusal) = match solved {
             Ok(answer) => (Some(answer), None),
             Err(reason) => (None, Some(reason)),
         };

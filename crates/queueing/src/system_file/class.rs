@@ -5,7 +5,7 @@ use super::station::ParsedStation;
 use super::unit::{Dimension, positive, quantity};
 use super::{SystemFileError, demand, entries, law};
 use crate::distribution::{Distribution, Law};
-use crate::system::{Class, Route, Source, Visit};
+use crate::system::{Class, Discipline, Route, Source, Visit};
 
 /// The largest closed population.
 const USERS_MAX: u32 = 1_000_000;
@@ -91,19 +91,66 @@ impl Context<'_> {
                 value.error(format!("a route has from 1 to {VISITS_MAX} visits, not {}", values.len()))
             );
         }
-        values.iter().map(|value| self.visit(value, document)).collect()
+        let mut visits: Vec<Visit> = Vec::with_capacity(values.len());
+        for value in &values {
+            let visit = self.visit(value, document, visits.last())?;
+            visits.push(visit);
+        }
+        Ok(visits)
     }
 
-    /// `"web"` or `{ station = "web", demand = … }`.
-    fn visit(&self, value: &Value<'_>, document: Option<&Distribution>) -> Result<Visit, SystemFileError> {
+    /// `"web"` or `{ station = "web", demand = …, holds = "…" }`.
+    fn visit(
+        &self,
+        value: &Value<'_>,
+        document: Option<&Distribution>,
+        previous: Option<&Visit>,
+    ) -> Result<Visit, SystemFileError> {
         if value.is_text() {
             return self.visit_of(value, None, document);
         }
         let table = value.table()?;
         let own = table.optional("demand");
-        let visit = self.visit_of(&table.required("station")?, own.as_ref(), document)?;
+        let mut visit = self.visit_of(&table.required("station")?, own.as_ref(), document)?;
+        if let Some(holds) = table.optional("holds") {
+            visit.holds = Some(self.held(&holds, &visit, previous)?);
+        }
         table.finish()?;
         Ok(visit)
+    }
+
+    /// A place can be held where there are places, and by a job that has just had one.
+    fn held(
+        &self,
+        holds: &Value<'_>,
+        visit: &Visit,
+        previous: Option<&Visit>,
+    ) -> Result<usize, SystemFileError> {
+        let station = self.station(holds)?;
+        let model = &self.stations[station].model;
+        if !matches!(model.discipline, Discipline::Fifo | Discipline::Lps { .. }) {
+            return Err(holds.error(format!("`{}` has no limited places to hold (fifo or lps)", model.name)));
+        }
+        if !previous.is_some_and(|previous| previous.station == station || previous.holds == Some(station)) {
+            return Err(
+                holds.error(format!("the visit before is not at `{}`, nor does it hold it", model.name))
+            );
+        }
+        // Places held in a ring at stations with limited places can lock each other for ever.
+        let other = &self.stations[visit.station].model;
+        if matches!(other.discipline, Discipline::Fifo | Discipline::Lps { .. }) {
+            let message = format!("`{}` has limited places itself: holding may deadlock", other.name);
+            return Err(holds.error(message));
+        }
+        Ok(station)
+    }
+
+    fn station(&self, name: &Value<'_>) -> Result<usize, SystemFileError> {
+        let text = name.text()?;
+        self.stations.iter().position(|station| station.model.name == text).ok_or_else(|| {
+            let names: Vec<&str> = self.stations.iter().map(|station| station.model.name.as_str()).collect();
+            name.error(format!("unknown station `{text}`; {}", suggestion(text, &names)))
+        })
     }
 
     fn visit_of(
@@ -113,10 +160,7 @@ impl Context<'_> {
         document: Option<&Distribution>,
     ) -> Result<Visit, SystemFileError> {
         let text = name.text()?;
-        let Some(station) = self.stations.iter().position(|station| station.model.name == text) else {
-            let names: Vec<&str> = self.stations.iter().map(|station| station.model.name.as_str()).collect();
-            return Err(name.error(format!("unknown station `{text}`; {}", suggestion(text, &names))));
-        };
+        let station = self.station(name)?;
         let demand = match own {
             Some(value) => demand::parse(value)?,
             None => self.stations[station].demand.clone().ok_or_else(|| {
@@ -124,7 +168,7 @@ impl Context<'_> {
             })?,
         };
         demand::check_document(&demand, document, text, own.unwrap_or(name))?;
-        Ok(Visit { station, demand })
+        Ok(Visit { station, demand, holds: None })
     }
 }
 

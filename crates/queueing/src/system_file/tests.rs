@@ -103,6 +103,16 @@ fn errors_name_the_line_and_the_cure() {
     check("rate = \"5/s\"", "", "line 17: a class needs `rate` (open) or `users`");
     check("rate = \"5/s\"", "users = 3", "line 17: `think_time` is missing");
     check("rate = \"5/s\"", "rate = \"5/s", "line 18: ");
+    check(
+        "\"line\"]",
+        "{ station = \"line\", holds = \"backbone\" }]",
+        "line 19: `backbone` has no limited places",
+    );
+    check(
+        "\"web\", \"line\"]",
+        "{ station = \"line\", holds = \"web\" }]",
+        "line 19: the visit before is not at `web`",
+    );
     check("mean = \"195ms\"", "mean = \"195KB\"", "line 16: `mean`: \"KB\" is not a unit that fits here");
 }
 
@@ -127,4 +137,16 @@ fn sizes_need_a_document_law() {
 #[test]
 fn an_empty_file_says_what_is_missing() {
     assert_eq!(parse("").unwrap_err().to_string(), "line 1: `stations` is missing");
+}
+
+proptest::proptest! {
+    /// Whatever is typed, the answer is a system or an error with a line.
+    #[test]
+    fn slips_of_the_keyboard_never_panic(at in 0..SITE.len(), cut in 0_usize..30, insert in "[ -~\n]{0,12}") {
+        let end = (at + cut).min(SITE.len());
+        let text = format!("{}{insert}{}", &SITE[..at], &SITE[end..]);
+        if let Err(error) = parse(&text) {
+            proptest::prop_assert!(error.line >= 1 && !error.message.is_empty());
+        }
+    }
 }

@@ -240,7 +240,16 @@ impl<'a> Run<'a> {
     }
 
     fn complete(&mut self, station: usize) {
-        let finished = self.stations[station].complete();
+        let (jobs, classes) = (&self.jobs, &self.system.classes);
+        let next_visit = |index: u32| {
+            let job = &jobs[index as usize];
+            classes[job.class as usize].routes[job.route as usize].visits.get(job.step as usize + 1)
+        };
+        let holds = |index: u32| {
+            station < self.tallies.len()
+                && next_visit(index).is_some_and(|visit| visit.holds == Some(station))
+        };
+        let finished = self.stations[station].complete_or_hold(holds);
         self.next[station] = self.stations[station].next_completion();
         let Some(index) = finished else { return };
         let Some(tally) = self.tallies.get_mut(station) else {
@@ -250,9 +259,15 @@ impl<'a> Run<'a> {
         let job = &mut self.jobs[index as usize];
         tally.visits += 1;
         tally.residence += self.now - job.arrived;
-        job.step += 1;
         let route = &self.system.classes[job.class as usize].routes[job.route as usize];
-        if (job.step as usize) < route.visits.len() {
+        let held = route.visits[job.step as usize].holds;
+        job.step += 1;
+        let next = route.visits.get(job.step as usize);
+        if let Some(held) = held.filter(|_| next.is_none_or(|visit| visit.holds != held)) {
+            self.stations[held].release(self.now);
+            self.next[held] = self.stations[held].next_completion();
+        }
+        if next.is_some() {
             self.visit(index);
         } else {
             self.finish(index);
