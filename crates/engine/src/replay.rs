@@ -11,7 +11,7 @@ use sojourn_workload::{
     trace::Trace,
 };
 
-use crate::load::Common;
+use crate::load::common::Common;
 
 /// Replays the sessions of a trace: they come when they are due, whatever the server does.
 ///
@@ -26,9 +26,9 @@ Examples: a log ten times as fast as it was; and rising rates until the server f
   sojourn-engine replay day.trace http://127.0.0.1:8080 --rate 500,1000,2000,4000 --step 5s --settle 1s \\
       --think-scale 0.2 --target-p95 200ms --stop-when-failing --core 1 --observe-core 0 --format json
 
-A request is due at its session's start plus its offset times the think scale, and is sent then or when the answer
-before it is complete. Latencies belong to the step a request was due in; requests per second count answers in the
-step they came in. Document i of the trace is expected at /III/IIIIII-BYTES below the URL.
+A request is due at its session's start plus its offset times the think scale, and is sent then or when the \
+answer before it is complete. Latencies belong to the step a request was due in; requests per second count answers \
+in the step they came in. Document i of the trace is expected at /III/IIIIII-BYTES below the URL.
 
 Exit code: 0 the run is complete, 1 it is not (interrupted, or the server went away), 2 it could not run.")]
 #[command(group = clap::ArgGroup::new("arrivals").required(true).args(["scale", "rate"]))]

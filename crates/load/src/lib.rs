@@ -4,7 +4,7 @@
 //! [`run`] does it and answers a [`Report`] that distrusts itself: it says how late the generator was, how
 //! busy its core was, and whether it, not the server, was the limit.
 //!
-//! Reading order: `plan`, `run`, `client`, `exchange`, `reception` (pure), `ledger`, `report`.
+//! Reading order: `plan`, `run`, `rhythm`, `client`, `exchange`, `reception` (pure), `ledger`, `report`.
 
 mod agenda;
 mod catalogue;
@@ -24,6 +24,7 @@ mod outcome;
 mod plan;
 mod reception;
 pub mod report;
+mod rhythm;
 mod run;
 mod schedule;
 mod sources;
@@ -38,6 +39,7 @@ pub use filelist::FilelistError;
 pub use outcome::Outcome;
 pub use plan::{Arrivals, Connections, Limits, Observe, Pick, Plan, StopRule, Think, ThinkLaw};
 pub use report::Report;
-pub use run::{Progress, RunError, run};
+pub use rhythm::Progress;
+pub use run::{RunError, run};
 pub use schedule::{Schedule, Step};
 pub use target::{Target, TargetError};

@@ -20,20 +20,20 @@ use rustix::{
     thread::set_current_timer_slack,
 };
 use slab::Slab;
-use sojourn_measure::{Histogram, Nanos, clock, limits};
+use sojourn_measure::{Nanos, clock, limits};
 use thiserror::Error;
 
 use crate::{
-    Arrivals, Catalogue, Cause, Connections, Limits, Plan, Schedule, StopRule,
+    Arrivals, Catalogue, Connections, Limits, Plan, Schedule, StopRule,
     agenda::Agenda,
-    check,
     client::Client,
-    connection::{Connection, State},
+    connection::Connection,
     connector::Connector,
     ledger::Ledger,
     mark::StepMarks,
-    observer::{Observer, TICK},
+    observer::Observer,
     outcome::Outcome,
+    rhythm::{Progress, Rhythm},
     timers::Timers,
 };
 
@@ -45,12 +45,6 @@ const EVENTS_MAX: usize = 128;
 const WAKES_MAX: usize = 64;
 /// Clients of a closed loop do not come faster than this, lest the server's accept queue overflow.
 const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
-/// How long a server that said it closes is given to do so.
-const LINGER_MAX: Nanos = Nanos(1_000_000_000);
-/// A server that only refuses connections for this long is taken to be gone.
-const REFUSED_MAX: Nanos = Nanos(1_000_000_000);
-/// Connections looked at in one tick for having waited too long.
-const EXPIRED_SCAN_MAX: usize = 2_000;
 /// What is read at once: the head and the whole of a small body.
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -60,19 +54,6 @@ pub enum RunError {
     /// The kernel refuses what the loop needs.
     #[error("cannot wait for sockets: {0}")]
     Epoll(#[from] Errno),
-}
-
-/// How a run is going, once a second.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// The share of the schedule that is over.
-    pub fraction: f64,
-    /// The step whose measured part it is in.
-    pub step: Option<usize>,
-    /// Good answers in the last second.
-    pub requests_per_second: f64,
-    /// From the intended start, of the last second's answers.
-    pub time_to_first_byte_p95_seconds: Option<f64>,
 }
 
 /// Does what the plan says until it ends, `interrupted` is set, or the server is gone.
@@ -108,15 +89,15 @@ pub(crate) struct Run<'a> {
     /// Since when the server refused every connection.
     pub(crate) refused_since: Option<Nanos>,
     /// Where the search for connections that have waited too long goes on.
-    scan_from: usize,
-    origin: Nanos,
+    pub(crate) scan_from: usize,
+    pub(crate) origin: Nanos,
     started_at: SystemTime,
     closed_clients: Option<u32>,
-    schedule: Schedule,
-    stop: StopRule,
-    limits: Limits,
-    observer: Observer,
-    marks: Vec<StepMarks>,
+    pub(crate) schedule: Schedule,
+    pub(crate) stop: StopRule,
+    pub(crate) limits: Limits,
+    pub(crate) observer: Observer,
+    pub(crate) marks: Vec<StepMarks>,
 }
 
 /// Why a run ended.
@@ -261,98 +242,6 @@ impl<'a> Run<'a> {
         self.clients.is_empty() && self.agenda.next_start().is_none()
     }
 
-    /// When the next mark is to be taken.
-    fn next_mark(&self) -> Nanos {
-        if self.draining.is_some() {
-            return Nanos::MAX;
-        }
-        let times = self.schedule.steps().iter().zip(&self.marks).find_map(|(step, marks)| {
-            let (from, end) = (step.measured_from(), step.end());
-            match marks {
-                StepMarks { from: None, .. } => Some(from),
-                StepMarks { middle: None, .. } => Some(Nanos(from.0 / 2 + end.0 / 2)),
-                StepMarks { end: None, .. } => Some(end),
-                _ => None,
-            }
-        });
-        times.map_or(Nanos::MAX, |time| self.origin + time)
-    }
-
-    /// Takes the marks whose time has come; answers why the run should stop, at the end of a failed step.
-    fn take_marks(&mut self, now: Nanos) -> Option<String> {
-        while self.next_mark() <= now {
-            let index = self.marks.iter().position(|marks| marks.end.is_none())?;
-            let totals = self.ledger.totals;
-            let marks = &mut self.marks[index];
-            if marks.from.is_none() {
-                marks.from = Some(self.observer.mark(&totals));
-            } else if marks.middle.is_none() {
-                marks.middle = Some(self.observer.light_mark(&totals));
-            } else {
-                marks.end = Some(self.observer.mark(&totals));
-                if let Some(failing) = self.failing(index, now) {
-                    return Some(failing);
-                }
-            }
-        }
-        None
-    }
-
-    fn failing(&self, index: usize, now: Nanos) -> Option<String> {
-        let StopRule::Failing { target_p95 } = self.stop else { return None };
-        let waiting = self.clients.iter().filter_map(|(_, client)| client.errand);
-        let waiting = waiting.filter(|errand| errand.step == Some(index) && errand.acted > Nanos::ZERO);
-        let overdue = waiting.filter(|errand| now - errand.intended > target_p95).count() as u64;
-        check::failing(&self.ledger.steps[index], &self.marks[index], overdue, target_p95)
-            .map(|why| format!("step {}: {why}", index + 1))
-    }
-
-    /// What is done ten times a second; answers why the server is taken to be gone, if it is.
-    fn tick(&mut self, now: Nanos, rhythm: &mut Rhythm<'_>) -> Option<String> {
-        let p95 = self.ledger.recent.as_mut().and_then(|recent| {
-            let p95 = recent.quantile_seconds(0.95);
-            rhythm.second.merge(recent);
-            recent.reset();
-            p95
-        });
-        let step = self.step_of(now);
-        let with_plan = step.map(|index| (index, &self.schedule.steps()[index]));
-        self.observer.tick(&self.ledger.totals, with_plan, p95);
-        rhythm.advance(now, self.schedule.end(), self.origin, step, self.ledger.totals.answered);
-        self.expire(now);
-        if let Some(pid) = self.observer.ended_process() {
-            return Some(format!("the observed process {pid} ended"));
-        }
-        let refused = self.refused_since.is_some_and(|since| now - since > REFUSED_MAX);
-        refused.then(|| "the server refuses every connection".to_owned())
-    }
-
-    /// Ends what has waited too long: looks at some connections in every tick, and so at all of twenty
-    /// thousand within a second. Looking at all of them at once would hold up those that are due.
-    fn expire(&mut self, now: Nanos) {
-        let limits = self.limits;
-        let late = |connection: &Connection| match connection.state {
-            State::Connecting if now - connection.opened > limits.connect_timeout => {
-                Some(Cause::ConnectTimeout)
-            }
-            State::Sending(_) | State::Receiving
-                if now - connection.exchange.sent > limits.response_timeout =>
-            {
-                Some(Cause::ResponseTimeout)
-            }
-            State::Lingering if now - connection.exchange.sent > LINGER_MAX => Some(Cause::ClosedEarly),
-            _ => None,
-        };
-        let keys = self.connections.capacity();
-        for _ in 0..keys.min(EXPIRED_SCAN_MAX) {
-            self.scan_from = (self.scan_from + 1) % keys;
-            let key = self.scan_from;
-            if let Some(cause) = self.connections.get(key).and_then(late) {
-                self.fail(key, cause, now);
-            }
-        }
-    }
-
     /// Counts what was left unanswered, and hands everything over.
     fn outcome(mut self, stopped: Stopped) -> Outcome {
         let end = self.draining.unwrap_or_else(clock::now);
@@ -379,45 +268,5 @@ impl<'a> Run<'a> {
             marks: self.marks,
             timeline: self.observer.into_timeline(),
         }
-    }
-}
-
-/// Ticks, and reports of progress among them.
-struct Rhythm<'p> {
-    next_tick: Nanos,
-    next_report: Nanos,
-    report: Option<&'p mut dyn FnMut(&Progress)>,
-    second: Histogram,
-    answered_before: u64,
-}
-
-const SECOND: Nanos = Nanos(1_000_000_000);
-
-impl<'p> Rhythm<'p> {
-    fn new(origin: Nanos, report: Option<&'p mut dyn FnMut(&Progress)>) -> Rhythm<'p> {
-        let (next_tick, next_report) = (origin + TICK, origin + SECOND);
-        Rhythm { next_tick, next_report, report, second: Histogram::coarse(), answered_before: 0 }
-    }
-
-    fn advance(&mut self, now: Nanos, length: Nanos, origin: Nanos, step: Option<usize>, answered: u64) {
-        // Ticks that were missed are left out, not made up for.
-        while self.next_tick <= now {
-            self.next_tick = self.next_tick + TICK;
-        }
-        if now < self.next_report {
-            return;
-        }
-        let seconds = (now - (self.next_report - SECOND)).seconds();
-        if let Some(report) = &mut self.report {
-            report(&Progress {
-                fraction: ((now - origin).seconds() / length.seconds()).min(1.0),
-                step,
-                requests_per_second: (answered - self.answered_before) as f64 / seconds,
-                time_to_first_byte_p95_seconds: self.second.quantile_seconds(0.95),
-            });
-        }
-        self.second.reset();
-        self.answered_before = answered;
-        self.next_report = now + SECOND;
     }
 }

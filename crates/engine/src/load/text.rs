@@ -1,0 +1,93 @@
+//! A result for people: the whole run, its latencies, its steps, and whether to believe it.
+
+use std::io::{self, Write};
+
+use sojourn_load::Report;
+use sojourn_measure::Summary;
+
+use super::common::RunResult;
+
+/// Writes a result as text.
+pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()> {
+    let report = &result.report;
+    let all = &report.figures;
+    writeln!(output, "{} of {}, {} connections", result.tool, result.url, result.connection)?;
+    if let Some(why) = &report.stopped_because {
+        let state = if report.complete { "stopped early" } else { "NOT COMPLETE" };
+        writeln!(output, "{state}: {why}")?;
+    }
+    writeln!(
+        output,
+        "{} requests in {:.1} s: {} requests/s, {} MB/s; {} failed, {} unfinished",
+        all.requests,
+        all.duration_seconds,
+        number(all.requests_per_second),
+        number(all.bytes_per_second.map(|bytes| bytes / 1e6)),
+        all.errors,
+        all.unfinished,
+    )?;
+    for (cause, count) in &all.errors_by_cause {
+        writeln!(output, "  {count} {cause}")?;
+    }
+    writeln!(
+        output,
+        "\n{:30} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "milliseconds", "mean", "p50", "p95", "p99", "max"
+    )?;
+    write_row(output, "response time", &all.response_time_seconds)?;
+    write_row(output, "time to first byte", &all.time_to_first_byte_seconds)?;
+    write_row(output, "  from the intended start", &all.time_to_first_byte_intended_seconds)?;
+    write_row(output, "connect", &all.connect_time_seconds)?;
+    write_row(output, "generator's lateness", &all.send_lag_seconds)?;
+    write_steps(output, report)?;
+    let generator = &report.generator;
+    let busy = number(generator.cpu_fraction.map(|fraction| fraction * 100.0));
+    writeln!(output, "\ngenerator: {busy} % of a core")?;
+    if let Some(why) = &generator.limited_because {
+        writeln!(output, "THE GENERATOR WAS THE LIMIT, not the server: {why}")?;
+    }
+    Ok(())
+}
+
+fn write_steps(output: &mut impl Write, report: &Report) -> io::Result<()> {
+    if report.steps.len() < 2 {
+        return Ok(());
+    }
+    let header = ["offered/s", "answered/s", "p95 ms", "in flight", "failed", "unfinished", "steady"];
+    writeln!(output)?;
+    header.iter().try_for_each(|name| write!(output, "{name:>11}"))?;
+    writeln!(output)?;
+    for step in &report.steps {
+        let p95 = step.figures.time_to_first_byte_intended_seconds.p95;
+        writeln!(
+            output,
+            "{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}{:>11}",
+            number(step.offered_requests_per_second),
+            number(step.figures.requests_per_second),
+            number(p95.map(|seconds| seconds * 1e3)),
+            number(step.in_flight_mean),
+            step.figures.errors,
+            step.figures.unfinished,
+            if step.steady { "yes" } else { "no" },
+        )?;
+    }
+    Ok(())
+}
+
+fn write_row(output: &mut impl Write, name: &str, summary: &Summary) -> io::Result<()> {
+    write!(output, "{name:30}")?;
+    for seconds in [summary.mean, summary.p50, summary.p95, summary.p99, summary.max] {
+        write!(output, " {:>9}", number(seconds.map(|seconds| seconds * 1e3)))?;
+    }
+    writeln!(output)
+}
+
+/// Three digits, or a dash where nothing was measured.
+fn number(value: Option<f64>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(value) if value >= 100.0 => format!("{value:.0}"),
+        Some(value) if value >= 1.0 => format!("{value:.2}"),
+        Some(value) => format!("{value:.4}"),
+    }
+}
