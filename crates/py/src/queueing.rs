@@ -12,6 +12,7 @@ use serde::Serialize;
 use sojourn_queueing::closed_form::{Lps, Mg1};
 use sojourn_queueing::distribution::Empirical;
 use sojourn_queueing::exact_lps::{ExactError, ExactLps, PhaseType};
+use sojourn_queueing::fit;
 use sojourn_queueing::simulator::{
     self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress, Trace,
 };

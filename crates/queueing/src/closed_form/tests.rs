@@ -1,3 +1,5 @@
+//! Closed forms against the thesis and each other.
+
 use super::*;
 use crate::distribution::Distribution;
 

@@ -1,3 +1,5 @@
+//! Moments, quantiles and samples of every law.
+
 use super::*;
 
 /// The thesis's demand in milliseconds: 21.55 ms and 0.4851 µs/B over log-normal sizes.

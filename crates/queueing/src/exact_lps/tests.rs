@@ -1,3 +1,5 @@
+//! The exact solution against known cases and long simulations by another program.
+
 use super::*;
 use crate::distribution::{Distribution, Erlang, Exponential, HyperExponential, LogNormal};
 

@@ -1,3 +1,5 @@
+//! Fits of values drawn from a known law.
+
 use super::*;
 use crate::distribution::{BoundedPareto, Erlang, HyperExponential, LogNormal};
 use crate::random::Random;

@@ -1,3 +1,5 @@
+//! The simulator against closed forms, by hand, and by properties.
+
 use proptest::prelude::*;
 
 use super::*;

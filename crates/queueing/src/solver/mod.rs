@@ -5,6 +5,7 @@
 
 mod bottleneck;
 mod bounds;
+mod exact;
 mod fixed_point;
 mod flow;
 mod load_dependent;
@@ -29,6 +30,11 @@ struct Solver {
 
 /// In the order of preference where several answer.
 const SOLVERS: &[Solver] = &[
+    Solver {
+        name: "exact-lps",
+        basis: "exact M/PH/1/LPS-r at the lps stations, as far as their arrivals are Poisson",
+        run: exact::solve,
+    },
     Solver {
         name: "open",
         basis: "each station on its own under Poisson arrivals: exact for PS and delays, Eq. 2.2 for LPS, \

@@ -1,3 +1,5 @@
+//! Solvers against textbooks, each other and simulation.
+
 use super::*;
 use crate::simulator::{Plan, simulate_system};
 use crate::system_file::parse;
@@ -130,6 +132,20 @@ fn open_stations_add_up() {
     let prediction = predict(&parse(text).unwrap());
     assert!(prediction.solvers.find("mva").unwrap().refusal.as_ref().unwrap().contains("no closed class"));
     check(prediction.bottleneck.growth_factor_max.unwrap(), 2.0, 2e-3);
+}
+
+#[test]
+fn exact_lps_behind_a_delay() {
+    let text = r#"
+        stations.backbone = { discipline = "is", demand = "100ms" }
+        stations.web = { discipline = "lps", r = 4, demand = { law = "hyper-exponential", mean = "25.675ms", scv = 10 } }
+        classes.visitors = { rate = "31.15871/s", route = ["backbone", "web"] }
+    "#;
+    check(class(text, "exact-lps", "visitors").1, 0.1 + 0.34965, 1e-3);
+    check(class(text, "open", "visitors").1, 0.1 + 0.365, 1e-3);
+    let sized = closed_site(3, "6Mbit/s").replace("users = 3, think_time = \"0s\"", "rate = \"1/s\"");
+    let refusal = predict(&parse(&sized).unwrap()).solvers.find("exact-lps").unwrap().refusal.clone();
+    assert!(refusal.unwrap().contains("depends on the document size"));
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! What is read, and what every slip is told.
+
 use super::*;
 use crate::distribution::Law;
 use crate::system::{Discipline, Source};

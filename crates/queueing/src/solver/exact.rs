@@ -1,0 +1,69 @@
+//! Open classes with phase-type demand at the limited stations: no equation is approximated.
+//!
+//! Exact as far as arrivals are Poisson, which they are at the first station and behind PS and delays.
+
+use super::Answer;
+use super::flow::Flow;
+use super::open::wait_and_slope;
+use crate::distribution::Distribution;
+use crate::exact_lps::{ExactLps, PhaseType};
+use crate::system::{Demand, Discipline};
+
+pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
+    if flow.closed().next().is_some() {
+        return Err("there is a closed class: its arrivals depend on the queues".to_owned());
+    }
+    flow.stable()?;
+    if !flow.system.stations.iter().any(|station| matches!(station.discipline, Discipline::Lps { .. })) {
+        return Err("there is no lps station: the open solver is as exact".to_owned());
+    }
+    let throughputs = flow.nominal_mix();
+    let mut residences = vec![vec![0.0; flow.stations()]; flow.classes.len()];
+    for station in 0..flow.stations() {
+        let limited = match flow.system.stations[station].discipline {
+            Discipline::Lps { limit } => Some(limit),
+            _ => None,
+        };
+        let exact = limited.map(|limit| mean_per_visit(flow, station, limit, &throughputs)).transpose()?;
+        let (wait, slope) = wait_and_slope(flow, station, &throughputs)?;
+        for (class, residence) in flow.classes.iter().zip(&mut residences) {
+            residence[station] = match exact {
+                Some(mean) => class.visits[station] * mean,
+                None => class.visits[station] * wait + slope * class.demands[station],
+            };
+        }
+    }
+    Ok(flow.answer(&throughputs, &residences))
+}
+
+fn mean_per_visit(flow: &Flow<'_>, station: usize, limit: u32, throughputs: &[f64]) -> Result<f64, String> {
+    let name = &flow.system.stations[station].name;
+    if flow.system.stations[station].servers > 1 {
+        return Err(format!("station {name} has several servers"));
+    }
+    let (rate, _, _) = flow.arrivals(station, throughputs);
+    let Some(law) = common_law(flow, station)? else { return Ok(0.0) };
+    let demand = PhaseType::of(law)
+        .ok_or_else(|| format!("the demand at {name} is not exponential, Erlang or hyper-exponential"))?;
+    let solved = ExactLps::new(rate, demand, limit).map_err(|error| error.to_string())?;
+    Ok(solved.mean_response_time())
+}
+
+/// The one law of demand of all visits to a station; `None` without visits.
+fn common_law<'s>(flow: &Flow<'s>, station: usize) -> Result<Option<&'s Distribution>, String> {
+    let name = &flow.system.stations[station].name;
+    let mut found = None;
+    for (_, visit) in flow.system.classes.iter().flat_map(|class| class.visits()) {
+        if visit.station != station {
+            continue;
+        }
+        let Demand::Law(law) = &visit.demand else {
+            return Err(format!("the demand at {name} depends on the document size"));
+        };
+        if found.is_some_and(|other| other != law) {
+            return Err(format!("visits to {name} have different demands"));
+        }
+        found = Some(law);
+    }
+    Ok(found)
+}
