@@ -107,14 +107,20 @@ pub struct Suspect<'a> {
 impl Suspect<'_> {
     /// Why the generator, not the server, was the limit; `None` when it was not.
     pub fn limited_because(&self) -> Option<String> {
-        let saturated = self.server_saturated;
+        let ran_out = [
+            (Cause::Descriptors, "ran out of descriptors: raise the limit (ulimit -n)"),
+            (Cause::Addresses, "ran out of local ports: lower the connection rate or keep connections alive"),
+        ];
+        if let Some((_, what)) = ran_out.into_iter().find(|(cause, _)| self.errors[*cause as usize] > 0) {
+            return Some(format!("the generator {what}"));
+        }
         let busy_max = if self.closed { GENERATOR_BUSY_CLOSED_MAX } else { GENERATOR_BUSY_MAX };
         let busy = self.cpu_fraction;
-        if busy > busy_max && !(self.closed && saturated) {
+        if busy > busy_max && !(self.closed && self.server_saturated) {
             return Some(format!("the generator's thread used {:.0} % of a core", busy * 100.0));
         }
         if let Some(lag) =
-            self.send_lag_p99_seconds.filter(|&lag| lag > SEND_LAG_P99_SECONDS_MAX && !saturated)
+            self.send_lag_p99_seconds.filter(|&lag| lag > SEND_LAG_P99_SECONDS_MAX && !self.server_saturated)
         {
             let late = format!("1 % of requests were sent more than {:.0} ms late", lag * 1e3);
             let waited = self.core_wait_fraction.filter(|&waited| waited > CORE_WAIT_WORTH_A_WORD);
@@ -123,12 +129,7 @@ impl Suspect<'_> {
             };
             return Some(waited.map_or(late.clone(), held));
         }
-        let ran_out = [
-            (Cause::Descriptors, "ran out of descriptors: raise the limit (ulimit -n)"),
-            (Cause::Addresses, "ran out of local ports: lower the connection rate or keep connections alive"),
-        ];
-        let (_, what) = ran_out.into_iter().find(|(cause, _)| self.errors[*cause as usize] > 0)?;
-        Some(format!("the generator {what}"))
+        None
     }
 }
 
