@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use rustix::net::sockopt::set_tcp_congestion;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -27,8 +28,8 @@ const DESCRIPTORS_WANTED: u64 = 1 << 20;
 
 /// Serve the files below a directory.
 ///
-/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in progress finish
-/// first, a second signal ends it at once.
+/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
+/// progress finish first, a second signal ends it at once.
 ///
 /// Example: sojourn-engine serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4
 #[derive(clap::Args)]
@@ -41,8 +42,11 @@ pub struct Options {
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR")]
     listen: String,
     /// How the server is organised
-    #[arg(long, default_value = "amped", value_parser = architectures(), long_help = architectures_help())]
+    #[arg(long, default_value = "amped", value_parser = architectures())]
     architecture: String,
+    /// Congestion control of the connections, as in net.ipv4.tcp_available_congestion_control [default: the system's]
+    #[arg(long, value_name = "NAME")]
+    congestion_control: Option<String>,
     /// Helpers that wait for the disk (amped)
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     helpers: u32,
@@ -76,9 +80,9 @@ pub struct Options {
     /// How to find out what is in memory (amped)
     #[arg(long, default_value = "nowait", value_parser = residencies())]
     residency: String,
-    /// Connections open at once; more are answered 503
-    #[arg(long, default_value_t = Limits::default().connections_max, value_name = "N")]
-    connections_max: usize,
+    /// Connections open at once, more are answered 503 [default: 3/4 of the descriptors allowed]
+    #[arg(long, value_name = "N")]
+    connections_max: Option<usize>,
     /// How long a connection may be without a request
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     idle_timeout: Duration,
@@ -107,6 +111,12 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     let origin = Directory::new(&options.root, options.serve_hidden)
         .map_err(|error| bad_root(&options.root, &error))?;
     let listener = listen(&options.listen)?;
+    if let Some(name) = &options.congestion_control {
+        // Accepted connections inherit it.
+        set_tcp_congestion(&listener, name).map_err(|error| {
+            anyhow!("cannot use congestion control {name}: {error}\nhint: try cubic or reno, which every kernel has")
+        })?;
+    }
     let address = listener.local_addr()?;
     let mut site = Site::new(Arc::new(origin));
     site.helpers = options.helpers as usize;
@@ -147,11 +157,11 @@ fn serve(
 }
 
 impl Options {
-    /// Budgets and limits that fit into so many descriptors: a quarter for documents, the rest for connections.
+    /// Budgets and limits that fit into so many descriptors: connections come first, documents get the rest.
     fn limits(&self, descriptors: u64) -> (Budgets, Limits) {
-        let usable = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2);
-        let defaults = Budgets::default();
-        let documents_max = defaults.documents_max.min((usable / 4).max(1) as usize);
+        let usable = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2) as usize;
+        let connections_max = self.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
+        let documents_max = Budgets::default().documents_max.min(usable - connections_max);
         let budgets = Budgets {
             path_bytes: self.path_cache,
             head_bytes: self.head_cache,
@@ -160,7 +170,7 @@ impl Options {
             recheck_after: self.recheck_after,
         };
         let limits = Limits {
-            connections_max: self.connections_max.min(usable as usize - documents_max),
+            connections_max,
             idle: self.idle_timeout,
             head: self.head_timeout,
             send: self.send_timeout,
@@ -254,11 +264,6 @@ fn architectures() -> clap::builder::PossibleValuesParser {
         .map(|row| clap::builder::PossibleValue::new(row.name()).help(row.summary()))
         .collect::<Vec<_>>()
         .into()
-}
-
-fn architectures_help() -> String {
-    let rows = ALL.iter().map(|row| format!("\n  {}: {}", row.name(), row.summary()));
-    format!("How the server is organised{}", rows.collect::<String>())
 }
 
 fn residencies() -> clap::builder::PossibleValuesParser {

@@ -25,7 +25,7 @@ use answer::Step;
 pub use buffer::{Buffer, Pool};
 
 /// What a large response sends before others have their turn.
-pub const TURN_BYTES: usize = 256 * 1024;
+pub const TURN_BYTES: usize = 512 * 1024;
 
 /// Answers to pipelined requests gather up to this before they are sent.
 const OUTPUT_BYTES_MAX: usize = 32 * 1024;
