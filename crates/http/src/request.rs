@@ -179,15 +179,16 @@ impl Parser {
         loop {
             let line_start = self.line_start as usize;
             let in_request_line = self.line_start == self.head_start;
+            if in_request_line
+                && bytes.get(line_start).is_some_and(|first| !is_token(*first) && *first != b'\r')
+            {
+                // No request begins so: another protocol, and perhaps no line end ever.
+                return Err(RequestError::RequestLine);
+            }
             let Some(offset) = memchr(b'\n', &bytes[self.scanned as usize..]) else {
                 self.scanned = bytes.len() as u32;
                 self.check_lengths(bytes.len(), in_request_line)?;
-                return match bytes.get(line_start) {
-                    Some(first) if in_request_line && !is_token(*first) && *first != b'\r' => {
-                        Err(RequestError::RequestLine)
-                    }
-                    _ => Ok(None),
-                };
+                return Ok(None);
             };
             let end = self.scanned as usize + offset;
             self.check_lengths(end, in_request_line)?;
