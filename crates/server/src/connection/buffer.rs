@@ -56,7 +56,7 @@ impl Buffer {
 pub struct Pool(Vec<Vec<u8>>);
 
 impl Pool {
-    /// An empty vector with room for [`BUFFER_BYTES`] at least.
+    /// An empty vector with room for a head at least.
     pub fn take(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
