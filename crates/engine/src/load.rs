@@ -85,6 +85,7 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
             schedule: Schedule::single(options.warm_up, options.duration, None),
             stop: StopRule::ScheduleEnd,
             limits: common.limits(),
+            waiting: common.waiting(),
             observe: common.observe(),
             seed: common.seed,
         },

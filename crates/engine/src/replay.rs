@@ -101,6 +101,7 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
             schedule,
             stop,
             limits: common.limits(),
+            waiting: common.waiting(),
             observe: common.observe(),
             seed: common.seed,
         },

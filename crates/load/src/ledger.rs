@@ -85,6 +85,8 @@ pub struct Totals {
     pub connections_opened: u64,
     /// Connections opened because the server had closed one between requests.
     pub reconnects: u64,
+    /// Time spent polling for nothing.
+    pub idle: Nanos,
     /// Requests under way.
     pub in_flight: Level,
     /// Connections open.

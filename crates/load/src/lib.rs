@@ -37,7 +37,7 @@ pub use catalogue::{Catalogue, Version};
 pub use cause::Cause;
 pub use filelist::FilelistError;
 pub use outcome::Outcome;
-pub use plan::{Arrivals, Connections, Limits, Observe, Pick, Plan, StopRule, Think, ThinkLaw};
+pub use plan::{Arrivals, Connections, Limits, Observe, Pick, Plan, StopRule, Think, ThinkLaw, Waiting};
 pub use report::Report;
 pub use rhythm::Progress;
 pub use run::{RunError, run};

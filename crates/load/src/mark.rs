@@ -11,7 +11,7 @@ pub struct Mark {
     pub time: Nanos,
     /// The running totals.
     pub totals: Totals,
-    /// CPU time of the generator's thread.
+    /// CPU time of the generator's thread, without what it spent polling for nothing.
     pub generator_cpu: Nanos,
     /// How long the generator's thread was ready while others held its core.
     pub generator_wait: Reading<Nanos>,

@@ -56,7 +56,7 @@ impl Observer {
         Mark {
             time: clock::now(),
             totals: *totals,
-            generator_cpu: clock::thread_cpu(),
+            generator_cpu: clock::thread_cpu() - totals.idle,
             generator_wait: thread_core_wait().into(),
             processes: None,
             server_core: self.core.map(|core| CoreTime::read(Some(core)).into()),

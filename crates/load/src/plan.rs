@@ -21,6 +21,8 @@ pub struct Plan<'a> {
     pub stop: StopRule,
     /// Time-outs.
     pub limits: Limits,
+    /// What the generator does while there is nothing to do.
+    pub waiting: Waiting,
     /// What to watch beside the clients.
     pub observe: Observe,
     /// Says everything that is random.
@@ -97,6 +99,15 @@ pub enum StopRule {
         /// The 95th percentile of the time to first byte, from the intended start, that must be met.
         target_p95: Nanos,
     },
+}
+
+/// What the generator does while there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It sleeps. Waking up costs both sides: microseconds of latency here, and there the call that wakes us.
+    Sleep,
+    /// It polls, which only a core of its own allows. Polls that find nothing do not count as its CPU time.
+    Spin,
 }
 
 /// How long to wait for what.

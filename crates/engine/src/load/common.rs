@@ -11,7 +11,9 @@ use std::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use sojourn_load::{Connections, Limits, Observe, Outcome, Plan, Progress, Report, Version, duration};
+use sojourn_load::{
+    Connections, Limits, Observe, Outcome, Plan, Progress, Report, Version, Waiting, duration,
+};
 use sojourn_measure::{Nanos, affinity};
 
 use super::text::write_text;
@@ -34,6 +36,9 @@ pub struct Common {
     /// Pin the generator to this core.
     #[arg(long, value_name = "N")]
     core: Option<usize>,
+    /// Sleep or poll while there is nothing to do; by default it polls on a core of its own, else sleeps.
+    #[arg(long, value_name = "sleep|spin")]
+    wait: Option<WaitName>,
     /// Report what this process and its descendants use; may be given again.
     #[arg(long, value_name = "PID")]
     observe_pid: Vec<u32>,
@@ -64,6 +69,12 @@ pub struct Common {
 enum ConnectionName {
     KeepAlive,
     Close,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum WaitName {
+    Sleep,
+    Spin,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -98,6 +109,13 @@ impl Common {
 
     pub fn limits(&self) -> Limits {
         Limits { connect_timeout: self.timeout, response_timeout: self.timeout, drain: self.drain }
+    }
+
+    pub fn waiting(&self) -> Waiting {
+        match (self.wait, self.core) {
+            (Some(WaitName::Spin), _) | (None, Some(_)) => Waiting::Spin,
+            (Some(WaitName::Sleep), _) | (None, None) => Waiting::Sleep,
+        }
     }
 
     pub fn observe(&self) -> Observe {

@@ -15,7 +15,7 @@ use std::{
 
 use sojourn_load::{
     Arrivals, Catalogue, Connections, Limits, Observe, Pick, Plan, Report, Schedule, StopRule, Target, Think,
-    ThinkLaw, Version, run,
+    ThinkLaw, Version, Waiting, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::trace::{Document, Request, Session, Trace, site_path};
@@ -141,6 +141,7 @@ pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) 
         schedule: Schedule::single(Nanos(warm_up_ms * MS), Nanos(measured_ms * MS), None),
         stop: StopRule::ScheduleEnd,
         limits: Limits { drain: Nanos(500 * MS), ..Limits::default() },
+        waiting: Waiting::Sleep,
         observe: Observe::default(),
         seed: 1,
     }
@@ -186,6 +187,7 @@ pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'
         schedule: Schedule::single(Nanos::ZERO, Nanos(measured_ms * MS), None),
         stop: StopRule::ScheduleEnd,
         limits: Limits { drain: Nanos(2000 * MS), ..Limits::default() },
+        waiting: Waiting::Sleep,
         observe: Observe::default(),
         seed: 1,
     }
