@@ -7,6 +7,8 @@ pinned and every result says so, because the generator's work then counts agains
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -32,3 +34,15 @@ def plan() -> Cores:
 def pinned_command(core: int | None, command: list[str]) -> list[str]:
     """The command under `taskset`, so that whatever it starts stays on the core."""
     return command if core is None else ["taskset", "--cpu-list", str(core), *command]
+
+
+@contextmanager
+def keep_off_server_core(cores: Cores) -> Iterator[None]:
+    """Keeps this process, which only watches, off the server's core: a few milliseconds there would show as a stall."""
+    allowed = os.sched_getaffinity(0)
+    if cores.pinned:
+        os.sched_setaffinity(0, allowed - {cores.server})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)

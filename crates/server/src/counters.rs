@@ -13,6 +13,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 pub enum Kind {
     /// It only grows.
     Total,
+    /// A time that only grows: counted in nanoseconds, shown in seconds.
+    Seconds,
     /// It shows what is now.
     Gauge,
 }
@@ -33,7 +35,7 @@ macro_rules! counters {
                 match self { $(Counter::$name => $key,)* }
             }
 
-            /// Total or gauge.
+            /// Total, time or gauge.
             pub fn kind(self) -> Kind {
                 match self { $(Counter::$name => Kind::$kind,)* }
             }
@@ -78,8 +80,8 @@ counters! {
     HelperCoalesced "helper_jobs_coalesced" Total "Requests that joined a job under way."
     HelperRefused "helper_jobs_refused" Total "Requests answered 503 because the helpers' queue was full."
     HelperQueueLength "helper_queue_length" Gauge "Jobs waiting for a helper now."
-    HelperQueueWait "helper_queue_wait_nanoseconds" Total "Time that jobs waited for a helper."
-    HelperBusy "helper_busy_nanoseconds" Total "Time that helpers spent on jobs."
+    HelperQueueWait "helper_queue_wait_seconds" Seconds "Time that jobs waited for a helper."
+    HelperBusy "helper_busy_seconds" Seconds "Time that helpers spent on jobs."
     MajorFaults "major_faults" Total "Page faults of the server's process that waited for a disk."
     LogLinesDropped "log_lines_dropped" Total "Access log lines dropped because the log could not follow."
 }
@@ -100,6 +102,11 @@ impl Served {
     /// The value of a counter.
     pub fn value(&self, counter: Counter) -> u64 {
         self.0[counter as usize]
+    }
+
+    /// The value of a counter of nanoseconds, in seconds.
+    pub fn seconds(&self, counter: Counter) -> f64 {
+        self.value(counter) as f64 / 1e9
     }
 
     /// Counts one more.
@@ -129,7 +136,10 @@ impl Serialize for Served {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(COUNT))?;
         for counter in Counter::ALL {
-            map.serialize_entry(counter.key(), &self.value(*counter))?;
+            match counter.kind() {
+                Kind::Seconds => map.serialize_entry(counter.key(), &self.seconds(*counter))?,
+                Kind::Total | Kind::Gauge => map.serialize_entry(counter.key(), &self.value(*counter))?,
+            }
         }
         map.end()
     }

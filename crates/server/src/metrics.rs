@@ -9,10 +9,14 @@ pub fn page(served: &Served) -> String {
     let mut page = String::with_capacity(8 * 1024);
     for counter in Counter::ALL {
         let (suffix, kind) = match counter.kind() {
-            Kind::Total => ("_total", "counter"),
+            Kind::Total | Kind::Seconds => ("_total", "counter"),
             Kind::Gauge => ("", "gauge"),
         };
-        let (key, help, value) = (counter.key(), counter.help(), served.value(*counter));
+        let (key, help) = (counter.key(), counter.help());
+        let value = match counter.kind() {
+            Kind::Seconds => served.seconds(*counter).to_string(),
+            Kind::Total | Kind::Gauge => served.value(*counter).to_string(),
+        };
         let name = format!("sojourn_{key}{suffix}");
         let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }

@@ -30,6 +30,8 @@ R_CANDIDATES: tuple[int | None, ...] = (1, 2, 4, 8, 16, None)
 """None is r = infinity: plain processor sharing."""
 WAKE_UP_SECONDS_MAX = 1e-3
 BOOTSTRAP_SAMPLES = 400
+IDLE_RANGE_MIN = 0.05
+"""Steps whose idle share differs by less say nothing of how CPU time depends on it."""
 
 FloatArray = NDArray[np.float64]
 
@@ -102,22 +104,24 @@ def fit_station(mix: Mix, demand_fit: DemandFit, steps: Sequence[Step], seed: in
 
 def _calibration(foretold: float, steps: Sequence[Step], seed: int) -> Interval:
     known = [
-        (1.0 - step.server_core_busy_fraction.median, step.server_cpu_seconds_per_request.median)
+        (1.0 - step.server_cpu_fraction.median, step.server_cpu_seconds_per_request.median)
         for step in steps
-        if step.server_core_busy_fraction is not None and step.server_cpu_seconds_per_request is not None
+        if step.server_cpu_fraction is not None and step.server_cpu_seconds_per_request is not None
     ]
     if len(known) < 2:
         return Interval(estimate=1.0, low=1.0, high=1.0)
     idle, cpu = np.array(known).T
     random = np.random.default_rng(seed)
     draws = (random.integers(0, len(idle), len(idle)) for _ in range(BOOTSTRAP_SAMPLES))
-    samples = [_busy_demand(idle[draw], cpu[draw]) for draw in draws if np.ptp(idle[draw]) > 0]
+    samples = [_busy_demand(idle[draw], cpu[draw]) for draw in draws]
     low, high = np.quantile(np.array(samples) / foretold, [0.025, 0.975])
     return Interval(estimate=_busy_demand(idle, cpu) / foretold, low=float(low), high=float(high))
 
 
 def _busy_demand(idle: FloatArray, cpu: FloatArray) -> float:
     # cpu = demand + wake * idle, both at least zero; the demand of a busy server is the intercept.
+    if np.ptp(idle) < IDLE_RANGE_MIN:
+        return float(np.median(cpu))
     design = np.column_stack([np.ones_like(idle), idle]) / cpu[:, None]
     return float(lsq_linear(design, np.ones_like(cpu), bounds=(0, np.inf)).x[0])
 

@@ -121,6 +121,7 @@ class _Assessment:
             work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path))
             root = self._build_site(trace, work)
             server = cleanup.enter_context(self._start_server(root, work))
+            cleanup.enter_context(cores.keep_off_server_core(self.cores))
             bench = Bench(server, self.cores, self.request.seed)
             self._measure_demand(bench)
             self._climb(bench, trace)

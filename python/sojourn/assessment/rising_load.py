@@ -116,9 +116,9 @@ def error_fraction(step: dict[str, Any]) -> float:
 
 
 def server_saturated(step: dict[str, Any]) -> bool:
-    """Whether the server's core had nothing left to give."""
-    busy = observed(step, "core_busy_fraction")
-    return busy is not None and busy >= 0.95
+    """Whether the server's core had nothing left to give, and it was the server that used it."""
+    busy, own = observed(step, "core_busy_fraction"), observed(step, "cpu_fraction")
+    return busy is not None and own is not None and busy >= 0.95 and own >= 0.85
 
 
 def _capacity(step: dict[str, Any], passed: float) -> float:

@@ -1,6 +1,6 @@
-//! An origin finds documents and reads them; every call may block.
+//! An origin finds documents and reads them; opening and reading may block.
 //!
-//! One file per kind of origin. Callers that must not block give the call to a helper.
+//! One file per kind of origin. Callers that must not block give those calls to a helper.
 
 use std::io;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub trait Origin: Send + Sync {
     /// The document at `path` as it is now.
     fn open(&self, path: &SitePath<'_>) -> Result<Found, OpenError>;
 
-    /// Whether `document` is still what its path names.
+    /// Whether `document` is still what its path names. Answered from memory: an event loop asks it.
     fn is_current(&self, document: &Document) -> bool;
 
     /// Reads at `offset` until `into` is full or the document ends; returns the bytes read.

@@ -2,13 +2,18 @@
 //!
 //! Identical to `sped` but for what may block: data that is in memory is used at once, everything else the loop
 //! gives to a helper and goes on; the helper's answer comes back as an event. Helpers never touch a socket.
+//! Whether an open document is still current, the loop asks itself: the kernel keeps the path of an open file
+//! in memory, and a helper's turn would cost ten times the answer.
 
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use sojourn_content::residency::Answer;
-use sojourn_content::{Done, FileRange, HelperCounts, Helpers, Job, Refused, Residency};
+use sojourn_content::{
+    Done, FileRange, HelperCounts, Helpers, Job, Opened, Opening, Origin, Refused, Residency,
+};
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
@@ -30,7 +35,8 @@ impl Architecture for Amped {
 
     fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
         let helpers = Helpers::start(&site.origin, site.helpers.max(1), site.limits.helper_queue_max)?;
-        let disk = Helped { helpers, residency: site.residency, tests: 0, misses: 0 };
+        let origin = Arc::clone(&site.origin);
+        let disk = Helped { helpers, origin, residency: site.residency, tests: 0, misses: 0 };
         event_loop::run(site, listener, stop, disk)
     }
 }
@@ -38,34 +44,45 @@ impl Architecture for Amped {
 /// Whatever may block, a helper does.
 struct Helped {
     helpers: Helpers,
+    origin: Arc<dyn Origin>,
     residency: &'static dyn Residency,
     tests: u64,
     misses: u64,
 }
 
 impl Helped {
+    /// The outcome of opening what is open already, if that is still current.
+    fn still_open(&self, opening: &Opening) -> Option<Done> {
+        let known = opening.known.as_ref().filter(|known| self.origin.is_current(known))?;
+        Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))))
+    }
+
     /// The outcome of loading `range`, if that needs no waiting.
     fn load_now(&mut self, range: &FileRange) -> Option<Done> {
         self.tests += 1;
         let file = &range.document.file;
-        if range.is_small() {
+        let (answer, body) = if range.is_small() {
             let mut body = vec![0; range.length];
-            let answer = self.residency.read_now(file, range.offset, &mut body);
-            (answer == Answer::Resident).then(|| Done::Loaded(Ok(Some(body.into()))))
+            (self.residency.read_now(file, range.offset, &mut body), Some(body.into()))
         } else {
-            let answer = self.residency.test(file, range.offset, range.length);
-            (answer == Answer::Resident).then_some(Done::Loaded(Ok(None)))
+            (self.residency.test(file, range.offset, range.length), None)
+        };
+        if answer == Answer::Resident {
+            return Some(Done::Loaded(Ok(body)));
         }
+        self.misses += 1;
+        None
     }
 }
 
 impl Disk for Helped {
     fn submit(&mut self, token: u64, job: Job) -> Submitted {
-        if let Job::Load(range) = &job {
-            if let Some(done) = self.load_now(range) {
-                return Submitted::Done(done);
-            }
-            self.misses += 1;
+        let done = match &job {
+            Job::Open(opening) => self.still_open(opening),
+            Job::Load(range) => self.load_now(range),
+        };
+        if let Some(done) = done {
+            return Submitted::Done(done);
         }
         match self.helpers.submit(token, job) {
             Ok(()) => Submitted::Queued,
