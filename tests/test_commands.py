@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from conftest import SOJOURN, run
 
 COMMANDS = ("assess", "trace", "serve", "load", "replay", "simulate", "report", "example-log")
@@ -63,7 +64,16 @@ def test_serve_answers_a_real_client(root: Path, architecture: str, tmp_path: Pa
 def test_load_prints_one_object_with_the_promised_keys(root: Path) -> None:
     with serving(root) as (address, _):
         done = run(
-            "load", f"http://{address}/", "--clients", "4", "--duration", "1s", "--warm-up", "200ms", "--format", "json"
+            "load",
+            f"http://{address}/",
+            "--clients",
+            "4",
+            "--duration",
+            "1s",
+            "--warm-up",
+            "200ms",
+            "--format",
+            "json",
         )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -106,7 +116,17 @@ def test_trace_characterises_and_replay_takes_its_trace(small_log: Path, tmp_pat
     assert table["requests"] == 600
     assert table["files"] == 22
     with serving(site) as (address, _):
-        done = run("replay", trace, f"http://{address}", "--scale", "200", "--think-scale", "0.01", "--format", "json")
+        done = run(
+            "replay",
+            trace,
+            f"http://{address}",
+            "--scale",
+            "200",
+            "--think-scale",
+            "0.01",
+            "--format",
+            "json",
+        )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert (result["requests"], result["errors"]) == (600, 0)
@@ -118,7 +138,17 @@ def test_replay_takes_a_log_as_it_is(small_log: Path, tmp_path: Path) -> None:
     packed = tmp_path / "small.log.gz"
     packed.write_bytes(gzip.compress(small_log.read_bytes()))
     with serving(site) as (address, _):
-        done = run("replay", packed, f"http://{address}", "--scale", "500", "--think-scale", "0.01", "--format", "json")
+        done = run(
+            "replay",
+            packed,
+            f"http://{address}",
+            "--scale",
+            "500",
+            "--think-scale",
+            "0.01",
+            "--format",
+            "json",
+        )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["errors"] == 0
 

@@ -159,7 +159,12 @@ class Model(Record):
     """CPU demand of the log's mix over what g(x) foretells, from the steps that were not held out."""
     wake_up_seconds: float
     latency_seconds: float
+    interruption_seconds: float
+    """nu E[H^2] of what interrupts the server's core nu times a second for H seconds."""
+    busy_capacity_requests_per_second: float
+    """One over the mean demand: what a busy server that keeps up would deliver."""
     capacity_requests_per_second: float
+    """What the overloaded server delivers."""
     steps_fitted: int
     steps_held_out: int
     held_out_error_requests_per_second: float | None

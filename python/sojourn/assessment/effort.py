@@ -33,6 +33,6 @@ class Effort:
 
 EFFORTS: Mapping[EffortName, Effort] = {
     EffortName.quick: Effort(demand.Effort(1, 0.2, 0.1), rising_load.Effort(1, 1.0, 0.5)),
-    EffortName.normal: Effort(demand.Effort(2, 0.4, 0.15), rising_load.Effort(3, 2.5, 1.0)),
-    EffortName.thorough: Effort(demand.Effort(5, 1.0, 0.3), rising_load.Effort(7, 8.0, 2.0)),
+    EffortName.normal: Effort(demand.Effort(2, 0.4, 0.15), rising_load.Effort(5, 2.5, 0.8)),
+    EffortName.thorough: Effort(demand.Effort(5, 1.0, 0.3), rising_load.Effort(9, 8.0, 2.0)),
 }

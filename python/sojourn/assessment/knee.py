@@ -2,8 +2,8 @@
 
 A step is beyond the knee when its p95 time to first byte passes the target, when more than one request in a thousand
 fails, or when throughput stops following the offered load (`rising_load.limit_of`). Between the last step within and
-the first beyond, the crossing is interpolated for a response-time limit; for a throughput limit it is the throughput
-that the overloaded server reached.
+the first beyond, the crossing is interpolated for a response-time limit; for a throughput limit the knee is the
+throughput that the overloaded server delivers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sojourn.assessment.rising_load import Limit, limit_of
+from sojourn.assessment.rising_load import Limit, limit_of, server_saturated
 from sojourn.summary import Knee
 
 Reason = Limit | Literal["server stopped", "not reached"]
@@ -44,15 +44,20 @@ def _locate_one(steps: Repetition, target: float) -> tuple[float, Reason]:
     passed = [index for index, step in enumerate(steps) if limit_of(step, target) is None]
     last = passed[-1] if passed else -1
     within = steps[last]["offered_requests_per_second"] if passed else 0.0
-    if last + 1 == len(steps):
+    beyond = steps[last + 1 :]
+    if not beyond:
         return within, "not reached"
-    beyond = steps[last + 1]
-    limit = limit_of(beyond, target)
+    limit = limit_of(beyond[0], target)
     assert limit is not None
-    ceiling = min(beyond["requests_per_second"], beyond["offered_requests_per_second"])
+    reached = statistics.median(
+        min(step["requests_per_second"], step["offered_requests_per_second"]) for step in beyond
+    )
+    if limit == "throughput" and server_saturated(beyond[0]):
+        # It may be less than a step within carried; once disturbed, that step would not have: overload is slower.
+        return reached, limit
     if limit == "time to first byte" and passed:
-        ceiling = min(ceiling, _crossing(steps[last], beyond, target))
-    return max(within, ceiling), limit
+        return max(within, min(reached, _crossing(steps[last], beyond[0], target))), limit
+    return max(within, reached), limit
 
 
 def _crossing(within: dict[str, Any], beyond: dict[str, Any], target: float) -> float:

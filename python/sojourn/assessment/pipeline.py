@@ -253,13 +253,14 @@ class _Assessment:
         assert self.mix is not None
         self.summary.steps = steps.over_repetitions(self._repetitions(), self.request.target_p95_seconds)
         self.summary.knee = locate(self._repetitions(), self.request.target_p95_seconds)
-        if self.summary.demand_fit is not None and self.summary.steps:
+        if self.summary.demand_fit is not None and self.summary.steps and self.summary.knee is not None:
             self.stages.begin("model")
             self.summary.model, self.summary.steps, self.station = predict(
                 self.mix,
                 Sessions(trace, self.think_scale),
                 self.summary.demand_fit,
                 self.summary.steps,
+                self.summary.knee,
                 self.request.seed,
                 self.stages.update,
             )

@@ -8,7 +8,7 @@ import numpy as np
 
 from sojourn.assessment.model import Mix, Station, fit_station
 from sojourn.assessment.simulation import Sessions, simulate
-from sojourn.summary import DemandFit, Model, Prediction, PredictionError, Step
+from sojourn.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
 
 
 def predict(
@@ -16,30 +16,40 @@ def predict(
     sessions: Sessions,
     demand_fit: DemandFit,
     steps: Sequence[Step],
+    knee: Knee,
     seed: int,
     progress: Callable[[int, int], None],
 ) -> tuple[Model | None, list[Step], Station | None]:
-    """Fits the model on some steps and predicts them all; no model where no step lay within the target."""
-    steps = _hold_out(steps)
-    fitted = [step for step in steps if not step.held_out]
-    if not fitted:
+    """Fits the model on some steps and predicts them all; no model where no step lay below the knee."""
+    steps = _hold_out(steps, knee)
+    below = [step for step in steps if not step.held_out and _is_below(step, knee)]
+    overloaded = [step for step in steps if not step.held_out and not _is_below(step, knee)]
+    if not below:
         return None, list(steps), None
-    station = fit_station(mix, demand_fit, fitted, seed)
+    station = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed)
     predicted = []
     for index, step in enumerate(steps):
         predicted.append(_with_predictions(step, station, sessions, seed + index))
         progress(index + 1, len(steps))
-    return _model(station, predicted, len(fitted)), predicted, station
+    return _model(station, predicted, knee), predicted, station
 
 
-def _hold_out(steps: Sequence[Step]) -> list[Step]:
-    # Every other step below the knee is fitted, the lowest first; all steps beyond it are held out.
+def _is_below(step: Step, knee: Knee) -> bool:
+    rate = step.offered_requests_per_second
+    return step.within_target and not step.generator_limited and rate <= knee.requests_per_second
+
+
+def _hold_out(steps: Sequence[Step], knee: Knee) -> list[Step]:
+    # Every other step below the knee is fitted, the lowest first; of those beyond it, only the highest.
     held_out = []
     below = 0
-    for step in steps:
-        usable = step.within_target and not step.generator_limited
-        held_out.append(not usable or below % 2 == 1)
-        below += usable
+    for index, step in enumerate(steps):
+        if _is_below(step, knee):
+            held_out.append(below % 2 == 1)
+            below += 1
+        else:
+            is_overloaded = not step.within_target and not step.generator_limited
+            held_out.append(not (is_overloaded and index == len(steps) - 1))
     return [step.model_copy(update={"held_out": held}) for step, held in zip(steps, held_out, strict=True)]
 
 
@@ -70,9 +80,9 @@ def _error(said: Prediction, step: Step) -> PredictionError:
     )
 
 
-def _model(station: Station, steps: Sequence[Step], fitted: int) -> Model:
+def _model(station: Station, steps: Sequence[Step], knee: Knee) -> Model:
     held_out = [step for step in steps if step.held_out and not step.generator_limited]
-    within = [step for step in held_out if step.within_target]
+    below = [step for step in held_out if _is_below(step, knee)]
 
     def worst(of: Callable[[PredictionError], float | None], among: Sequence[Step]) -> float | None:
         errors = [of(step.simulation_error) for step in among if step.simulation_error is not None]
@@ -86,12 +96,14 @@ def _model(station: Station, steps: Sequence[Step], fitted: int) -> Model:
         calibration_factor=station.calibration,
         wake_up_seconds=station.wake_up_seconds,
         latency_seconds=station.latency_seconds,
+        interruption_seconds=station.interruption_seconds,
+        busy_capacity_requests_per_second=1.0 / mean,
         capacity_requests_per_second=station.capacity,
-        steps_fitted=fitted,
+        steps_fitted=sum(not step.held_out for step in steps),
         steps_held_out=len(held_out),
         held_out_error_requests_per_second=worst(lambda error: error.requests_per_second, held_out),
-        held_out_error_response_time_mean=worst(lambda error: error.response_time_mean, within),
-        held_out_error_response_time_p95=worst(lambda error: error.response_time_p95, within),
+        held_out_error_response_time_mean=worst(lambda error: error.response_time_mean, below),
+        held_out_error_response_time_p95=worst(lambda error: error.response_time_p95, below),
         notes=_notes(steps),
     )
 
@@ -101,7 +113,8 @@ def _notes(steps: Sequence[Step]) -> list[str]:
         "Eq. 2.1 and 2.2 of the thesis are exact for r = 1, r = infinity and exponential demand; elsewhere they are "
         "approximations, and the closed form's p95 takes the waiting time as exponential.",
         "Held-out errors are the simulation's largest: throughput over all held-out steps, response times over those "
-        "within the target.",
+        "below the knee.",
+        "Interruptions of the server's core are added to the mean only.",
     ]
     if all(step.server_cpu_seconds_per_request is None for step in steps):
         notes.append("The server's CPU time could not be read: the calibration factor is 1, not fitted.")

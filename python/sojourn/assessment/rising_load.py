@@ -19,7 +19,7 @@ from sojourn.measurement import Bench, observed
 EXPLORED_FRACTIONS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
 EXPLORATION_GROWTH = 1.5
 EXPLORATIONS_MAX = 6
-REPEATED_FRACTIONS = (0.15, 0.3, 0.45, 0.6, 0.7, 0.8, 0.88, 0.95, 1.02, 1.1, 1.2)
+REPEATED_FRACTIONS = (0.2, 0.35, 0.5, 0.62, 0.74, 0.84, 0.92, 1.06, 1.15)
 
 FOLLOWED_FRACTION = 0.97
 """Throughput follows the offered load as long as it reaches this share of it."""

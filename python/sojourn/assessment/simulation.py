@@ -46,6 +46,6 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(
         requests_per_second=float(np.count_nonzero(steady) / ((1 - WARM_UP_FRACTION) * seconds)),
-        response_time_mean_seconds=float(times[steady].mean()) + added,
+        response_time_mean_seconds=float(times[steady].mean()) + added + station.interruption_delay(rate),
         response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + added,
     )

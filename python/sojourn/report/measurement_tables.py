@@ -64,6 +64,7 @@ def model(run: Run) -> Markup:
             ("Jobs in service at most", "no limit: sharing" if limit is None else format.count(limit)),
             ("Wake-up time", format.seconds(fit.wake_up_seconds)),
             ("Latency outside the server", format.seconds(fit.latency_seconds)),
+            ("Interruptions of the core, ν E[H²]", format.seconds(fit.interruption_seconds)),
         ]
     return pairs("table-model", title, rows)
 
@@ -75,7 +76,8 @@ def validation(run: Run) -> Markup:
     if fit is None:
         return absent("table-validation", title, f"nothing was fitted: {run.because_incomplete}")
     rows = [
-        ("Capacity", format.rate(fit.capacity_requests_per_second)),
+        ("Capacity while it keeps up", format.rate(fit.busy_capacity_requests_per_second)),
+        ("Capacity when overloaded", format.rate(fit.capacity_requests_per_second)),
         ("Steps fitted", format.count(fit.steps_fitted)),
         ("Steps held out", format.count(fit.steps_held_out)),
         ("Held-out error, throughput", _largest(fit.held_out_error_requests_per_second)),

@@ -1,0 +1,138 @@
+"""The model against a server whose parameters are known because we made it up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sojourn import _native
+from sojourn.assessment.model import Mix, Station, fit_station
+from sojourn.assessment.prediction import predict
+from sojourn.assessment.simulation import Sessions, simulate
+from sojourn.summary import DemandFit, Interval, Knee, Spread, Step
+
+WAKE_UP, LATENCY, INTERRUPTION, CALIBRATION = 40e-6, 30e-6, 10e-6, 1.2
+
+
+def exactly(value: float) -> Interval:
+    return Interval(estimate=value, low=value, high=value)
+
+
+def always(value: float) -> Spread:
+    return Spread(median=value, minimum=value, maximum=value)
+
+
+FIT = DemandFit(
+    seconds_per_byte=exactly(0.5e-9),
+    fixed_seconds=exactly(6e-6),
+    connection_seconds=exactly(12e-6),
+    basis="cpu",
+    points_used=21,
+    points_left_out=0,
+    relative_error_median=0.01,
+)
+
+
+@pytest.fixture(scope="module")
+def trace(small_log: Path) -> _native.Trace:
+    return _native.import_log(str(small_log))
+
+
+@pytest.fixture(scope="module")
+def mix(trace: _native.Trace) -> Mix:
+    return Mix(trace.transfer_sizes().astype(float), trace.first_in_session())
+
+
+def made_up(station: Station, rate: float) -> Step:
+    load = min(1.0, rate / station.capacity)
+    said = station.closed_form(rate)
+    times = [said.response_time_mean_seconds or 1.0, said.response_time_p95_seconds or 3.0]
+    return Step.model_validate(
+        {
+            "offered_requests_per_second": rate,
+            "repetitions": 1,
+            "requests_per_second": always(said.requests_per_second),
+            "bytes_per_second": always(1e6),
+            "time_to_first_byte_p95_seconds": always(times[1]),
+            "response_time_mean_seconds": always(times[0]),
+            "response_time_p50_seconds": always(times[0]),
+            "response_time_p95_seconds": always(times[1]),
+            "response_time_p99_seconds": always(times[1]),
+            "error_fraction": always(0.0),
+            "connections_open_mean": always(10.0),
+            "server_cpu_fraction": always(load),
+            # Waking an idle server costs CPU time too: 5 us a request when it always sleeps.
+            "server_cpu_seconds_per_request": always(float(station.demands.mean()) + 5e-6 * (1 - load)),
+            "server_core_busy_fraction": always(load),
+            "generator_cpu_fraction": always(0.3),
+            "generator_limited": False,
+            "steady": True,
+            "within_target": load < 1,
+            "held_out": False,
+            "closed_form": None,
+            "simulation": None,
+            "closed_form_error": None,
+            "simulation_error": None,
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=[1, 4, None])
+def station(request: pytest.FixtureRequest, mix: Mix) -> Station:
+    demands = mix.demands(FIT) * CALIBRATION
+    capacity = 0.9 / float(demands.mean())
+    return Station(demands, request.param, exactly(CALIBRATION), capacity, WAKE_UP, LATENCY, INTERRUPTION)
+
+
+def test_a_made_up_server_is_recovered_from_half_its_steps(station: Station, mix: Mix, trace: _native.Trace) -> None:
+    rates = [station.capacity * load for load in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2)]
+    knee = Knee(
+        requests_per_second=station.capacity,
+        low=station.capacity,
+        high=station.capacity,
+        per_repetition=[station.capacity],
+        reason="throughput",
+        is_lower_bound=False,
+    )
+    steps = [made_up(station, rate) for rate in rates]
+    model, predicted, fitted = predict(mix, Sessions(trace, 1.0), FIT, steps, knee, 1, lambda done, total: None)
+    assert model is not None
+    assert fitted is not None
+    assert [step.held_out for step in predicted] == [False, True] * 4 + [True, False]
+    assert model.calibration_factor.estimate == pytest.approx(CALIBRATION, rel=0.01)
+    assert model.capacity_requests_per_second == pytest.approx(station.capacity, rel=0.01)
+    for step in predicted[1:8:2]:
+        assert step.closed_form_error is not None
+        assert step.closed_form_error.response_time_mean == pytest.approx(0.0, abs=0.05)
+    assert predicted[-1].closed_form is not None
+    assert predicted[-1].closed_form.response_time_mean_seconds is None
+
+
+def test_simulation_agrees_with_the_closed_form_where_sessions_are_single_requests(tmp_path: Path) -> None:
+    log = tmp_path / "single.log"
+    line = '10.0.{}.{} - - [21/Nov/2026:10:{:02d}:{:02d} +0000] "GET /{} HTTP/1.1" 200 {}\n'
+    log.write_text(
+        "".join(line.format(n // 250, n % 250, n // 60, n % 60, n % 50, 500 + 400 * (n % 50)) for n in range(3000))
+    )
+    trace = _native.import_log(str(log))
+    mix = Mix(trace.transfer_sizes().astype(float), trace.first_in_session())
+    demands = mix.demands(FIT)
+    station = Station(demands, 1, exactly(1.0), 1 / float(demands.mean()))
+    for load in (0.3, 0.7):
+        rate = load * station.capacity
+        exact, simulated = station.closed_form(rate), simulate(station, Sessions(trace, 1.0), rate, 5)
+        assert simulated.response_time_mean_seconds == pytest.approx(exact.response_time_mean_seconds, rel=0.03)
+        assert simulated.response_time_p95_seconds == pytest.approx(exact.response_time_p95_seconds, rel=0.1)
+
+
+def test_without_cpu_figures_nothing_is_calibrated(mix: Mix) -> None:
+    demands = mix.demands(FIT)
+    whole = Station(demands, 1, exactly(1.0), 1 / float(demands.mean()), latency_seconds=LATENCY)
+    steps = [
+        made_up(whole, whole.capacity * load).model_copy(update={"server_cpu_seconds_per_request": None})
+        for load in (0.3, 0.6)
+    ]
+    fitted = fit_station(mix, FIT, steps, None, 1)
+    assert fitted.calibration.estimate == 1.0
+    assert fitted.added_seconds(0.5 * whole.capacity) == pytest.approx(LATENCY, rel=0.2)
