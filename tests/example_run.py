@@ -124,7 +124,6 @@ MODEL = Model(
     mean_demand_seconds=1 / CAPACITY,
     demand_squared_coefficient_of_variation=1.9,
     calibration_factor=Interval(estimate=1.083, low=1.041, high=1.127),
-    wake_up_seconds=22e-6,
     interruption_seconds=12e-6,
     busy_capacity_requests_per_second=1.2 * CAPACITY,
     latency_seconds=LATENCY,

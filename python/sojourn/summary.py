@@ -157,7 +157,6 @@ class Model(Record):
     demand_squared_coefficient_of_variation: float
     calibration_factor: Interval
     """CPU demand of the log's mix over what g(x) foretells, from the steps that were not held out."""
-    wake_up_seconds: float
     latency_seconds: float
     interruption_seconds: float
     """nu E[H^2] of what interrupts the server's core nu times a second for H seconds."""

@@ -12,7 +12,7 @@ from sojourn.assessment.prediction import predict
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.summary import DemandFit, Interval, Knee, Spread, Step
 
-WAKE_UP, LATENCY, INTERRUPTION, CALIBRATION = 40e-6, 30e-6, 10e-6, 1.2
+LATENCY, INTERRUPTION, CALIBRATION = 30e-6, 10e-6, 1.2
 
 
 def exactly(value: float) -> Interval:
@@ -82,7 +82,7 @@ def made_up(station: Station, rate: float) -> Step:
 def station(request: pytest.FixtureRequest, mix: Mix) -> Station:
     demands = mix.demands(FIT) * CALIBRATION
     capacity = 0.9 / float(demands.mean())
-    return Station(demands, request.param, exactly(CALIBRATION), capacity, WAKE_UP, LATENCY, INTERRUPTION)
+    return Station(demands, request.param, exactly(CALIBRATION), capacity, LATENCY, INTERRUPTION)
 
 
 def test_a_made_up_server_is_recovered_from_half_its_steps(station: Station, mix: Mix, trace: _native.Trace) -> None:
@@ -135,4 +135,4 @@ def test_without_cpu_figures_nothing_is_calibrated(mix: Mix) -> None:
     ]
     fitted = fit_station(mix, FIT, steps, None, 1)
     assert fitted.calibration.estimate == 1.0
-    assert fitted.added_seconds(0.5 * whole.capacity) == pytest.approx(LATENCY, rel=0.2)
+    assert fitted.latency_seconds == pytest.approx(LATENCY, rel=0.2)

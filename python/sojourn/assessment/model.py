@@ -1,19 +1,17 @@
 """The model of the server: limited processor sharing, fitted on some of the steps, tried on the others.
 
 A request for a document of x bytes needs g(x) = a x + b seconds of the server, c more if it opens the connection.
-Five figures join g to a live server, each fitted on every other step below the knee, the last on the highest step:
+Four figures join g to a live server, each fitted on every other step below the knee, the last on the highest step:
 
 - the calibration factor: CPU seconds per request of the log's mix, extrapolated to a busy server, over what g says.
   Per request an idle server spends more, since every request wakes it, so the CPU time is fitted as a line in the
   idle share of the core;
-- the wake-up time U of an idle server: an M/G/1 queue whose first customer after an idle period waits U more has
-  E[R] = E[R without] + (2 U + lambda U^2) / (2 (1 + lambda U)) (Welch, Operations Research 12, 1964);
-- a latency that no load changes (the network stack, the generator's own turn);
+- a latency that no load changes: wake-ups, the network stack, the generator's own turn;
 - the interruptions of the server's core by the kernel and the hypervisor, as nu E[H^2]: preemptive work of a higher
   class that comes nu times a second for H seconds adds nu E[H^2] / (2 (1 - rho)) to every response (M/G/1 with
-  preemptive-resume priorities). The backlog an interruption leaves is worked off at the overloaded server's speed;
+  preemptive-resume priorities);
 - the overloaded capacity: a server whose requests have waited finds its caches cold, and is slower than a busy one
-  that keeps up.
+  that keeps up. The backlog an interruption leaves is taken to be worked off half at the one speed, half at the other.
 
 r, the limit of jobs in service, is the candidate that explains the fitted steps best. Everything else is foretold:
 the steps left out, and all steps beyond the knee.
@@ -71,7 +69,6 @@ class Station:
     calibration: Interval
     capacity: float
     """Throughput of the overloaded server, requests/s."""
-    wake_up_seconds: float = 0.0
     latency_seconds: float = 0.0
     interruption_seconds: float = 0.0
     """nu E[H^2], seconds."""
@@ -84,20 +81,41 @@ class Station:
                 response_time_mean_seconds=None,
                 response_time_p95_seconds=None,
             )
-        added = self.added_seconds(rate)
+        added = self.latency_seconds + self.interruption_delay(rate)
         return Prediction(
             requests_per_second=rate,
-            response_time_mean_seconds=_lps_mean(rate, self.demands, self.r) + added + self.interruption_delay(rate),
-            response_time_p95_seconds=_lps_quantile(rate, self.demands, self.r, 0.95) + added,
+            response_time_mean_seconds=_lps_mean(rate, self.demands, self.r) + added,
+            response_time_p95_seconds=_lps_quantile(rate, self.demands, self.r, 0.95) + self.latency_seconds,
         )
-
-    def added_seconds(self, rate: float) -> float:
-        """What wake-ups and the fixed latency add to every response at a rate."""
-        return self.latency_seconds + float(_wake_up_delay(np.array(rate), self.wake_up_seconds))
 
     def interruption_delay(self, rate: float) -> float:
         """What interruptions add to the mean response time; they are too rare to move the p95 but near the knee."""
-        return self.interruption_seconds / (2 * (1 - rate / self.capacity))
+        return self.interruption_seconds * float(self._interruption_weight(np.array(rate)))
+
+    def with_delays(self, steps: Sequence[Step]) -> Station:
+        """The same station with latency and interruptions fitted to the mean response times of the steps."""
+        if not steps:
+            return self
+        rates = np.array([step.offered_requests_per_second for step in steps])
+        measured = np.array([step.response_time_mean_seconds.median for step in steps])
+        served = np.array([_lps_mean(rate, self.demands, self.r) for rate in rates])
+        weights = self._interruption_weight(rates)
+
+        def residuals(delays: FloatArray) -> FloatArray:
+            relative: FloatArray = (served + delays[0] + delays[1] * weights) / measured - 1.0
+            return relative
+
+        # One disturbed step must not bend the curve: residuals beyond 20 % count linearly.
+        found = least_squares(
+            residuals, np.full(2, 1e-5), bounds=(0.0, DELAY_SECONDS_MAX), x_scale=1e-5, loss="soft_l1", f_scale=0.2
+        )
+        latency, interruption = map(float, found.x)
+        return replace(self, latency_seconds=latency, interruption_seconds=interruption)
+
+    def _interruption_weight(self, rates: FloatArray) -> FloatArray:
+        demand = (float(self.demands.mean()) + 1.0 / self.capacity) / 2
+        weights: FloatArray = 0.5 / (1.0 - rates * demand)
+        return weights
 
 
 def fit_station(mix: Mix, demand_fit: DemandFit, below: Sequence[Step], overloaded: Step | None, seed: int) -> Station:
@@ -109,7 +127,7 @@ def fit_station(mix: Mix, demand_fit: DemandFit, below: Sequence[Step], overload
     capacity = busy if overloaded is None else min(busy, overloaded.requests_per_second.median)
     usable = [step for step in below if step.offered_requests_per_second < capacity]
     bare = [Station(demands, r, calibration, capacity) for r in R_CANDIDATES]
-    return min((_with_delays(station, usable) for station in bare), key=lambda station: _misfit(station, usable))
+    return min((station.with_delays(usable) for station in bare), key=lambda station: _misfit(station, usable))
 
 
 def _calibration(foretold: float, steps: Sequence[Step], seed: int) -> Interval:
@@ -136,27 +154,6 @@ def _busy_demand(idle: FloatArray, cpu: FloatArray) -> float:
     return float(lsq_linear(design, np.ones_like(cpu), bounds=(0, np.inf)).x[0])
 
 
-def _with_delays(station: Station, steps: Sequence[Step]) -> Station:
-    if not steps:
-        return station
-    rates = np.array([step.offered_requests_per_second for step in steps])
-    measured = np.array([step.response_time_mean_seconds.median for step in steps])
-    served = np.array([_lps_mean(rate, station.demands, station.r) for rate in rates])
-
-    def residuals(delays: FloatArray) -> FloatArray:
-        wake_up, latency, interruption = delays
-        said = served + latency + _wake_up_delay(rates, wake_up) + interruption / (2 * (1 - rates / station.capacity))
-        relative: FloatArray = said / measured - 1.0
-        return relative
-
-    # One disturbed step must not bend the curve: residuals beyond 20 % count linearly.
-    found = least_squares(
-        residuals, np.full(3, 1e-5), bounds=(0.0, DELAY_SECONDS_MAX), x_scale=1e-5, loss="soft_l1", f_scale=0.2
-    )
-    wake_up, latency, interruption = map(float, found.x)
-    return replace(station, wake_up_seconds=wake_up, latency_seconds=latency, interruption_seconds=interruption)
-
-
 def _misfit(station: Station, steps: Sequence[Step]) -> float:
     total = 0.0
     for step in steps:
@@ -167,11 +164,6 @@ def _misfit(station: Station, steps: Sequence[Step]) -> float:
         )
         total += sum((said / seen - 1.0) ** 2 for said, seen in pairs if said is not None)
     return total
-
-
-def _wake_up_delay(rates: FloatArray, wake_up: float) -> FloatArray:
-    delays: FloatArray = (2 * wake_up + rates * wake_up**2) / (2 * (1 + rates * wake_up))
-    return delays
 
 
 def _lps_mean(rate: float, demands: FloatArray, r: int | None) -> float:

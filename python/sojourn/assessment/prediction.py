@@ -94,7 +94,6 @@ def _model(station: Station, steps: Sequence[Step], knee: Knee) -> Model:
         mean_demand_seconds=mean,
         demand_squared_coefficient_of_variation=float(station.demands.var()) / mean**2,
         calibration_factor=station.calibration,
-        wake_up_seconds=station.wake_up_seconds,
         latency_seconds=station.latency_seconds,
         interruption_seconds=station.interruption_seconds,
         busy_capacity_requests_per_second=1.0 / mean,

@@ -38,14 +38,14 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
             response_time_mean_seconds=None,
             response_time_p95_seconds=None,
         )
-    added = station.added_seconds(rate)
+    latency = station.latency_seconds
     seconds = REQUESTS / rate
     answered_at, times = _native.simulate_sessions(
-        sessions.trace, rate, seconds, sessions.think_scale, station.demands, station.r, added, seed
+        sessions.trace, rate, seconds, sessions.think_scale, station.demands, station.r, latency, seed
     )
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(
         requests_per_second=float(np.count_nonzero(steady) / ((1 - WARM_UP_FRACTION) * seconds)),
-        response_time_mean_seconds=float(times[steady].mean()) + added + station.interruption_delay(rate),
-        response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + added,
+        response_time_mean_seconds=float(times[steady].mean()) + latency + station.interruption_delay(rate),
+        response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + latency,
     )

@@ -50,10 +50,10 @@ weights = [{", ".join(f"{weight:.6f}" for weight in weights)}]
 discipline = {discipline}
 demand = {{ fixed = "{fixed * 1e6:.4f}us", per_byte = "{factor * fit.seconds_per_byte.estimate * 1e9:.6f}ns/B" }}
 
-# Wake-ups of an idle server and the network stack at this rate.
+# Wake-ups, the network stack, and what interruptions of the core add at this rate.
 [stations.network]
 discipline = "is"
-demand = "{station.added_seconds(rate) * 1e6:.4f}us"
+demand = "{(station.latency_seconds + station.interruption_delay(rate)) * 1e6:.4f}us"
 """
     if access_line_bits_per_second:
         text += f"""

@@ -62,7 +62,6 @@ def model(run: Run) -> Markup:
             ("Mean demand of the log's mix", format.seconds(fit.mean_demand_seconds)),
             ("Squared variation of demand", format.number(fit.demand_squared_coefficient_of_variation)),
             ("Jobs in service at most", "no limit: sharing" if limit is None else format.count(limit)),
-            ("Wake-up time", format.seconds(fit.wake_up_seconds)),
             ("Latency outside the server", format.seconds(fit.latency_seconds)),
             ("Interruptions of the core, ν E[H²]", format.seconds(fit.interruption_seconds)),
         ]
