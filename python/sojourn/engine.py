@@ -37,7 +37,8 @@ def path() -> Path:
 def replace_process(arguments: Sequence[str]) -> NoReturn:
     """Becomes the engine: no Python stays in the data path."""
     program = str(path())
-    os.execv(program, [program, *arguments])
+    # Its help and messages then speak of the command that was typed.
+    os.execv(program, ["sojourn", *arguments])
 
 
 def run(arguments: Sequence[str], progress: Progress | None = None) -> dict[str, Any]:

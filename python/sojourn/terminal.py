@@ -82,7 +82,7 @@ def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
     because = wording.lower_bound(summary)
     if because:
         console.print(Text(f"LOWER BOUND: {because}", style="bold yellow"))
-    reason = f": {wording.gives_first(summary.knee)}" if summary.knee else ""
+    reason = f": {wording.gives_first(answer, summary.knee)}" if summary.knee else ""
     doubling = [
         f"{each.resource} {format.rate(each.requests_per_second)} ({wording.gain(each.gain_fraction)})"
         for each in answer.doubling

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sojourn import __version__, _native, cores, environment, site
-from sojourn.assessment import demand, rising_load, steps
+from sojourn.assessment import demand, disturbance, rising_load, steps
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
 from sojourn.assessment.connections import think_scale_within_limits
 from sojourn.assessment.effort import Effort
@@ -307,6 +307,7 @@ class _Assessment:
         return self.summary
 
     def _warn_of_doubts(self) -> None:
+        self.summary.warnings += disturbance.warnings(self.rows)
         unsteady = [step for step in self.summary.steps if step.within_target and not step.steady]
         if unsteady:
             rates = ", ".join(f"{step.offered_requests_per_second:,.0f}" for step in unsteady)

@@ -39,8 +39,10 @@ def repetitions(knee: Knee) -> str:
     return f"{format.number(knee.low)} to {format.number(knee.high)} over {count} repetitions"
 
 
-def gives_first(knee: Knee) -> str:
+def gives_first(answer: Answer, knee: Knee) -> str:
     """How it is known what gives first."""
+    if answer.bottleneck != "server CPU":
+        return next(resource.evidence for resource in answer.resources if resource.name == answer.bottleneck)
     if knee.is_lower_bound:
         return f"by the models: {REASONS[knee.reason]}"
     return REASONS[knee.reason]
