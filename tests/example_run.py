@@ -125,6 +125,8 @@ MODEL = Model(
     demand_squared_coefficient_of_variation=1.9,
     calibration_factor=Interval(estimate=1.083, low=1.041, high=1.127),
     interruption_seconds=12e-6,
+    latency_p95_seconds=60e-6,
+    interruption_p95_seconds=40e-6,
     busy_capacity_requests_per_second=1.2 * CAPACITY,
     latency_seconds=LATENCY,
     capacity_requests_per_second=CAPACITY,

@@ -160,6 +160,9 @@ class Model(Record):
     latency_seconds: float
     interruption_seconds: float
     """nu E[H^2] of what interrupts the server's core nu times a second for H seconds."""
+    latency_p95_seconds: float
+    interruption_p95_seconds: float
+    """The same two terms as they show in the p95."""
     busy_capacity_requests_per_second: float
     """One over the mean demand: what a busy server that keeps up would deliver."""
     capacity_requests_per_second: float

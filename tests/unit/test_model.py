@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from sojourn import _native
-from sojourn.assessment.model import Mix, Station, fit_station
+from sojourn.assessment.model import Delays, Mix, Station, fit_station
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.simulation import Sessions, simulate
 from sojourn.summary import DemandFit, Interval, Knee, Spread, Step
 
-LATENCY, INTERRUPTION, CALIBRATION = 30e-6, 10e-6, 1.2
+LATENCY, CALIBRATION = 30e-6, 1.2
+DELAYS = Delays(LATENCY, 10e-6)
 
 
 def exactly(value: float) -> Interval:
@@ -82,7 +83,7 @@ def made_up(station: Station, rate: float) -> Step:
 def station(request: pytest.FixtureRequest, mix: Mix) -> Station:
     demands = mix.demands(FIT) * CALIBRATION
     capacity = 0.9 / float(demands.mean())
-    return Station(demands, request.param, exactly(CALIBRATION), capacity, LATENCY, INTERRUPTION)
+    return Station(demands, request.param, exactly(CALIBRATION), capacity, DELAYS, DELAYS)
 
 
 def test_a_made_up_server_is_recovered_from_half_its_steps(station: Station, mix: Mix, trace: _native.Trace) -> None:
@@ -128,11 +129,11 @@ def test_simulation_agrees_with_the_closed_form_where_sessions_are_single_reques
 
 def test_without_cpu_figures_nothing_is_calibrated(mix: Mix) -> None:
     demands = mix.demands(FIT)
-    whole = Station(demands, 1, exactly(1.0), 1 / float(demands.mean()), latency_seconds=LATENCY)
+    whole = Station(demands, 1, exactly(1.0), 1 / float(demands.mean()), mean_delays=Delays(LATENCY))
     steps = [
         made_up(whole, whole.capacity * load).model_copy(update={"server_cpu_seconds_per_request": None})
         for load in (0.3, 0.6)
     ]
     fitted = fit_station(mix, FIT, steps, None, 1)
     assert fitted.calibration.estimate == 1.0
-    assert fitted.latency_seconds == pytest.approx(LATENCY, rel=0.2)
+    assert fitted.mean_delays.latency_seconds == pytest.approx(LATENCY, rel=0.2)

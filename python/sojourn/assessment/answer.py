@@ -20,6 +20,8 @@ from sojourn.summary import Answer, Doubling, Knee, Model, Resource, Step
 
 LINE_JOBS = 100_000
 BISECTIONS = 20
+HELPERS_UTILISATION_MIN = 0.01
+"""Helpers that are busy for less than this at the CPU's limit foretell nothing: extrapolation would be all there is."""
 
 ResourceName = Literal["server CPU", "access line", "helpers"]
 
@@ -58,6 +60,10 @@ class Helpers:
     count: int
     busy_seconds_per_request: float
 
+    def utilisation(self, rate: float) -> float:
+        """Utilisation at a request rate."""
+        return rate * self.busy_seconds_per_request / self.count
+
 
 @dataclass(frozen=True)
 class LogRates:
@@ -83,7 +89,7 @@ def answer(
         limits["server CPU"] = max(knee.requests_per_second, model.capacity_requests_per_second)
     if line is not None:
         limits["access line"] = line.largest_rate(target_p95_seconds, seed)
-    if helpers is not None and helpers.busy_seconds_per_request > 0:
+    if helpers is not None and helpers.utilisation(limits["server CPU"]) >= HELPERS_UTILISATION_MIN:
         limits["helpers"] = helpers.count / helpers.busy_seconds_per_request
     ranked = sorted(limits, key=lambda name: limits[name])
     measured = knee.requests_per_second if knee.is_lower_bound else limits["server CPU"]
@@ -162,8 +168,9 @@ def _helpers(limits: dict[ResourceName, float], helpers: Helpers | None, rate: f
     return Resource(
         name="helpers",
         limit_requests_per_second=limits.get("helpers"),
-        utilisation=rate * helpers.busy_seconds_per_request / helpers.count,
-        evidence=f"measured: busy time reported by {helpers.count} helpers over all requests of the rising load",
+        utilisation=helpers.utilisation(rate),
+        evidence=f"measured: busy time reported by {helpers.count} helpers over all requests of the rising load"
+        + ("" if "helpers" in limits else "; used too little to tell where they would be the limit"),
     )
 
 

@@ -13,6 +13,8 @@ Four figures join g to a live server, each fitted on every other step below the 
 - the overloaded capacity: a server whose requests have waited finds its caches cold, and is slower than a busy one
   that keeps up. The backlog an interruption leaves is taken to be worked off half at the one speed, half at the other.
 
+The p95 has a latency and an interruption term of its own, of the same form: both have tails.
+
 r, the limit of jobs in service, is the candidate that explains the fitted steps best. Everything else is foretold:
 the steps left out, and all steps beyond the knee.
 """
@@ -60,6 +62,15 @@ class Mix:
 
 
 @dataclass(frozen=True)
+class Delays:
+    """What is added to the station's response time, seconds."""
+
+    latency_seconds: float = 0.0
+    interruption_seconds: float = 0.0
+    """For the mean: nu E[H^2]."""
+
+
+@dataclass(frozen=True)
 class Station:
     """The fitted station; seconds and requests/s."""
 
@@ -69,9 +80,8 @@ class Station:
     calibration: Interval
     capacity: float
     """Throughput of the overloaded server, requests/s."""
-    latency_seconds: float = 0.0
-    interruption_seconds: float = 0.0
-    """nu E[H^2], seconds."""
+    mean_delays: Delays = Delays()
+    p95_delays: Delays = Delays()
 
     def closed_form(self, rate: float) -> Prediction:
         """Eq. 2.2 of the thesis with what is added to it; its waiting time taken as exponential for the p95."""
@@ -81,41 +91,40 @@ class Station:
                 response_time_mean_seconds=None,
                 response_time_p95_seconds=None,
             )
-        added = self.latency_seconds + self.interruption_delay(rate)
         return Prediction(
             requests_per_second=rate,
-            response_time_mean_seconds=_lps_mean(rate, self.demands, self.r) + added,
-            response_time_p95_seconds=_lps_quantile(rate, self.demands, self.r, 0.95) + self.latency_seconds,
+            response_time_mean_seconds=_lps_mean(rate, self.demands, self.r) + self.mean_delay(rate),
+            response_time_p95_seconds=_lps_p95(rate, self.demands, self.r) + self.p95_delay(rate),
         )
 
-    def interruption_delay(self, rate: float) -> float:
-        """What interruptions add to the mean response time; they are too rare to move the p95 but near the knee."""
-        return self.interruption_seconds * float(self._interruption_weight(np.array(rate)))
+    def mean_delay(self, rate: float) -> float:
+        """What is added to the mean response time at a rate."""
+        return self._delay(self.mean_delays, rate)
+
+    def p95_delay(self, rate: float) -> float:
+        """What is added to the p95 of the response time at a rate."""
+        return self._delay(self.p95_delays, rate)
 
     def with_delays(self, steps: Sequence[Step]) -> Station:
-        """The same station with latency and interruptions fitted to the mean response times of the steps."""
+        """The same station with the delays fitted to the response times of the steps."""
         if not steps:
             return self
         rates = np.array([step.offered_requests_per_second for step in steps])
-        measured = np.array([step.response_time_mean_seconds.median for step in steps])
-        served = np.array([_lps_mean(rate, self.demands, self.r) for rate in rates])
-        weights = self._interruption_weight(rates)
-
-        def residuals(delays: FloatArray) -> FloatArray:
-            relative: FloatArray = (served + delays[0] + delays[1] * weights) / measured - 1.0
-            return relative
-
-        # One disturbed step must not bend the curve: residuals beyond 20 % count linearly.
-        found = least_squares(
-            residuals, np.full(2, 1e-5), bounds=(0.0, DELAY_SECONDS_MAX), x_scale=1e-5, loss="soft_l1", f_scale=0.2
+        means = np.array([step.response_time_mean_seconds.median for step in steps])
+        p95s = np.array([step.response_time_p95_seconds.median for step in steps])
+        weights = np.array([self._interruption_weight(rate) for rate in rates])
+        return replace(
+            self,
+            mean_delays=_delays(means, np.array([_lps_mean(rate, self.demands, self.r) for rate in rates]), weights),
+            p95_delays=_delays(p95s, np.array([_lps_p95(rate, self.demands, self.r) for rate in rates]), weights),
         )
-        latency, interruption = map(float, found.x)
-        return replace(self, latency_seconds=latency, interruption_seconds=interruption)
 
-    def _interruption_weight(self, rates: FloatArray) -> FloatArray:
+    def _delay(self, delays: Delays, rate: float) -> float:
+        return delays.latency_seconds + delays.interruption_seconds * self._interruption_weight(rate)
+
+    def _interruption_weight(self, rate: float) -> float:
         demand = (float(self.demands.mean()) + 1.0 / self.capacity) / 2
-        weights: FloatArray = 0.5 / (1.0 - rates * demand)
-        return weights
+        return 0.5 / (1.0 - rate * demand)
 
 
 def fit_station(mix: Mix, demand_fit: DemandFit, below: Sequence[Step], overloaded: Step | None, seed: int) -> Station:
@@ -154,6 +163,18 @@ def _busy_demand(idle: FloatArray, cpu: FloatArray) -> float:
     return float(lsq_linear(design, np.ones_like(cpu), bounds=(0, np.inf)).x[0])
 
 
+def _delays(measured: FloatArray, served: FloatArray, weights: FloatArray) -> Delays:
+    def residuals(delays: FloatArray) -> FloatArray:
+        relative: FloatArray = (served + delays[0] + delays[1] * weights) / measured - 1.0
+        return relative
+
+    # One disturbed step must not bend the curve: residuals beyond 20 % count linearly.
+    found = least_squares(
+        residuals, np.full(2, 1e-5), bounds=(0.0, DELAY_SECONDS_MAX), x_scale=1e-5, loss="soft_l1", f_scale=0.2
+    )
+    return Delays(*map(float, found.x))
+
+
 def _misfit(station: Station, steps: Sequence[Step]) -> float:
     total = 0.0
     for step in steps:
@@ -171,7 +192,7 @@ def _lps_mean(rate: float, demands: FloatArray, r: int | None) -> float:
     return float(_native.lps_mean_response_time(rate, mean, second, r, 0.0))
 
 
-def _lps_quantile(rate: float, demands: FloatArray, r: int | None, probability: float) -> float:
+def _lps_p95(rate: float, demands: FloatArray, r: int | None) -> float:
     # R given x is W + T(x) (Eq. 2.1). W is zero with probability 1 - rho^r, else taken as exponential with the mean
     # that makes E[W] right: exact for r = 1 and exponential demand, an approximation elsewhere.
     mean = float(demands.mean())
@@ -187,5 +208,5 @@ def _lps_quantile(rate: float, demands: FloatArray, r: int | None, probability: 
     low, high = 0.0, float(in_service[-1]) + 50 * wait_mean
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if share_within(middle) < probability else (low, middle)
+        low, high = (middle, high) if share_within(middle) < 0.95 else (low, middle)
     return high

@@ -94,8 +94,10 @@ def _model(station: Station, steps: Sequence[Step], knee: Knee) -> Model:
         mean_demand_seconds=mean,
         demand_squared_coefficient_of_variation=float(station.demands.var()) / mean**2,
         calibration_factor=station.calibration,
-        latency_seconds=station.latency_seconds,
-        interruption_seconds=station.interruption_seconds,
+        latency_seconds=station.mean_delays.latency_seconds,
+        interruption_seconds=station.mean_delays.interruption_seconds,
+        latency_p95_seconds=station.p95_delays.latency_seconds,
+        interruption_p95_seconds=station.p95_delays.interruption_seconds,
         busy_capacity_requests_per_second=1.0 / mean,
         capacity_requests_per_second=station.capacity,
         steps_fitted=sum(not step.held_out for step in steps),
@@ -113,7 +115,6 @@ def _notes(steps: Sequence[Step]) -> list[str]:
         "approximations, and the closed form's p95 takes the waiting time as exponential.",
         "Held-out errors are the simulation's largest: throughput over all held-out steps, response times over those "
         "below the knee.",
-        "Interruptions of the server's core are added to the mean only.",
     ]
     if all(step.server_cpu_seconds_per_request is None for step in steps):
         notes.append("The server's CPU time could not be read: the calibration factor is 1, not fitted.")

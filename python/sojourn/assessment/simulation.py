@@ -38,14 +38,20 @@ def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Pr
             response_time_mean_seconds=None,
             response_time_p95_seconds=None,
         )
-    latency = station.latency_seconds
     seconds = REQUESTS / rate
     answered_at, times = _native.simulate_sessions(
-        sessions.trace, rate, seconds, sessions.think_scale, station.demands, station.r, latency, seed
+        sessions.trace,
+        rate,
+        seconds,
+        sessions.think_scale,
+        station.demands,
+        station.r,
+        station.mean_delays.latency_seconds,
+        seed,
     )
     steady = (answered_at > WARM_UP_FRACTION * seconds) & (answered_at <= seconds)
     return Prediction(
         requests_per_second=float(np.count_nonzero(steady) / ((1 - WARM_UP_FRACTION) * seconds)),
-        response_time_mean_seconds=float(times[steady].mean()) + latency + station.interruption_delay(rate),
-        response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + latency,
+        response_time_mean_seconds=float(times[steady].mean()) + station.mean_delay(rate),
+        response_time_p95_seconds=float(np.quantile(times[steady], 0.95)) + station.p95_delay(rate),
     )

@@ -53,7 +53,7 @@ demand = {{ fixed = "{fixed * 1e6:.4f}us", per_byte = "{factor * fit.seconds_per
 # Wake-ups, the network stack, and what interruptions of the core add at this rate.
 [stations.network]
 discipline = "is"
-demand = "{(station.latency_seconds + station.interruption_delay(rate)) * 1e6:.4f}us"
+demand = "{station.mean_delay(rate) * 1e6:.4f}us"
 """
     if access_line_bits_per_second:
         text += f"""

@@ -62,8 +62,10 @@ def model(run: Run) -> Markup:
             ("Mean demand of the log's mix", format.seconds(fit.mean_demand_seconds)),
             ("Squared variation of demand", format.number(fit.demand_squared_coefficient_of_variation)),
             ("Jobs in service at most", "no limit: sharing" if limit is None else format.count(limit)),
-            ("Latency outside the server", format.seconds(fit.latency_seconds)),
+            ("Latency, in the mean", format.seconds(fit.latency_seconds)),
+            ("Latency, in the p95", format.seconds(fit.latency_p95_seconds)),
             ("Interruptions of the core, ν E[H²]", format.seconds(fit.interruption_seconds)),
+            ("The same in the p95", format.seconds(fit.interruption_p95_seconds)),
         ]
     return pairs("table-model", title, rows)
 

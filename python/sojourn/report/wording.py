@@ -68,7 +68,8 @@ def no_answer(summary: Summary) -> str:
 def lower_bound(summary: Summary) -> str | None:
     """Why the figure is a lower bound, or None where it is the server's own limit."""
     answer, knee = summary.answer, summary.knee
-    if not ((answer and answer.is_lower_bound) or (knee and knee.is_lower_bound)):
+    # A lower bound of the server's knee does not make the answer one where something else gives first.
+    if not (answer.is_lower_bound if answer else knee and knee.is_lower_bound):
         return None
     reason = REASONS[knee.reason] if knee else "the knee was not found"
     return f"{reason}; the server can take at least this much"
