@@ -13,8 +13,8 @@ use super::lines::LINE_BYTES_MAX;
 /// No document is larger than this (1 TiB); a larger number is a damaged line.
 const SIZE_BYTES_MAX: u64 = 1 << 40;
 
-/// Years a log can be of; the bounds keep nanoseconds within 64 bits.
-const YEARS: std::ops::RangeInclusive<i64> = 1970..=2200;
+/// Years a log can be of: its first and its last moment are less than `trace_file::TIME_NS_MAX` apart.
+const YEARS: std::ops::RangeInclusive<i64> = 1970..=2115;
 
 /// The length of `[10/Oct/2000:13:55:36 -0700]`.
 const DATE_BYTES: usize = 28;
@@ -240,7 +240,8 @@ mod tests {
         check("[31/Dec/1969:23:30:00 -0030]", None);
         check("[01/Jan/1970:05:30:00 +0530]", Some(0));
         check("[29/Feb/2000:12:00:00 +0000]", Some(951_825_600));
-        check("[31/Dec/2199:23:59:60 +0000]", Some(7_258_118_400));
+        check("[31/Dec/2115:23:59:60 +0000]", Some(4_607_280_000));
+        check("[01/Jan/2116:00:00:00 +0000]", None);
         check("[32/Jan/2000:12:00:00 +0000]", None);
         check("[01/Foo/2000:12:00:00 +0000]", None);
         check("[01/Jan/2000:24:00:00 +0000]", None);
