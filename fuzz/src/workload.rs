@@ -1,0 +1,51 @@
+//! What must hold for any bytes given as a log or as a trace file. The fuzz targets and the replay of their corpora
+//! in `crates/workload/tests/corpora.rs` call the same functions.
+
+use std::io::BufReader;
+use std::ops::ControlFlow;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::SeedableRng;
+use sojourn_workload::import::{ImportError, Imported, import};
+use sojourn_workload::sessions::SESSION_GAP_NS;
+use sojourn_workload::trace::Trace;
+
+/// Read at once or in pieces, a log is imported or refused alike; a trace from a log is one that can be kept.
+pub fn log_line(bytes: &[u8]) {
+    match (import_in_pieces(bytes, 1 << 16), import_in_pieces(bytes, 7)) {
+        (Ok(whole), Ok(pieces)) => {
+            assert_eq!(whole.trace, pieces.trace);
+            assert_eq!(whole.report, pieces.report);
+            let kept = Trace::read(written(&whole.trace).as_slice()).expect("a trace from a log is a trace");
+            assert_eq!(kept, whole.trace);
+        }
+        // How many lines of a damaged file come out before the damage is the decompressor's affair.
+        (Err(ImportError::Read { source: whole, .. }), Err(ImportError::Read { source: pieces, .. })) => {
+            assert_eq!(whole.to_string(), pieces.to_string());
+        }
+        (Err(whole), Err(pieces)) => assert_eq!(whole.to_string(), pieces.to_string()),
+        (whole, pieces) => panic!("at once {whole:?}, in pieces {pieces:?}"),
+    }
+}
+
+fn import_in_pieces(log: &[u8], piece: usize) -> Result<Imported, ImportError> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let reader = BufReader::with_capacity(piece, log);
+    import(reader, SESSION_GAP_NS, &mut random, |_| ControlFlow::Continue(()))
+}
+
+/// A trace that is read is written as the same bytes, and its sums do not overflow.
+pub fn trace_file(bytes: &[u8]) {
+    let Ok(trace) = Trace::read(bytes) else { return };
+    assert_eq!(written(&trace), bytes);
+    assert!(trace.span_ns() <= 1 << 63);
+    assert!(trace.mean_session_duration_ns() >= 0.0);
+    let requests: u64 = trace.requests_per_document().iter().map(|count| u64::from(*count)).sum();
+    assert_eq!(requests, trace.requests.len() as u64);
+}
+
+fn written(trace: &Trace) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    trace.write(&mut bytes).expect("memory can be written");
+    bytes
+}
