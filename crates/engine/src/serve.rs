@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use rustix::net::sockopt::set_tcp_congestion;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use sojourn_content::{Budgets, Directory, Residency, residency};
+use sojourn_measure::affinity::pin_to;
+use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::{ALL, AccessLog, Architecture, Limits, LogFormat, Site, Stop, admin, architecture};
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
@@ -23,7 +23,7 @@ const BACKLOG: i32 = 4096;
 /// Descriptors that are neither connections nor documents: listeners, events, logs, helpers' own.
 const DESCRIPTORS_RESERVED: u64 = 64;
 
-/// What we ask for if we may raise the hard limit; the kernel's own default maximum.
+/// What we ask for: the kernel's own default maximum.
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
 
 /// Serve the files below a directory.
@@ -120,7 +120,7 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     let address = listener.local_addr()?;
     let mut site = Site::new(Arc::new(origin));
     site.helpers = options.helpers as usize;
-    (site.budgets, site.limits) = options.limits(raise_descriptor_limit());
+    (site.budgets, site.limits) = options.limits(raise_descriptors(DESCRIPTORS_WANTED));
     site.residency = residency_by_name(&options.residency)?;
     site.log = options.open_log()?;
     let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
@@ -217,31 +217,9 @@ fn bad_root(root: &Path, error: &io::Error) -> anyhow::Error {
 }
 
 fn pin(core: usize) -> anyhow::Result<()> {
-    let error = |reason: &str| {
-        anyhow!(
-            "cannot pin to core {core}: {reason}\nhint: cores are counted from 0; `nproc` says how many there are"
-        )
-    };
-    if core >= CpuSet::MAX_CPU {
-        return Err(error("no such core"));
-    }
-    let mut cores = CpuSet::new();
-    cores.set(core);
-    sched_setaffinity(None, &cores).map_err(|errno| error(&errno.to_string()))
-}
-
-/// Raises the limit on open descriptors as far as allowed; returns where it is now.
-fn raise_descriptor_limit() -> u64 {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let allowed = maximum.unwrap_or(DESCRIPTORS_WANTED);
-    let wanted = allowed.max(DESCRIPTORS_WANTED);
-    for target in [wanted, allowed] {
-        let raised = Rlimit { current: Some(target), maximum: Some(target.max(allowed)) };
-        if setrlimit(Resource::Nofile, raised).is_ok() {
-            return target;
-        }
-    }
-    current.unwrap_or(allowed)
+    pin_to(core).map_err(|error| {
+        anyhow!("cannot pin to core {core}: {error}\nhint: choose one of those, or leave --pin-core out")
+    })
 }
 
 fn stop_on_signals(stop: &Arc<Stop>) -> anyhow::Result<()> {
