@@ -20,7 +20,7 @@ use common::Common;
 #[command(after_help = "\
 Example: 64 clients on one page for ten seconds, generator on core 1, server (process 4711) on core 0
 
-  sojourn-engine load http://127.0.0.1:8080/index.html --clients 64 --duration 10s --warm-up 2s \\
+  sojourn load http://127.0.0.1:8080/index.html --clients 64 --duration 10s --warm-up 2s \\
       --core 1 --observe-core 0 --observe-pid 4711 --format json
 
 `requests` are the good answers to requests due in the measured time; `errors` are counted apart, by cause; \

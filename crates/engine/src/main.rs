@@ -38,3 +38,33 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(words: &[&str]) -> clap::Error {
+        Arguments::try_parse_from(words).err().expect("no command to run")
+    }
+
+    #[test]
+    fn help_speaks_of_the_name_it_was_run_under() {
+        for command in ["serve", "load", "replay"] {
+            let help = refusal(&["/usr/bin/sojourn", command, "--help"]);
+            assert_eq!(help.exit_code(), 0);
+            let text = help.to_string();
+            assert!(text.contains(&format!("Usage: sojourn {command} ")), "{text}");
+            assert!(
+                text.contains(&format!(" sojourn {command} ")) && !text.contains("sojourn-engine"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slip_cannot_run() {
+        for slip in [&["sojourn", "serve"][..], &["sojourn", "load", "--nope"], &["sojourn", "sing"]] {
+            assert_eq!(refusal(slip).exit_code(), 2, "{slip:?}");
+        }
+    }
+}

@@ -22,8 +22,8 @@ use crate::load::common::Common;
 #[command(after_help = "\
 Examples: a log ten times as fast as it was; and rising rates until the server fails its target
 
-  sojourn-engine replay day.trace http://127.0.0.1:8080 --scale 10 --format json
-  sojourn-engine replay day.trace http://127.0.0.1:8080 --rate 500,1000,2000,4000 --step 5s --settle 1s \\
+  sojourn replay day.trace http://127.0.0.1:8080 --scale 10 --format json
+  sojourn replay day.trace http://127.0.0.1:8080 --rate 500,1000,2000,4000 --step 5s --settle 1s \\
       --think-scale 0.2 --target-p95 200ms --stop-when-failing --core 1 --observe-core 0 --format json
 
 A request is due at its session's start plus its offset times the think scale, and is sent then or when the \

@@ -31,7 +31,7 @@ const DESCRIPTORS_WANTED: u64 = 1 << 20;
 /// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
 /// progress finish first, a second signal ends it at once.
 ///
-/// Example: sojourn-engine serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4
+/// Example: sojourn serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Options {
