@@ -220,6 +220,19 @@ fn patience_ends() {
 }
 
 #[test]
+fn patience_begins_with_the_connection() {
+    over_all(
+        |site| site.limits.idle = Duration::from_secs(1),
+        |server, _| {
+            // Nobody is there, so nothing wakes the server.
+            std::thread::sleep(Duration::from_millis(3200));
+            hello(&mut server.connect());
+            assert_eq!(value(&server.stop(), Counter::Timeouts), 0);
+        },
+    );
+}
+
+#[test]
 fn a_trickling_head_does_not_buy_time() {
     let adjust = |site: &mut Site| site.limits.head = Duration::from_secs(1);
     over_all(adjust, |server, _| {

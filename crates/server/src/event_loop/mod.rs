@@ -297,7 +297,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     /// Leaves the client waiting, with a deadline for what it waits for.
     fn park(&mut self, token: u64, want: Option<Want>) {
         let limits = &self.site.limits;
-        let second = self.second;
+        let second = self.clock.now.as_secs() as u32;
         let client = &mut self.clients[token as u32 as usize];
         client.parked = want;
         let wait = client.connection.waits_for();
@@ -378,7 +378,9 @@ impl<'a, D: Disk> Loop<'a, D> {
         }
         self.served.count(Counter::ConnectionsAccepted);
         let parked = Some(connection.start());
-        let deadline = self.second.saturating_add(self.site.limits.idle.as_secs() as u32).saturating_add(1);
+        // By the clock: while there was nobody the loop slept, and `second` is when it fell asleep.
+        let second = self.clock.now.as_secs() as u32;
+        let deadline = second.saturating_add(self.site.limits.idle.as_secs() as u32).saturating_add(1);
         place.insert(Client {
             socket,
             connection,
