@@ -13,6 +13,7 @@ use rustix::net::sockopt::set_tcp_congestion;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use sojourn_content::{Budgets, Directory, Residency, residency};
+use sojourn_load::duration::{DurationError, parse};
 use sojourn_measure::affinity::pin_to;
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::{ALL, AccessLog, Architecture, Limits, LogFormat, Site, Stop, admin, architecture};
@@ -266,17 +267,9 @@ fn size(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
 }
 
-/// `60s`, `500ms`, `2min`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| "a time looks like 60s".to_owned())?;
-    let milliseconds = match &text[digits.len()..] {
-        "ms" => 1,
-        "s" => 1_000,
-        "min" => 60_000,
-        unit => return Err(format!("unknown unit {unit:?}: use ms, s or min")),
-    };
-    number.checked_mul(milliseconds).map(Duration::from_millis).ok_or_else(|| "too long".to_owned())
+/// `60s`, `500ms`, `2m`, as for load.
+fn duration(text: &str) -> Result<Duration, DurationError> {
+    parse(text).map(|time| Duration::from_nanos(time.0))
 }
 
 #[cfg(test)]
@@ -289,7 +282,7 @@ mod tests {
         assert_eq!(size("7"), Ok(7));
         assert!(size("7kb").is_err() && size("KiB").is_err() && size("99999999999GiB").is_err());
         assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2min"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         assert!(duration("7").is_err() && duration("-1s").is_err());
     }
 }
