@@ -1,5 +1,6 @@
 """Builds the site of a trace: a folder with a file of the right size per document.
 
+Beside the trace's documents it has a few of fixed sizes, on which a server's demand is measured.
 The names are the trace's own (`/000/000123-4096`): no name of a log reaches the file system. The bytes are a
 fixed pseudo-random block, so that nothing on the way can compress them.
 """
@@ -11,14 +12,28 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
+from sojourn import _native
 from sojourn.failure import CouldNotRun
 
 BLOCK_BYTES = 1 << 20
 FILE_SYSTEM_RESERVE_FRACTION = 0.05
 _BLOCK = Random(1999).randbytes(BLOCK_BYTES)
 
+FIXED_SIZES_BYTES = (500, 5_000, 15_000, 50_000, 150_000, 500_000, 1_500_000)
+
 Document = tuple[str, int]
 """A site path with its leading slash, and its size in bytes."""
+
+
+def fixed_size_path(size_bytes: int) -> str:
+    """Where the document of a fixed size lives."""
+    return f"/demand/{size_bytes}"
+
+
+def documents_of(trace: _native.Trace) -> list[Document]:
+    """All documents of a trace's site."""
+    named = [(path, size) for _, size, path, _ in trace.documents()]
+    return named + [(fixed_size_path(size), size) for size in FIXED_SIZES_BYTES]
 
 
 def build(

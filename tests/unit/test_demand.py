@@ -3,6 +3,7 @@ import pytest
 
 from sojourn.assessment import demand
 from sojourn.failure import CouldNotRun
+from sojourn.site import FIXED_SIZES_BYTES
 from sojourn.summary import DemandPoint
 
 
@@ -30,7 +31,7 @@ def line(size: int) -> float:
 
 
 def test_an_exact_line_is_found() -> None:
-    fit = demand.fit([point(size, line(size)) for size in demand.SIZES_BYTES], seed=1)
+    fit = demand.fit([point(size, line(size)) for size in FIXED_SIZES_BYTES], seed=1)
     assert fit.seconds_per_byte.estimate == pytest.approx(0.5e-9, rel=1e-3)
     assert fit.fixed_seconds.estimate == pytest.approx(6e-6, rel=1e-3)
     assert fit.basis == "cpu"
@@ -40,7 +41,7 @@ def test_an_outlier_moves_the_line_little_and_widens_the_interval() -> None:
     random = np.random.default_rng(3)
     points = [
         point(size, line(size) * random.normal(1, 0.02), clients=clients)
-        for size in demand.SIZES_BYTES
+        for size in FIXED_SIZES_BYTES
         for clients in demand.CLIENTS
     ]
     points[4] = point(points[4].size_bytes, line(points[4].size_bytes) * 4)
@@ -50,7 +51,7 @@ def test_an_outlier_moves_the_line_little_and_widens_the_interval() -> None:
 
 
 def test_a_connection_costs_the_difference() -> None:
-    points = [point(size, line(size)) for size in demand.SIZES_BYTES]
+    points = [point(size, line(size)) for size in FIXED_SIZES_BYTES]
     points += [point(size, line(size) + 12e-6, "close") for size in demand.CONNECTION_SIZES_BYTES]
     fit = demand.fit(points, seed=1)
     assert fit.connection_seconds is not None
@@ -58,7 +59,7 @@ def test_a_connection_costs_the_difference() -> None:
 
 
 def test_without_cpu_time_only_saturated_points_count() -> None:
-    points = [point(size, line(size), demand_by_cpu_seconds=None) for size in demand.SIZES_BYTES]
+    points = [point(size, line(size), demand_by_cpu_seconds=None) for size in FIXED_SIZES_BYTES]
     points.append(point(500, 1.0, demand_by_cpu_seconds=None, server_core_busy_fraction=0.3))
     fit = demand.fit(points, seed=1)
     assert (fit.basis, fit.points_left_out) == ("response law", 1)

@@ -41,7 +41,9 @@ class Line:
     def largest_rate(self, target_p95_seconds: float, seed: int) -> float:
         """The largest request rate at which the p95 transfer time stays within the target; 0 if none does."""
         random = np.random.default_rng(seed)
-        transfers = 8 * random.choice(self.transfer_bytes, LINE_JOBS) / self.bits_per_second
+        sample = random.choice(self.transfer_bytes, LINE_JOBS)
+        # The sample is made to have the log's mean, so that it saturates the line where the log does.
+        transfers = 8 * sample / self.bits_per_second * (self.transfer_bytes.mean() / sample.mean())
         if np.quantile(transfers, 0.95) > target_p95_seconds:
             return 0.0
         gaps = np.cumsum(random.exponential(size=LINE_JOBS))

@@ -18,9 +18,9 @@ from scipy.optimize import least_squares
 
 from sojourn.failure import CouldNotRun
 from sojourn.measurement import Bench, observed
+from sojourn.site import FIXED_SIZES_BYTES, fixed_size_path
 from sojourn.summary import DemandFit, DemandPoint, Interval
 
-SIZES_BYTES = (500, 5_000, 15_000, 50_000, 150_000, 500_000, 1_500_000)
 CLIENTS = (4, 16, 64)
 # A new connection's cost does not depend on the size; one small size shows it best.
 CONNECTION_SIZES_BYTES = (500, 5_000)
@@ -30,11 +30,6 @@ BOOTSTRAP_SAMPLES = 400
 
 Connection = Literal["keep-alive", "close"]
 FloatArray = NDArray[np.float64]
-
-
-def site_path(size_bytes: int) -> str:
-    """Where the document of a demand run lives on the site."""
-    return f"/demand/{size_bytes}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ def measure(
 ) -> None:
     """Runs every (size, clients, connection) in random order, repetition by repetition, handing on each point."""
     plan: list[tuple[int, int, Connection]] = [
-        (size, clients, "keep-alive") for size in SIZES_BYTES for clients in CLIENTS
+        (size, clients, "keep-alive") for size in FIXED_SIZES_BYTES for clients in CLIENTS
     ]
     plan += [(size, CONNECTION_CLIENTS, "close") for size in CONNECTION_SIZES_BYTES]
     order = Random(bench.seed)
@@ -65,12 +60,16 @@ def measure(
 
 
 def _point(bench: Bench, effort: Effort, size: int, clients: int, connection: Connection) -> DemandPoint:
-    result = bench.closed_loop(site_path(size), clients, effort.duration_seconds, effort.warm_up_seconds, connection)
+    result = bench.closed_loop(
+        fixed_size_path(size), clients, effort.duration_seconds, effort.warm_up_seconds, connection
+    )
     step = result["steps"][0]
     if result["requests"] == 0:
         raise CouldNotRun(
             f"no request for a document of {size:,} bytes succeeded: {result['errors_by_cause']}",
-            "look at the server's log in the run's work folder",
+            "look at the server's log in the run's work folder"
+            if bench.server.process
+            else "the server must serve the site that `sojourn trace LOG --build-site DIR` builds",
         )
     response_mean = result["response_time_seconds"]["mean"]
     return DemandPoint(

@@ -143,15 +143,14 @@ class _Assessment:
 
     def _build_site(self, trace: _native.Trace, work: Path) -> Path:
         self.stages.begin("site")
-        documents = [(path, size) for _, size, path, _ in trace.documents()]
-        extra = [(demand.site_path(size), size) for size in demand.SIZES_BYTES]
         root = work / "site"
+        documents = trace.documents()
         self.summary.site_documents = len(documents)
-        self.summary.site_bytes = sum(size for _, size in documents)
+        self.summary.site_bytes = sum(size for _, size, _, _ in documents)
         if self.request.server.builds_site:
             site.build(
                 root,
-                documents + extra,
+                site.documents_of(trace),
                 self.request.content_limit_bytes,
                 self.stages.update,
             )

@@ -46,7 +46,7 @@ def _trace(
             trace.save(str(output))
         if build_site is not None:
             stages.begin("site")
-            documents = [(path, size) for _, size, path, _ in trace.documents()]
+            documents = site.documents_of(trace)
             site.build(build_site, documents, quantity.size_bytes(content_limit), stages.update)
             stages.done(f"{len(documents):,} files in {build_site}")
     result = {"import": report, "characteristics": trace.characterise()}
