@@ -37,6 +37,8 @@ pub struct Limits {
     pub head: Duration,
     /// How long a client may accept no byte of a response.
     pub send: Duration,
+    /// How long a client may take to close after its last response.
+    pub end: Duration,
     /// How long requests may take to finish once a stop was requested.
     pub drain: Duration,
     /// Jobs that may wait for a helper; more requests are answered 503.
@@ -50,6 +52,7 @@ impl Default for Limits {
             idle: Duration::from_secs(60),
             head: Duration::from_secs(15),
             send: Duration::from_secs(60),
+            end: Duration::from_secs(2),
             drain: Duration::from_secs(10),
             helper_queue_max: 4096,
         }

@@ -191,9 +191,10 @@ fn a_slow_reader_gets_everything() {
 #[test]
 fn patience_ends() {
     let adjust = |site: &mut Site| {
-        site.limits.idle = Duration::from_secs(1);
-        site.limits.head = Duration::from_secs(1);
-        site.limits.send = Duration::from_secs(1);
+        let limits = &mut site.limits;
+        for limit in [&mut limits.idle, &mut limits.head, &mut limits.send, &mut limits.end] {
+            *limit = Duration::from_millis(500);
+        }
     };
     over_all(adjust, |server, root| {
         let file =
@@ -222,10 +223,10 @@ fn patience_ends() {
 #[test]
 fn patience_begins_with_the_connection() {
     over_all(
-        |site| site.limits.idle = Duration::from_secs(1),
+        |site| site.limits.idle = Duration::from_millis(500),
         |server, _| {
             // Nobody is there, so nothing wakes the server.
-            std::thread::sleep(Duration::from_millis(3200));
+            std::thread::sleep(Duration::from_millis(1200));
             hello(&mut server.connect());
             assert_eq!(value(&server.stop(), Counter::Timeouts), 0);
         },
@@ -234,7 +235,7 @@ fn patience_begins_with_the_connection() {
 
 #[test]
 fn a_trickling_head_does_not_buy_time() {
-    let adjust = |site: &mut Site| site.limits.head = Duration::from_secs(1);
+    let adjust = |site: &mut Site| site.limits.head = Duration::from_millis(500);
     over_all(adjust, |server, _| {
         let mut client = server.connect();
         client.stream.set_nonblocking(true).unwrap();

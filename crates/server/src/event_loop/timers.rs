@@ -1,58 +1,113 @@
-//! Deadlines in whole seconds, cheap to move: a wheel whose entries are corrected only when they come up.
+//! Deadlines in ticks, cheap to move: a wheel whose entries are corrected only when they come up.
 //!
 //! Every connection has one entry, at its deadline or earlier. Moving a deadline later, which happens at every
 //! request, touches nothing here; the entry that comes up too early is put back.
 
-/// Seconds around the wheel. Deadlines further away come up early and are put back.
-const SLOTS: u32 = 128;
+use std::time::Duration;
+
+/// How exactly deadlines are kept.
+const TICK: Duration = Duration::from_millis(250);
+
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// Ticks around the wheel. Deadlines further away come up early and are put back.
+const SLOTS: u32 = 512;
 
 /// The wheel. It holds tokens and knows nothing about them.
 #[derive(Debug)]
 pub struct Timers {
     slots: Vec<Vec<u64>>,
-    /// The second whose slot was emptied last.
-    second: u32,
+    /// The tick whose slot was emptied last.
+    tick: u32,
 }
 
 impl Timers {
-    /// An empty wheel at `second`.
-    pub fn new(second: u32) -> Timers {
-        Timers { slots: vec![Vec::new(); SLOTS as usize], second }
+    /// An empty wheel at `now`.
+    pub fn new(now: Duration) -> Timers {
+        Timers { slots: vec![Vec::new(); SLOTS as usize], tick: ticks(now) }
     }
 
-    /// Enters `token` at `second` or, if that is past or beyond the wheel, at the nearest second there is.
-    /// Returns the second.
-    pub fn enter(&mut self, token: u64, second: u32) -> u32 {
-        let second = second.clamp(self.second + 1, self.second + SLOTS - 1);
-        self.slots[(second % SLOTS) as usize].push(token);
-        second
+    /// The tick that has come.
+    pub fn tick(&self) -> u32 {
+        self.tick
     }
 
-    /// Moves to `second` and takes out every token whose second has come, with that second.
-    pub fn advance(&mut self, second: u32) -> Vec<(u64, u32)> {
+    /// Whether a tick has come by `now`.
+    pub fn is_due(&self, now: Duration) -> bool {
+        ticks(now) > self.tick
+    }
+
+    /// Enters `token` at `tick` or, if that is past or beyond the wheel, at the nearest tick there is.
+    /// Returns the tick.
+    pub fn enter(&mut self, token: u64, tick: u32) -> u32 {
+        let tick = tick.clamp(self.tick + 1, self.tick + SLOTS - 1);
+        self.slots[(tick % SLOTS) as usize].push(token);
+        tick
+    }
+
+    /// Moves to `now` and takes out every token whose tick has come, with that tick.
+    pub fn advance(&mut self, now: Duration) -> Vec<(u64, u32)> {
+        let tick = ticks(now).max(self.tick);
         let mut due = Vec::new();
-        for passed in self.second + 1..=second.max(self.second) {
+        for passed in self.tick + 1..=tick {
             due.extend(self.slots[(passed % SLOTS) as usize].drain(..).map(|token| (token, passed)));
         }
-        self.second = second.max(self.second);
+        self.tick = tick;
         due
     }
+}
+
+/// From `now` to the next tick.
+pub fn until_next(now: Duration) -> Duration {
+    let tick = TICK.as_nanos() as u64;
+    Duration::from_nanos(tick - now.as_nanos() as u64 % tick)
+}
+
+/// The first tick that is at least `patience` after `now`.
+///
+/// By the clock and not by the wheel: while there was nobody the loop slept, and the wheel stood still.
+pub fn deadline(now: Duration, patience: Duration) -> u32 {
+    // One more: the current tick has partly gone.
+    ticks(now).saturating_add(ticks(patience.saturating_add(TICK - NANOSECOND))).saturating_add(1)
+}
+
+fn ticks(time: Duration) -> u32 {
+    (time.as_millis() / TICK.as_millis()).try_into().unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(tick: u64) -> Duration {
+        Duration::from_millis(250 * tick + 13)
+    }
+
     #[test]
-    fn tokens_come_up_at_their_second() {
-        let mut timers = Timers::new(1000);
+    fn tokens_come_up_at_their_tick() {
+        let mut timers = Timers::new(at(1000));
         assert_eq!(timers.enter(1, 1002), 1002);
         assert_eq!(timers.enter(2, 900), 1001);
-        assert_eq!(timers.enter(3, 5000), 1127);
-        assert_eq!(timers.advance(1001), [(2, 1001)]);
-        assert_eq!(timers.advance(1001), []);
-        assert_eq!(timers.advance(1500), [(1, 1002), (3, 1127)]);
-        assert_eq!(timers.enter(4, 1501), 1501);
-        assert_eq!(timers.advance(1501), [(4, 1501)]);
+        assert_eq!(timers.enter(3, 5000), 1511);
+        assert!(!timers.is_due(at(1000)) && timers.is_due(at(1001)));
+        assert_eq!(timers.advance(at(1001)), [(2, 1001)]);
+        assert_eq!(timers.advance(at(1001)), []);
+        assert_eq!(timers.advance(at(2000)), [(1, 1002), (3, 1511)]);
+        assert_eq!(timers.enter(4, 2001), 2001);
+        assert_eq!(timers.advance(at(2001)), [(4, 2001)]);
+    }
+
+    #[test]
+    fn patience_is_never_cut_short() {
+        let check = |milliseconds, tick| {
+            assert_eq!(deadline(at(1000), Duration::from_millis(milliseconds)), tick, "{milliseconds} ms");
+        };
+        check(0, 1001);
+        check(1, 1002);
+        check(250, 1002);
+        check(251, 1003);
+        check(60_000, 1241);
+        check(u64::MAX, u32::MAX);
+        assert_eq!(until_next(at(4)), Duration::from_millis(237));
     }
 }

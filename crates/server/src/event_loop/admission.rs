@@ -1,0 +1,98 @@
+//! Who comes in, and how all go out when the server stops.
+
+use std::os::fd::OwnedFd;
+
+use rustix::event::epoll;
+
+use super::accept::{self, Accepted};
+use super::client::Client;
+use super::timers::deadline;
+use super::{Disk, LISTENER, Loop};
+use crate::connection::{Connection, Reason, Want};
+use crate::counters::Counter;
+
+/// Connections accepted before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+impl<D: Disk> Loop<'_, D> {
+    /// Accepts who waits, up to a turn's worth; returns whether there may be more.
+    pub(super) fn accept(&mut self) -> bool {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(acceptor) = &mut self.acceptor else { return false };
+            match acceptor.accept() {
+                Accepted::Connection(socket, _) if self.clients.len() >= self.site.limits.connections_max => {
+                    self.shed(&socket);
+                }
+                Accepted::Connection(socket, peer) => self.admit(socket, Connection::new(peer)),
+                Accepted::Shed => self.served.count(Counter::ConnectionsShed),
+                Accepted::Failed => self.served.count(Counter::AcceptErrors),
+                Accepted::Nobody => return false,
+                Accepted::Exhausted => {
+                    self.served.count(Counter::AcceptErrors);
+                    // Waiting for the listener would return at once, again and again.
+                    self.accepting_is_paused = epoll::delete(&self.epoll, acceptor.fd()).is_ok();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn admit(&mut self, socket: OwnedFd, connection: Connection) {
+        use epoll::EventFlags as F;
+        let token = self.clients.vacant();
+        let flags = F::IN | F::OUT | F::RDHUP | F::ET;
+        if epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), flags).is_err() {
+            return self.shed(&socket);
+        }
+        self.served.count(Counter::ConnectionsAccepted);
+        let deadline = deadline(self.clock.now, self.site.limits.idle);
+        let entered = self.timers.enter(token, deadline);
+        self.clients.insert(Client::new(socket, connection, token, deadline, entered));
+    }
+
+    fn shed(&mut self, socket: &OwnedFd) {
+        accept::shed(socket);
+        self.served.count(Counter::ConnectionsShed);
+    }
+
+    /// Waits for the listener again, in case descriptors have become free.
+    pub(super) fn resume_accepting(&mut self) {
+        if self.accepting_is_paused
+            && let Some(acceptor) = &self.acceptor
+        {
+            let data = epoll::EventData::new_u64(LISTENER);
+            self.accepting_is_paused =
+                epoll::add(&self.epoll, acceptor.fd(), data, epoll::EventFlags::IN).is_err();
+        }
+    }
+
+    /// Stops listening. Connections without a request in progress close now, the others after it.
+    pub(super) fn begin_drain(&mut self) {
+        debug_assert!(self.stop.is_requested(), "woken without a stop");
+        let _ = epoll::delete(&self.epoll, self.stop.fd());
+        // Those who have connected already are served.
+        while self.accept() {}
+        self.acceptor = None;
+        self.accepting_is_paused = false;
+        self.drain_until = Some(self.clock.now + self.site.limits.drain);
+        for token in self.clients.tokens() {
+            if let Some(client) = self.clients.find(token)
+                && matches!(client.parked, Some(Want::Receive(_)))
+            {
+                // A request may have arrived of which no event has told yet. If not, it parks and so closes.
+                client.is_readable = true;
+                self.drive_parked(token);
+            }
+        }
+    }
+
+    /// Closes those who are still there when the time to finish is over.
+    pub(super) fn end_drain(&mut self) {
+        if self.drain_until.is_some_and(|until| self.clock.now >= until) {
+            for token in self.clients.tokens() {
+                self.close(token, Reason::TimedOut);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Doing what clients want, until that would mean waiting: then they are parked, with a deadline for what they
+//! wait for. Readiness, the disk's outcomes and the timers bring them back.
+
+use rustix::event::epoll;
+use sojourn_content::Job;
+
+use super::Loop;
+use super::client::Clients;
+use super::disk::{Disk, Submitted};
+use super::timers::deadline;
+use super::transfer::{self, Transfer};
+use crate::connection::{Context, Event, Output, Reason, Wait, Want};
+use crate::counters::Counter;
+
+/// Sends of one connection before others have their turn.
+const SENDS_PER_TURN: usize = 4;
+
+impl<D: Disk> Loop<'_, D> {
+    /// The socket behind `token` has become ready for something.
+    pub(super) fn ready(&mut self, token: u64, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        let Some(client) = self.clients.find(token) else { return };
+        client.is_ended |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        client.is_readable |= flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
+        let was_blocked = !client.is_writable;
+        client.is_writable |= flags.intersects(F::OUT | F::HUP | F::ERR);
+        match client.parked {
+            Some(Want::Receive(_)) if client.is_readable => self.drive_parked(token),
+            // If it was not blocked it is runnable, and has its turn already.
+            Some(Want::Send(_)) if was_blocked && client.is_writable => self.drive_parked(token),
+            _ => {}
+        }
+    }
+
+    pub(super) fn drive_parked(&mut self, token: u64) {
+        if let Some(want) = self.clients.find(token).and_then(|client| client.parked.take()) {
+            self.drive(token, want);
+        }
+    }
+
+    /// Takes the disk's outcomes to those who wait for them.
+    pub(super) fn collect(&mut self) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.disk.collect(&mut outcomes);
+        for (token, done) in outcomes.drain(..) {
+            if self.clients.find(token).is_some() {
+                self.happen(token, Event::Done(done));
+            }
+        }
+        self.outcomes = outcomes;
+    }
+
+    /// Tells the timers' clients that are due; the others' entries move to where their deadlines are now.
+    pub(super) fn expire(&mut self) {
+        for (token, tick) in self.timers.advance(self.clock.now) {
+            let Some(client) = self.clients.find(token) else { continue };
+            if client.entered != tick {
+                // An earlier deadline has its own entry.
+                continue;
+            }
+            if client.deadline > self.timers.tick() {
+                client.entered = self.timers.enter(token, client.deadline);
+            } else {
+                client.parked = None;
+                client.entered = u32::MAX;
+                self.happen(token, Event::Expired);
+            }
+        }
+    }
+
+    fn happen(&mut self, token: u64, event: Event) {
+        let want = self.handle(token, event);
+        self.drive(token, want);
+    }
+
+    /// Does what the client wants, again and again, until that would mean waiting.
+    fn drive(&mut self, token: u64, mut want: Want) {
+        let mut sends = 0;
+        loop {
+            let outcome = match want {
+                Want::Receive(buffer) => {
+                    self.clients.at(token).receive(buffer, &mut self.pool, &mut self.served).map_err(Some)
+                }
+                Want::Send(_) if sends == SENDS_PER_TURN => {
+                    self.runnable.push(token);
+                    Err(Some(want))
+                }
+                Want::Send(output) => {
+                    sends += 1;
+                    self.send(token, output).map_err(Some)
+                }
+                Want::Open(opening) => self.submit(token, Job::Open(opening)),
+                Want::Load(range) => self.submit(token, Job::Load(range)),
+                Want::Close(reason) => return self.close(token, reason),
+            };
+            want = match outcome {
+                Ok(event) => self.handle(token, event),
+                Err(want) => return self.park(token, want),
+            };
+        }
+    }
+
+    fn send(&mut self, token: u64, mut output: Output) -> Result<Event, Want> {
+        let client = self.clients.at(token);
+        let before = output.sent;
+        let outcome = transfer::transmit(&client.socket, &mut output);
+        self.served.add(Counter::SentBytes, (output.sent - before) as u64);
+        match outcome {
+            Transfer::Complete(_) => Ok(Event::Sent(output)),
+            Transfer::Blocked => {
+                client.is_writable = false;
+                Err(Want::Send(output))
+            }
+            Transfer::Ended | Transfer::Failed => Ok(Event::Failed),
+        }
+    }
+
+    /// The outcome if it is there at once, otherwise nothing to park: the disk has the want.
+    fn submit(&mut self, token: u64, job: Job) -> Result<Event, Option<Want>> {
+        match self.disk.submit(token, job) {
+            Submitted::Done(done) => Ok(Event::Done(done)),
+            Submitted::Refused => Ok(Event::Refused),
+            Submitted::Queued => Err(None),
+        }
+    }
+
+    fn handle(&mut self, token: u64, event: Event) -> Want {
+        let (clients, mut context) = self.context();
+        clients.at(token).connection.handle(event, &mut context)
+    }
+
+    fn context(&mut self) -> (&mut Clients, Context<'_>) {
+        let context = Context {
+            caches: &mut self.caches,
+            pool: &mut self.pool,
+            served: &mut self.served,
+            clock: &self.clock,
+            log: self.site.log.as_ref(),
+            is_draining: self.drain_until.is_some(),
+        };
+        (&mut self.clients, context)
+    }
+
+    /// Leaves the client waiting, with a deadline for what it waits for.
+    fn park(&mut self, token: u64, want: Option<Want>) {
+        let limits = &self.site.limits;
+        let client = self.clients.at(token);
+        client.parked = want;
+        let wait = client.connection.waits_for();
+        if wait == Wait::Request && self.drain_until.is_some() {
+            return self.close(token, Reason::Finished);
+        }
+        let now = self.clock.now;
+        client.deadline = match wait {
+            Wait::Request => deadline(now, limits.idle),
+            Wait::Client => deadline(now, limits.send),
+            // Trickling bytes do not move these deadlines.
+            Wait::Head(_) | Wait::End if client.wait == wait => return,
+            Wait::Head(_) => deadline(now, limits.head),
+            Wait::End => deadline(now, limits.end),
+            Wait::Disk => u32::MAX,
+        };
+        client.wait = wait;
+        if client.deadline < client.entered {
+            client.entered = self.timers.enter(token, client.deadline);
+        }
+    }
+
+    pub(super) fn close(&mut self, token: u64, reason: Reason) {
+        match reason {
+            Reason::Finished => {}
+            Reason::TimedOut => self.served.count(Counter::Timeouts),
+            Reason::Failed => self.served.count(Counter::ConnectionErrors),
+        }
+        let (clients, mut context) = self.context();
+        let mut client = clients.remove(token);
+        if let Some(Want::Receive(buffer)) = client.parked {
+            context.pool.put_buffer(buffer);
+        }
+        client.connection.finish(&mut context);
+    }
+}
