@@ -10,22 +10,25 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sojourn_content::{Caches, Document, Done, FileRange, LoadError, OpenError, Opened, Opening};
+use sojourn_content::{Caches, Document, Done, FileRange, LoadError, OpenError, Opened};
 use sojourn_http::Status;
 use sojourn_http::request::Parser;
 
 use crate::clock::Clock;
 use crate::counters::{Counter, Served};
-use crate::log::{AccessLog, OpenLine};
+use crate::log::AccessLog;
 
 mod answer;
 mod buffer;
+mod output;
+mod stream;
+mod want;
 
 use answer::Step;
 pub use buffer::{Buffer, Pool};
-
-/// What a large response sends before others have their turn.
-pub const TURN_BYTES: usize = 512 * 1024;
+pub use output::{Output, Piece};
+use stream::Stream;
+pub use want::{Event, Reason, Wait, Want};
 
 /// Answers to pipelined requests gather up to this before they are sent.
 const OUTPUT_BYTES_MAX: usize = 32 * 1024;
@@ -33,100 +36,6 @@ const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 /// What a client may still send after the last response, until we stop listening to it. Closing at once would
 /// reset the connection and with it lose that response (RFC 9112, 9.6).
 const LINGER_BYTES_MAX: u64 = 1024 * 1024;
-
-/// What a connection needs done next. Doing it is the architecture's job.
-#[derive(Debug)]
-pub enum Want {
-    /// Receive into this buffer; if it owns no memory, into one from the pool.
-    Receive(Buffer),
-    /// May block on disk.
-    Open(Opening),
-    /// May block on disk.
-    Load(FileRange),
-    /// Send all of it.
-    Send(Output),
-    /// Close the socket and forget the connection.
-    Close(Reason),
-}
-
-/// What was done, or happened.
-#[derive(Debug)]
-pub enum Event {
-    /// At least one more byte is in the buffer.
-    Received(Buffer),
-    /// The client will send no more.
-    Ended,
-    /// What [`Want::Open`] or [`Want::Load`] asked for.
-    Done(Done),
-    /// Nobody can do that now: too much to do already.
-    Refused,
-    /// All of it was sent.
-    Sent(Output),
-    /// The client took too long for what the connection [waits for](Connection::waits_for).
-    Expired,
-    /// The socket failed, or the file ended before its time.
-    Failed,
-}
-
-/// Why a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// As HTTP has it.
-    Finished,
-    /// The client took too long.
-    TimedOut,
-    /// The socket or the file failed.
-    Failed,
-}
-
-/// Bytes to send: a head (or several whole responses), then perhaps a body.
-#[derive(Debug)]
-pub struct Output {
-    /// Sent first.
-    pub bytes: Vec<u8>,
-    /// Sent after `bytes`.
-    pub body: Option<Piece>,
-    /// How much of both is sent already.
-    pub sent: usize,
-    /// Shut the sending side down afterwards.
-    pub is_last: bool,
-}
-
-/// A body, or a turn's worth of it.
-#[derive(Debug)]
-pub enum Piece {
-    /// From memory.
-    Memory(Arc<[u8]>),
-    /// From a file.
-    File(FileRange),
-}
-
-impl Output {
-    /// Bytes in all, sent or not.
-    pub fn total_bytes(&self) -> usize {
-        let body = match &self.body {
-            None => 0,
-            Some(Piece::Memory(bytes)) => bytes.len(),
-            Some(Piece::File(range)) => range.length,
-        };
-        self.bytes.len() + body
-    }
-}
-
-/// What a waiting connection waits for, so that somebody can lose patience.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// The next request.
-    Request,
-    /// The rest of the n-th request.
-    Head(u32),
-    /// The disk.
-    Disk,
-    /// The client's taking what we send.
-    Client,
-    /// The client's closing after the last response.
-    End,
-}
 
 /// What a connection may use while it handles an event.
 pub struct Context<'a> {
@@ -182,14 +91,6 @@ enum After {
     Close,
     /// Close, but the client may still be sending.
     Linger,
-}
-
-/// A large body on its way.
-#[derive(Debug)]
-struct Stream {
-    document: Arc<Document>,
-    offset: u64,
-    line: Option<OpenLine>,
 }
 
 #[derive(Debug)]
@@ -251,10 +152,8 @@ impl Connection {
 
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
-        if let State::Streaming(stream) = &self.state
-            && let (Some(log), Some(line)) = (context.log, &stream.line)
-        {
-            log.finish(line, stream.offset);
+        if let State::Streaming(stream) = &self.state {
+            stream.finish(context.log);
         }
         context.pool.put_buffer(std::mem::take(&mut self.input));
         context.pool.put(std::mem::take(&mut self.output));
@@ -319,7 +218,7 @@ impl Connection {
                 }
                 Step::Stream { consumed, document, line } => {
                     self.consume(consumed);
-                    self.state = State::Streaming(Box::new(Stream { document, offset: 0, line }));
+                    self.state = State::Streaming(Box::new(Stream::new(document, line)));
                     return self.load_turn();
                 }
                 // Earlier answers do not wait for the disk; then the request is read again.
@@ -368,13 +267,10 @@ impl Connection {
         self.is_sending = false;
         context.pool.put(output.bytes);
         if let (State::Streaming(stream), Some(Piece::File(range))) = (&mut self.state, &output.body) {
-            stream.offset = range.offset + range.length as u64;
-            if stream.offset < stream.document.size {
+            if !stream.sent(range) {
                 return self.load_turn();
             }
-            if let (Some(log), Some(line)) = (context.log, &stream.line) {
-                log.finish(line, stream.offset);
-            }
+            stream.finish(context.log);
             self.state = State::Requests;
             if self.after == After::Linger {
                 // The shutdown goes with an output; this one is empty.
@@ -394,8 +290,7 @@ impl Connection {
 
     fn turn(&self) -> FileRange {
         let State::Streaming(stream) = &self.state else { unreachable!("only a stream has turns") };
-        let length = (stream.document.size - stream.offset).min(TURN_BYTES as u64) as usize;
-        FileRange { document: Arc::clone(&stream.document), offset: stream.offset, length }
+        stream.turn()
     }
 
     fn load_turn(&self) -> Want {

@@ -1,0 +1,39 @@
+//! What is sent: bytes, and a body from memory or from a file.
+
+use std::sync::Arc;
+
+use sojourn_content::FileRange;
+
+/// Bytes to send: a head (or several whole responses), then perhaps a body.
+#[derive(Debug)]
+pub struct Output {
+    /// Sent first.
+    pub bytes: Vec<u8>,
+    /// Sent after `bytes`.
+    pub body: Option<Piece>,
+    /// How much of both is sent already.
+    pub sent: usize,
+    /// Shut the sending side down afterwards.
+    pub is_last: bool,
+}
+
+/// A body, or a turn's worth of it.
+#[derive(Debug)]
+pub enum Piece {
+    /// From memory.
+    Memory(Arc<[u8]>),
+    /// From a file.
+    File(FileRange),
+}
+
+impl Output {
+    /// Bytes in all, sent or not.
+    pub fn total_bytes(&self) -> usize {
+        let body = match &self.body {
+            None => 0,
+            Some(Piece::Memory(bytes)) => bytes.len(),
+            Some(Piece::File(range)) => range.length,
+        };
+        self.bytes.len() + body
+    }
+}
