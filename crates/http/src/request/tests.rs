@@ -1,6 +1,7 @@
 //! Requests as clients and attackers send them, and what becomes of each.
 
 use super::*;
+use crate::limits::TARGET_BYTES_MAX;
 use proptest::prelude::*;
 
 fn parse(bytes: &[u8]) -> Result<Parsed<'_>, RequestError> {

@@ -1,0 +1,215 @@
+//! Reads request heads, strictly and incrementally.
+//!
+//! [`Parser`] first looks for the end of the head line by line, remembering how far it came, so that a head that
+//! trickles in costs one pass; only a whole head is taken apart. The request line is read here, the fields by
+//! `httparse`. Whatever could be framed differently by another implementation (bare LF, folded fields, two
+//! lengths, a length beside a transfer coding) is refused and the connection closed: RFC 9112, 11.2.
+
+use memchr::memchr;
+
+use crate::limits::{EMPTY_LINES_MAX, FIELDS_MAX, HEAD_BYTES_MAX, REQUEST_LINE_BYTES_MAX};
+
+mod error;
+mod fields;
+mod line;
+
+pub use error::RequestError;
+use fields::{Fields, is_host};
+use line::{RequestLine, is_token, split_absolute};
+
+/// The request methods told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// GET.
+    Get,
+    /// HEAD: the same head as GET, no body.
+    Head,
+    /// A registered method that a static site does not offer: 405.
+    NotAllowed,
+    /// Anything else: 501.
+    Unknown,
+}
+
+/// The protocol version of a request; 1.2 and above are treated as 1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+}
+
+/// The body that follows a request head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// So many bytes, often zero.
+    Length(u64),
+    /// The chunked coding.
+    Chunked,
+}
+
+/// One request head; the slices point into the bytes that were parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request<'b> {
+    /// The method.
+    pub method: Method,
+    /// Path and query; of an absolute target only these.
+    pub target: &'b [u8],
+    /// The version.
+    pub version: Version,
+    /// The request line as received, for the log.
+    pub line: &'b [u8],
+    /// The host asked for; an absolute target's wins over the field.
+    pub host: Option<&'b [u8]>,
+    /// Whether the client would keep the connection.
+    pub keep_alive: bool,
+    /// What follows the head.
+    pub body: Body,
+    /// Whether the client waits for `100 Continue` before it sends the body.
+    pub expects_continue: bool,
+    /// If-None-Match.
+    pub if_none_match: Option<&'b [u8]>,
+    /// If-Modified-Since.
+    pub if_modified_since: Option<&'b [u8]>,
+    /// Referer, for the log.
+    pub referer: Option<&'b [u8]>,
+    /// User-Agent, for the log.
+    pub user_agent: Option<&'b [u8]>,
+    /// Bytes of the head, the empty line and any empty lines before it included.
+    pub head_len: usize,
+}
+
+/// What the bytes seen so far amount to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "consumed at once, never stored")]
+pub enum Parsed<'b> {
+    /// The head has not ended yet: call again with more bytes after these.
+    Partial,
+    /// The head is whole.
+    Complete(Request<'b>),
+}
+
+/// How far the head at the start of a buffer has been looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parser {
+    /// The start of the first line not yet complete.
+    line_start: u32,
+    /// Where to look for its end.
+    scanned: u32,
+    /// The start of the request line, after empty lines.
+    head_start: u32,
+    empty_lines: u8,
+}
+
+impl Parser {
+    /// Parses the head at the start of `bytes`, which begin with the bytes of the last call if that was partial.
+    /// The parser is as new after a complete head.
+    pub fn parse<'b>(&mut self, bytes: &'b [u8]) -> Result<Parsed<'b>, RequestError> {
+        match self.find_end(bytes)? {
+            None => Ok(Parsed::Partial),
+            Some(head_len) => {
+                let head_start = self.head_start as usize;
+                *self = Parser::default();
+                take_apart(&bytes[head_start..head_len], head_len).map(Parsed::Complete)
+            }
+        }
+    }
+
+    /// Whether part of a head has been seen.
+    pub fn is_partial(&self) -> bool {
+        self.scanned > 0
+    }
+
+    /// The end of the head's empty line, once it is there. Refuses early what can be refused early.
+    fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, RequestError> {
+        loop {
+            let line_start = self.line_start as usize;
+            let in_request_line = self.line_start == self.head_start;
+            if in_request_line
+                && bytes.get(line_start).is_some_and(|first| !is_token(*first) && *first != b'\r')
+            {
+                // No request begins so: another protocol, and perhaps no line end ever.
+                return Err(RequestError::RequestLine);
+            }
+            let Some(offset) = memchr(b'\n', &bytes[self.scanned as usize..]) else {
+                self.scanned = bytes.len() as u32;
+                self.check_lengths(bytes.len(), in_request_line)?;
+                return Ok(None);
+            };
+            let end = self.scanned as usize + offset;
+            self.check_lengths(end, in_request_line)?;
+            let Some(line) = bytes[line_start..end].strip_suffix(b"\r") else {
+                return Err(RequestError::BareLineFeed);
+            };
+            self.line_start = end as u32 + 1;
+            self.scanned = self.line_start;
+            match (line.is_empty(), in_request_line) {
+                (true, false) => return Ok(Some(end + 1)),
+                (true, true) if usize::from(self.empty_lines) == EMPTY_LINES_MAX => {
+                    return Err(RequestError::RequestLine);
+                }
+                (true, true) => {
+                    self.empty_lines += 1;
+                    self.head_start = self.line_start;
+                }
+                (false, true) => {
+                    RequestLine::parse(line)?;
+                }
+                (false, false) => {}
+            }
+        }
+    }
+
+    fn check_lengths(&self, seen: usize, in_request_line: bool) -> Result<(), RequestError> {
+        if in_request_line && seen - self.line_start as usize > REQUEST_LINE_BYTES_MAX {
+            return Err(RequestError::TargetTooLong);
+        }
+        if seen > HEAD_BYTES_MAX {
+            return Err(RequestError::HeadTooLong);
+        }
+        Ok(())
+    }
+}
+
+fn take_apart(head: &[u8], head_len: usize) -> Result<Request<'_>, RequestError> {
+    let line_len = memchr(b'\r', head).ok_or(RequestError::RequestLine)?;
+    let line = &head[..line_len];
+    let RequestLine { method, target, version } = RequestLine::parse(line)?;
+    let (target, authority) = split_absolute(target);
+    let mut fields = Fields::default();
+    let mut slots = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    match httparse::parse_headers(&head[line_len + 2..], &mut slots) {
+        Ok(httparse::Status::Complete((_, parsed))) => {
+            parsed.iter().try_for_each(|field| fields.take(field))?
+        }
+        Ok(httparse::Status::Partial) => return Err(RequestError::Field),
+        Err(httparse::Error::TooManyHeaders) => return Err(RequestError::TooManyFields),
+        Err(_) => return Err(RequestError::Field),
+    }
+    // RFC 9112, 3.2: a 1.1 request without Host is refused; 3.2.2: an absolute target overrides the field.
+    if version == Version::Http11 && fields.host.is_none() {
+        return Err(RequestError::Host);
+    }
+    let host = authority.or(fields.host);
+    if host.is_some_and(|host| !is_host(host)) || fields.host.is_some_and(|host| !is_host(host)) {
+        return Err(RequestError::Host);
+    }
+    Ok(Request {
+        method,
+        target,
+        version,
+        line,
+        host,
+        keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),
+        body: fields.body(version)?,
+        expects_continue: fields.expects_continue,
+        if_none_match: fields.if_none_match,
+        if_modified_since: fields.if_modified_since,
+        referer: fields.referer,
+        user_agent: fields.user_agent,
+        head_len,
+    })
+}
+
+#[cfg(test)]
+mod tests;
