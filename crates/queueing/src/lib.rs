@@ -16,3 +16,5 @@ pub mod solver;
 pub mod station;
 pub mod system;
 pub mod system_file;
+#[cfg(test)]
+mod testing;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::distribution::Distribution;
+use crate::testing::check;
 
 /// The thesis's station at load `rho`, in milliseconds.
 fn thesis(rho: f64) -> Mg1 {
@@ -11,13 +12,6 @@ fn thesis(rho: f64) -> Mg1 {
 
 fn lps(station: Mg1, limit: u32) -> Lps {
     Lps::new(station, Some(limit), 0.0).unwrap()
-}
-
-fn check(actual: f64, expected: f64, relative: f64) {
-    assert!(
-        (actual - expected).abs() <= relative * expected.abs(),
-        "{actual} is not {expected} within {relative}"
-    );
 }
 
 #[test]

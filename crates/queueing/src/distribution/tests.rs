@@ -1,6 +1,7 @@
 //! Moments, quantiles and samples of every law.
 
 use super::*;
+use crate::testing::check;
 
 /// The thesis's demand in milliseconds: 21.55 ms and 0.4851 µs/B over log-normal sizes.
 fn thesis_demand() -> Distribution {
@@ -26,13 +27,6 @@ fn every_law() -> Vec<Distribution> {
         .into(),
         Distribution::shifted_log_normal(0.3, 0.5, 2.0, 1.0).unwrap(),
     ]
-}
-
-fn check(actual: f64, expected: f64, relative: f64) {
-    assert!(
-        (actual - expected).abs() <= relative * expected.abs(),
-        "{actual} is not {expected} within {relative}"
-    );
 }
 
 #[test]

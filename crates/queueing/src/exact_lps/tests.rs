@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::distribution::{Distribution, Erlang, Exponential, HyperExponential, LogNormal};
+use crate::testing::check;
 
 const MEAN: f64 = 25.675;
 
@@ -12,13 +13,6 @@ fn solved(law: impl Into<Distribution>, rho: f64, limit: u32) -> ExactLps {
 
 fn h2(scv: f64) -> HyperExponential {
     HyperExponential::balanced(MEAN, scv).unwrap()
-}
-
-fn check(actual: f64, expected: f64, relative: f64) {
-    assert!(
-        (actual - expected).abs() <= relative * expected.abs(),
-        "{actual} is not {expected} within {relative}"
-    );
 }
 
 #[test]

@@ -3,17 +3,11 @@
 use super::*;
 use crate::distribution::{BoundedPareto, Erlang, HyperExponential, LogNormal};
 use crate::random::Random;
+use crate::testing::check;
 
 fn drawn(law: impl Into<Distribution>, count: usize) -> Vec<f64> {
     let (law, mut random) = (law.into(), Random::new(7));
     (0..count).map(|_| law.sample(&mut random)).filter(|value| *value > 0.0).collect()
-}
-
-fn check(actual: f64, expected: f64, relative: f64) {
-    assert!(
-        (actual - expected).abs() <= relative * expected.abs(),
-        "{actual} is not {expected} within {relative}"
-    );
 }
 
 #[test]
