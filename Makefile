@@ -5,7 +5,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick lint fuzz bench bench-server peers clean
+.PHONY: demo test quick peers clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
