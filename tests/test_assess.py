@@ -114,7 +114,8 @@ def test_an_interruption_keeps_what_was_measured(small_log: Path, tmp_path: Path
     # The first climb is in: the knee was explored.
     wait_for(output / "points.parquet", process)
     time.sleep(1)
-    process.send_signal(sent)
+    # As a terminal does it: to the whole process group.
+    os.killpg(process.pid, sent)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1, errors
     summary = json.loads((output / "summary.json").read_text())

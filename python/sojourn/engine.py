@@ -44,13 +44,17 @@ def replace_process(arguments: Sequence[str]) -> NoReturn:
 def run(arguments: Sequence[str], progress: Progress | None = None) -> dict[str, Any]:
     """Runs the engine to its end and returns the object it prints.
 
-    Ctrl-C reaches the engine too; what it had measured then comes back with `complete` false, and
+    Ctrl-C is handed on to the engine; what it had measured then comes back with `complete` false, and
     `KeyboardInterrupt` is raised only if it says nothing.
     """
     command = [str(path()), *arguments, "--format", "json"]
     if progress is not None:
         command.append("--progress")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # In a process group of its own: Ctrl-C on a terminal reaches us alone, and we hand it on once. A second signal
+    # would end the engine before it says what it measured.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
         talk: list[str] = []
         listener = threading.Thread(target=_listen, args=(process, talk, progress), daemon=True)
         listener.start()
