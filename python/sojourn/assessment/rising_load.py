@@ -100,7 +100,7 @@ def limit_of(step: dict[str, Any], target_p95_seconds: float) -> Limit | None:
     late = p95 is None or p95 > target_p95_seconds
     failing = error_fraction(step) > ERRORS_FRACTION_MAX
     beyond = late or failing or not followed
-    if beyond and step["generator"]["limited"] and not server_saturated(step):
+    if beyond and generator_limited(step):
         return "generator"
     if failing:
         return "errors"
@@ -110,9 +110,13 @@ def limit_of(step: dict[str, Any], target_p95_seconds: float) -> Limit | None:
 
 
 def error_fraction(step: dict[str, Any]) -> float:
-    """Failed and unanswered requests over all."""
-    failed = step["errors"] + step["unfinished"]
-    return float(failed / max(1, step["requests"] + failed))
+    """Failed requests over all; those still unanswered at the end count as throughput that is missing."""
+    return float(step["errors"] / max(1, step["requests"] + step["errors"] + step["unfinished"]))
+
+
+def generator_limited(step: dict[str, Any]) -> bool:
+    """Whether the generator was the limit and the server was not: both may be at their end at once."""
+    return bool(step["generator"]["limited"]) and not server_saturated(step)
 
 
 def server_saturated(step: dict[str, Any]) -> bool:

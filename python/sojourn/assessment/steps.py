@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sojourn.assessment.rising_load import error_fraction, limit_of
+from sojourn.assessment.rising_load import error_fraction, generator_limited, limit_of
 from sojourn.measurement import observed
 from sojourn.summary import Spread, Step
 
@@ -63,7 +63,7 @@ def _step(level: Sequence[dict[str, Any]], target: float) -> Step:
         return found
 
     within = [limit_of(step, target) is None for step in level]
-    limited = [bool(step["generator"]["limited"]) for step in level]
+    limited = [generator_limited(step) for step in level]
     steady = [bool(step["steady"]) for step in level]
     return Step(
         offered_requests_per_second=level[0]["offered_requests_per_second"],
