@@ -1,4 +1,4 @@
-//! Measuring without disturbing: clocks, latency histograms, counters of processes and cores, the machine.
+//! Measuring without disturbing: clocks, latency histograms, counters of processes and cores.
 //!
 //! Everything here reads; nothing decides. What a machine does not offer is [`Reading::Unavailable`]
 //! with the reason, never a zero: a zero that was never measured looks exactly like a good result.
@@ -10,7 +10,6 @@ pub mod counters;
 pub mod histogram;
 pub mod interval_log;
 pub mod limits;
-pub mod machine;
 mod proc_file;
 pub mod process;
 mod process_tree;

@@ -7,11 +7,6 @@ pub(crate) fn read(path: &str) -> io::Result<String> {
     fs::read_to_string(path).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
-/// The text of a file without the white space around it.
-pub(crate) fn read_trimmed(path: &str) -> io::Result<String> {
-    Ok(read(path)?.trim().to_owned())
-}
-
 /// An error for a file that lacks what it should hold.
 pub(crate) fn lacks(path: &str, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{path} holds no {what}"))
