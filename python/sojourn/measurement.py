@@ -59,7 +59,8 @@ class Bench:
         options += ["--seed", str(self.seed)]
         if self.cores.generator is not None:
             options += ["--core", str(self.cores.generator)]
-        if self.cores.server is not None and self.server.pids:
+        # A server that was there already runs on whatever cores it likes: one core's load says nothing of it.
+        if self.cores.server is not None and self.server.process is not None:
             options += ["--observe-core", str(self.cores.server)]
         for pid in self.server.pids:
             options += ["--observe-pid", str(pid)]
