@@ -9,6 +9,15 @@ from typing import Any
 from sojourn import _native
 from sojourn.failure import CouldNotRun
 
+SESSION_GAP = "15s"
+"""The default everywhere: seed IBM RC22629, 3.3."""
+
+
+def require_log(log: str) -> None:
+    """Refuses a log that is not there, before anything is made for it."""
+    if log != "-" and not Path(log).is_file():
+        raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
+
 
 def import_log(
     log: str, session_gap_seconds: float, seed: int, progress: Callable[[float, float | None], None]
@@ -24,8 +33,7 @@ def import_log(
     Raises:
         CouldNotRun: no such file, an empty log, or no static request in it.
     """
-    if log != "-" and not Path(log).exists():
-        raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
+    require_log(log)
     try:
         trace = _native.import_log(log, session_gap_seconds, seed, lambda done, total: progress(done, total or None))
     except (OSError, ValueError) as error:

@@ -11,7 +11,8 @@ import typer
 from sojourn import quantity, systems
 from sojourn.assessment import EFFORTS, EffortName, Request, assess
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
-from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.failure import EXIT_RAN_WITH_FAILURES
+from sojourn.log import SESSION_GAP, require_log
 from sojourn.progress import Stages
 from sojourn.report import write_report
 from sojourn.run_folder import RunFolder
@@ -33,7 +34,7 @@ def _assess(
     ] = None,
     target_p95: Annotated[str, typer.Option(help="The p95 time to first byte that is still good.")] = "200ms",
     output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/NAME-OF-LOG].")] = None,
-    session_gap: Annotated[str, typer.Option(help="A longer pause of a client starts a new session.")] = "15s",
+    session_gap: Annotated[str, typer.Option(help="A longer pause of a client starts a new session.")] = SESSION_GAP,
     think_scale: Annotated[
         float | None,
         typer.Option(help="Factor on think times [default: 1, less where too many connections would be open]."),
@@ -76,8 +77,7 @@ def _assess(
         seed=seed,
         effort=EFFORTS[effort].with_repetitions(repetitions),
     )
-    if log != "-" and not Path(log).is_file():
-        raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
+    require_log(log)
     folder = RunFolder.create(output or _default_output(log))
     with Stages(talk, quiet=output_format is Format.json) as stages:
         summary = assess(request, folder, stages)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import typer
 
-from sojourn import _native, engine
-from sojourn.failure import CouldNotRun
+from sojourn import engine, quantity
+from sojourn.log import SESSION_GAP, import_log, require_log
 
 TRACE_MAGIC = b"SJTRACE1"
-SESSION_GAP_SECONDS = 15.0
 _EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
@@ -38,15 +37,14 @@ def _replay(context: typer.Context) -> None:
 
 
 def _as_trace(source: str) -> str:
-    path = Path(source)
-    if source != "-" and not path.is_file():
-        raise CouldNotRun(f"there is no file {source}", "give an access log, or a trace made by `sojourn trace`")
+    require_log(source)
     if source != "-":
-        with path.open("rb") as file:
+        with Path(source).open("rb") as file:
             if file.read(len(TRACE_MAGIC)) == TRACE_MAGIC:
                 return source
     # The trace of a log lives in memory only; the engine inherits the descriptor and opens it by this name.
     descriptor = os.memfd_create("trace", 0)
     name = f"/proc/self/fd/{descriptor}"
-    _native.import_log(source, SESSION_GAP_SECONDS, 1, None).save(name)
+    trace, _ = import_log(source, quantity.seconds(SESSION_GAP), 1, lambda done, total: None)
+    trace.save(name)
     return name

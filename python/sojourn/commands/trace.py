@@ -9,7 +9,7 @@ import typer
 
 from sojourn import quantity, site
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
-from sojourn.log import import_log
+from sojourn.log import SESSION_GAP, import_log
 from sojourn.progress import Stages
 from sojourn.terminal import print_trace
 
@@ -26,7 +26,7 @@ def _trace(
         Path | None, typer.Option(help="Build a site here: a file of the right size per document.")
     ] = None,
     content_limit: Annotated[str, typer.Option(help="Refuse to build a larger site.")] = "20GB",
-    session_gap: Annotated[str, typer.Option(help="A longer pause of a client starts a new session.")] = "15s",
+    session_gap: Annotated[str, typer.Option(help="A longer pause of a client starts a new session.")] = SESSION_GAP,
     seed: Annotated[int, typer.Option(help="Spreads requests within their second.")] = 1,
     output_format: FormatOption = Format.text,
 ) -> None:
