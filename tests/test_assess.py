@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def test_the_example_log_on_our_server(example_log: Path, tmp_path: Path) -> Non
     doubled = {entry["resource"]: entry["gain_fraction"] for entry in answer["doubling"]}
     assert doubled["access line"] > 0.5
     assert doubled["server CPU"] == pytest.approx(0.0, abs=1e-6)
+    assert tomllib.loads((output / "study.toml").read_text())["access_line_bits_per_second"] == 1e8
     points = polars.read_parquet(output / "points.parquet")
     assert points.height >= len(summary["steps"])
     assert polars.read_parquet(output / "timeline.parquet").height > 10
@@ -89,6 +91,8 @@ def test_a_url_of_a_server_that_runs(small_log: Path, tmp_path: Path) -> None:
         finally:
             server.terminate()
     assert summary["system"]["command"] == []
+    assert all(step["server_core_busy_fraction"] is None for step in summary["steps"])
+    assert all(step["server_cpu_fraction"] is not None for step in summary["steps"])
     assert summary["knee"]["requests_per_second"] > 500
     assert any("cores of their own" in warning for warning in summary["warnings"])
 

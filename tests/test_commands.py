@@ -161,6 +161,15 @@ def test_no_such_log(command: str, tmp_path: Path) -> None:
     assert "hint:" in done.stderr
 
 
+def test_replay_of_an_empty_log_says_so(tmp_path: Path) -> None:
+    log = tmp_path / "empty.log"
+    log.touch()
+    done = run("replay", log, "http://127.0.0.1:1", "--scale", "1")
+    assert done.returncode == 2
+    assert "empty" in done.stderr
+    assert "hint:" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "word"),
     [

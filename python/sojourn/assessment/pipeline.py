@@ -116,6 +116,7 @@ class _Assessment:
 
     def run(self) -> None:
         self.folder.write_json("environment.json", environment.describe())
+        self.folder.write_text("study.toml", _as_study(self.request.log, self.summary.settings))
         trace = self._import()
         with ExitStack() as cleanup:
             work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path))
@@ -327,6 +328,13 @@ class _Assessment:
             repetitions=request.effort.rising_load.repetitions,
             seed=request.seed,
         )
+
+
+def _as_study(log: str, settings: Settings) -> str:
+    lines = ["# What was asked for: sojourn assess", f"log = {json.dumps(log)}"]
+    # Numbers, booleans and strings are written alike in JSON and TOML; what was left open has no key.
+    lines += [f"{name} = {json.dumps(value)}" for name, value in settings.model_dump(exclude_none=True).items()]
+    return "\n".join(lines) + "\n"
 
 
 def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:
