@@ -1,5 +1,5 @@
 //! The three caches of Flash, each with a budget in bytes: path to open document, document to response fields,
-//! document to body.
+//! document to body, in chunks.
 //!
 //! They hold answers, never ask: a miss is the caller's to resolve. A path is trusted for a bounded time, then
 //! reported stale until somebody has looked at the file again. Replacing a document drops what hung on it.
@@ -12,8 +12,8 @@ use sojourn_http::head::entity_fields;
 use crate::document::Document;
 use crate::lru::Lru;
 
-/// The largest body kept in memory; larger ones are sent from the page cache.
-pub const SMALL_BODY_BYTES_MAX: u64 = 64 * 1024;
+/// Bodies are kept in chunks of this size; a small one is a single, shorter chunk.
+pub const CHUNK_BYTES: u64 = 64 * 1024;
 
 /// What an open document is counted as in the path cache, beside the bytes of its path (which is held three
 /// times): the document, its two entries, the kernel's file.
@@ -78,7 +78,8 @@ pub struct CacheCounts {
 pub struct Caches {
     paths: Counted<Box<[u8]>, Known>,
     heads: Counted<u64, Box<[u8]>>,
-    bodies: Counted<u64, Arc<[u8]>>,
+    /// By document and number of the chunk.
+    chunks: Counted<(u64, u64), Arc<[u8]>>,
     recheck_after: Duration,
 }
 
@@ -101,7 +102,7 @@ impl Caches {
         Caches {
             paths: Counted::new(budgets.path_bytes, budgets.documents_max),
             heads: Counted::new(budgets.head_bytes, usize::MAX),
-            bodies: Counted::new(budgets.body_bytes, usize::MAX),
+            chunks: Counted::new(budgets.body_bytes, usize::MAX),
             recheck_after: budgets.recheck_after,
         }
     }
@@ -141,7 +142,9 @@ impl Caches {
     pub fn forget_document(&mut self, path: &[u8]) {
         if let Some(known) = self.paths.lru.remove(path) {
             self.heads.lru.remove(&known.document.id);
-            self.bodies.lru.remove(&known.document.id);
+            for chunk in 0..known.document.size.div_ceil(CHUNK_BYTES) {
+                self.chunks.lru.remove(&(known.document.id, chunk));
+            }
         }
     }
 
@@ -165,19 +168,21 @@ impl Caches {
         }
     }
 
-    /// The document's body, if it is in memory.
-    pub fn body(&mut self, document: &Document) -> Option<&Arc<[u8]>> {
-        self.bodies.get(document.id).map(|body| &*body)
+    /// The chunk of the document's body that begins at `offset`, if it is in memory.
+    pub fn chunk(&mut self, document: &Document, offset: u64) -> Option<&Arc<[u8]>> {
+        self.chunks.get((document.id, offset / CHUNK_BYTES)).map(|chunk| &*chunk)
     }
 
-    /// Keeps the document's body.
-    pub fn insert_body(&mut self, document: &Document, body: &Arc<[u8]>) {
-        self.bodies.lru.insert(document.id, Arc::clone(body), ENTRY_BYTES + body.len());
+    /// Keeps the chunk that begins at `offset`.
+    pub fn insert_chunk(&mut self, document: &Document, offset: u64, chunk: &Arc<[u8]>) {
+        debug_assert!(offset.is_multiple_of(CHUNK_BYTES), "a chunk begins at a multiple of its size");
+        let key = (document.id, offset / CHUNK_BYTES);
+        self.chunks.lru.insert(key, Arc::clone(chunk), ENTRY_BYTES + chunk.len());
     }
 
-    /// The counters of the path, field and body caches.
+    /// The counters of the path, field and chunk caches.
     pub fn counts(&self) -> [CacheCounts; 3] {
-        [self.paths.counts(), self.heads.counts(), self.bodies.counts()]
+        [self.paths.counts(), self.heads.counts(), self.chunks.counts()]
     }
 }
 
@@ -242,10 +247,10 @@ mod tests {
         let (_root, documents) = documents(&["a", "b"]);
         let mut caches = Caches::new(&Budgets::default());
         caches.insert_document(b"a", &documents[0], SECOND);
-        caches.insert_body(&documents[0], &Arc::from(*b"old"));
+        caches.insert_chunk(&documents[0], 0, &Arc::from(*b"old"));
         caches.append_fields(&documents[0], &mut Vec::new());
         caches.insert_document(b"a", &documents[1], SECOND);
-        assert!(caches.body(&documents[0]).is_none());
+        assert!(caches.chunk(&documents[0], 0).is_none());
         let [paths, heads, bodies] = caches.counts();
         assert_eq!((heads.bytes, bodies.bytes), (0, 0));
         assert!(paths.bytes > 0);

@@ -233,7 +233,7 @@ mod tests {
 
     fn open(target: &str) -> Job {
         let path = SitePath::decode(target.as_bytes()).unwrap().into_owned();
-        Job::Open(Opening { path, known: None })
+        Job::Open(Opening { path, known: None, body_bytes_max: 64 * 1024 })
     }
 
     fn collect(helpers: &Helpers, count: usize) -> Vec<(u64, Done)> {

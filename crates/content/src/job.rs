@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use sojourn_http::SitePath;
 
-use crate::caches::SMALL_BODY_BYTES_MAX;
 use crate::document::Document;
 use crate::origin::{Found, OpenError, Origin};
 
@@ -24,9 +23,11 @@ pub struct Opening {
     pub path: SitePath<'static>,
     /// What it named before; if that is still current nothing is opened.
     pub known: Option<Arc<Document>>,
+    /// A body of at most so many bytes is read at once.
+    pub body_bytes_max: u64,
 }
 
-/// Part of a document: all of a small one, one turn's worth of a large one.
+/// Part of a document: all of a small one, a chunk or one turn's worth of a large one.
 #[derive(Clone, Debug)]
 pub struct FileRange {
     /// The document.
@@ -35,18 +36,8 @@ pub struct FileRange {
     pub offset: u64,
     /// Bytes.
     pub length: usize,
-}
-
-impl FileRange {
-    /// All of a small document.
-    pub fn whole(document: &Arc<Document>) -> FileRange {
-        FileRange { document: Arc::clone(document), offset: 0, length: document.size as usize }
-    }
-
     /// Whether the bytes are to be handed over; otherwise they need only be in the page cache.
-    pub fn is_small(&self) -> bool {
-        self.document.size <= SMALL_BODY_BYTES_MAX
-    }
+    pub into_memory: bool,
 }
 
 /// The outcome of a job.
@@ -54,7 +45,7 @@ impl FileRange {
 pub enum Done {
     /// Of [`Job::Open`].
     Opened(Result<Opened, OpenError>),
-    /// Of [`Job::Load`]: the bytes of a small document; `None` when a range is now in the page cache.
+    /// Of [`Job::Load`]: the bytes, or `None` when the range is now in the page cache.
     Loaded(Result<Option<Arc<[u8]>>, LoadError>),
 }
 
@@ -83,9 +74,7 @@ impl Job {
     pub fn perform(&self, origin: &dyn Origin, scratch: &mut Vec<u8>) -> Done {
         match self {
             Job::Open(opening) => Done::Opened(open(origin, opening)),
-            Job::Load(range) if range.is_small() => {
-                Done::Loaded(read_whole(origin, &range.document).map(Some))
-            }
+            Job::Load(range) if range.into_memory => Done::Loaded(read(origin, range).map(Some)),
             Job::Load(range) => Done::Loaded(touch(origin, range, scratch).map(|()| None)),
         }
     }
@@ -101,17 +90,19 @@ fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
         Found::Directory => Ok(Opened::Directory),
         Found::Document(document) => {
             // A body that cannot be read now is asked for again, and refused, when it is needed.
-            let is_small = document.size <= SMALL_BODY_BYTES_MAX;
-            let body = is_small.then(|| read_whole(origin, &document).ok()).flatten();
-            Ok(Opened::Document(document, body))
+            let length = document.size as usize;
+            let whole = FileRange { document, offset: 0, length, into_memory: true };
+            let is_small = length as u64 <= opening.body_bytes_max;
+            let body = is_small.then(|| read(origin, &whole).ok()).flatten();
+            Ok(Opened::Document(whole.document, body))
         }
     }
 }
 
-fn read_whole(origin: &dyn Origin, document: &Document) -> Result<Arc<[u8]>, LoadError> {
-    let mut body = vec![0; document.size as usize];
-    match origin.read(document, 0, &mut body) {
-        Ok(length) if length == body.len() => Ok(body.into()),
+fn read(origin: &dyn Origin, range: &FileRange) -> Result<Arc<[u8]>, LoadError> {
+    let mut bytes = vec![0; range.length];
+    match origin.read(&range.document, range.offset, &mut bytes) {
+        Ok(length) if length == bytes.len() => Ok(bytes.into()),
         Ok(_) => Err(LoadError::Truncated),
         Err(_) => Err(LoadError::Failed),
     }

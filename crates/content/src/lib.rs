@@ -13,7 +13,7 @@ mod lru;
 mod origin;
 pub mod residency;
 
-pub use caches::{Budgets, CacheCounts, Caches, Lookup, SMALL_BODY_BYTES_MAX};
+pub use caches::{Budgets, CHUNK_BYTES, CacheCounts, Caches, Lookup};
 pub use document::{Document, Identity};
 pub use helpers::{HelperCounts, Helpers, Refused};
 pub use job::{Done, FileRange, Job, LoadError, Opened, Opening};

@@ -16,6 +16,7 @@ use sojourn_content::{Budgets, Directory, Residency, residency};
 use sojourn_load::duration::{DurationError, parse};
 use sojourn_measure::affinity::pin_to;
 use sojourn_measure::limits::raise_descriptors;
+use sojourn_server::connection::SendPath;
 use sojourn_server::{ALL, AccessLog, Architecture, Limits, LogFormat, Site, Stop, admin, architecture};
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
@@ -72,9 +73,18 @@ pub struct Options {
     /// Budget for response fields
     #[arg(long, default_value = "8MiB", value_name = "SIZE", value_parser = size)]
     head_cache: usize,
-    /// Budget for bodies of small files
+    /// Budget for bodies, in chunks of 64 KiB
     #[arg(long, default_value = "128MiB", value_name = "SIZE", value_parser = size)]
     body_cache: usize,
+    /// Bodies up to this are copied behind their head and sent in one piece
+    #[arg(long, default_value = "8KiB", value_name = "SIZE", value_parser = size)]
+    copy_max: usize,
+    /// Bodies up to this are kept in memory and gathered with their head; larger ones are sent from the page cache
+    #[arg(long, default_value = "16KiB", value_name = "SIZE", value_parser = size)]
+    memory_max: usize,
+    /// Pad response heads to a multiple of 32 bytes, as Flash did for the copy of what follows
+    #[arg(long)]
+    align_heads: bool,
     /// Look at a file again when it is asked for this long after the last look
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     recheck_after: Duration,
@@ -122,6 +132,11 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     let mut site = Site::new(Arc::new(origin));
     site.helpers = options.helpers as usize;
     (site.budgets, site.limits) = options.limits(raise_descriptors(DESCRIPTORS_WANTED));
+    site.send_path = SendPath {
+        copied_bytes_max: options.copy_max as u64,
+        memory_bytes_max: options.memory_max as u64,
+        aligns_heads: options.align_heads,
+    };
     site.residency = residency_by_name(&options.residency)?;
     site.log = options.open_log()?;
     let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;

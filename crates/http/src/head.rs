@@ -8,6 +8,9 @@ use std::io::Write;
 use crate::date::{DATE_BYTES, HttpDate};
 use crate::status::Status;
 
+/// The end of a line.
+const CRLF: &[u8] = b"\r\n";
+
 /// The Server field, and the start of Date.
 const SERVER_AND_DATE: &[u8] = b"Server: Sojourn\r\nDate: ";
 
@@ -42,6 +45,17 @@ pub fn connection(head: &mut Vec<u8>, connection: Connection) {
 /// Ends a head.
 pub fn end(head: &mut Vec<u8>) {
     head.extend_from_slice(b"\r\n");
+}
+
+/// Lengthens the last field by spaces, which are no part of its value (RFC 9112, 5.1), so that the head ends at
+/// a multiple of `alignment` in `head`. For heads that [`end`] follows.
+pub fn pad(head: &mut Vec<u8>, alignment: usize) {
+    let line_end = head.len() - CRLF.len();
+    debug_assert_eq!(&head[line_end..], CRLF, "padding follows a field");
+    head.truncate(line_end);
+    let whole = (line_end + 2 * CRLF.len()).next_multiple_of(alignment);
+    head.resize(whole - 2 * CRLF.len(), b' ');
+    head.extend_from_slice(CRLF);
 }
 
 /// A field that only some responses have.
@@ -100,6 +114,17 @@ mod tests {
             Connection: close\r\nContent-Length: 5\r\nContent-Type: text/html\r\n\
             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"x\"\r\n\r\n";
         assert_eq!(std::str::from_utf8(&head).unwrap(), expected);
+    }
+
+    #[test]
+    fn padded_heads_end_where_they_should() {
+        for length in 0..40 {
+            let mut head = format!("X: {}\r\n", "x".repeat(length)).into_bytes();
+            pad(&mut head, 32);
+            end(&mut head);
+            assert_eq!(head.len() % 32, 0);
+            assert!(head.len() <= length + 7 + 31 && head.ends_with(b"\r\n\r\n"), "{length}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sojourn_content::{Budgets, Origin, Residency};
 
+use crate::connection::SendPath;
 use crate::counters::{Board, Counter, Served};
 use crate::log::AccessLog;
 
@@ -14,6 +15,8 @@ pub struct Site {
     pub origin: Arc<dyn Origin>,
     /// How much the caches hold; for architectures with private caches, each.
     pub budgets: Budgets,
+    /// How bodies travel to their clients.
+    pub send_path: SendPath,
     /// How an architecture that asks finds out what is in memory.
     pub residency: &'static dyn Residency,
     /// Helpers, for architectures that have them.
@@ -65,6 +68,7 @@ impl Site {
         Site {
             origin,
             budgets: Budgets::default(),
+            send_path: SendPath::default(),
             residency: sojourn_content::residency::ALL[0],
             helpers: 4,
             limits: Limits::default(),

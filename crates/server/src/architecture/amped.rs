@@ -61,7 +61,7 @@ impl Helped {
     fn load_now(&mut self, range: &FileRange) -> Option<Done> {
         self.tests += 1;
         let file = &range.document.file;
-        let (answer, body) = if range.is_small() {
+        let (answer, body) = if range.into_memory {
             let mut body = vec![0; range.length];
             (self.residency.read_now(file, range.offset, &mut body), Some(body.into()))
         } else {

@@ -43,7 +43,7 @@ impl Disk for Inline {
     fn submit(&mut self, _token: u64, job: Job) -> Submitted {
         match job {
             // Sending reads what is missing; reading it beforehand would only copy it once more.
-            Job::Load(range) if !range.is_small() => Submitted::Done(Done::Loaded(Ok(None))),
+            Job::Load(range) if !range.into_memory => Submitted::Done(Done::Loaded(Ok(None))),
             job => Submitted::Done(job.perform(&*self.origin, &mut self.scratch)),
         }
     }

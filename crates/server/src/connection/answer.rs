@@ -2,20 +2,16 @@
 
 use std::sync::Arc;
 
-use sojourn_content::{
-    Document, FileRange, LoadError, Lookup, OpenError, Opened, Opening, SMALL_BODY_BYTES_MAX,
-};
+use sojourn_content::{CHUNK_BYTES, Document, FileRange, LoadError, Lookup, OpenError, Opened, Opening};
 use sojourn_http::condition::is_not_modified;
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 use sojourn_http::request::{Body, Method, Parsed, Request, Version};
 use sojourn_http::{SitePath, Status, head};
 
-use super::{After, Arrived, Connection, Context};
+use super::stream::Stream;
+use super::{After, Arrived, Connection, Context, HEAD_ALIGNMENT_BYTES};
 use crate::counters::Counter;
 use crate::log::OpenLine;
-
-/// Bodies up to this are copied behind their head: cheaper than a second piece for the kernel to gather.
-const COPIED_BODY_BYTES_MAX: usize = 8 * 1024;
 
 /// How far the request at the start of the input came.
 pub(super) enum Step {
@@ -26,7 +22,7 @@ pub(super) enum Step {
     /// The head is in the output, this body follows.
     AnsweredWith { consumed: usize, body: Arc<[u8]> },
     /// The head is in the output, the document follows, turn by turn.
-    Stream { consumed: usize, document: Arc<Document>, line: Option<OpenLine> },
+    Stream { consumed: usize, stream: Box<Stream> },
     /// It needs a document opened.
     Open(Opening),
     /// It needs a small body.
@@ -71,7 +67,7 @@ impl Connection {
             Some(Arrived::Opened(Ok(Opened::Document(document, body)))) => {
                 context.caches.insert_document(path.as_bytes(), &document, now);
                 if let Some(body) = &body {
-                    context.caches.insert_body(&document, body);
+                    context.caches.insert_chunk(&document, 0, body);
                 }
                 return self.document(request, &document, body, context);
             }
@@ -84,7 +80,7 @@ impl Connection {
                 return self.page(request, status_of(error), context);
             }
             Some(Arrived::Body(document, Ok(body))) => {
-                context.caches.insert_body(&document, &body);
+                context.caches.insert_chunk(&document, 0, &body);
                 return self.document(request, &document, Some(body), context);
             }
             // Truncated or failing: open it again, which tells what is there now.
@@ -96,11 +92,13 @@ impl Connection {
             }
             Some(Arrived::Refused) => return self.page(request, Status::ServiceUnavailable, context),
         }
-        match context.caches.document(path.as_bytes(), now) {
-            Lookup::Fresh(document) => self.document(request, &document, None, context),
-            Lookup::Stale(known) => Step::Open(Opening { path: path.into_owned(), known: Some(known) }),
-            Lookup::Miss => Step::Open(Opening { path: path.into_owned(), known: None }),
-        }
+        let known = match context.caches.document(path.as_bytes(), now) {
+            Lookup::Fresh(document) => return self.document(request, &document, None, context),
+            Lookup::Stale(known) => Some(known),
+            Lookup::Miss => None,
+        };
+        let body_bytes_max = context.send_path.in_memory_bytes_max().min(CHUNK_BYTES);
+        Step::Open(Opening { path: path.into_owned(), known, body_bytes_max })
     }
 
     fn document(
@@ -121,17 +119,20 @@ impl Connection {
             self.begin_document(request, document, context);
             return self.answered(request, Status::Ok, 0, context);
         }
-        if document.size > SMALL_BODY_BYTES_MAX {
+        let from_memory = document.size <= context.send_path.in_memory_bytes_max();
+        if !from_memory || document.size > CHUNK_BYTES {
             self.begin_document(request, document, context);
             let line = self.open_line(Some(request), Status::Ok, context);
             self.take_leave(request);
-            return Step::Stream { consumed: request.head_len, document: Arc::clone(document), line };
+            let stream = Box::new(Stream::new(Arc::clone(document), from_memory, line));
+            return Step::Stream { consumed: request.head_len, stream };
         }
-        let Some(body) = body.or_else(|| context.caches.body(document).cloned()) else {
-            return Step::Load(FileRange::whole(document));
+        let Some(body) = body.or_else(|| context.caches.chunk(document, 0).cloned()) else {
+            let (document, length) = (Arc::clone(document), document.size as usize);
+            return Step::Load(FileRange { document, offset: 0, length, into_memory: true });
         };
         self.begin_document(request, document, context);
-        if body.len() <= COPIED_BODY_BYTES_MAX {
+        if body.len() as u64 <= context.send_path.copied_bytes_max {
             self.output.extend_from_slice(&body);
             return self.answered(request, Status::Ok, body.len(), context);
         }
@@ -142,6 +143,9 @@ impl Connection {
     fn begin_document(&mut self, request: &Request<'_>, document: &Document, context: &mut Context<'_>) {
         self.begin(Status::Ok, Some(request), context);
         context.caches.append_fields(document, &mut self.output);
+        if context.send_path.aligns_heads {
+            head::pad(&mut self.output, HEAD_ALIGNMENT_BYTES);
+        }
         head::end(&mut self.output);
     }
 

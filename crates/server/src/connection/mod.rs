@@ -21,12 +21,14 @@ use crate::log::AccessLog;
 mod answer;
 mod buffer;
 mod output;
+mod send_path;
 mod stream;
 mod want;
 
 use answer::Step;
 pub use buffer::{Buffer, Pool};
 pub use output::{Output, Piece};
+pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
 use stream::Stream;
 pub use want::{Event, Reason, Wait, Want};
 
@@ -47,6 +49,8 @@ pub struct Context<'a> {
     pub served: &'a mut Served,
     /// The time.
     pub clock: &'a Clock,
+    /// How bodies travel.
+    pub send_path: &'a SendPath,
     /// The log.
     pub log: Option<&'a AccessLog>,
     /// Whether the server is stopping: every response is the last of its connection.
@@ -130,7 +134,7 @@ impl Connection {
             Event::Done(done) => self.done(done, context),
             Event::Refused => match self.state {
                 // Its head may be on the way already, so the body follows even if that means waiting.
-                State::Streaming(_) => self.send_turn(),
+                State::Streaming(_) => self.send_from_file(),
                 _ => self.resume(Arrived::Refused, context),
             },
             Event::Sent(output) => self.sent(output, context),
@@ -181,7 +185,12 @@ impl Connection {
                 let body = loaded.map(|body| body.expect("a small body arrives with its bytes"));
                 self.resume(Arrived::Body(document, body), context)
             }
-            (Done::Loaded(Ok(_)), _) => self.send_turn(),
+            (Done::Loaded(Ok(Some(chunk))), _) => {
+                let turn = self.turn();
+                context.caches.insert_chunk(&turn.document, turn.offset, &chunk);
+                self.send(Some(Piece::Memory(chunk)))
+            }
+            (Done::Loaded(Ok(None)), _) => self.send_from_file(),
             (Done::Loaded(Err(_)), _) => Want::Close(Reason::Failed),
         }
     }
@@ -216,10 +225,10 @@ impl Connection {
                     self.consume(consumed);
                     return self.send(Some(Piece::Memory(body)));
                 }
-                Step::Stream { consumed, document, line } => {
+                Step::Stream { consumed, stream } => {
                     self.consume(consumed);
-                    self.state = State::Streaming(Box::new(Stream::new(document, line)));
-                    return self.load_turn();
+                    self.state = State::Streaming(stream);
+                    return self.take_turn(context);
                 }
                 // Earlier answers do not wait for the disk; then the request is read again.
                 Step::Open(_) | Step::Load(_) if !self.output.is_empty() => return self.send(None),
@@ -266,9 +275,9 @@ impl Connection {
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
         self.is_sending = false;
         context.pool.put(output.bytes);
-        if let (State::Streaming(stream), Some(Piece::File(range))) = (&mut self.state, &output.body) {
-            if !stream.sent(range) {
-                return self.load_turn();
+        if let (State::Streaming(stream), Some(piece)) = (&mut self.state, &output.body) {
+            if !stream.sent(piece.length()) {
+                return self.take_turn(context);
             }
             stream.finish(context.log);
             self.state = State::Requests;
@@ -293,11 +302,18 @@ impl Connection {
         stream.turn()
     }
 
-    fn load_turn(&self) -> Want {
-        Want::Load(self.turn())
+    /// The next part of a large body: from the cache, or to be loaded first.
+    fn take_turn(&mut self, context: &mut Context<'_>) -> Want {
+        let turn = self.turn();
+        if turn.into_memory
+            && let Some(chunk) = context.caches.chunk(&turn.document, turn.offset)
+        {
+            return self.send(Some(Piece::Memory(Arc::clone(chunk))));
+        }
+        Want::Load(turn)
     }
 
-    fn send_turn(&mut self) -> Want {
+    fn send_from_file(&mut self) -> Want {
         let turn = self.turn();
         self.send(Some(Piece::File(turn)))
     }

@@ -26,14 +26,19 @@ pub enum Piece {
     File(FileRange),
 }
 
+impl Piece {
+    /// Bytes.
+    pub fn length(&self) -> usize {
+        match self {
+            Piece::Memory(bytes) => bytes.len(),
+            Piece::File(range) => range.length,
+        }
+    }
+}
+
 impl Output {
     /// Bytes in all, sent or not.
     pub fn total_bytes(&self) -> usize {
-        let body = match &self.body {
-            None => 0,
-            Some(Piece::Memory(bytes)) => bytes.len(),
-            Some(Piece::File(range)) => range.length,
-        };
-        self.bytes.len() + body
+        self.bytes.len() + self.body.as_ref().map_or(0, Piece::length)
     }
 }

@@ -2,36 +2,39 @@
 
 use std::sync::Arc;
 
-use sojourn_content::{Document, FileRange};
+use sojourn_content::{CHUNK_BYTES, Document, FileRange};
 
 use crate::log::{AccessLog, OpenLine};
 
-/// What a large response sends before others have their turn.
-pub const TURN_BYTES: usize = 512 * 1024;
+/// What a response from the page cache sends before others have their turn.
+const TURN_BYTES: u64 = 512 * 1024;
 
 /// A document, and how much of it is sent.
 #[derive(Debug)]
 pub struct Stream {
     document: Arc<Document>,
     offset: u64,
+    from_memory: bool,
     line: Option<OpenLine>,
 }
 
 impl Stream {
-    /// The whole document; `line` is logged when it ends.
-    pub fn new(document: Arc<Document>, line: Option<OpenLine>) -> Stream {
-        Stream { document, offset: 0, line }
+    /// The whole document, chunk by chunk from memory or from the page cache; `line` is logged when it ends.
+    pub fn new(document: Arc<Document>, from_memory: bool, line: Option<OpenLine>) -> Stream {
+        Stream { document, offset: 0, from_memory, line }
     }
 
     /// What comes next.
     pub fn turn(&self) -> FileRange {
-        let length = (self.document.size - self.offset).min(TURN_BYTES as u64) as usize;
-        FileRange { document: Arc::clone(&self.document), offset: self.offset, length }
+        let most = if self.from_memory { CHUNK_BYTES } else { TURN_BYTES };
+        let length = (self.document.size - self.offset).min(most) as usize;
+        let document = Arc::clone(&self.document);
+        FileRange { document, offset: self.offset, length, into_memory: self.from_memory }
     }
 
-    /// `range` is sent; returns whether that was the last.
-    pub fn sent(&mut self, range: &FileRange) -> bool {
-        self.offset = range.offset + range.length as u64;
+    /// A turn of `length` bytes is sent; returns whether that was the last.
+    pub fn sent(&mut self, length: usize) -> bool {
+        self.offset += length as u64;
         self.offset >= self.document.size
     }
 

@@ -22,6 +22,7 @@ struct Bench {
     pool: Pool,
     served: Served,
     clock: Clock,
+    send_path: SendPath,
 }
 
 impl Bench {
@@ -32,12 +33,15 @@ impl Bench {
             pool: Pool::default(),
             served: Served::default(),
             clock: Clock::new(),
+            send_path: SendPath::default(),
         }
     }
 
     fn handle(&mut self, connection: &mut Connection, event: Event) -> Want {
         let (caches, pool, served, clock) = (&mut self.caches, &mut self.pool, &mut self.served, &self.clock);
-        connection.handle(event, &mut Context { caches, pool, served, clock, log: None, is_draining: false })
+        let send_path = &self.send_path;
+        let mut context = Context { caches, pool, served, clock, send_path, log: None, is_draining: false };
+        connection.handle(event, &mut context)
     }
 
     /// What `pieces` give, and whether the connection has closed after them.

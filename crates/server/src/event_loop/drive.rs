@@ -135,6 +135,7 @@ impl<D: Disk> Loop<'_, D> {
             pool: &mut self.pool,
             served: &mut self.served,
             clock: &self.clock,
+            send_path: &self.site.send_path,
             log: self.site.log.as_ref(),
             is_draining: self.drain_until.is_some(),
         };
