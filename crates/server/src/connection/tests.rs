@@ -123,6 +123,36 @@ fn every_script_cut_everywhere() {
     }
 }
 
+/// The bytes are the same whichever way they travel.
+#[test]
+fn every_send_path_sends_the_same() {
+    let root = fixture::site();
+    let request = |name: &str| format!("GET /{name} HTTP/1.1\r\nHost: h\r\n\r\n").into_bytes();
+    let requests = ["hello.txt", "medium.bin", "large.bin", "empty", "hello.txt"].map(request).concat();
+    let answer = |copied_bytes_max, memory_bytes_max| {
+        let mut bench = Bench::new(root.path());
+        bench.send_path = SendPath { copied_bytes_max, memory_bytes_max, aligns_heads: false };
+        let first = bench.exchange(&[&requests]).0;
+        assert_eq!(bench.exchange(&[&requests]).0, first, "from the caches");
+        first
+    };
+    let usual = answer(SendPath::default().copied_bytes_max, SendPath::default().memory_bytes_max);
+    assert!(usual.len() > fixture::LARGE_BYTES);
+    for (copied, memory) in [(0, 0), (0, 10_000), (0, 1 << 30), (1 << 30, 0), (1 << 30, 1 << 30)] {
+        assert!(answer(copied, memory) == usual, "copied up to {copied}, in memory up to {memory}");
+    }
+}
+
+#[test]
+fn aligned_heads_end_at_a_multiple() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    bench.send_path.aligns_heads = true;
+    let (answer, _) = bench.exchange(&[b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n"]);
+    assert!(answer.ends_with(b"\r\n\r\nhello"));
+    assert_eq!((answer.len() - b"hello".len()) % HEAD_ALIGNMENT_BYTES, 0);
+}
+
 #[test]
 fn nothing_is_held_between_requests() {
     let root = fixture::site();
