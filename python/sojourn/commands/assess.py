@@ -26,7 +26,9 @@ def register(app: typer.Typer) -> None:
 
 def _assess(
     log: Annotated[str, typer.Argument(help="An access log (plain, gz or zst), or - for standard input.")],
-    server: Annotated[str, typer.Option(help="sojourn, nginx, or the URL of a server that runs.")] = "sojourn",
+    server: Annotated[
+        str, typer.Option(help=f"{', '.join(systems.SYSTEMS)}, or the URL of a server that runs.")
+    ] = "sojourn",
     architecture: Annotated[str, typer.Option(help="Our server's architecture; see `sojourn serve`.")] = "amped",
     access_line: Annotated[
         str | None,

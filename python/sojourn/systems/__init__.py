@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sojourn.failure import CouldNotRun
-from sojourn.systems.nginx import Nginx
+from sojourn.systems.apache2 import APACHE2
+from sojourn.systems.h2o import H2O
+from sojourn.systems.lighttpd import LIGHTTPD
+from sojourn.systems.nginx import NGINX
 from sojourn.systems.ours import Sojourn
 from sojourn.systems.running import Running
 from sojourn.systems.server import Launch, Server
 from sojourn.systems.url import AlreadyRunning
 
-SYSTEMS: Mapping[str, Server] = {"sojourn": Sojourn(), "nginx": Nginx()}
+PEERS = (NGINX, H2O, LIGHTTPD, APACHE2)
+"""Other people's servers, those first that ours are compared with most."""
+SYSTEMS: Mapping[str, Server] = {"sojourn": Sojourn(), **{peer.name: peer for peer in PEERS}}
 
 
 def find(name: str) -> Server:
@@ -27,4 +32,4 @@ def find(name: str) -> Server:
     return SYSTEMS[name]
 
 
-__all__ = ["SYSTEMS", "Launch", "Running", "Server", "find"]
+__all__ = ["PEERS", "SYSTEMS", "Launch", "Running", "Server", "find"]

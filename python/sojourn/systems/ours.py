@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import urllib.request
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from sojourn.systems.server import Launch
 HELPERS = 4
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
 _METRICS = re.compile(r"^metrics on (\S+)$", re.MULTILINE)
+# In clap's long help the values of an option stand below it, a line each.
+_ARCHITECTURES = re.compile(r"--architecture <ARCHITECTURE>.*?Possible values:\n((?:\s+- \S+: .*\n)+)", re.DOTALL)
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+(?:\{[^}]*\})?) (?P<value>\S+)$", re.MULTILINE)
 
 
@@ -29,6 +32,8 @@ class Sojourn:
         command = [str(engine.path()), "serve", str(launch.root), "--listen", "127.0.0.1:0"]
         command += ["--admin-listen", "127.0.0.1:0", "--architecture", launch.architecture]
         command += ["--helpers", str(HELPERS)]
+        if launch.access_log:
+            command += ["--access-log", str(launch.work / "access.log")]
         process = start_process(cores.pinned_command(launch.core, command), said)
         wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "sojourn", said)
         address = _address(_LISTENING, said)
@@ -42,6 +47,14 @@ class Sojourn:
             helpers=HELPERS if launch.architecture == "amped" else None,
             metrics=(lambda: _metrics(page[1])) if page else dict,
         )
+
+
+def architectures() -> list[str]:
+    """The architectures of the installed server, in the order in which its help explains them."""
+    done = subprocess.run([str(engine.path()), "serve", "--help"], capture_output=True, text=True, check=True)
+    listed = _ARCHITECTURES.search(done.stdout)
+    assert listed is not None, "the help of `serve` lists the architectures"
+    return re.findall(r"- (\S+):", listed[1])
 
 
 def _address(pattern: re.Pattern[str], said: Path) -> str:

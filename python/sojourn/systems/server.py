@@ -21,12 +21,18 @@ class Launch:
     """The core it is pinned to."""
     architecture: str
     """Used by servers that have a choice."""
+    access_log: bool = False
+    """Whether it writes a line per request, to `access.log` in the work folder."""
 
 
 class Server(Protocol):
     """A driver; `start` returns once the server listens."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called here."""
+        ...
+
     has_architectures: bool
     builds_site: bool
     """Whether it serves a folder we give it; one that already runs serves its own."""
