@@ -1,0 +1,115 @@
+//! Bindings of the laws of sizes and times.
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use sojourn_queueing::distribution::{
+    self, BoundedPareto, Deterministic, DistributionError, Empirical, Erlang, Exponential, HyperExponential,
+    Law, LogNormal, Mixture,
+};
+use sojourn_queueing::random::Random;
+
+use super::refused;
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Distribution>()
+}
+
+/// A law of a non-negative quantity.
+#[pyclass(frozen, module = "sojourn._native")]
+pub(super) struct Distribution {
+    pub(super) inner: distribution::Distribution,
+}
+
+fn wrap<T: Into<distribution::Distribution>>(law: Result<T, DistributionError>) -> PyResult<Distribution> {
+    law.map(|law| Distribution { inner: law.into() }).map_err(refused)
+}
+
+#[pymethods]
+impl Distribution {
+    #[staticmethod]
+    fn deterministic(value: f64) -> PyResult<Self> {
+        wrap(Deterministic::new(value))
+    }
+
+    #[staticmethod]
+    fn exponential(mean: f64) -> PyResult<Self> {
+        wrap(Exponential::new(mean))
+    }
+
+    #[staticmethod]
+    fn erlang(mean: f64, stages: u32) -> PyResult<Self> {
+        wrap(Erlang::new(mean, stages))
+    }
+
+    #[staticmethod]
+    fn hyper_exponential(probability: f64, means: [f64; 2]) -> PyResult<Self> {
+        wrap(HyperExponential::new(probability, means))
+    }
+
+    #[staticmethod]
+    fn log_normal(mu: f64, sigma: f64) -> PyResult<Self> {
+        wrap(LogNormal::new(mu, sigma))
+    }
+
+    #[staticmethod]
+    fn pareto(shape: f64, low: f64, high: f64) -> PyResult<Self> {
+        wrap(BoundedPareto::new(shape, low, high))
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (values, weights=None))]
+    fn empirical(
+        values: PyReadonlyArray1<'_, f64>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
+    ) -> PyResult<Self> {
+        let values = super::values(&values);
+        wrap(match weights {
+            Some(weights) => Empirical::weighted(&values, &super::values(&weights)),
+            None => Empirical::new(&values),
+        })
+    }
+
+    /// The weights are normalised.
+    #[staticmethod]
+    fn mixture(parts: Vec<(f64, PyRef<'_, Self>)>) -> PyResult<Self> {
+        wrap(Mixture::new(parts.into_iter().map(|(weight, law)| (weight, law.inner.clone())).collect()))
+    }
+
+    /// The law of `factor`·X + `offset`.
+    fn affine(&self, factor: f64, offset: f64) -> PyResult<Self> {
+        wrap(self.inner.clone().affine(factor, offset))
+    }
+
+    #[getter]
+    fn mean(&self) -> f64 {
+        self.inner.mean()
+    }
+
+    #[getter]
+    fn second_moment(&self) -> f64 {
+        self.inner.second_moment()
+    }
+
+    /// Squared coefficient of variation.
+    #[getter]
+    fn scv(&self) -> f64 {
+        self.inner.scv()
+    }
+
+    fn cdf<'py>(&self, py: Python<'py>, x: PyReadonlyArray1<'py, f64>) -> Bound<'py, PyArray1<f64>> {
+        x.as_array().iter().map(|x| self.inner.cdf(*x)).collect::<Vec<_>>().into_pyarray(py)
+    }
+
+    fn quantile<'py>(&self, py: Python<'py>, p: PyReadonlyArray1<'py, f64>) -> Bound<'py, PyArray1<f64>> {
+        p.as_array().iter().map(|p| self.inner.quantile(*p)).collect::<Vec<_>>().into_pyarray(py)
+    }
+
+    /// `count` values; the same seed gives the same values.
+    fn sample<'py>(&self, py: Python<'py>, count: usize, seed: u64) -> Bound<'py, PyArray1<f64>> {
+        let draw = || {
+            let mut random = Random::new(seed);
+            (0..count).map(|_| self.inner.sample(&mut random)).collect::<Vec<_>>()
+        };
+        py.detach(draw).into_pyarray(py)
+    }
+}

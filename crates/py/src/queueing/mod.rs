@@ -1,0 +1,41 @@
+//! Bindings of `sojourn-queueing`: NumPy arrays in, NumPy arrays or plain dictionaries out; a file per subject.
+//!
+//! Nothing here computes. Long calls release the interpreter lock and look for Ctrl-C from time to time: a
+//! simulation then returns what it has, marked `complete: False`.
+
+mod closed_form;
+mod distribution;
+mod exact;
+mod fit;
+mod simulation;
+mod system;
+
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::Serialize;
+
+/// Adds this folder's names to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    distribution::register(module)?;
+    closed_form::register(module)?;
+    exact::register(module)?;
+    simulation::register(module)?;
+    system::register(module)?;
+    fit::register(module)
+}
+
+/// A copy, so that the lock can be released while it is read.
+fn values(array: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {
+    array.as_array().iter().copied().collect()
+}
+
+fn refused(error: impl std::error::Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// A result as Python dictionaries and lists, with the keys of its JSON form.
+fn dictionary<'py>(py: Python<'py>, result: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(result).map_err(refused)?;
+    py.import("json")?.call_method1("loads", (text,))
+}

@@ -1,0 +1,147 @@
+//! Bindings of the simulator. Progress goes to a callback; Ctrl-C ends a run with what it has.
+
+use std::collections::BTreeMap;
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use sojourn_queueing::distribution::Empirical;
+use sojourn_queueing::simulator::{
+    self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress, Trace,
+};
+use sojourn_queueing::station::Service;
+use sojourn_queueing::system_file;
+
+use super::{dictionary, refused, values};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(simulate_station, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_poisson, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_system, module)?)
+}
+
+/// Response time in seconds of every job of a trace at one station; `r=None` is processor sharing.
+#[pyfunction]
+#[pyo3(signature = (arrival_times, demands, r=None, servers=1))]
+fn simulate_station<'py>(
+    py: Python<'py>,
+    arrival_times: PyReadonlyArray1<'py, f64>,
+    demands: PyReadonlyArray1<'py, f64>,
+    r: Option<u32>,
+    servers: u32,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let (times, demands) = (values(&arrival_times), values(&demands));
+    let responses = py.detach(|| simulator::simulate_station(&times, &demands, service(r, servers)));
+    Ok(responses.map_err(refused)?.into_pyarray(py))
+}
+
+/// Simulates one station under Poisson arrivals whose demands are drawn from the given values.
+#[pyfunction]
+#[pyo3(signature = (
+    arrival_rate, demands, r=None, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
+    weights=None, servers=1, delta=0.0, jobs_min=JOBS_MIN_DEFAULT, progress=None
+))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+fn simulate_poisson<'py>(
+    py: Python<'py>,
+    arrival_rate: f64,
+    demands: PyReadonlyArray1<'py, f64>,
+    r: Option<u32>,
+    half_width: f64,
+    jobs_max: u64,
+    seed: u64,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    servers: u32,
+    delta: f64,
+    jobs_min: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let demands = values(&demands);
+    let law = match weights {
+        Some(weights) => Empirical::weighted(&demands, &values(&weights)),
+        None => Empirical::new(&demands),
+    };
+    let model = PoissonStation {
+        arrival_rate,
+        demand: law.map_err(refused)?.into(),
+        service: service(r, servers),
+        delta,
+    };
+    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed };
+    let mut watch = Watch { progress, failure: None };
+    let result = py.detach(|| simulator::simulate_poisson(&model, &plan, &mut |now| watch.go_on(now)));
+    watch.check()?;
+    dictionary(py, &result.map_err(refused)?)
+}
+
+/// Arrival times and document sizes of each traced class.
+type Traces<'py> = BTreeMap<String, (PyReadonlyArray1<'py, f64>, PyReadonlyArray1<'py, f64>)>;
+
+/// Simulates the system of a system file; `traces` maps an open class to its arrival times in seconds and
+/// document sizes in bytes.
+#[pyfunction]
+#[pyo3(signature = (
+    system, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
+    jobs_min=JOBS_MIN_DEFAULT, traces=None, progress=None
+))]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
+fn simulate_system<'py>(
+    py: Python<'py>,
+    system: &str,
+    half_width: f64,
+    jobs_max: u64,
+    seed: u64,
+    jobs_min: u64,
+    traces: Option<Traces<'py>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let system = system_file::parse(system).map_err(refused)?;
+    let columns: Vec<(String, Vec<f64>, Vec<f64>)> = traces
+        .iter()
+        .flatten()
+        .map(|(class, (times, sizes))| (class.clone(), values(times), values(sizes)))
+        .collect();
+    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed };
+    let mut watch = Watch { progress, failure: None };
+    let result = py.detach(|| {
+        let traces: Vec<Trace<'_>> =
+            columns.iter().map(|(class, times, sizes)| Trace { class, times, sizes }).collect();
+        simulator::simulate_system(&system, &plan, &traces, &mut |now| watch.go_on(now))
+    });
+    watch.check()?;
+    dictionary(py, &result.map_err(refused)?)
+}
+
+/// Stands between a simulation and the interpreter: reports progress, notices Ctrl-C.
+struct Watch {
+    progress: Option<Py<PyAny>>,
+    failure: Option<PyErr>,
+}
+
+impl Watch {
+    fn go_on(&mut self, progress: &Progress) -> bool {
+        let outcome = Python::attach(|py| {
+            if let Some(callback) = &self.progress {
+                callback.call1(py, (progress.jobs, progress.jobs_max, progress.relative_half_width))?;
+            }
+            py.check_signals()
+        });
+        let going = outcome.is_ok();
+        self.failure = outcome.err();
+        going
+    }
+
+    /// Ctrl-C ends a simulation without an exception: its result says that it is not complete.
+    fn check(self) -> PyResult<()> {
+        match self.failure {
+            Some(error) if !Python::attach(|py| error.is_instance_of::<PyKeyboardInterrupt>(py)) => {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn service(r: Option<u32>, servers: u32) -> Service {
+    r.map_or_else(|| Service::ps(servers), |limit| Service::lps(limit as usize, servers))
+}

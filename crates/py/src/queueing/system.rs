@@ -1,0 +1,163 @@
+//! Bindings of system files and their analytic solvers.
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use serde::Serialize;
+use sojourn_queueing::distribution::Law;
+use sojourn_queueing::solver;
+use sojourn_queueing::system::{Class, Demand, Discipline, Route, Source, StationModel, System, Visit};
+use sojourn_queueing::system_file;
+
+use super::distribution::Distribution;
+use super::{dictionary, refused, values};
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(predict_system, module)?)?;
+    module.add_function(wrap_pyfunction!(system_structure, module)?)?;
+    module.add_function(wrap_pyfunction!(system_document, module)?)?;
+    module.add_function(wrap_pyfunction!(system_demands, module)?)
+}
+
+/// Every analytic solver's answer or refusal for the system of a system file, with its bottleneck.
+#[pyfunction]
+fn predict_system<'py>(py: Python<'py>, system: &str) -> PyResult<Bound<'py, PyAny>> {
+    let system = system_file::parse(system).map_err(refused)?;
+    let prediction = py.detach(|| solver::predict(&system));
+    dictionary(py, &prediction)
+}
+
+/// What a system file says, with means in place of laws.
+#[pyfunction]
+fn system_structure<'py>(py: Python<'py>, system: &str) -> PyResult<Bound<'py, PyAny>> {
+    let system = system_file::parse(system).map_err(refused)?;
+    dictionary(py, &Structure::of(&system))
+}
+
+/// The law of a class's document sizes in bytes; None where it has none.
+#[pyfunction]
+fn system_document(system: &str, class: &str) -> PyResult<Option<Distribution>> {
+    let system = system_file::parse(system).map_err(refused)?;
+    Ok(find(&system, class)?.document.clone().map(|inner| Distribution { inner }))
+}
+
+/// Seconds that each visit of a class asks for documents of these sizes, in the order of its routes: one array
+/// per visit. A demand that does not depend on the size is its mean.
+#[pyfunction]
+fn system_demands<'py>(
+    py: Python<'py>,
+    system: &str,
+    class: &str,
+    sizes: PyReadonlyArray1<'py, f64>,
+) -> PyResult<Vec<Vec<Bound<'py, PyArray1<f64>>>>> {
+    let system = system_file::parse(system).map_err(refused)?;
+    let (class, sizes) = (find(&system, class)?, values(&sizes));
+    let demands = |visit: &Visit| {
+        let mean = visit.demand.mean(class.document.as_ref());
+        let demand = |size: &f64| visit.demand.of_size(*size).unwrap_or(mean);
+        sizes.iter().map(demand).collect::<Vec<_>>().into_pyarray(py)
+    };
+    Ok(class.routes.iter().map(|route| route.visits.iter().map(demands).collect()).collect())
+}
+
+fn find<'s>(system: &'s System, class: &str) -> PyResult<&'s Class> {
+    let found = system.classes.iter().find(|each| each.name == class);
+    found.ok_or_else(|| PyKeyError::new_err(format!("the system has no class named {class}")))
+}
+
+#[derive(Serialize)]
+struct Structure {
+    name: String,
+    stations: Vec<StationStructure>,
+    classes: Vec<ClassStructure>,
+}
+
+#[derive(Serialize)]
+struct StationStructure {
+    name: String,
+    discipline: &'static str,
+    r: Option<u32>,
+    servers: u32,
+}
+
+#[derive(Serialize)]
+struct ClassStructure {
+    name: String,
+    rate_per_second: Option<f64>,
+    users: Option<u32>,
+    think_time_seconds: Option<f64>,
+    latency_seconds: f64,
+    document_mean_bytes: Option<f64>,
+    routes: Vec<RouteStructure>,
+}
+
+#[derive(Serialize)]
+struct RouteStructure {
+    name: String,
+    probability: f64,
+    visits: Vec<VisitStructure>,
+}
+
+#[derive(Serialize)]
+struct VisitStructure {
+    station: String,
+    demand_mean_seconds: f64,
+    demand_second_moment_seconds2: f64,
+    by_size: bool,
+    holds: Option<String>,
+}
+
+impl Structure {
+    fn of(system: &System) -> Self {
+        Self {
+            name: system.name.clone(),
+            stations: system.stations.iter().map(StationStructure::of).collect(),
+            classes: system.classes.iter().map(|class| ClassStructure::of(class, system)).collect(),
+        }
+    }
+}
+
+impl StationStructure {
+    fn of(station: &StationModel) -> Self {
+        let (discipline, r) = match station.discipline {
+            Discipline::Fifo => ("fifo", None),
+            Discipline::Ps => ("ps", None),
+            Discipline::Lps { limit } => ("lps", Some(limit)),
+            Discipline::Is => ("is", None),
+        };
+        Self { name: station.name.clone(), discipline, r, servers: station.servers }
+    }
+}
+
+impl ClassStructure {
+    fn of(class: &Class, system: &System) -> Self {
+        let (rate_per_second, users, think_time_seconds) = match &class.source {
+            Source::Open { rate } => (Some(*rate), None, None),
+            Source::Closed { users, think_time } => (None, Some(*users), Some(think_time.mean())),
+        };
+        let visit = |visit: &Visit| {
+            let (mean, second_moment) = visit.demand.moments(class.document.as_ref());
+            VisitStructure {
+                station: system.stations[visit.station].name.clone(),
+                demand_mean_seconds: mean,
+                demand_second_moment_seconds2: second_moment,
+                by_size: matches!(visit.demand, Demand::BySize(_)),
+                holds: visit.holds.map(|held| system.stations[held].name.clone()),
+            }
+        };
+        let route = |route: &Route| RouteStructure {
+            name: route.name.clone(),
+            probability: route.probability,
+            visits: route.visits.iter().map(visit).collect(),
+        };
+        Self {
+            name: class.name.clone(),
+            rate_per_second,
+            users,
+            think_time_seconds,
+            latency_seconds: class.latency,
+            document_mean_bytes: class.document.as_ref().map(Law::mean),
+            routes: class.routes.iter().map(route).collect(),
+        }
+    }
+}
