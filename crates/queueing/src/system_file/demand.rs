@@ -3,7 +3,7 @@
 use super::SystemFileError;
 use super::law;
 use super::reader::{Reader, Value};
-use super::unit::{Dimension, positive, quantity};
+use super::unit::{Dimension, positive, quantity, signed_quantity};
 use crate::distribution::Distribution;
 use crate::system::{Demand, Piece};
 
@@ -20,7 +20,7 @@ pub(super) fn parse(value: &Value<'_>) -> Result<Demand, SystemFileError> {
     if table.optional("law").is_some() {
         return law::time(value).map(Demand::Law);
     }
-    let piece = piece(&table, f64::INFINITY)?;
+    let piece = piece(&table, 0.0, f64::INFINITY)?;
     table.finish()?;
     Ok(Demand::BySize(vec![piece]))
 }
@@ -66,7 +66,8 @@ fn pieces(value: &Value<'_>) -> Result<Demand, SystemFileError> {
         if pieces.last().is_some_and(|previous| previous.below >= below) {
             return Err(table.error("`below` must rise from piece to piece"));
         }
-        pieces.push(piece(&table, below)?);
+        let from = pieces.last().map_or(0.0, |previous| previous.below);
+        pieces.push(piece(&table, from, below)?);
         table.finish()?;
     }
     if pieces.is_empty() {
@@ -75,12 +76,17 @@ fn pieces(value: &Value<'_>) -> Result<Demand, SystemFileError> {
     Ok(Demand::BySize(pieces))
 }
 
-fn piece(table: &Reader<'_>, below: f64) -> Result<Piece, SystemFileError> {
-    let fixed = table.optional("fixed").map(|value| quantity(&value, Dimension::Time)).transpose()?;
+fn piece(table: &Reader<'_>, from: f64, below: f64) -> Result<Piece, SystemFileError> {
+    let fixed = table.optional("fixed").map(|value| signed_quantity(&value, Dimension::Time)).transpose()?;
     let per_byte =
         table.optional("per_byte").map(|value| quantity(&value, Dimension::TimePerByte)).transpose()?;
     if fixed.is_none() && per_byte.is_none() {
         return Err(table.error("a demand needs `fixed`, `per_byte` or `law`"));
     }
-    Ok(Piece { below, fixed: fixed.unwrap_or(0.0), per_byte: per_byte.unwrap_or(0.0) })
+    let piece = Piece { below, fixed: fixed.unwrap_or(0.0), per_byte: per_byte.unwrap_or(0.0) };
+    // Where large documents need more per byte, the line of their piece meets size zero below zero.
+    if piece.fixed + piece.per_byte * from < 0.0 {
+        return Err(table.error(format!("the demand would be negative for documents of {from} B")));
+    }
+    Ok(piece)
 }

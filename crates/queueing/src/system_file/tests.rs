@@ -119,6 +119,20 @@ fn errors_name_the_line_and_the_cure() {
 }
 
 #[test]
+fn a_later_piece_may_start_below_zero_where_its_demand_does_not() {
+    let site = |fixed: &str| {
+        let pieces = format!(
+            r#"demand = [{{ below = "20KB", per_byte = "1ns/B" }}, {{ fixed = "{fixed}", per_byte = "3ns/B" }}]"#
+        );
+        SITE.replace("demand = { fixed = \"21.55ms\", per_byte = \"0.4851us/B\" }", &pieces)
+    };
+    let demand = &parse(&site("-40us")).unwrap().classes[0].routes[0].visits[1].demand;
+    assert!((demand.of_size(30_000.0).unwrap() - 50e-6).abs() < 1e-12);
+    let error = parse(&site("-70us")).unwrap_err().to_string();
+    assert!(error.contains("the demand would be negative for documents of 20000 B"), "{error}");
+}
+
+#[test]
 fn probabilities_must_sum_to_one() {
     let text = SITE.replace(
         "route = [\"backbone\", \"web\", \"line\"]",

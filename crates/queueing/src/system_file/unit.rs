@@ -84,6 +84,16 @@ impl Dimension {
 
 /// A non-negative quantity in the base unit of its dimension.
 pub(super) fn quantity(value: &Value<'_>, dimension: Dimension) -> Result<f64, SystemFileError> {
+    let amount = signed_quantity(value, dimension)?;
+    if amount < 0.0 {
+        let text = value.text()?.trim();
+        return Err(value.error(format!("`{}` must be non-negative and finite, not \"{text}\"", value.key)));
+    }
+    Ok(amount)
+}
+
+/// A quantity of either sign in the base unit of its dimension.
+pub(super) fn signed_quantity(value: &Value<'_>, dimension: Dimension) -> Result<f64, SystemFileError> {
     let example = dimension.example();
     if value.is_number() {
         return Err(
@@ -103,8 +113,8 @@ pub(super) fn quantity(value: &Value<'_>, dimension: Dimension) -> Result<f64, S
         return Err(value.error(format!("`{}` needs a unit, such as \"{example}\"", value.key)));
     }
     let amount = number * dimension.factor_of(unit, value)?;
-    if !amount.is_finite() || number < 0.0 {
-        return Err(value.error(format!("`{}` must be non-negative and finite, not \"{text}\"", value.key)));
+    if !amount.is_finite() {
+        return Err(value.error(format!("`{}` must be finite, not \"{text}\"", value.key)));
     }
     Ok(amount)
 }
