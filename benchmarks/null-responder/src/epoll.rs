@@ -1,0 +1,124 @@
+//! One loop over epoll, edge-triggered: a connection is told of once for reading and writing, and never again.
+
+use std::{
+    net::TcpListener,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    buffer::spare_capacity,
+    event::epoll::{self, Event, EventData, EventFlags},
+    io::Errno,
+    net::{RecvFlags, SocketFlags, accept_with, recv},
+};
+
+use crate::Connection;
+
+const EVENTS_MAX: usize = 512;
+const REQUEST_BYTES_MAX: usize = 4096;
+/// The token of the listener; connections have their descriptors' numbers.
+const LISTENER: u64 = u64::MAX;
+
+/// A connection and how much of its response is under way.
+struct Client {
+    socket: OwnedFd,
+    sent: usize,
+    answering: bool,
+}
+
+/// What is to become of a connection now.
+enum Next {
+    Wait,
+    End,
+}
+
+/// Serves until the process is killed. `answer` sends what follows the first `sent` bytes of the response, in as few
+/// calls as it can, counts them, and says whether that was all.
+pub fn serve(
+    listener: &TcpListener,
+    keep: Connection,
+    answer: impl Fn(BorrowedFd<'_>, &mut usize) -> rustix::io::Result<bool>,
+) -> rustix::io::Result<()> {
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&poll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    let mut clients: Vec<Option<Client>> = Vec::new();
+    let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
+    loop {
+        events.clear();
+        match epoll::wait(&poll, spare_capacity(&mut events), None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        for event in &events {
+            let token = event.data.u64();
+            if token == LISTENER {
+                accept_all(listener, keep, &poll, &mut clients, &answer)?;
+            } else if let Some(slot) = clients.get_mut(token as usize)
+                && let Some(client) = slot
+                && let Next::End = advance(client, keep, &answer)
+            {
+                *slot = None;
+            }
+        }
+    }
+}
+
+fn accept_all(
+    listener: &TcpListener,
+    keep: Connection,
+    poll: &OwnedFd,
+    clients: &mut Vec<Option<Client>>,
+    answer: &impl Fn(BorrowedFd<'_>, &mut usize) -> rustix::io::Result<bool>,
+) -> rustix::io::Result<()> {
+    loop {
+        let socket = match accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok(socket) => socket,
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(Errno::CONNABORTED | Errno::INTR) => continue,
+            Err(error) => return Err(error),
+        };
+        let index = socket.as_raw_fd() as usize;
+        let mut client = Client { socket, sent: 0, answering: false };
+        // Where connections are closed the request is there already, so that most are never waited for.
+        if keep == Connection::Close
+            && let Next::End = advance(&mut client, keep, answer)
+        {
+            continue;
+        }
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::ET;
+        epoll::add(poll, &client.socket, EventData::new_u64(index as u64), flags)?;
+        if clients.len() <= index {
+            clients.resize_with(index + 1, || None);
+        }
+        clients[index] = Some(client);
+    }
+}
+
+/// Reads a request if none is being answered, and answers it as far as the socket takes.
+fn advance(
+    client: &mut Client,
+    keep: Connection,
+    answer: &impl Fn(BorrowedFd<'_>, &mut usize) -> rustix::io::Result<bool>,
+) -> Next {
+    if !client.answering {
+        let mut request = [0_u8; REQUEST_BYTES_MAX];
+        match recv(&client.socket, &mut request, RecvFlags::empty()) {
+            Ok((_, 1..)) => client.answering = true,
+            Err(Errno::AGAIN) => return Next::Wait,
+            Ok((_, 0)) | Err(_) => return Next::End,
+        }
+    }
+    // The next edge comes only after the socket refused more, which a short count does not say: ask until it does.
+    loop {
+        match answer(client.socket.as_fd(), &mut client.sent) {
+            Ok(false) => {}
+            Ok(true) if keep == Connection::Close => return Next::End,
+            Ok(true) => {
+                (client.sent, client.answering) = (0, false);
+                return Next::Wait;
+            }
+            Err(Errno::AGAIN) => return Next::Wait,
+            Err(_) => return Next::End,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The null responder: what no server on this kernel can beat.
+//!
+//! It answers every read with the same prepared response. It parses nothing, looks nothing up, keeps no time and no
+//! log, so that what a server needs beyond it is the server's own work. It takes for granted that a read holds one
+//! whole request and that a client waits for its answer, as the load generator does. `epoll` and `ring` are the two
+//! ways to wait.
+
+mod epoll;
+mod response;
+mod ring;
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    os::fd::{AsRawFd, OwnedFd},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use clap::{Parser, ValueEnum};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+
+use response::Response;
+
+/// Connections that may wait to be accepted, as for the servers beside it.
+const BACKLOG: i32 = 4096;
+/// How long the kernel may keep a connection back that has sent nothing.
+const DEFER_ACCEPT_SECONDS: libc::c_int = 30;
+
+/// Answers every read with one file. Prints `listening on ADDRESS` to stderr when ready.
+#[derive(Parser)]
+struct Options {
+    /// The file that is the body of every response
+    file: PathBuf,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// How it waits and answers
+    #[arg(long, default_value = "epoll")]
+    variant: Variant,
+    /// Whether a connection stays open after its response
+    #[arg(long, default_value = "keep-alive")]
+    connection: Connection,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Variant {
+    /// epoll, head and body in one write
+    Epoll,
+    /// epoll, the head with MSG_MORE and the body with sendfile(2)
+    Sendfile,
+    /// io_uring: multishot accept; receive, send and close are one chain, so each connection is closed
+    Ring,
+}
+
+/// What becomes of a connection after its response.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Connection {
+    KeepAlive,
+    Close,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> anyhow::Result<()> {
+    let keep = options.connection;
+    let response = Response::of(&options.file, keep)
+        .with_context(|| format!("cannot read {}", options.file.display()))?;
+    let listener =
+        listener(options.listen, keep).with_context(|| format!("cannot listen on {}", options.listen))?;
+    eprintln!("listening on {}", listener.local_addr()?);
+    match options.variant {
+        Variant::Epoll => epoll::serve(&listener, keep, |to, sent| response.write(to, sent))?,
+        Variant::Sendfile => epoll::serve(&listener, keep, |to, sent| response.send_file(to, sent))?,
+        Variant::Ring if keep == Connection::Close => ring::serve(&listener, &response)?,
+        Variant::Ring => anyhow::bail!("the ring closes connections\nhint: add --connection close"),
+    }
+    Ok(())
+}
+
+fn listener(address: SocketAddr, connection: Connection) -> io::Result<TcpListener> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    // Accepted connections inherit it.
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    if connection == Connection::Close {
+        defer_accept(&socket)?;
+    }
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// A connection is accepted once its request is there, which saves waiting for each of the two.
+fn defer_accept(socket: &OwnedFd) -> io::Result<()> {
+    let seconds = DEFER_ACCEPT_SECONDS;
+    // SAFETY: the option's value is an int that outlives the call, and its length is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw const seconds).cast(),
+            size_of_val(&seconds) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

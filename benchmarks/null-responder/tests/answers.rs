@@ -1,0 +1,104 @@
+//! Every variant answers every request with the whole file, one larger than socket buffers, and keeps or closes the
+//! connection as it was told.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+const BODY_BYTES: usize = 5_000_000;
+const REQUEST: &[u8] = b"GET /file HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+struct Running {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Starts a variant; `None` where the kernel has no io_uring.
+fn start(file: &std::path::Path, variant: &str, connection: &str) -> Option<Running> {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_null-responder"))
+        .arg(file)
+        .args(["--variant", variant, "--connection", connection])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let address = said.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
+    let running = Running { process, address };
+    if variant == "ring" && said.contains("io_uring is not available") {
+        return None;
+    }
+    assert!(!running.address.is_empty(), "{said}");
+    Some(running)
+}
+
+fn connect(running: &Running) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(&running.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    BufReader::new(stream)
+}
+
+/// Asks once; answers the connection field and the body.
+fn ask(stream: &mut BufReader<TcpStream>) -> (String, Vec<u8>) {
+    stream.get_mut().write_all(REQUEST).unwrap();
+    let (mut length, mut connection, mut line) = (0, String::new(), String::new());
+    loop {
+        line.clear();
+        stream.read_line(&mut line).unwrap();
+        match line.trim_end().split_once(": ") {
+            Some(("Content-Length", value)) => length = value.parse().unwrap(),
+            Some(("Connection", value)) => connection = value.to_owned(),
+            None if line == "\r\n" => break,
+            None => assert_eq!(line, "HTTP/1.1 200 OK\r\n"),
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    (connection, body)
+}
+
+fn check(variant: &str, connection: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let body: Vec<u8> = (0..BODY_BYTES).map(|index| (index % 251) as u8).collect();
+    std::fs::write(&file, &body).unwrap();
+    let Some(running) = start(&file, variant, connection) else { return };
+    let mut stream = connect(&running);
+    for _ in 0..3 {
+        let (said, received) = ask(&mut stream);
+        assert_eq!(said, connection);
+        assert!(received == body, "the body is the file");
+        if connection == "close" {
+            assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "closed after its response");
+            stream = connect(&running);
+        }
+    }
+}
+
+#[test]
+fn epoll() {
+    check("epoll", "keep-alive");
+    check("epoll", "close");
+}
+
+#[test]
+fn sendfile() {
+    check("sendfile", "keep-alive");
+    check("sendfile", "close");
+}
+
+#[test]
+fn ring() {
+    check("ring", "close");
+}
