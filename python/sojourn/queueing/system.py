@@ -1,0 +1,171 @@
+"""Systems of stations and classes, read from system files, and what the analytic solvers say of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from sojourn import _native
+from sojourn.queueing.arrays import Array, vector
+from sojourn.queueing.distributions import Distribution
+from sojourn.queueing.results import Prediction
+
+_LINE = re.compile(r"line (\d+): ")
+
+
+class SystemFileError(ValueError):
+    """A system file that cannot be read: `line` counts from 1, `message` says what is wrong and the likely cure."""
+
+    def __init__(self, message: str, line: int | None = None, path: Path | None = None) -> None:
+        place = ", ".join(part for part in (str(path or ""), f"line {line}" if line else "") if part)
+        super().__init__(f"{place}: {message}" if place else message)
+        self.message = message
+        self.line = line
+        self.path = path
+
+
+@dataclass(frozen=True)
+class StationModel:
+    """A station: `discipline` is fifo, ps, lps (with `r`) or is."""
+
+    name: str
+    discipline: str
+    r: int | None
+    servers: int
+
+    @property
+    def is_delay(self) -> bool:
+        """Whether jobs are never in each other's way here."""
+        return self.discipline == "is"
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One stop of a route: the first two moments of its demand (s, s²), and the station that is kept meanwhile."""
+
+    station: str
+    demand_mean_seconds: float
+    demand_second_moment_seconds2: float
+    by_size: bool
+    holds: str | None
+
+
+@dataclass(frozen=True)
+class Route:
+    """What a job of a class does with this probability."""
+
+    name: str
+    probability: float
+    visits: tuple[Visit, ...]
+
+
+@dataclass(frozen=True)
+class ClassModel:
+    """Jobs of one kind: open with a rate in 1/s, or closed with users and their mean think time in seconds."""
+
+    name: str
+    rate_per_second: float | None
+    users: int | None
+    think_time_seconds: float | None
+    latency_seconds: float
+    document_mean_bytes: float | None
+    routes: tuple[Route, ...]
+
+
+class System:
+    """A system, from the text of a system file.
+
+    Raises:
+        SystemFileError: with the line and the likely cure.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            structure = _native.system_structure(text)
+        except ValueError as error:
+            raise _located(str(error)) from None
+        self.name: str = structure["name"]
+        self.stations = tuple(StationModel(**station) for station in structure["stations"])
+        """In the order of the file."""
+        self.classes = tuple(_class(each) for each in structure["classes"])
+        """In the order of the file."""
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> System:
+        """Reads a system file.
+
+        Raises:
+            OSError: if it cannot be read.
+            SystemFileError: with the path, the line and the likely cure.
+        """
+        try:
+            return cls(Path(path).read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise SystemFileError(f"this is not text in UTF-8: {error.reason}", None, Path(path)) from None
+        except SystemFileError as error:
+            raise SystemFileError(error.message, error.line, Path(path)) from None
+
+    def document(self, class_name: str) -> Distribution | None:
+        """The law of a class's document sizes in bytes; None where it has none.
+
+        Raises:
+            KeyError: if there is no such class.
+        """
+        native = _native.system_document(self.text, class_name)
+        # What the file calls its law is not kept, so it has no density here.
+        return None if native is None else Distribution(native, "document", None)
+
+    def demands(self, class_name: str, sizes: ArrayLike) -> list[list[Array]]:
+        """Seconds that documents of these sizes (bytes) ask at each visit: one array per visit of each route.
+
+        A demand that does not depend on the size is its mean.
+
+        Raises:
+            KeyError: if there is no such class.
+        """
+        return _native.system_demands(self.text, class_name, vector(sizes, "sizes"))
+
+    def open_utilisations(self) -> dict[str, float]:
+        """What the open classes alone bring to each station per server: the load that must stay below 1."""
+        loads = dict.fromkeys((station.name for station in self.stations), 0.0)
+        servers = {station.name: station.servers for station in self.stations}
+        for each in self.classes:
+            for route in each.routes:
+                for visit in route.visits:
+                    rate = (each.rate_per_second or 0.0) * route.probability
+                    loads[visit.station] += rate * visit.demand_mean_seconds / servers[visit.station]
+        return loads
+
+    def unstable_station(self) -> str | None:
+        """The limited station that open traffic overloads most; None where there is a steady state."""
+        loads = self.open_utilisations()
+        limited = [station.name for station in self.stations if not station.is_delay and loads[station.name] >= 1]
+        return max(limited, key=lambda name: loads[name], default=None)
+
+
+def predict(system: System) -> Prediction:
+    """Every analytic solver's answer or refusal, the bounds, and the bottleneck.
+
+    Closed forms (Eq. 2.2, Pollaczek-Khinchine, PS), exact M/PH/1/LPS-r, mean value analysis (exact, approximate,
+    load-dependent, all with LPS as PS), and the thesis's fixed point: `docs/models.md` says which holds when.
+    """
+    prediction: Prediction = _native.predict_system(system.text)  # type: ignore[assignment]
+    return prediction
+
+
+def _located(message: str) -> SystemFileError:
+    match = _LINE.match(message)
+    return SystemFileError(message[match.end() :], int(match[1])) if match else SystemFileError(message)
+
+
+def _class(structure: dict[str, Any]) -> ClassModel:
+    routes = tuple(
+        Route(route["name"], route["probability"], tuple(Visit(**visit) for visit in route["visits"]))
+        for route in structure["routes"]
+    )
+    return ClassModel(**{**structure, "routes": routes})
