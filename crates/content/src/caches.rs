@@ -15,8 +15,8 @@ use crate::lru::Lru;
 /// Bodies are kept in chunks of this size; a small one is a single, shorter chunk.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 
-/// What an open document is counted as in the path cache, beside the bytes of its path (which is held three
-/// times): the document, its two entries, the kernel's file.
+/// What an open document is counted as in the path cache, beside the bytes of its path (which is held twice):
+/// the document, its entry, the kernel's file.
 const DOCUMENT_BYTES: usize = 640;
 
 /// What an entry of the other caches is counted as, beside its content.
@@ -134,7 +134,7 @@ impl Caches {
             }
             self.forget_document(path);
         }
-        let bytes = DOCUMENT_BYTES + 3 * path.len();
+        let bytes = DOCUMENT_BYTES + 2 * path.len();
         self.paths.lru.insert(path.into(), Known { document: Arc::clone(document), checked: now }, bytes);
     }
 
@@ -186,7 +186,7 @@ impl Caches {
     }
 }
 
-impl<K: Eq + std::hash::Hash + Clone, V> Counted<K, V> {
+impl<K: Eq + std::hash::Hash, V> Counted<K, V> {
     fn new(bytes_max: usize, entries_max: usize) -> Self {
         Counted { lru: Lru::new(bytes_max, entries_max), hits: 0, misses: 0 }
     }

@@ -1,19 +1,21 @@
 //! A map with a budget in bytes that forgets what was used longest ago.
 //!
 //! Entries live in one vector, linked by index from most to least recently used, so a hit moves two links and
-//! allocates nothing.
+//! allocates nothing. The table holds indices alone; the keys are in the entries.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// "No entry" as a link.
 const NONE: u32 = u32::MAX;
 
-/// The map. `K` is cloned once: the table and the entry both hold it.
+/// The map.
 #[derive(Debug)]
 pub struct Lru<K, V> {
-    table: HashMap<K, u32>,
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
     entries: Vec<Entry<K, V>>,
     free: Vec<u32>,
     newest: u32,
@@ -32,11 +34,12 @@ struct Entry<K, V> {
     older: u32,
 }
 
-impl<K: Eq + Hash + Clone, V> Lru<K, V> {
+impl<K: Eq + Hash, V> Lru<K, V> {
     /// An empty map that holds at most `bytes_max`, as its user counts them, in at most `entries_max` entries.
     pub fn new(bytes_max: usize, entries_max: usize) -> Self {
         Lru {
-            table: HashMap::new(),
+            table: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
             entries: Vec::new(),
             free: Vec::new(),
             newest: NONE,
@@ -53,7 +56,8 @@ impl<K: Eq + Hash + Clone, V> Lru<K, V> {
     where
         K: Borrow<Q>,
     {
-        let index = *self.table.get(key)?;
+        let is_it = |index: &u32| key_of(&self.entries, *index) == key;
+        let index = *self.table.find(self.hasher.hash_one(key), is_it)?;
         if self.newest != index {
             self.unlink(index);
             self.link(index);
@@ -71,7 +75,8 @@ impl<K: Eq + Hash + Clone, V> Lru<K, V> {
         while self.bytes + bytes > self.bytes_max || self.table.len() >= self.entries_max {
             self.evict_oldest();
         }
-        let entry = Entry { content: Some((key.clone(), value)), bytes, newer: NONE, older: NONE };
+        let hash = self.hasher.hash_one(&key);
+        let entry = Entry { content: Some((key, value)), bytes, newer: NONE, older: NONE };
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index as usize] = entry;
@@ -82,7 +87,8 @@ impl<K: Eq + Hash + Clone, V> Lru<K, V> {
                 (self.entries.len() - 1) as u32
             }
         };
-        self.table.insert(key, index);
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.table.insert_unique(hash, index, |index| hasher.hash_one(key_of::<K, V, K>(entries, *index)));
         self.bytes += bytes;
         self.link(index);
     }
@@ -92,12 +98,18 @@ impl<K: Eq + Hash + Clone, V> Lru<K, V> {
     where
         K: Borrow<Q>,
     {
-        let index = self.table.remove(key)?;
+        let is_it = |index: &u32| key_of(&self.entries, *index) == key;
+        let place = self.table.find_entry(self.hasher.hash_one(key), is_it).ok()?;
+        let (index, _) = place.remove();
+        self.take_out(index).map(|(_, value)| value)
+    }
+
+    fn take_out(&mut self, index: u32) -> Option<(K, V)> {
         self.unlink(index);
         self.free.push(index);
         let entry = &mut self.entries[index as usize];
         self.bytes -= entry.bytes;
-        entry.content.take().map(|(_, value)| value)
+        entry.content.take()
     }
 
     /// Bytes held, as counted by `insert`.
@@ -111,9 +123,12 @@ impl<K: Eq + Hash + Clone, V> Lru<K, V> {
     }
 
     fn evict_oldest(&mut self) {
-        let oldest = &self.entries[self.oldest as usize];
-        let key = oldest.content.as_ref().map(|(key, _)| key.clone()).expect("a linked entry has content");
-        self.remove(&key);
+        let oldest = self.oldest;
+        let hash = self.hasher.hash_one(key_of::<K, V, K>(&self.entries, oldest));
+        if let Ok(place) = self.table.find_entry(hash, |index| *index == oldest) {
+            place.remove();
+        }
+        self.take_out(oldest);
         self.evictions += 1;
     }
 
@@ -138,6 +153,12 @@ impl<K: Eq + Hash + Clone, V> Lru<K, V> {
             older => self.entries[older as usize].newer = newer,
         }
     }
+}
+
+/// The key of the entry at `index`, which has content: the table and the links lead to no other.
+fn key_of<K: Borrow<Q>, V, Q: ?Sized>(entries: &[Entry<K, V>], index: u32) -> &Q {
+    let (key, _) = entries[index as usize].content.as_ref().expect("an entry that is found has content");
+    key.borrow()
 }
 
 #[cfg(test)]

@@ -21,7 +21,19 @@ pub(super) struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    pub fn take(&mut self, field: &httparse::Header<'b>) -> Result<(), RequestError> {
+    /// Takes all fields of `section`, which ends with its empty line; `None` if there are more than `COUNT`.
+    pub fn take_all<const COUNT: usize>(&mut self, section: &'b [u8]) -> Option<Result<(), RequestError>> {
+        let mut slots = [httparse::EMPTY_HEADER; COUNT];
+        match httparse::parse_headers(section, &mut slots) {
+            Ok(httparse::Status::Complete((_, parsed))) => {
+                Some(parsed.iter().try_for_each(|field| self.take(field)))
+            }
+            Err(httparse::Error::TooManyHeaders) => None,
+            Ok(httparse::Status::Partial) | Err(_) => Some(Err(RequestError::Field)),
+        }
+    }
+
+    fn take(&mut self, field: &httparse::Header<'b>) -> Result<(), RequestError> {
         let (name, value) = (field.name, field.value);
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {
@@ -73,6 +85,23 @@ fn single<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.is_none().then(|| *slot = Some(value))
 }
 
+/// The characters of a name (RFC 3986, 3.2.2) and, for an address in brackets, the colon.
+const IS_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let others = b"-._~%!$&'()*+;=:";
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut index = 0;
+    while index < others.len() {
+        table[others[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
+
 /// Whether `host` is a name or address with an optional port: no user, no list, no empty name.
 pub(super) fn is_host(host: &[u8]) -> bool {
     let (name, port) = match host.strip_prefix(b"[") {
@@ -86,7 +115,7 @@ pub(super) fn is_host(host: &[u8]) -> bool {
         }
         None => host.split_at(memchr(b':', host).unwrap_or(host.len())),
     };
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:".contains(byte);
+    let is_name = |byte: &u8| IS_NAME[usize::from(*byte)];
     let is_port = |digits: &[u8]| digits.is_empty() || decimal(digits).is_some_and(|port| port <= 65535);
     !name.is_empty()
         && name.iter().all(is_name)

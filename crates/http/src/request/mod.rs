@@ -89,6 +89,9 @@ pub enum Parsed<'b> {
     Complete(Request<'b>),
 }
 
+/// Room for so many fields is made at first: enough for most, and quickly cleared.
+const FIELDS_USUAL: usize = 16;
+
 /// How far the head at the start of a buffer has been looked at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parser {
@@ -177,21 +180,15 @@ fn take_apart(head: &[u8], head_len: usize) -> Result<Request<'_>, RequestError>
     let RequestLine { method, target, version } = RequestLine::parse(line)?;
     let (target, authority) = split_absolute(target);
     let mut fields = Fields::default();
-    let mut slots = [httparse::EMPTY_HEADER; FIELDS_MAX];
-    match httparse::parse_headers(&head[line_len + 2..], &mut slots) {
-        Ok(httparse::Status::Complete((_, parsed))) => {
-            parsed.iter().try_for_each(|field| fields.take(field))?
-        }
-        Ok(httparse::Status::Partial) => return Err(RequestError::Field),
-        Err(httparse::Error::TooManyHeaders) => return Err(RequestError::TooManyFields),
-        Err(_) => return Err(RequestError::Field),
-    }
+    fields.take_all::<FIELDS_USUAL>(&head[line_len + 2..]).unwrap_or_else(|| {
+        fields = Fields::default();
+        fields.take_all::<FIELDS_MAX>(&head[line_len + 2..]).unwrap_or(Err(RequestError::TooManyFields))
+    })?;
     // RFC 9112, 3.2: a 1.1 request without Host is refused; 3.2.2: an absolute target overrides the field.
     if version == Version::Http11 && fields.host.is_none() {
         return Err(RequestError::Host);
     }
-    let host = authority.or(fields.host);
-    if host.is_some_and(|host| !is_host(host)) || fields.host.is_some_and(|host| !is_host(host)) {
+    if [authority, fields.host].into_iter().flatten().any(|host| !is_host(host)) {
         return Err(RequestError::Host);
     }
     Ok(Request {
@@ -199,7 +196,7 @@ fn take_apart(head: &[u8], head_len: usize) -> Result<Request<'_>, RequestError>
         target,
         version,
         line,
-        host,
+        host: authority.or(fields.host),
         keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),
         body: fields.body(version)?,
         expects_continue: fields.expects_continue,
