@@ -1,41 +1,59 @@
-//! One station for every discipline: FIFO queue in front, at most r jobs in service, c servers shared equally.
+//! One station for every discipline: FIFO queue in front, at most r jobs in service, its speed shared equally.
 //!
-//! Each of n jobs in service runs at v(n)/n with v(n) = min(n, c). So r = 1 is FIFO, r = ∞ PS, r = c the
-//! c-server queue, and c = ∞ an infinite server. The trick is virtual time: the work V that each job in
-//! service has received grows at v(n)/n, a job admitted at V with demand s finishes when V reaches V + s, and
-//! a heap on those finish tags makes every event O(log n) however many jobs share the server.
+//! Each of n jobs in service runs at v(n)/n ([`Speed`]). With c servers, v(n) = min(n, c): r = 1 is FIFO, r = ∞
+//! PS, r = c the c-server queue, and c = ∞ an infinite server. The trick is virtual time: the work V that each
+//! job in service has received grows at v(n)/n, a job admitted at V with demand s finishes when V reaches V + s,
+//! and a heap on those finish tags makes every event O(log n) however many jobs share the server.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
+use crate::speed::Speed;
+
 /// How a station serves.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Service {
     /// r: the most jobs in service at once; `usize::MAX` for no limit.
     pub limit: usize,
-    /// c: how many jobs run at full speed; infinite for an infinite server.
-    pub servers: f64,
+    /// v(n): the total speed with n jobs in service.
+    pub speed: Speed,
 }
 
 impl Service {
     /// First in, first out, `servers` at a time.
     pub fn fifo(servers: u32) -> Self {
-        Self { limit: servers as usize, servers: f64::from(servers) }
+        Self { limit: servers as usize, speed: Speed::Servers(f64::from(servers)) }
     }
 
     /// Processor sharing of `servers` processors without a limit.
     pub fn ps(servers: u32) -> Self {
-        Self { limit: usize::MAX, servers: f64::from(servers) }
+        Self { limit: usize::MAX, speed: Speed::Servers(f64::from(servers)) }
     }
 
     /// Processor sharing by at most `limit` jobs, the others waiting in order of arrival.
     pub fn lps(limit: usize, servers: u32) -> Self {
-        Self { limit, servers: f64::from(servers) }
+        Self { limit, speed: Speed::Servers(f64::from(servers)) }
     }
 
     /// A delay: nobody waits, nobody shares.
     pub fn infinite() -> Self {
-        Self { limit: usize::MAX, servers: f64::INFINITY }
+        Self { limit: usize::MAX, speed: Speed::Servers(f64::INFINITY) }
+    }
+
+    /// The same places, but at this speed.
+    #[must_use]
+    pub fn at_speed(self, speed: Speed) -> Self {
+        Self { speed, ..self }
+    }
+
+    /// The work per second that a full station does: the arrival rate of work must stay below.
+    pub fn saturation(&self) -> f64 {
+        self.speed.saturation(self.limit)
+    }
+
+    /// The most work per second that it ever does: what its utilisation is a fraction of.
+    pub fn capacity(&self) -> f64 {
+        self.speed.peak(self.limit)
     }
 }
 
@@ -49,6 +67,8 @@ pub struct Station<T> {
     /// Places kept by jobs that have been served and are elsewhere: they count towards r, not towards the load.
     held: usize,
     virtual_time: f64,
+    /// v(n)/n for the n jobs in service now; 0 when there is none.
+    share: f64,
     /// When `virtual_time` was last brought up to date.
     updated_at: f64,
     next_completion: f64,
@@ -65,6 +85,7 @@ impl<T: Copy> Station<T> {
             waiting: VecDeque::new(),
             held: 0,
             virtual_time: 0.0,
+            share: 0.0,
             updated_at: 0.0,
             next_completion: f64::INFINITY,
             busy_time: 0.0,
@@ -90,7 +111,7 @@ impl<T: Copy> Station<T> {
         self.in_service.iter().map(|Reverse(tagged)| tagged.job).chain(waiting)
     }
 
-    /// ∫ busy servers dt, in server-seconds up to the last event.
+    /// ∫ v(n) dt, the work done up to the last event in seconds: with c servers, server-seconds busy.
     pub fn busy_time(&self) -> f64 {
         self.busy_time
     }
@@ -159,13 +180,9 @@ impl<T: Copy> Station<T> {
     fn advance(&mut self, now: f64) {
         let elapsed = now - self.updated_at;
         self.updated_at = now;
-        let running = self.in_service.len();
-        if running > 0 {
-            let running = running as f64;
-            let busy = running.min(self.service.servers);
-            self.virtual_time += elapsed * busy / running;
-            self.busy_time += elapsed * busy;
-        }
+        let received = elapsed * self.share;
+        self.virtual_time += received;
+        self.busy_time += received * self.in_service.len() as f64;
         // Jobs may wait while nobody runs, when all places are held.
         self.present_time += elapsed * self.present() as f64;
     }
@@ -177,13 +194,13 @@ impl<T: Copy> Station<T> {
 
     #[inline]
     fn schedule(&mut self) {
-        self.next_completion = match self.in_service.peek() {
+        (self.share, self.next_completion) = match self.in_service.peek() {
             Some(Reverse(first)) => {
-                let sharing = (self.in_service.len() as f64 / self.service.servers).max(1.0);
+                let share = self.service.speed.share(self.in_service.len());
                 // A tag just passed by rounding completes now, not in the past.
-                self.updated_at + ((first.tag - self.virtual_time) * sharing).max(0.0)
+                (share, self.updated_at + ((first.tag - self.virtual_time) / share).max(0.0))
             }
-            None => f64::INFINITY,
+            None => (0.0, f64::INFINITY),
         };
     }
 }

@@ -4,6 +4,7 @@
 //! ([`crate::system_file`]) and is consistent by construction: indices exist, probabilities sum to one.
 
 use crate::distribution::{Distribution, Law};
+use crate::speed::Speed;
 use crate::station::Service;
 
 /// Stations and classes.
@@ -28,6 +29,8 @@ pub struct StationModel {
     pub discipline: Discipline,
     /// c: equal servers (processors) shared by the jobs in service; 1 unless said.
     pub servers: u32,
+    /// v(n) where it is not min(n, c): PS and LPS only, and then `servers` is 1.
+    pub speed: Option<Speed>,
 }
 
 /// The order of service.
@@ -49,11 +52,15 @@ pub enum Discipline {
 impl StationModel {
     /// As the simulator serves it.
     pub fn service(&self) -> Service {
-        match self.discipline {
+        let service = match self.discipline {
             Discipline::Fifo => Service::fifo(self.servers),
             Discipline::Ps => Service::ps(self.servers),
             Discipline::Lps { limit } => Service::lps(limit as usize, self.servers),
             Discipline::Is => Service::infinite(),
+        };
+        match &self.speed {
+            Some(speed) => service.at_speed(speed.clone()),
+            None => service,
         }
     }
 
@@ -228,15 +235,15 @@ impl System {
         self.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.holds.is_some())
     }
 
-    /// The utilisation that open classes alone bring to each station; jobs present at infinite servers.
-    pub fn open_utilisations(&self) -> Vec<f64> {
-        let mut utilisations = vec![0.0; self.stations.len()];
+    /// The work per second that open classes alone bring to each station.
+    pub fn open_work(&self) -> Vec<f64> {
+        let mut work = vec![0.0; self.stations.len()];
         for class in &self.classes {
             let Source::Open { rate } = class.source else { continue };
             for (station, demand) in class.demands(self.stations.len()).iter().enumerate() {
-                utilisations[station] += rate * demand / f64::from(self.stations[station].servers);
+                work[station] += rate * demand;
             }
         }
-        utilisations
+        work
     }
 }

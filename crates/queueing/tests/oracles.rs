@@ -124,7 +124,7 @@ fn exact(demand: &Distribution, rho: f64, limit: u32) -> ExactLps {
 }
 
 fn simulated(demand: &Distribution, rho: f64, service: Service) -> StationRun {
-    let arrival_rate = rho * service.servers / demand.mean();
+    let arrival_rate = rho * service.saturation() / demand.mean();
     let model = PoissonStation { arrival_rate, demand: demand.clone(), service, delta: 0.0 };
     let plan = Plan { relative_half_width: 1e-9, jobs_max: JOBS, seed: 11, ..Plan::default() };
     simulate_poisson(&model, &plan, &mut |_| true).unwrap()

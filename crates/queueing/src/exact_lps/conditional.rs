@@ -1,7 +1,7 @@
 //! `E[R | S = x]` exactly, with the tagged job's attained service as the clock.
 //!
-//! While it receives da of service, da·(s+1) seconds pass, s being the others in service: the others move at
-//! their natural rates and jobs arrive at λ(s+1). So `E[T(x)]` = ∫₀ˣ `E[s(a) + 1]` da, by uniformisation in a.
+//! While it receives da of service, da·n/v(n) seconds pass, n = s + 1 with s others in service: the others move at
+//! their natural rates and jobs arrive at λ n/v(n). So `E[T(x)]` = ∫₀ˣ `E[n(a)/v(n(a))]` da, by uniformisation in a.
 //! The wait does not depend on x.
 
 use super::ExactLps;
@@ -17,10 +17,10 @@ pub(super) fn solve(model: &ExactLps, demands: &[f64]) -> Vec<f64> {
     let rate = others.rate;
     let steps = largest * rate;
     let last = (steps + 8.0 * steps.sqrt() + 20.0) as usize;
-    // in_service[k]: E[s + 1] after k events of the uniformised clock.
-    let in_service: Vec<f64> = (0..=last).map(|_| others.in_service_then_step()).collect();
+    // pace[k]: E[n / v(n)], seconds per second of service, after k events of the uniformised clock.
+    let pace: Vec<f64> = (0..=last).map(|_| others.pace_then_step()).collect();
     let wait = model.mean_wait();
-    demands.iter().map(|&demand| wait + attained(&in_service, rate, demand)).collect()
+    demands.iter().map(|&demand| wait + attained(&pace, rate, demand)).collect()
 }
 
 /// ∫₀ˣ Σ Poisson(k; qa) vₖ da = Σ vₖ P(Poisson(qx) > k) / q.
@@ -52,22 +52,28 @@ impl<'m> Others<'m> {
     /// As a job finds them when it enters service.
     fn new(model: &'m ExactLps) -> Self {
         let limit = model.limit;
-        let rate = model.arrival_rate * limit as f64 + (limit - 1) as f64 * model.demand.rate_max();
+        let slowest = (1..=limit).map(|jobs| jobs as f64 / model.speeds[jobs]).fold(0.0, f64::max);
+        let rate = model.arrival_rate * slowest + (limit - 1) as f64 * model.demand.rate_max();
         let mut levels: Vec<Vec<f64>> = model.stationary.levels[..limit].to_vec();
         entered_after_waiting(model, &mut levels);
         Self { model, levels, rate }
     }
 
-    fn in_service_then_step(&mut self) -> f64 {
+    fn pace_then_step(&mut self) -> f64 {
         let limit = self.model.limit;
         let in_service = self
             .levels
             .iter()
             .enumerate()
-            .map(|(others, level)| (others.min(limit - 1) + 1) as f64 * level.iter().sum::<f64>());
+            .map(|(others, level)| self.pace(others.min(limit - 1) + 1) * level.iter().sum::<f64>());
         let expected = in_service.sum();
         self.step();
         expected
+    }
+
+    /// n / v(n): seconds that pass while each of n jobs receives one.
+    fn pace(&self, jobs: usize) -> f64 {
+        jobs as f64 / self.model.speeds[jobs]
     }
 
     fn step(&mut self) {
@@ -79,7 +85,7 @@ impl<'m> Others<'m> {
         for (others, from) in self.levels.iter().enumerate() {
             let sharing = others.min(limit - 1);
             let occupancy = self.model.occupancies.of(sharing);
-            let arrival = self.model.arrival_rate * (sharing + 1) as f64 / self.rate;
+            let arrival = self.model.arrival_rate * self.pace(sharing + 1) / self.rate;
             let mut left = vec![1.0 - arrival; from.len()];
             let mut go = |moves: &[Move], to: &mut [f64], unit: f64, leaves: bool| {
                 for change in moves {
@@ -132,7 +138,7 @@ fn exits_then_entries<'o>(
 fn entered_after_waiting(model: &ExactLps, levels: &mut Vec<Vec<f64>>) {
     let mut waiting = super::tagged::Waiting::new(model);
     let total = waiting.mass();
-    let arrival_share = model.arrival_rate / (model.arrival_rate + model.demand.rate_max());
+    let arrival_share = model.arrival_rate / (model.arrival_rate + model.event_rate());
     // behind[b]: probability that b jobs have come by the service event just passed; its generating
     // function gains a factor (1−β)/(1−βz) per service event.
     let mut behind = vec![1.0];

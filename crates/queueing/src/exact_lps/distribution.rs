@@ -64,7 +64,7 @@ impl ResponseDistribution {
 }
 
 pub(super) fn solve(model: &ExactLps) -> ResponseDistribution {
-    let (arrival, event) = (model.arrival_rate, model.demand.rate_max());
+    let (arrival, event) = (model.arrival_rate, model.event_rate());
     let (rate, arrival_share) = (arrival + event, arrival / (arrival + event));
     let mut waiting = Waiting::new(model);
     let mut service = InService::new(model, arrival_share);

@@ -1,6 +1,6 @@
 //! M/PH/1/LPS-r solved exactly: mean, distribution of the response time, and mean by service demand.
 //!
-//! Poisson arrivals, phase-type demand, at most r jobs sharing the server. The state is the number of jobs
+//! Poisson arrivals, phase-type demand, at most r jobs sharing a server of any speed v(n). The state is the number of jobs
 //! and how many of those in service are in each phase: a quasi-birth-death process, homogeneous above level
 //! r. The mean comes from its stationary law, the distribution from a tagged job followed by uniformisation.
 
@@ -17,6 +17,7 @@ pub use distribution::ResponseDistribution;
 pub use phase_type::PhaseType;
 
 use crate::closed_form::{ClosedFormError, Mg1};
+use crate::speed::Speed;
 use occupancy::Occupancies;
 use stationary::Stationary;
 
@@ -51,6 +52,8 @@ pub struct ExactLps {
     arrival_rate: f64,
     demand: PhaseType,
     limit: usize,
+    /// v(0) = 0, v(1) … v(r).
+    speeds: Vec<f64>,
     occupancies: Occupancies,
     stationary: Stationary,
 }
@@ -61,7 +64,22 @@ impl ExactLps {
     /// # Errors
     /// [`ExactError`] when the load is 1 or more or the state space too large.
     pub fn new(arrival_rate: f64, demand: PhaseType, limit: u32) -> Result<Self, ExactError> {
-        Mg1::new(arrival_rate, demand.mean(), demand.second_moment())?;
+        Self::with_speed(arrival_rate, demand, limit, &Speed::Servers(1.0))
+    }
+
+    /// As [`ExactLps::new`], with the total speed v(n) of n jobs in service: several servers, or a measured curve.
+    ///
+    /// # Errors
+    /// As [`ExactLps::new`]; the load is λ `E[S]` / v(r).
+    pub fn with_speed(
+        arrival_rate: f64,
+        demand: PhaseType,
+        limit: u32,
+        speed: &Speed,
+    ) -> Result<Self, ExactError> {
+        // At v(r) times the pace demands are so much shorter: stability is that of one server.
+        let full = speed.at(limit.max(1) as usize);
+        Mg1::new(arrival_rate, demand.mean() / full, demand.second_moment() / (full * full))?;
         let refuse = |name, requirement, value| ClosedFormError::Parameter { name, requirement, value };
         if limit == 0 {
             return Err(refuse("r", "at least 1", 0.0).into());
@@ -74,8 +92,21 @@ impl ExactLps {
             return Err(ExactError::TooLarge { limit, phases });
         }
         let occupancies = Occupancies::new(&demand, limit as usize);
-        let stationary = Stationary::solve(arrival_rate, &occupancies).ok_or(ExactError::Singular)?;
-        Ok(Self { arrival_rate, demand, limit: limit as usize, occupancies, stationary })
+        let limit = limit as usize;
+        let speeds: Vec<f64> = (0..=limit).map(|jobs| if jobs == 0 { 0.0 } else { speed.at(jobs) }).collect();
+        let stationary =
+            Stationary::solve(arrival_rate, &speeds, &occupancies).ok_or(ExactError::Singular)?;
+        Ok(Self { arrival_rate, demand, limit, speeds, occupancies, stationary })
+    }
+
+    /// Service events per second in a clock fast enough for every phase at every speed.
+    fn event_rate(&self) -> f64 {
+        self.demand.rate_max() * self.speeds.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The probability that a service event belongs to one given job of `jobs` and to a given unit of its rate.
+    fn event_share(&self, jobs: usize) -> f64 {
+        self.speeds[jobs] / jobs as f64 / self.event_rate()
     }
 
     /// `E[R]` in seconds, by Little's law from the mean number present.

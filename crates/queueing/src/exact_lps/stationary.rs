@@ -19,10 +19,10 @@ pub(super) struct Stationary {
 
 impl Stationary {
     /// `None` when a matrix is singular to rounding.
-    pub(super) fn solve(arrival_rate: f64, occupancies: &Occupancies) -> Option<Self> {
+    pub(super) fn solve(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies) -> Option<Self> {
         let limit = occupancies.limit();
         let up = Matrix::identity(occupancies.of(limit).states);
-        let (local, down) = (local(arrival_rate, occupancies, limit), down_full(occupancies));
+        let (local, down) = (local(arrival_rate, speeds, occupancies, limit), down_full(speeds, occupancies));
         let first_passage = logarithmic_reduction(arrival_rate, &local, &down)?;
         // R = λ (−A₁ − λG)⁻¹, since arrivals at a full station leave the phases alone.
         let negative = Matrix::zeros(up.row_sums().len(), up.row_sums().len())
@@ -30,11 +30,12 @@ impl Stationary {
             .plus(-arrival_rate, &first_passage);
         let ratio = negative.solve(&up)?;
         let ratio = Matrix::zeros(ratio.row_sums().len(), ratio.row_sums().len()).plus(arrival_rate, &ratio);
-        Self::boundary(arrival_rate, occupancies, ratio, &local, &down)
+        Self::boundary(arrival_rate, speeds, occupancies, ratio, &local, &down)
     }
 
     fn boundary(
         arrival_rate: f64,
+        speeds: &[f64],
         occupancies: &Occupancies,
         ratio: Matrix,
         local_full: &Matrix,
@@ -44,14 +45,14 @@ impl Stationary {
         // steps[n]: π_n = π_{n+1}·steps[n].
         let mut steps: Vec<Matrix> = Vec::with_capacity(limit);
         for level in 0..limit {
-            let mut here = local(arrival_rate, occupancies, level);
+            let mut here = local(arrival_rate, speeds, occupancies, level);
             if let Some(below) = steps.last() {
                 here = here.plus(1.0, &below.times(&up(arrival_rate, occupancies, level - 1)));
             }
             let negative =
                 Matrix::zeros(occupancies.of(level).states, occupancies.of(level).states).plus(-1.0, &here);
             // down·(−U)⁻¹, by way of the transposed system.
-            let down = down(occupancies, level + 1);
+            let down = down(speeds, occupancies, level + 1);
             steps.push(negative.transposed().solve(&down.transposed())?.transposed());
         }
         let mut balance = local_full.clone().plus(1.0, &ratio.times(down_full));
@@ -99,10 +100,10 @@ impl Stationary {
     }
 }
 
-/// Phase changes within a level, with the diagonal: each job in service runs at 1/n of the speed.
-fn local(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
+/// Phase changes within a level, with the diagonal: each job in service runs at v(n)/n.
+fn local(arrival_rate: f64, speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
     let occupancy = occupancies.of(jobs);
-    let share = 1.0 / jobs.max(1) as f64;
+    let share = speeds[jobs] / jobs.max(1) as f64;
     let mut local = Matrix::zeros(occupancy.states, occupancy.states);
     for change in &occupancy.inside {
         *local.at_mut(change.from, change.to) += change.weight * share;
@@ -123,18 +124,18 @@ fn up(arrival_rate: f64, occupancies: &Occupancies, jobs: usize) -> Matrix {
     up
 }
 
-fn down(occupancies: &Occupancies, jobs: usize) -> Matrix {
+fn down(speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
     let mut down = Matrix::zeros(occupancies.of(jobs).states, occupancies.of(jobs - 1).states);
     for exit in &occupancies.of(jobs).exits {
-        *down.at_mut(exit.from, exit.to) += exit.weight / jobs as f64;
+        *down.at_mut(exit.from, exit.to) += exit.weight * speeds[jobs] / jobs as f64;
     }
     down
 }
 
 /// A completion above level r: the next in line takes the place.
-fn down_full(occupancies: &Occupancies) -> Matrix {
+fn down_full(speeds: &[f64], occupancies: &Occupancies) -> Matrix {
     let limit = occupancies.limit();
-    down(occupancies, limit).times(&up(1.0, occupancies, limit - 1))
+    down(speeds, occupancies, limit).times(&up(1.0, occupancies, limit - 1))
 }
 
 /// G: where the phases are when the level first falls by one.

@@ -23,7 +23,7 @@ pub(super) struct Waiting<'m> {
 impl<'m> Waiting<'m> {
     pub(super) fn new(model: &'m ExactLps) -> Self {
         let full = model.occupancies.of(model.limit);
-        let share = 1.0 / (model.limit as f64 * model.demand.rate_max());
+        let share = model.event_share(model.limit);
         let (inside, enter) = (scaled(&full.inside, share), scaled(&full.exits, share));
         let down = replaced(&enter, model.occupancies.of(model.limit - 1));
         let stay = remaining(full.states, 1.0, &[&inside, &enter]);
@@ -188,7 +188,7 @@ impl Moves {
     fn new(model: &ExactLps, others: usize, arrival_share: f64) -> Self {
         let occupancy = model.occupancies.of(others);
         // The server is shared by the others and the tagged job; a service event is not an arrival.
-        let share = (1.0 - arrival_share) / ((others + 1) as f64 * model.demand.rate_max());
+        let share = (1.0 - arrival_share) * model.event_share(others + 1);
         let (inside, down) = (scaled(&occupancy.inside, share), scaled(&occupancy.exits, share));
         let replace = if others > 0 { replaced(&down, model.occupancies.of(others - 1)) } else { Vec::new() };
         let phases = 0..model.demand.phases();

@@ -121,3 +121,33 @@ fn refusals_say_why() {
     assert!(matches!(ExactLps::new(0.5, demand.clone(), 32), Err(ExactError::TooLarge { .. })));
     assert!(matches!(ExactLps::new(1.5, demand, 1), Err(ExactError::ClosedForm(_))));
 }
+
+#[test]
+fn speeds_that_are_servers_are_the_multi_server_queue() {
+    // M/M/4 FIFO at ρ = 0.8: Erlang C 0.5964; who does not wait has an exponential response.
+    let demand = PhaseType::of(&Exponential::new(1.0).unwrap().into()).unwrap();
+    let four = ExactLps::with_speed(3.2, demand, 4, &Speed::Servers(4.0)).unwrap();
+    check(four.mean_response_time(), 1.0 + 0.596_43 / 0.8, 1e-5);
+    let law = four.distribution();
+    check(law.mean(), four.mean_response_time(), 1e-5);
+    // P(R > t) = (1 − C) e⁻ᵗ + C P(S + W > t), W exponential at rate c(1 − ρ) = 0.8.
+    let (c, t) = (0.596_43, 4.0_f64);
+    let both = ((-0.8 * t).exp() - 0.8 * (-t).exp()) / 0.2;
+    check(law.survival(t), (1.0 - c) * (-t).exp() + c * both, 1e-4);
+    // Each runs at full speed once it is in service.
+    let means = four.conditional_means(&[1.0, 3.0]);
+    check(means[1] - means[0], 2.0, 1e-6);
+}
+
+#[test]
+fn a_bent_speed_keeps_mean_and_law_together() {
+    let demand = || PhaseType::of(&HyperExponential::balanced(1.0, 4.0).unwrap().into()).unwrap();
+    let speed = Speed::usl(0.2, 0.05).unwrap();
+    let station = ExactLps::with_speed(0.9, demand(), 4, &speed).unwrap();
+    check(station.distribution().mean(), station.mean_response_time(), 1e-4);
+    // r = 1 never gets to share: the curve does not matter.
+    let alone = ExactLps::with_speed(0.5, demand(), 1, &speed).unwrap();
+    check(alone.mean_response_time(), 3.5, 1e-9);
+    // v(4) = 4 / 2.2: beyond it the queue grows for ever.
+    assert!(matches!(ExactLps::with_speed(1.9, demand(), 4, &speed), Err(ExactError::ClosedForm(_))));
+}

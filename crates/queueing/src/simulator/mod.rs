@@ -19,6 +19,7 @@ use thiserror::Error;
 use crate::distribution::DistributionError;
 
 pub use histogram::Histogram;
+pub(crate) use network::refuse_unstable;
 pub use network::{Trace, simulate_system};
 
 pub use poisson::{PoissonStation, simulate_poisson};
@@ -101,12 +102,17 @@ pub enum SimulationError {
         /// What it was.
         value: f64,
     },
+    /// A station whose speed falls to nothing under a crowd.
+    #[error(
+        "{0} is unstable at any rate: its speed falls to 0 as jobs crowd in; limit them with `lps` and r near the peak"
+    )]
+    Collapses(String),
     /// An open station would grow for ever.
     #[error("{station} is unstable: its utilisation would be {utilisation:.4}; lower the rate or the demand")]
     Unstable {
         /// Which station.
         station: String,
-        /// λ `E[S]` / servers.
+        /// λ `E[S]` / v(r), the load on a full station.
         utilisation: f64,
     },
     /// Arrival times and demands (or sizes) differ in number.
@@ -143,6 +149,17 @@ pub enum SimulationError {
     /// A law is impossible.
     #[error(transparent)]
     Distribution(#[from] DistributionError),
+}
+
+/// `work` is λ `E[S]`, and `saturation` what the station does per second when it is full.
+fn refuse_overload(station: &str, work: f64, saturation: f64) -> Result<(), SimulationError> {
+    match work / saturation {
+        _ if saturation == 0.0 => Err(SimulationError::Collapses(station.to_owned())),
+        utilisation if utilisation >= 1.0 => {
+            Err(SimulationError::Unstable { station: station.to_owned(), utilisation })
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

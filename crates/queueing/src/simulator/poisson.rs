@@ -6,7 +6,7 @@
 use super::estimate::{Estimate, response_time};
 use super::result::{StationRun, Stop};
 use super::trace::validate_service;
-use super::{PROGRESS_JOBS, Plan, Progress, Recorder, SimulationError};
+use super::{PROGRESS_JOBS, Plan, Progress, Recorder, SimulationError, refuse_overload};
 use crate::distribution::{Distribution, Law};
 use crate::random::Random;
 use crate::station::{Service, Station};
@@ -41,13 +41,18 @@ pub fn simulate_poisson(
 }
 
 impl PoissonStation {
-    /// λ `E[S]` / servers.
+    /// λ `E[S]` / capacity: a fraction of c servers, or of the peak of v(n).
     pub fn utilisation(&self) -> f64 {
-        self.arrival_rate * self.demand.mean() / self.service.servers
+        self.work() / self.service.capacity()
+    }
+
+    /// λ `E[S]`, seconds of work per second.
+    fn work(&self) -> f64 {
+        self.arrival_rate * self.demand.mean()
     }
 
     fn validate(&self) -> Result<(), SimulationError> {
-        validate_service(self.service)?;
+        validate_service(&self.service)?;
         if !(self.arrival_rate.is_finite() && self.arrival_rate > 0.0) {
             let (name, requirement) = ("arrival_rate", "positive and finite");
             return Err(SimulationError::Parameter { name, requirement, value: self.arrival_rate });
@@ -56,17 +61,13 @@ impl PoissonStation {
             let (name, requirement) = ("delta", "non-negative and finite");
             return Err(SimulationError::Parameter { name, requirement, value: self.delta });
         }
-        if self.utilisation() >= 1.0 {
-            let (station, utilisation) = ("the station".to_owned(), self.utilisation());
-            return Err(SimulationError::Unstable { station, utilisation });
-        }
-        Ok(())
+        refuse_overload("the station", self.work(), self.service.saturation())
     }
 
-    /// The exact mean work in the system, where it is known: one server and a limit that never idles it.
+    /// The exact mean work in the system, where it is known: one server that no limit and no crowd slows down.
     fn expected_workload(&self) -> Option<f64> {
         let rho = self.utilisation();
-        let single = self.service.servers == 1.0;
+        let single = self.service.speed.is_single_server();
         single.then(|| self.arrival_rate * self.demand.second_moment() / (2.0 * (1.0 - rho)))
     }
 }
@@ -98,7 +99,7 @@ impl<'a> Run<'a> {
         Self {
             model,
             plan,
-            station: Station::new(model.service),
+            station: Station::new(model.service.clone()),
             recorder: Recorder::default(),
             next_arrival: arrivals.exponential() / model.arrival_rate,
             arrivals,
@@ -164,7 +165,7 @@ impl<'a> Run<'a> {
 
     fn result(&self, stop: Stop) -> StationRun {
         let estimate = Estimate::of(&self.recorder, self.expected_workload);
-        let (servers, jobs) = (self.model.service.servers, self.recorder.jobs());
+        let (capacity, jobs) = (self.model.service.capacity(), self.recorder.jobs());
         let (queue_mean, throughput) = (self.station.present_time() / self.now, jobs as f64 / self.now);
         let mut response = response_time(&self.recorder, &estimate, self.model.delta);
         response.mean = response.mean.max(0.0);
@@ -179,8 +180,8 @@ impl<'a> Run<'a> {
             simulated_seconds: self.now,
             response_time_seconds: response,
             throughput_per_second: throughput,
-            utilisation: if servers.is_finite() {
-                self.station.busy_time() / self.now / servers
+            utilisation: if capacity.is_finite() {
+                self.station.busy_time() / self.now / capacity
             } else {
                 0.0
             },

@@ -85,15 +85,15 @@ pub struct StationRun {
     pub response_time_seconds: ResponseTime,
     /// Jobs finished per second.
     pub throughput_per_second: f64,
-    /// Busy fraction of the servers.
+    /// Work done as a fraction of capacity: c servers, or the peak of v(n).
     pub utilisation: f64,
-    /// λ `E[S]` / servers, which the above must approach.
+    /// λ `E[S]` / capacity, which the above must approach.
     pub utilisation_expected: f64,
     /// Mean jobs present.
     pub queue_mean: f64,
     /// (jobs present − throughput × response time) / jobs present, over the whole run: Little's law.
     pub little_relative_error: f64,
-    /// Mean work found by arrivals, over the whole run; `None` with several servers.
+    /// Mean work found by arrivals, over the whole run; `None` unless one server works at a constant speed.
     pub workload_seconds: Option<f64>,
     /// λ `E[S²]` / 2(1−ρ), exact for every work-conserving discipline.
     pub workload_expected_seconds: Option<f64>,
@@ -161,9 +161,9 @@ pub struct RouteResult {
 /// A station of a system, over the whole run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct StationResult {
-    /// Busy fraction of the servers; `None` at an infinite server.
+    /// Work done as a fraction of capacity, c servers or the peak of v(n); `None` at an infinite server.
     pub utilisation: Option<f64>,
-    /// throughput × mean demand / servers, which the above must approach; `None` at an infinite server.
+    /// throughput × mean demand / capacity, which the above must approach; `None` at an infinite server.
     pub utilisation_expected: Option<f64>,
     /// Visits finished per second.
     pub throughput_per_second: f64,

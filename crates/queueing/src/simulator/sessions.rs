@@ -44,7 +44,7 @@ pub fn simulate_sessions<C>(
 where
     C: AsRef<[ChainedJob]>,
 {
-    validate_service(service)?;
+    validate_service(&service)?;
     let mut run =
         Run { station: Station::new(service), live: Vec::new(), due: BinaryHeap::new(), answered: vec![] };
     let mut latest = f64::NEG_INFINITY;

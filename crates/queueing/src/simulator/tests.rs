@@ -24,7 +24,7 @@ fn hyper_exponential() -> Distribution {
 
 fn run(demand: &Distribution, rho: f64, service: Service, plan: &Plan) -> StationRun {
     let model = PoissonStation {
-        arrival_rate: rho * service.servers / demand.mean(),
+        arrival_rate: rho * service.saturation() / demand.mean(),
         demand: demand.clone(),
         service,
         delta: 0.0,
@@ -137,13 +137,13 @@ fn overload_is_refused() {
 fn trace_errors_name_the_place() {
     let ps = Service::ps(1);
     assert_eq!(
-        simulate_station(&[0.0, 2.0, 1.0], &[1.0; 3], ps),
+        simulate_station(&[0.0, 2.0, 1.0], &[1.0; 3], ps.clone()),
         Err(SimulationError::TraceOrder { index: 2 })
     );
-    assert!(simulate_station(&[0.0], &[1.0, 2.0], ps).is_err());
-    assert!(simulate_station(&[0.0, 1.0], &[1.0, f64::NAN], ps).is_err());
+    assert!(simulate_station(&[0.0], &[1.0, 2.0], ps.clone()).is_err());
+    assert!(simulate_station(&[0.0, 1.0], &[1.0, f64::NAN], ps.clone()).is_err());
     assert!(simulate_station(&[0.0], &[1.0], Service::lps(0, 1)).is_err());
-    assert_eq!(simulate_station(&[], &[], ps), Ok(vec![]));
+    assert_eq!(simulate_station(&[], &[], ps.clone()), Ok(vec![]));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! One station driven by given arrivals and demands: the sessions of a log instead of Poisson arrivals.
 
 use super::SimulationError;
+use crate::speed::Speed;
 use crate::station::{Service, Station};
 
 /// The response time of every job, in the order of arrival and in the unit of the input.
@@ -16,7 +17,7 @@ pub fn simulate_station(
     service: Service,
 ) -> Result<Vec<f64>, SimulationError> {
     validate_trace(arrival_times, demands, "demands")?;
-    validate_service(service)?;
+    validate_service(&service)?;
     let mut responses = vec![0.0; demands.len()];
     // Time starts at the first arrival: tags keep their precision for traces stamped in epoch seconds.
     let origin = arrival_times.first().copied().unwrap_or(0.0);
@@ -40,15 +41,15 @@ pub fn simulate_station(
     Ok(responses)
 }
 
-pub(super) fn validate_service(service: Service) -> Result<(), SimulationError> {
+pub(super) fn validate_service(service: &Service) -> Result<(), SimulationError> {
     let refuse = |name, value| Err(SimulationError::Parameter { name, requirement: "at least 1", value });
     if service.limit == 0 {
         return refuse("r", 0.0);
     }
-    if service.servers.is_nan() || service.servers < 1.0 {
-        return refuse("servers", service.servers);
+    match service.speed {
+        Speed::Servers(servers) if servers.is_nan() || servers < 1.0 => refuse("servers", servers),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Checks a trace of times and one value per arrival (`what`).

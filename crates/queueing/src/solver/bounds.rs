@@ -22,8 +22,10 @@ pub struct Bounds {
 pub(super) fn of(flow: &Flow<'_>) -> Option<Bounds> {
     let closed: Vec<_> = flow.closed().collect();
     let [(class, users, think_time)] = closed[..] else { return None };
-    // With several servers or open classes the asymptote alone would hold; MVA says more.
-    if flow.open().next().is_some() || flow.system.stations.iter().any(|station| station.servers > 1) {
+    // With several servers, speeds v(n) or open classes the asymptote alone would hold; MVA says more.
+    if flow.open().next().is_some()
+        || flow.system.stations.iter().any(|station| station.servers > 1 || station.speed.is_some())
+    {
         return None;
     }
     let demands = &flow.classes[class].demands;

@@ -38,14 +38,12 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
 
 fn mean_per_visit(flow: &Flow<'_>, station: usize, limit: u32, throughputs: &[f64]) -> Result<f64, String> {
     let name = &flow.system.stations[station].name;
-    if flow.system.stations[station].servers > 1 {
-        return Err(format!("station {name} has several servers"));
-    }
     let (rate, _, _) = flow.arrivals(station, throughputs);
     let Some(law) = common_law(flow, station)? else { return Ok(0.0) };
     let demand = PhaseType::of(law)
         .ok_or_else(|| format!("the demand at {name} is not exponential, Erlang or hyper-exponential"))?;
-    let solved = ExactLps::new(rate, demand, limit).map_err(|error| error.to_string())?;
+    let speed = flow.system.stations[station].service().speed;
+    let solved = ExactLps::with_speed(rate, demand, limit, &speed).map_err(|error| error.to_string())?;
     Ok(solved.mean_response_time())
 }
 

@@ -17,6 +17,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         return Err("it takes one closed class".to_owned());
     };
     flow.stable()?;
+    flow.without_speeds()?;
     let is_lps =
         |station: &usize| matches!(flow.system.stations[*station].discipline, Discipline::Lps { .. });
     let limited: Vec<usize> = (0..flow.stations())

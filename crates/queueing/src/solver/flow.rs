@@ -2,7 +2,7 @@
 
 use super::{Answer, ClassAnswer, MeanTime, StationAnswer};
 use crate::distribution::Law;
-use crate::simulator::Named;
+use crate::simulator::{Named, refuse_unstable};
 use crate::system::{Class, Discipline, Source, System};
 
 /// A system reduced to means and second moments.
@@ -87,30 +87,43 @@ impl<'s> Flow<'s> {
         )
     }
 
-    /// Busy fraction of each station's servers; mean jobs at a delay.
+    /// Work done at each station as a fraction of its capacity; mean jobs at a delay.
     pub(super) fn utilisations(&self, throughputs: &[f64]) -> Vec<f64> {
         let work = |station: usize| -> f64 {
             self.classes.iter().zip(throughputs).map(|(class, rate)| rate * class.demands[station]).sum()
         };
-        (0..self.stations()).map(|station| work(station) / self.servers(station)).collect()
+        (0..self.stations()).map(|station| work(station) / self.capacity(station)).collect()
+    }
+
+    /// c servers, or the peak of v(n); 1 at a delay.
+    fn capacity(&self, station: usize) -> f64 {
+        if self.is_delay(station) { 1.0 } else { self.system.stations[station].service().capacity() }
+    }
+
+    /// Work per second that the open classes bring to each station.
+    pub(super) fn open_work(&self) -> Vec<f64> {
+        self.system.open_work()
     }
 
     /// Utilisations by the open classes alone.
     pub(super) fn open_utilisations(&self) -> Vec<f64> {
-        let mut throughputs = vec![0.0; self.classes.len()];
-        self.open().for_each(|(class, rate)| throughputs[class] = rate);
-        self.utilisations(&throughputs)
+        let work = self.open_work().into_iter().enumerate();
+        work.map(|(station, work)| work / self.capacity(station)).collect()
     }
 
     /// Refuses when open classes alone overload a station.
     pub(super) fn stable(&self) -> Result<(), String> {
-        for (station, utilisation) in self.open_utilisations().iter().enumerate() {
-            if !self.is_delay(station) && *utilisation >= 1.0 {
-                let name = &self.system.stations[station].name;
-                return Err(format!("station {name} is unstable: its utilisation would be {utilisation:.4}"));
+        refuse_unstable(self.system).map_err(|error| error.to_string())
+    }
+
+    /// Refuses speeds v(n) in the name of solvers for equal servers.
+    pub(super) fn without_speeds(&self) -> Result<(), String> {
+        match self.system.stations.iter().find(|station| station.speed.is_some()) {
+            Some(station) => {
+                Err(format!("station {} has a speed v(n): see load-dependent-mva", station.name))
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// From throughputs by class and residence times `residences[class][station]` per job.

@@ -1,46 +1,24 @@
-//! Exact mean value analysis with multi-server stations, one closed class (Reiser 1981).
+//! Stations whose speed depends on how many jobs they have, one closed class: the exact product form.
 //!
-//! A station with c servers works at min(n, c): the recursion carries the probabilities of 0 … c − 1 jobs.
+//! Several servers and v(n) alike: n closed jobs at a station weigh Dⁿ / Π v(j), open classes add the sum over
+//! their own numbers, and the weights of the stations are convolved up to the population (Buzen 1973; Lazowska et
+//! al. 1984, chapter 8). All terms are positive and kept as logarithms, so that nothing cancels: the textbook's mean
+//! value recursion loses its digits near saturation. PS is insensitive to the law of demand.
 
 use super::Answer;
 use super::flow::Flow;
+use super::product_form::{Weights, convolve, log_sum};
 
-/// The largest population: the recursion is linear in it.
-const USERS_MAX: u32 = 1_000_000;
+/// The largest population: the convolution is quadratic in it.
+const USERS_MAX: u32 = 20_000;
 
+/// A station that queues.
 struct Queue {
-    demand: f64,
-    servers: usize,
-    mean: f64,
-    /// P(j jobs) for j < servers.
-    few: Vec<f64>,
-}
-
-impl Queue {
-    /// By the arrival theorem: with j in front, the departure rate is min(j + 1, c) per demand.
-    fn residence(&self) -> f64 {
-        let idle: f64 = self
-            .few
-            .iter()
-            .take(self.servers - 1)
-            .enumerate()
-            .map(|(jobs, p)| (self.servers - 1 - jobs) as f64 * p)
-            .sum();
-        self.demand / self.servers as f64 * (1.0 + self.mean + idle)
-    }
-
-    fn update(&mut self, throughput: f64, residence: f64) {
-        self.mean = throughput * residence;
-        let work = throughput * self.demand;
-        for jobs in (1..self.servers).rev() {
-            self.few[jobs] = work / jobs as f64 * self.few[jobs - 1];
-        }
-        // Σ (c − j) pⱼ = c − U: what the utilisation law leaves for the empty station. Near saturation the
-        // difference is rounding, which must not become a negative probability.
-        let servers = self.servers as f64;
-        let others: f64 = (1..self.servers).map(|jobs| (servers - jobs as f64) * self.few[jobs]).sum();
-        self.few[0] = ((servers - work - others) / servers).max(0.0);
-    }
+    station: usize,
+    /// Weights of 0 … N closed jobs.
+    weights: Weights,
+    /// Speed does not depend on the number of jobs: its convolution is one recursion.
+    demand: Option<f64>,
 }
 
 pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
@@ -48,34 +26,101 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
     let [(class, users, think_time)] = closed[..] else {
         return Err("it takes one closed class".to_owned());
     };
-    if flow.open().next().is_some() {
-        return Err("it takes no open class beside the closed one".to_owned());
-    }
-    if flow.system.stations.iter().all(|station| station.servers == 1) {
-        return Err("no station has several servers: mva is the same".to_owned());
+    flow.stable()?;
+    if flow
+        .system
+        .stations
+        .iter()
+        .all(|station| station.service().speed.is_single_server() || !station.is_limited())
+    {
+        return Err("no station has several servers or a speed v(n): mva is the same".to_owned());
     }
     if users > USERS_MAX {
-        return Err(format!("more than {USERS_MAX} users: see amva"));
+        return Err(format!("more than {USERS_MAX} users: see amva, or simulate"));
     }
-    let demands = &flow.classes[class].demands;
-    let mut queues: Vec<Option<Queue>> = (0..flow.stations())
-        .map(|station| {
-            let servers = flow.system.stations[station].servers as usize;
-            let few = (0..servers).map(|jobs| if jobs == 0 { 1.0 } else { 0.0 }).collect();
-            (!flow.is_delay(station)).then(|| Queue { demand: demands[station], servers, mean: 0.0, few })
-        })
-        .collect();
-    let (mut throughput, mut residences) = (0.0, vec![0.0; flow.stations()]);
-    for population in 1..=users {
-        for (station, queue) in queues.iter().enumerate() {
-            residences[station] = queue.as_ref().map_or(demands[station], Queue::residence);
+    let (users, demands) = (users as usize, &flow.classes[class].demands);
+    let queues = queues(flow, class, users)?;
+    let away =
+        think_time + (0..flow.stations()).filter(|k| flow.is_delay(*k)).map(|k| demands[k]).sum::<f64>();
+    let network = Network { users, away, queues };
+    let constants = network.convolved(None);
+    let throughput = (constants[users - 1] - constants[users]).exp();
+    let mut throughputs = vec![0.0; flow.classes.len()];
+    flow.open().for_each(|(open, rate)| throughputs[open] = rate);
+    throughputs[class] = throughput;
+    let mut residences: Vec<Vec<f64>> = vec![vec![0.0; flow.stations()]; flow.classes.len()];
+    for (index, own) in flow.classes.iter().enumerate() {
+        (0..flow.stations())
+            .filter(|k| flow.is_delay(*k))
+            .for_each(|k| residences[index][k] = own.demands[k]);
+    }
+    let work = flow.open_work();
+    for (number, queue) in network.queues.iter().enumerate() {
+        let (closed, open) = network.present(number, &constants);
+        residences[class][queue.station] = closed / throughput;
+        for (index, _) in flow.open().filter(|_| work[queue.station] > 0.0) {
+            // Open jobs present are shared among the classes as their work is.
+            residences[index][queue.station] =
+                open / work[queue.station] * flow.classes[index].demands[queue.station];
         }
-        throughput = f64::from(population) / (think_time + residences.iter().sum::<f64>());
-        for (queue, residence) in queues.iter_mut().zip(&residences) {
-            if let Some(queue) = queue {
-                queue.update(throughput, *residence);
+    }
+    Ok(flow.answer(&throughputs, &residences))
+}
+
+fn queues(flow: &Flow<'_>, class: usize, users: usize) -> Result<Vec<Queue>, String> {
+    let work = flow.open_work();
+    let build = |station: usize| {
+        let (demand, service) =
+            (flow.classes[class].demands[station], flow.system.stations[station].service());
+        let constant = service.speed.is_single_server().then(|| demand / (1.0 - work[station]));
+        let weights = Weights::new(demand, work[station], &service, users)
+            .map_err(|error| format!("station {}: {error}", flow.system.stations[station].name))?;
+        Ok(Queue { station, weights, demand: constant })
+    };
+    (0..flow.stations()).filter(|k| !flow.is_delay(*k)).map(build).collect()
+}
+
+struct Network {
+    users: usize,
+    /// Seconds per cycle that are spent in nobody's way.
+    away: f64,
+    queues: Vec<Queue>,
+}
+
+impl Network {
+    /// ln G(0 … N) of all queues but `without`.
+    fn convolved(&self, without: Option<usize>) -> Vec<f64> {
+        let mut log_factorial = 0.0;
+        let mut constants: Vec<f64> = (0..=self.users)
+            .map(|jobs| {
+                log_factorial += (jobs.max(1) as f64).ln();
+                if jobs == 0 { 0.0 } else { jobs as f64 * self.away.ln() - log_factorial }
+            })
+            .collect();
+        let others = self.queues.iter().enumerate().filter(|(number, _)| Some(*number) != without);
+        for (_, queue) in others {
+            match queue.demand {
+                Some(demand) => {
+                    for jobs in 1..=self.users {
+                        constants[jobs] = log_sum([constants[jobs], constants[jobs - 1] + demand.ln()]);
+                    }
+                }
+                None => constants = convolve(&constants, &queue.weights.closed),
             }
         }
+        constants
     }
-    Ok(flow.answer(&[throughput], &[residences]))
+
+    /// Mean closed and mean open jobs at a queue.
+    fn present(&self, number: usize, constants: &[f64]) -> (f64, f64) {
+        let (users, queue) = (self.users, &self.queues[number]);
+        let others = self.convolved(Some(number));
+        let probability =
+            |jobs: usize| (queue.weights.closed[jobs] + others[users - jobs] - constants[users]).exp();
+        // The weights of a constant speed leave out the factor that the recursion leaves out: normalise both.
+        let total: f64 = (0..=users).map(probability).sum();
+        let closed: f64 = (0..=users).map(|jobs| jobs as f64 * probability(jobs)).sum();
+        let open: f64 = (0..=users).map(|jobs| queue.weights.open[jobs] * probability(jobs)).sum();
+        (closed / total, open / total)
+    }
 }

@@ -11,6 +11,7 @@ mod flow;
 mod load_dependent;
 mod mva;
 mod open;
+mod product_form;
 
 use serde::Serialize;
 
@@ -37,8 +38,8 @@ const SOLVERS: &[Solver] = &[
     },
     Solver {
         name: "open",
-        basis: "each station on its own under Poisson arrivals: exact for PS and delays, Eq. 2.2 for LPS, \
-                Pollaczek-Khinchine for FIFO",
+        basis: "each station on its own under Poisson arrivals: exact for PS (at any speed v(n)) and delays, Eq. 2.2 \
+                for LPS, Pollaczek-Khinchine for FIFO; LPS at a speed v(n) taken as PS at v(min(n, r))",
         run: open::solve,
     },
     Solver {
@@ -54,7 +55,8 @@ const SOLVERS: &[Solver] = &[
     },
     Solver {
         name: "load-dependent-mva",
-        basis: "exact mean value analysis with multi-server stations, one closed class",
+        basis: "exact product form with several servers or speeds v(n), one closed class beside open ones; LPS and \
+                FIFO taken as PS",
         run: load_dependent::solve,
     },
     Solver {

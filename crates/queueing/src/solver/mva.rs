@@ -25,6 +25,7 @@ struct Closed {
 impl Closed {
     fn new(flow: &Flow<'_>) -> Result<Self, String> {
         flow.stable()?;
+        flow.without_speeds()?;
         let open = flow.open_utilisations();
         let mut closed =
             Self { classes: vec![], users: vec![], think_times: vec![], queueing: vec![], delays: vec![] };

@@ -2,6 +2,7 @@
 
 use super::Answer;
 use super::flow::Flow;
+use super::product_form::open_mean;
 use crate::closed_form::{Lps, Mg1};
 use crate::system::Discipline;
 
@@ -36,6 +37,11 @@ pub(super) fn wait_and_slope(
     if rate == 0.0 || mean == 0.0 || model.discipline == Discipline::Is {
         return Ok((0.0, 1.0));
     }
+    if model.speed.is_some() {
+        // PS at any speed: E[R|x] is proportional to x, and E[N] insensitive to the law of demand.
+        let present = open_mean(rate * mean, &model.service())?;
+        return Ok((0.0, present / (rate * mean)));
+    }
     if model.servers > 1 {
         return several_servers(flow, station, rate, mean, second);
     }
@@ -61,9 +67,6 @@ fn several_servers(
     let model = &flow.system.stations[station];
     let servers = f64::from(model.servers);
     let utilisation = rate * mean / servers;
-    if utilisation >= 1.0 {
-        return Err(format!("station {} is unstable: its utilisation would be {utilisation:.4}", model.name));
-    }
     let extra = erlang_c(model.servers, rate * mean) / (servers * (1.0 - utilisation));
     match model.discipline {
         Discipline::Ps => Ok((0.0, 1.0 + extra)),

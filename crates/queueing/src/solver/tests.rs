@@ -191,3 +191,97 @@ fn a_large_population_is_referred_to_amva() {
     assert!(prediction.solvers.find("mva").unwrap().refusal.as_ref().unwrap().contains("see amva"));
     assert!(prediction.solvers.find("amva").unwrap().answer.is_some());
 }
+
+/// A web server whose speed peaks at about eight jobs and then falls, with `r` helpers.
+fn thrashing(discipline: &str, demand: &str) -> String {
+    format!(
+        r#"
+        stations.web = {{ {discipline}, speed = {{ alpha = 0.1, beta = 0.012 }}, demand = {demand} }}
+        stations.net = {{ discipline = "is", demand = "50ms" }}
+        "#
+    )
+}
+
+const H2: &str = r#"{ law = "hyper-exponential", mean = "100ms", scv = 4 }"#;
+
+#[test]
+fn speeds_that_are_servers_agree_with_servers() {
+    let text = |station: &str| {
+        format!(
+            r#"
+            stations.cpu = {{ discipline = "ps", {station}, demand = "100ms" }}
+            stations.disk = {{ discipline = "ps", demand = "30ms" }}
+            classes.users = {{ users = 25, think_time = "0.5s", route = ["cpu", "disk"] }}
+            "#
+        )
+    };
+    let servers = class(&text("servers = 3"), "load-dependent-mva", "users");
+    let table = class(&text("speed = [1, 2, 3]"), "load-dependent-mva", "users");
+    check(table.0, servers.0, 1e-12);
+    // One server said as a table is plain MVA, through another recursion.
+    let single = class(&text("speed = [1, 1]"), "load-dependent-mva", "users");
+    check(single.0, class(&text("servers = 1"), "mva", "users").0, 1e-9);
+    check(single.1, class(&text("servers = 1"), "mva", "users").1, 1e-9);
+    let open = |station: &str| text(station).replace("users = 25, think_time = \"0.5s\"", "rate = \"25/s\"");
+    check(
+        class(&open("speed = [1, 2, 3]"), "open", "users").1,
+        class(&open("servers = 3"), "open", "users").1,
+        1e-9,
+    );
+}
+
+#[test]
+fn state_dependent_speeds_match_simulation() {
+    let closed = r#"classes.users = { users = 30, think_time = { law = "exponential", mean = "500ms" }, route = ["web", "net"] }"#;
+    let mixed = closed.to_owned() + "\n" + r#"classes.open = { rate = "6/s", route = ["web"] }"#;
+    let plan = Plan { relative_half_width: 0.012, ..Plan::default() };
+    for demand in [r#""100ms""#, H2] {
+        for classes in [closed, &mixed] {
+            // A table levels off, so that open jobs can be served at any crowd.
+            let web = thrashing(r#"discipline = "ps""#, demand)
+                .replace("{ alpha = 0.1, beta = 0.012 }", "[1, 1.8, 2.4, 2.6, 2.3]");
+            let text = web + classes;
+            let simulated = simulate_system(&parse(&text).unwrap(), &plan, &[], &mut |_| true).unwrap();
+            for (name, found) in &simulated.classes.0 {
+                let (throughput, response) = class(&text, "load-dependent-mva", name);
+                check(found.throughput_per_second, throughput, 0.02);
+                check(found.response_time_seconds.mean, response, 0.03);
+            }
+        }
+    }
+}
+
+#[test]
+fn open_speeds_are_insensitive_and_limited_ones_exact() {
+    let route = r#"classes.open = { rate = "20/s", route = ["web"] }"#;
+    let plan = Plan { relative_half_width: 0.012, ..Plan::default() };
+    let mean = |text: &str| {
+        let system = parse(text).unwrap();
+        simulate_system(&system, &plan, &[], &mut |_| true).unwrap().response_time_seconds.mean
+    };
+    for demand in [r#""100ms""#, H2] {
+        let text = thrashing(r#"discipline = "ps""#, demand)
+            .replace("{ alpha = 0.1, beta = 0.012 }", "[1, 1.8, 2.4, 2.6, 2.3]")
+            + route;
+        check(mean(&text), class(&text, "open", "open").1, 0.03);
+    }
+    // With r the queue in front holds the crowd back; the law of demand shows, and the exact solution sees it.
+    let limited = thrashing(r#"discipline = "lps", r = 5"#, H2) + route;
+    check(mean(&limited), class(&limited, "exact-lps", "open").1, 0.03);
+    let exponential =
+        thrashing(r#"discipline = "lps", r = 5"#, r#"{ law = "exponential", mean = "100ms" }"#) + route;
+    check(class(&exponential, "open", "open").1, class(&exponential, "exact-lps", "open").1, 1e-8);
+}
+
+#[test]
+fn a_crowd_that_stops_the_server_is_refused() {
+    let text = thrashing(r#"discipline = "ps""#, H2) + r#"classes.open = { rate = "1/s", route = ["web"] }"#;
+    let system = parse(&text).unwrap();
+    let refusal = predict(&system).solvers.find("open").unwrap().refusal.clone().unwrap();
+    assert!(refusal.contains("station web is unstable at any rate") && refusal.contains("lps"), "{refusal}");
+    assert!(simulate_system(&system, &Plan::default(), &[], &mut |_| true).is_err());
+    let full = thrashing(r#"discipline = "lps", r = 5"#, H2)
+        + r#"classes.open = { rate = "40/s", route = ["web"] }"#;
+    let refusal = predict(&parse(&full).unwrap()).solvers.find("open").unwrap().refusal.clone().unwrap();
+    assert!(refusal.contains("its utilisation would be 1.31"), "{refusal}");
+}

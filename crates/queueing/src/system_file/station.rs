@@ -1,7 +1,9 @@
-//! `[stations.NAME]`: a discipline, its servers, and the demand of a visit.
+//! `[stations.NAME]`: a discipline, its servers or its speed v(n), and the demand of a visit.
 
-use super::reader::Reader;
+use super::reader::{Reader, Value};
+use super::unit::{Dimension, positive};
 use super::{SystemFileError, demand, entries};
+use crate::speed::Speed;
 use crate::system::{Demand, Discipline, StationModel};
 
 /// Largest r and number of servers: more is no limit.
@@ -35,6 +37,10 @@ fn parse(name: String, table: &Reader<'_>) -> Result<ParsedStation, SystemFileEr
             table.error(format!("r = {limit} would leave some of the {servers} servers idle for ever"))
         );
     }
+    let speed = table.optional("speed").map(|value| speed(&value, discipline)).transpose()?;
+    if let Some(value) = table.optional("servers").filter(|_| speed.is_some()) {
+        return Err(value.error("`speed` says already how fast several jobs are: remove `servers`"));
+    }
     let demand = match (table.optional("demand"), table.optional("rate")) {
         (Some(_), Some(rate)) => return Err(rate.error("give either `demand` or `rate`, not both")),
         (Some(value), None) => Some(demand::parse(&value)?),
@@ -42,7 +48,7 @@ fn parse(name: String, table: &Reader<'_>) -> Result<ParsedStation, SystemFileEr
         (None, None) => None,
     };
     table.finish()?;
-    Ok(ParsedStation { model: StationModel { name, discipline, servers }, demand })
+    Ok(ParsedStation { model: StationModel { name, discipline, servers, speed }, demand })
 }
 
 fn discipline(table: &Reader<'_>) -> Result<Discipline, SystemFileError> {
@@ -56,4 +62,36 @@ fn discipline(table: &Reader<'_>) -> Result<Discipline, SystemFileError> {
         ("ps", None) => Ok(Discipline::Ps),
         (_, None) => Ok(Discipline::Is),
     }
+}
+
+/// v(n): `{ alpha = 0.02, beta = 0.0005 }` · `[1, 1.9, 2.6]` relative to one job · `["40/s", "76/s"]` as measured.
+fn speed(value: &Value<'_>, discipline: Discipline) -> Result<Speed, SystemFileError> {
+    if !matches!(discipline, Discipline::Ps | Discipline::Lps { .. }) {
+        return Err(value.error("`speed` belongs to `ps` and `lps` stations, where jobs share it"));
+    }
+    let built = if value.is_table() {
+        let table = value.table()?;
+        let curve = Speed::usl(table.required("alpha")?.number()?, table.required("beta")?.number()?);
+        table.finish()?;
+        curve
+    } else {
+        Speed::table(speeds(&value.array()?)?)
+    };
+    built.map_err(|error| value.error(format!("`speed`: {error}")))
+}
+
+/// Numbers relative to the first, or throughputs that are divided by the first: one or the other.
+fn speeds(values: &[Value<'_>]) -> Result<Vec<f64>, SystemFileError> {
+    let Some(first) = values.first() else { return Ok(Vec::new()) };
+    if let Some(other) = values.iter().find(|value| value.is_text() != first.is_text()) {
+        return Err(
+            other.error("`speed` mixes numbers and rates: give numbers relative to v(1) = 1, or rates only")
+        );
+    }
+    if !first.is_text() {
+        return values.iter().map(Value::number).collect();
+    }
+    let rates: Vec<f64> =
+        values.iter().map(|value| positive(value, Dimension::Rate)).collect::<Result<_, _>>()?;
+    Ok(rates.iter().map(|rate| rate / rates[0]).collect())
 }

@@ -166,3 +166,32 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn speeds_are_curves_tables_or_measured_rates() {
+    let speed = |text: &str| {
+        let file = SITE.replace("discipline = \"ps\"", &format!("discipline = \"ps\"\nspeed = {text}"));
+        parse(&file)
+            .map(|system| system.stations[1].speed.clone().unwrap())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(speed("{ alpha = 0.1, beta = 0.01 }").unwrap().at(1), 1.0);
+    assert_eq!(speed("[1, 1.5, 1.2]").unwrap().at(3), 1.2);
+    assert_eq!(speed("[\"40/s\", \"60/s\"]").unwrap().at(2), 1.5);
+    let check = |text: &str, expected: &str| {
+        let error = speed(text).unwrap_err();
+        assert!(error.starts_with(expected), "{text}:\n  {error}\nis not\n  {expected}");
+    };
+    check("[1, \"60/s\"]", "line 13: `speed` mixes numbers and rates");
+    check("[\"40/s\", \"60ms\"]", "line 13: `speed`: \"ms\" is not a unit that fits here");
+    check("[2, 3]", "line 13: `speed`: speeds are relative to one job alone: the first must be 1, not 2");
+    check("[1, 0]", "line 13: `speed`: speed number 2 must be positive");
+    check("[1, nan]", "line 13: `speed` must be a finite number");
+    check("[]", "line 13: `speed`: a table of speeds has from 1 to");
+    check("{ alpha = 1.5, beta = 0 }", "line 13: `speed`: alpha must be from 0 to 1, not 1.5");
+    check("{ alpha = 0.1, beta = -1 }", "line 13: `speed`: beta must be non-negative and finite, not -1");
+    check("{ alpha = 0.1, betta = 1 }", "line 13: `beta` is missing; is `betta` meant?");
+    check("[1, 2]\nservers = 2", "line 14: `speed` says already how fast");
+    let delay = SITE.replace("discipline = \"is\"", "discipline = \"is\"\nspeed = [1, 2]");
+    assert!(parse(&delay).unwrap_err().to_string().starts_with("line 16: `speed` belongs to `ps` and `lps`"));
+}

@@ -7,7 +7,7 @@ mod report;
 mod run;
 
 use super::trace::validate_trace;
-use super::{Plan, Progress, SimulationError, SystemResult};
+use super::{Plan, Progress, SimulationError, SystemResult, refuse_overload};
 use crate::system::{Class, Source, System};
 use run::Run;
 
@@ -54,11 +54,11 @@ pub fn simulate_system(
     Ok(run.result(stop))
 }
 
-fn refuse_unstable(system: &System) -> Result<(), SimulationError> {
-    for (station, utilisation) in system.stations.iter().zip(system.open_utilisations()) {
-        if station.is_limited() && utilisation >= 1.0 {
-            let station = format!("station {}", station.name);
-            return Err(SimulationError::Unstable { station, utilisation });
+/// Refuses when open classes alone overload a station.
+pub(crate) fn refuse_unstable(system: &System) -> Result<(), SimulationError> {
+    for (station, work) in system.stations.iter().zip(system.open_work()) {
+        if station.is_limited() && work > 0.0 {
+            refuse_overload(&format!("station {}", station.name), work, station.service().saturation())?;
         }
     }
     Ok(())

@@ -81,12 +81,12 @@ impl Run<'_> {
     fn station(&self, index: usize) -> (String, StationResult) {
         let (model, station, tally) =
             (&self.system.stations[index], &self.stations[index], &self.tallies[index]);
-        let servers = f64::from(model.servers);
+        let capacity = model.service().capacity();
         let limited = model.is_limited() && self.now > 0.0;
         let visits = tally.visits.max(1) as f64;
         let result = StationResult {
-            utilisation: limited.then(|| station.busy_time() / self.now / servers),
-            utilisation_expected: limited.then(|| self.expected_work(index) / servers),
+            utilisation: limited.then(|| station.busy_time() / self.now / capacity),
+            utilisation_expected: limited.then(|| self.expected_work(index) / capacity),
             throughput_per_second: self.per_second(tally.visits),
             queue_mean: if self.now > 0.0 { station.present_time() / self.now } else { 0.0 },
             residence_time_seconds: tally.residence / visits,
