@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod architecture;
+mod clients;
 mod clock;
 pub mod connection;
 mod counters;

@@ -6,7 +6,7 @@ use rustix::event::epoll;
 
 use super::accept::{self, Accepted};
 use super::client::Client;
-use super::timers::deadline;
+use super::patience::Patience;
 use super::{Disk, LISTENER, Loop};
 use crate::connection::{Connection, Reason, Want};
 use crate::counters::Counter;
@@ -46,9 +46,8 @@ impl<D: Disk> Loop<'_, D> {
             return self.shed(&socket);
         }
         self.served.count(Counter::ConnectionsAccepted);
-        let deadline = deadline(self.clock.now, self.site.limits.idle);
-        let entered = self.timers.enter(token, deadline);
-        self.clients.insert(Client::new(socket, connection, token, deadline, entered));
+        let patience = Patience::new(token, self.clock.now, &self.site.limits, &mut self.timers);
+        self.clients.insert(Client::new(socket, connection, patience));
     }
 
     fn shed(&mut self, socket: &OwnedFd) {

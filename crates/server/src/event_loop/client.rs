@@ -1,14 +1,10 @@
-//! Clients: connections with their sockets, by token.
-//!
-//! A token is a place and a generation, so that an event, a timer or an outcome for a client that is gone does
-//! not reach the next one in its place.
+//! A client: a connection with its socket, and what is known of the socket's readiness.
 
 use std::os::fd::OwnedFd;
 
-use slab::Slab;
-
+use super::patience::Patience;
 use super::transfer::{self, Transfer};
-use crate::connection::{Buffer, Connection, Event, Pool, Wait, Want};
+use crate::connection::{Buffer, Connection, Event, Pool, Want};
 use crate::counters::{Counter, Served};
 
 /// A connection and its socket.
@@ -21,17 +17,12 @@ pub struct Client {
     pub is_writable: bool,
     /// The other side has shut its sending side: an end is to be read although no edge announces it.
     pub is_ended: bool,
-    pub wait: Wait,
-    /// The tick at which patience with it ends.
-    pub deadline: u32,
-    /// The tick of its entry in the timers.
-    pub entered: u32,
-    generation: u32,
+    pub patience: Patience,
 }
 
 impl Client {
-    /// A client that has yet to send its first request; `token` is the vacant one.
-    pub fn new(socket: OwnedFd, connection: Connection, token: u64, deadline: u32, entered: u32) -> Client {
+    /// A client that has yet to send its first request.
+    pub fn new(socket: OwnedFd, connection: Connection, patience: Patience) -> Client {
         Client {
             socket,
             parked: Some(connection.start()),
@@ -39,10 +30,7 @@ impl Client {
             is_readable: false,
             is_writable: true,
             is_ended: false,
-            wait: Wait::Request,
-            deadline,
-            entered,
-            generation: generation(token),
+            patience,
         }
     }
 
@@ -72,63 +60,4 @@ impl Client {
             Transfer::Failed => Ok(Event::Failed),
         }
     }
-}
-
-/// All clients of a loop.
-#[derive(Default)]
-pub struct Clients {
-    places: Slab<Client>,
-    /// Distinguishes clients that had the same place one after the other.
-    generation: u32,
-}
-
-impl Clients {
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
-    }
-
-    /// The client behind `token`, unless it is gone.
-    pub fn find(&mut self, token: u64) -> Option<&mut Client> {
-        let client = self.places.get_mut(place(token))?;
-        (client.generation == generation(token)).then_some(client)
-    }
-
-    /// The client behind `token`, who is there.
-    pub fn at(&mut self, token: u64) -> &mut Client {
-        &mut self.places[place(token)]
-    }
-
-    /// The token of the client that is inserted next.
-    pub fn vacant(&mut self) -> u64 {
-        self.generation = self.generation.wrapping_add(1) & (u32::MAX >> 1);
-        join(self.places.vacant_key(), self.generation)
-    }
-
-    pub fn insert(&mut self, client: Client) {
-        self.places.insert(client);
-    }
-
-    pub fn remove(&mut self, token: u64) -> Client {
-        self.places.remove(place(token))
-    }
-
-    pub fn tokens(&self) -> Vec<u64> {
-        self.places.iter().map(|(place, client)| join(place, client.generation)).collect()
-    }
-}
-
-fn place(token: u64) -> usize {
-    token as u32 as usize
-}
-
-fn generation(token: u64) -> u32 {
-    (token >> 32) as u32
-}
-
-fn join(place: usize, generation: u32) -> u64 {
-    place as u64 | u64::from(generation) << 32
 }

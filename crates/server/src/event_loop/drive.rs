@@ -5,10 +5,10 @@ use rustix::event::epoll;
 use sojourn_content::Job;
 
 use super::Loop;
-use super::client::Clients;
+use super::client::Client;
 use super::disk::{Disk, Submitted};
-use super::timers::deadline;
 use super::transfer::{self, Transfer};
+use crate::clients::Clients;
 use crate::connection::{Context, Event, Output, Reason, Wait, Want};
 use crate::counters::Counter;
 
@@ -54,15 +54,8 @@ impl<D: Disk> Loop<'_, D> {
     pub(super) fn expire(&mut self) {
         for (token, tick) in self.timers.advance(self.clock.now) {
             let Some(client) = self.clients.find(token) else { continue };
-            if client.entered != tick {
-                // An earlier deadline has its own entry.
-                continue;
-            }
-            if client.deadline > self.timers.tick() {
-                client.entered = self.timers.enter(token, client.deadline);
-            } else {
+            if client.patience.is_over(token, tick, &mut self.timers) {
                 client.parked = None;
-                client.entered = u32::MAX;
                 self.happen(token, Event::Expired);
             }
         }
@@ -129,7 +122,7 @@ impl<D: Disk> Loop<'_, D> {
         clients.at(token).connection.handle(event, &mut context)
     }
 
-    fn context(&mut self) -> (&mut Clients, Context<'_>) {
+    fn context(&mut self) -> (&mut Clients<Client>, Context<'_>) {
         let context = Context {
             caches: &mut self.caches,
             pool: &mut self.pool,
@@ -144,27 +137,13 @@ impl<D: Disk> Loop<'_, D> {
 
     /// Leaves the client waiting, with a deadline for what it waits for.
     fn park(&mut self, token: u64, want: Option<Want>) {
-        let limits = &self.site.limits;
         let client = self.clients.at(token);
         client.parked = want;
         let wait = client.connection.waits_for();
         if wait == Wait::Request && self.drain_until.is_some() {
             return self.close(token, Reason::Finished);
         }
-        let now = self.clock.now;
-        client.deadline = match wait {
-            Wait::Request => deadline(now, limits.idle),
-            Wait::Client => deadline(now, limits.send),
-            // Trickling bytes do not move these deadlines.
-            Wait::Head(_) | Wait::End if client.wait == wait => return,
-            Wait::Head(_) => deadline(now, limits.head),
-            Wait::End => deadline(now, limits.end),
-            Wait::Disk => u32::MAX,
-        };
-        client.wait = wait;
-        if client.deadline < client.entered {
-            client.entered = self.timers.enter(token, client.deadline);
-        }
+        client.patience.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);
     }
 
     pub(super) fn close(&mut self, token: u64, reason: Reason) {

@@ -15,6 +15,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use sojourn_content::{Caches, Done};
 
+use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::connection::Pool;
 use crate::counters::{Counter, Place, Served};
@@ -26,11 +27,12 @@ mod admission;
 mod client;
 mod disk;
 mod drive;
+mod patience;
 mod timers;
 mod transfer;
 
 use accept::Acceptor;
-use client::Clients;
+use client::Client;
 pub use disk::{Disk, Submitted};
 use timers::Timers;
 
@@ -66,7 +68,7 @@ struct Loop<'a, D> {
     acceptor: Option<Acceptor>,
     /// Descriptors have run out: the listener is not waited for until the next tick.
     accepting_is_paused: bool,
-    clients: Clients,
+    clients: Clients<Client>,
     /// Clients that had their turn and could go on.
     runnable: Vec<u64>,
     outcomes: Vec<(u64, Done)>,

@@ -1,0 +1,93 @@
+//! The clients of a loop, by token.
+//!
+//! A token is a place and a generation, so that an event, a timer or an outcome for a client that is gone does
+//! not reach the next one in its place.
+
+use slab::Slab;
+
+/// Bits of a token that say the generation; the highest are free for whoever needs to say more.
+const GENERATION_BITS: u32 = 28;
+
+/// Bits of a token in all.
+pub const TOKEN_BITS: u32 = 32 + GENERATION_BITS;
+
+/// All clients of a loop; `C` is what it knows about each.
+pub struct Clients<C> {
+    places: Slab<(u32, C)>,
+    /// Distinguishes clients that had the same place one after the other.
+    generation: u32,
+}
+
+impl<C> Default for Clients<C> {
+    fn default() -> Self {
+        Clients { places: Slab::new(), generation: 0 }
+    }
+}
+
+impl<C> Clients<C> {
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The client behind `token`, unless it is gone.
+    pub fn find(&mut self, token: u64) -> Option<&mut C> {
+        let (generation, client) = self.places.get_mut(place(token))?;
+        (u64::from(*generation) == token >> 32).then_some(client)
+    }
+
+    /// The client behind `token`, who is there.
+    pub fn at(&mut self, token: u64) -> &mut C {
+        &mut self.places[place(token)].1
+    }
+
+    /// The token of the client that is inserted next.
+    pub fn vacant(&self) -> u64 {
+        join(self.places.vacant_key(), self.generation)
+    }
+
+    /// Inserts the client to whom [`vacant`](Self::vacant) gave a token.
+    pub fn insert(&mut self, client: C) {
+        self.places.insert((self.generation, client));
+        self.generation = self.generation.wrapping_add(1) & ((1 << GENERATION_BITS) - 1);
+    }
+
+    pub fn remove(&mut self, token: u64) -> C {
+        self.places.remove(place(token)).1
+    }
+
+    pub fn tokens(&self) -> Vec<u64> {
+        self.places.iter().map(|(place, (generation, _))| join(place, *generation)).collect()
+    }
+}
+
+fn place(token: u64) -> usize {
+    token as u32 as usize
+}
+
+fn join(place: usize, generation: u32) -> u64 {
+    place as u64 | u64::from(generation) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_does_not_reach_the_next_in_its_place() {
+        let mut clients = Clients::default();
+        let first = clients.vacant();
+        clients.insert("first");
+        assert_eq!(clients.find(first), Some(&mut "first"));
+        assert_eq!(clients.remove(first), "first");
+        let second = clients.vacant();
+        clients.insert("second");
+        assert_eq!((first as u32, first >> TOKEN_BITS), (second as u32, 0));
+        assert_eq!(clients.find(first), None);
+        assert_eq!(clients.find(second), Some(&mut "second"));
+        assert_eq!(clients.tokens(), [second]);
+    }
+}

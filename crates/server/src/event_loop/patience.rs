@@ -1,0 +1,60 @@
+//! How long a client may keep the server waiting for what it waits for.
+//!
+//! Every wait has its limit, and so every client a deadline. Its entry in the timers stands there or earlier:
+//! moving the deadline later, which happens at every request, costs nothing.
+
+use std::time::Duration;
+
+use super::timers::{Timers, deadline};
+use crate::connection::Wait;
+use crate::site::Limits;
+
+/// The deadline of one client, and its entry in the timers.
+#[derive(Debug)]
+pub struct Patience {
+    wait: Wait,
+    /// The tick at which it ends.
+    deadline: u32,
+    /// The tick of the entry; `u32::MAX` when it has none.
+    entered: u32,
+}
+
+impl Patience {
+    /// With a client behind `token` who has yet to send its first request.
+    pub fn new(token: u64, now: Duration, limits: &Limits, timers: &mut Timers) -> Patience {
+        let deadline = deadline(now, limits.idle);
+        Patience { wait: Wait::Request, deadline, entered: timers.enter(token, deadline) }
+    }
+
+    /// The client behind `token` is waited for, from `now` on.
+    pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
+        self.deadline = match wait {
+            Wait::Request => deadline(now, limits.idle),
+            Wait::Client => deadline(now, limits.send),
+            // Trickling bytes do not move these deadlines.
+            Wait::Head(_) | Wait::End if self.wait == wait => return,
+            Wait::Head(_) => deadline(now, limits.head),
+            Wait::End => deadline(now, limits.end),
+            Wait::Disk => u32::MAX,
+        };
+        self.wait = wait;
+        if self.deadline < self.entered {
+            self.entered = timers.enter(token, self.deadline);
+        }
+    }
+
+    /// The entry at `tick` of the client behind `token` has come up; returns whether patience is over. If not, the
+    /// entry moves to where the deadline is now.
+    pub fn is_over(&mut self, token: u64, tick: u32, timers: &mut Timers) -> bool {
+        if self.entered != tick {
+            // An earlier deadline has its own entry.
+            return false;
+        }
+        if self.deadline > timers.tick() {
+            self.entered = timers.enter(token, self.deadline);
+            return false;
+        }
+        self.entered = u32::MAX;
+        true
+    }
+}
