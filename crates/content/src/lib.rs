@@ -18,4 +18,4 @@ pub use document::{Document, Identity};
 pub use helpers::{HelperCounts, Helpers, Refused};
 pub use job::{Done, FileRange, Job, LoadError, Opened, Opening};
 pub use origin::{Directory, Found, OpenError, Origin};
-pub use residency::Residency;
+pub use residency::{Residency, ResidencyCounts, Tester};

@@ -76,6 +76,7 @@ counters! {
     BodyCacheBytes "body_cache_bytes" Gauge "Size of the body cache."
     ResidencyTests "residency_tests" Total "Tests whether file data is in memory."
     ResidencyMisses "residency_misses" Total "Tests that found it is not, or unknown."
+    ResidencyTrusted "residency_tests_skipped" Total "Tests not made, because a recent one was trusted."
     HelperJobs "helper_jobs" Total "Jobs performed by helpers."
     HelperCoalesced "helper_jobs_coalesced" Total "Requests that joined a job under way."
     HelperRefused "helper_jobs_refused" Total "Requests answered 503 because the helpers' queue was full."

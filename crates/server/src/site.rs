@@ -19,6 +19,8 @@ pub struct Site {
     pub send_path: SendPath,
     /// How an architecture that asks finds out what is in memory.
     pub residency: &'static dyn Residency,
+    /// How long it trusts an answer about a large document; zero asks before every send.
+    pub residency_trust: Duration,
     /// Helpers, for architectures that have them.
     pub helpers: usize,
     /// Limits on clients.
@@ -70,6 +72,7 @@ impl Site {
             budgets: Budgets::default(),
             send_path: SendPath::default(),
             residency: sojourn_content::residency::ALL[0],
+            residency_trust: Duration::from_millis(100),
             helpers: 4,
             limits: Limits::default(),
             log: None,

@@ -10,14 +10,11 @@ use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use sojourn_content::residency::Answer;
-use sojourn_content::{
-    Done, FileRange, HelperCounts, Helpers, Job, Opened, Opening, Origin, Refused, Residency,
-};
+use sojourn_content::{Done, HelperCounts, Helpers, Job, Opened, Opening, Origin, Refused, Tester};
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
-use crate::event_loop::{self, Disk, Submitted};
+use crate::event_loop::{self, Disk, Submitted, report_residency};
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -36,7 +33,7 @@ impl Architecture for Amped {
     fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
         let helpers = Helpers::start(&site.origin, site.helpers.max(1), site.limits.helper_queue_max)?;
         let origin = Arc::clone(&site.origin);
-        let disk = Helped { helpers, origin, residency: site.residency, tests: 0, misses: 0 };
+        let disk = Helped { helpers, origin, tester: Tester::new(site.residency, site.residency_trust) };
         event_loop::run(site, listener, stop, disk)
     }
 }
@@ -45,9 +42,7 @@ impl Architecture for Amped {
 struct Helped {
     helpers: Helpers,
     origin: Arc<dyn Origin>,
-    residency: &'static dyn Residency,
-    tests: u64,
-    misses: u64,
+    tester: Tester,
 }
 
 impl Helped {
@@ -56,30 +51,13 @@ impl Helped {
         let known = opening.known.as_ref().filter(|known| self.origin.is_current(known))?;
         Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))))
     }
-
-    /// The outcome of loading `range`, if that needs no waiting.
-    fn load_now(&mut self, range: &FileRange) -> Option<Done> {
-        self.tests += 1;
-        let file = &range.document.file;
-        let (answer, body) = if range.into_memory {
-            let mut body = vec![0; range.length];
-            (self.residency.read_now(file, range.offset, &mut body), Some(body.into()))
-        } else {
-            (self.residency.test(file, range.offset, range.length), None)
-        };
-        if answer == Answer::Resident {
-            return Some(Done::Loaded(Ok(body)));
-        }
-        self.misses += 1;
-        None
-    }
 }
 
 impl Disk for Helped {
     fn submit(&mut self, token: u64, job: Job) -> Submitted {
         let done = match &job {
             Job::Open(opening) => self.still_open(opening),
-            Job::Load(range) => self.load_now(range),
+            Job::Load(range) => self.tester.load_now(range),
         };
         if let Some(done) = done {
             return Submitted::Done(done);
@@ -100,8 +78,7 @@ impl Disk for Helped {
 
     fn report(&self, served: &mut Served) {
         let HelperCounts { jobs, coalesced, refused, queue_length, queue_wait, busy } = self.helpers.counts();
-        served.set(Counter::ResidencyTests, self.tests);
-        served.set(Counter::ResidencyMisses, self.misses);
+        report_residency(&self.tester, served);
         served.set(Counter::HelperJobs, jobs);
         served.set(Counter::HelperCoalesced, coalesced);
         served.set(Counter::HelperRefused, refused);

@@ -2,9 +2,9 @@
 
 use std::os::fd::BorrowedFd;
 
-use sojourn_content::{Done, Job};
+use sojourn_content::{Done, Job, ResidencyCounts, Tester};
 
-use crate::counters::Served;
+use crate::counters::{Counter, Served};
 
 /// What becomes of work that may block.
 pub enum Submitted {
@@ -31,4 +31,12 @@ pub trait Disk {
 
     /// Writes its counters to the table.
     fn report(&self, _served: &mut Served) {}
+}
+
+/// Writes a residency test's counters to the table.
+pub fn report_residency(tester: &Tester, served: &mut Served) {
+    let ResidencyCounts { tests, misses, trusted } = tester.counts();
+    served.set(Counter::ResidencyTests, tests);
+    served.set(Counter::ResidencyMisses, misses);
+    served.set(Counter::ResidencyTrusted, trusted);
 }

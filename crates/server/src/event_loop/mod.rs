@@ -33,7 +33,7 @@ mod transfer;
 
 use accept::Acceptor;
 use client::Client;
-pub use disk::{Disk, Submitted};
+pub use disk::{Disk, Submitted, report_residency};
 use timers::Timers;
 
 /// Events taken from one wait.

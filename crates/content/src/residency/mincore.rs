@@ -1,0 +1,145 @@
+//! `mincore` on a mapping, as Flash tested (USENIX ATC 1999, 5.7).
+//!
+//! The kernel answers only to the owner of a file and to those who may write it; to everybody else it calls
+//! every page resident (`can_do_mincore` in mm/mincore.c), which would make AMPED wait as SPED does. So others
+//! are refused at the start, and later told "unknown". The mapping allows no access: nobody can read through it,
+//! so a file that is truncated meanwhile cannot end in SIGBUS.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::{io, ptr};
+
+use rustix::fs::fstat;
+use rustix::io::{Errno, pread};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::param::page_size;
+use rustix::process::geteuid;
+
+use super::{Answer, Cause, Residency};
+
+/// Pages asked about in one call.
+const PAGES_MAX: usize = 1024;
+
+/// Asks the kernel page by page.
+pub struct Mincore;
+
+impl Residency for Mincore {
+    fn name(&self) -> &'static str {
+        "mincore"
+    }
+
+    fn summary(&self) -> &'static str {
+        "mincore on a mapping, as Flash did; only for files that the server owns or may write"
+    }
+
+    fn test(&self, file: &dyn AsFd, offset: u64, length: usize) -> Answer {
+        if self.probe(file).is_err() {
+            return Answer::Unknown;
+        }
+        let page = page_size() as u64;
+        let (mut at, end) = (offset / page * page, offset + length as u64);
+        while at < end {
+            let window = (end - at).min(page * PAGES_MAX as u64);
+            match is_resident(file, at, window as usize) {
+                Ok(true) => at += window,
+                Ok(false) => return Answer::Missing,
+                Err(_) => return Answer::Unknown,
+            }
+        }
+        Answer::Resident
+    }
+
+    fn read_now(&self, file: &dyn AsFd, offset: u64, into: &mut [u8]) -> Answer {
+        match self.test(file, offset, into.len()) {
+            Answer::Resident if pread(file, &mut *into, offset) == Ok(into.len()) => Answer::Resident,
+            Answer::Resident => Answer::Missing,
+            other => other,
+        }
+    }
+
+    fn probe(&self, file: &dyn AsFd) -> Result<(), Cause> {
+        let owner = fstat(file).map_err(Cause::Unsupported)?.st_uid;
+        if owner == geteuid().as_raw() || may_write(file) { Ok(()) } else { Err(Cause::NotOwner) }
+    }
+}
+
+/// Whether every page of `length` bytes at `offset` is in memory; at most [`PAGES_MAX`] pages from a page's start.
+fn is_resident(file: &dyn AsFd, offset: u64, length: usize) -> Result<bool, Errno> {
+    let mut pages = [0u8; PAGES_MAX];
+    let count = length.div_ceil(page_size());
+    debug_assert!(count <= PAGES_MAX, "the window has room for its pages");
+    // SAFETY: a new mapping that nothing else knows, and that nobody may read or write.
+    unsafe {
+        let mapping = mmap(ptr::null_mut(), length, ProtFlags::empty(), MapFlags::SHARED, file, offset)?;
+        let asked = libc::mincore(mapping, length, pages.as_mut_ptr());
+        let outcome = if asked == 0 { Ok(()) } else { Err(last_error()) };
+        munmap(mapping, length)?;
+        outcome?;
+    }
+    Ok(pages[..count].iter().all(|page| page & 1 == 1))
+}
+
+/// What the kernel itself asks before it tells the truth to somebody who is not the owner.
+fn may_write(file: &dyn AsFd) -> bool {
+    let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
+    // SAFETY: the path is an empty string that ends in a zero.
+    unsafe { libc::faccessat(file.as_fd().as_raw_fd(), c"".as_ptr(), libc::W_OK, flags) == 0 }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::PermissionsExt;
+
+    use rustix::fs::{Advice, fadvise, fsync};
+    use rustix::process::Uid;
+    use rustix::thread::set_thread_res_uid;
+
+    /// A file of 200,000 bytes.
+    fn file() -> File {
+        let (mut file, path) = tempfile::NamedTempFile::new().unwrap().into_parts();
+        io::Write::write_all(&mut file, &[7; 200_000]).unwrap();
+        fsync(&file).unwrap();
+        File::open(path).unwrap()
+    }
+
+    #[test]
+    fn pages_that_were_dropped_are_missing() {
+        let file = file();
+        assert_eq!(Mincore.test(&file, 0, 200_000), Answer::Resident);
+        let mut bytes = [0; 1000];
+        assert_eq!(Mincore.read_now(&file, 199_000, &mut bytes), Answer::Resident);
+        assert_eq!(bytes, [7; 1000]);
+        assert_eq!(Mincore.test(&file, 199_000, 20_000), Answer::Missing, "beyond the end");
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        assert_eq!(Mincore.test(&file, 0, 200_000), Answer::Missing);
+        assert_eq!(Mincore.read_now(&file, 0, &mut bytes), Answer::Missing);
+    }
+
+    #[test]
+    fn nothing_is_believed_about_the_files_of_others() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: becoming somebody else needs root");
+            return;
+        }
+        let file = file();
+        file.set_permissions(std::fs::Permissions::from_mode(0o644)).unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let stranger = move || {
+            let nobody = Uid::from_raw(65534);
+            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            assert_eq!(
+                is_resident(&file, 0, 200_000),
+                Ok(true),
+                "the kernel tells strangers the truth by now"
+            );
+            assert_eq!(Mincore.probe(&file), Err(Cause::NotOwner));
+            assert_eq!(Mincore.test(&file, 0, 200_000), Answer::Unknown);
+        };
+        std::thread::spawn(stranger).join().unwrap();
+    }
+}

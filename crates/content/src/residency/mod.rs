@@ -1,0 +1,109 @@
+//! Is it in the page cache? The test that lets an event loop send at once what will not wait for a disk.
+//!
+//! One file per way to find out, one table. What none of them can tell is [`Answer::Unknown`], and whoever asked
+//! treats it as missing. [`Tester`] is what architectures use: it asks, counts, and trusts a recent answer.
+//!
+//! `cachestat` (Linux 6.5) is deliberately absent: it counts pages that are still on their way from the disk. On
+//! a disk of 1 MiB/s it called 1 MiB resident one second before the last byte had arrived, and a send would have
+//! waited for that second.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+mod mincore;
+mod never;
+mod nowait;
+mod tester;
+
+pub use mincore::Mincore;
+pub use never::Never;
+pub use nowait::Nowait;
+pub use tester::{ResidencyCounts, Tester};
+
+/// What a test says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// In memory, as far as sampled.
+    Resident,
+    /// Not in memory.
+    Missing,
+    /// It cannot be told.
+    Unknown,
+}
+
+/// A way to find out. One row of [`ALL`] each.
+pub trait Residency: Sync {
+    /// The name for the command line.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in a line.
+    fn summary(&self) -> &'static str;
+
+    /// Whether `length` bytes at `offset` can be sent without waiting for a disk.
+    fn test(&self, file: &dyn AsFd, offset: u64, length: usize) -> Answer;
+
+    /// Reads all of `into` if that needs no waiting.
+    fn read_now(&self, file: &dyn AsFd, offset: u64, into: &mut [u8]) -> Answer;
+
+    /// Whether it can tell anything about `file`.
+    fn probe(&self, file: &dyn AsFd) -> Result<(), Cause>;
+}
+
+/// Every residency test; the first is the default.
+pub const ALL: &[&dyn Residency] = &[&Nowait, &Mincore, &Never];
+
+/// The test called `name`.
+pub fn by_name(name: &str) -> Option<&'static dyn Residency> {
+    ALL.iter().copied().find(|residency| residency.name() == name)
+}
+
+/// Files below the root that [`probe`] looks at.
+const PROBED_FILES_MAX: usize = 16;
+
+/// Tries `residency` on some of the files directly below `root`. What it finds out late, because other files are
+/// different, costs time and never correctness: the answer for those is [`Answer::Unknown`].
+pub fn probe(residency: &dyn Residency, root: &Path) -> Result<(), Unavailable> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    // Opening anything else might wait for whoever is at its other end.
+    let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    for path in files.map(|entry| entry.path()).take(PROBED_FILES_MAX) {
+        let Ok(file) = File::open(&path) else { continue };
+        residency.probe(&file).map_err(|cause| Unavailable { name: residency.name(), path, cause })?;
+    }
+    Ok(())
+}
+
+/// A test that cannot tell what is in memory of this site.
+#[derive(Debug, thiserror::Error)]
+#[error("the residency test {name} cannot tell what is in memory of {}: {cause}", path.display())]
+pub struct Unavailable {
+    name: &'static str,
+    path: PathBuf,
+    cause: Cause,
+}
+
+impl Unavailable {
+    /// The likely cure.
+    pub fn hint(&self) -> &'static str {
+        match self.cause {
+            Cause::NotOwner => {
+                "--residency nowait tells everybody the truth; or run the server as the files' owner"
+            }
+            Cause::Unsupported(_) => "--residency none sends whatever is not cached through a helper",
+        }
+    }
+}
+
+/// Why a test cannot tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Cause {
+    /// `mincore` would lie.
+    #[error("the server neither owns it nor may write it, and then the kernel calls every page resident")]
+    NotOwner,
+    /// The kernel or the file system has no such thing.
+    #[error("{0}")]
+    Unsupported(Errno),
+}

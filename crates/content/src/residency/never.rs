@@ -1,0 +1,30 @@
+//! No test: whatever is not in the server's own caches counts as missing.
+
+use std::os::fd::AsFd;
+
+use super::{Answer, Cause, Residency};
+
+/// Knows nothing.
+pub struct Never;
+
+impl Residency for Never {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn summary(&self) -> &'static str {
+        "no test: what is not in the server's own caches counts as missing"
+    }
+
+    fn test(&self, _file: &dyn AsFd, _offset: u64, _length: usize) -> Answer {
+        Answer::Unknown
+    }
+
+    fn read_now(&self, _file: &dyn AsFd, _offset: u64, _into: &mut [u8]) -> Answer {
+        Answer::Unknown
+    }
+
+    fn probe(&self, _file: &dyn AsFd) -> Result<(), Cause> {
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! What architectures ask: a residency test that counts, and that trusts a recent answer for a bounded time.
+//!
+//! Flash tested before every send. A large document that everybody wants is then tested again and again, for
+//! every range of every request. Here a document is tested in parts, larger than what is sent at once, and a part
+//! that was found resident is not tested again for [`trust`](Tester::new). If it is dropped from memory meanwhile,
+//! one send waits for the disk. A verdict belongs to an open document, so never to a newer version of its file.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Answer, Residency};
+use crate::job::{Done, FileRange};
+use crate::lru::Lru;
+
+/// A document is tested as a whole up to this size, beyond it in parts of this size.
+const PART_BYTES: u64 = 4 << 20;
+
+/// Verdicts kept; of more documents than this those asked for longest ago are tested again.
+const VERDICTS_MAX: usize = 64 * 1024;
+
+/// What was tested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResidencyCounts {
+    /// Tests made.
+    pub tests: u64,
+    /// Tests that found data missing, or could not tell.
+    pub misses: u64,
+    /// Tests not made, because a recent one was trusted.
+    pub trusted: u64,
+}
+
+/// A residency test in use.
+pub struct Tester {
+    residency: &'static dyn Residency,
+    trust: Duration,
+    /// By document and number of the part.
+    verdicts: Lru<(u64, u64), Verdict>,
+    counts: ResidencyCounts,
+}
+
+#[derive(Debug)]
+struct Verdict {
+    tested: Duration,
+    is_resident: bool,
+}
+
+impl Tester {
+    /// Asks `residency` and trusts what it says for `trust`; zero tests every time, as Flash did.
+    pub fn new(residency: &'static dyn Residency, trust: Duration) -> Tester {
+        let verdicts = Lru::new(usize::MAX, VERDICTS_MAX);
+        Tester { residency, trust, verdicts, counts: ResidencyCounts::default() }
+    }
+
+    /// The outcome of loading `range`, if that needs no waiting.
+    pub fn load_now(&mut self, range: &FileRange) -> Option<Done> {
+        if range.into_memory {
+            return self.read_now(range);
+        }
+        let now = clock_gettime(ClockId::MonotonicCoarse);
+        let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+        self.is_resident(range, now).then_some(Done::Loaded(Ok(None)))
+    }
+
+    /// The same, trusting nothing: for data that was missing a moment ago.
+    pub fn load_now_if_arrived(&mut self, range: &FileRange) -> Option<Done> {
+        if range.into_memory {
+            return self.read_now(range);
+        }
+        self.test(range, range.offset, range.length).then_some(Done::Loaded(Ok(None)))
+    }
+
+    /// The counters.
+    pub fn counts(&self) -> ResidencyCounts {
+        self.counts
+    }
+
+    fn read_now(&mut self, range: &FileRange) -> Option<Done> {
+        let mut bytes = vec![0; range.length];
+        let answer = self.residency.read_now(&range.document.file, range.offset, &mut bytes);
+        self.judge(answer).then(|| Done::Loaded(Ok(Some(bytes.into()))))
+    }
+
+    fn is_resident(&mut self, range: &FileRange, now: Duration) -> bool {
+        if self.trust.is_zero() {
+            return self.test(range, range.offset, range.length);
+        }
+        let tests_before = self.counts.tests;
+        let last = range.offset + (range.length as u64).saturating_sub(1);
+        for part in range.offset / PART_BYTES..=last / PART_BYTES {
+            if !self.is_part_resident(range, part, now) {
+                // Part of it is missing, which need not be the part that is wanted.
+                return self.test(range, range.offset, range.length);
+            }
+        }
+        if self.counts.tests == tests_before {
+            self.counts.trusted += 1;
+        }
+        true
+    }
+
+    fn is_part_resident(&mut self, range: &FileRange, part: u64, now: Duration) -> bool {
+        let key = (range.document.id, part);
+        if let Some(verdict) = self.verdicts.get(&key)
+            && now.saturating_sub(verdict.tested) < self.trust
+        {
+            return verdict.is_resident;
+        }
+        let start = part * PART_BYTES;
+        let length = PART_BYTES.min(range.document.size.saturating_sub(start)) as usize;
+        let is_resident = self.test(range, start, length);
+        self.verdicts.insert(key, Verdict { tested: now, is_resident }, 0);
+        is_resident
+    }
+
+    fn test(&mut self, range: &FileRange, offset: u64, length: usize) -> bool {
+        let answer = self.residency.test(&range.document.file, offset, length);
+        self.judge(answer)
+    }
+
+    fn judge(&mut self, answer: Answer) -> bool {
+        self.counts.tests += 1;
+        let is_resident = answer == Answer::Resident;
+        self.counts.misses += u64::from(!is_resident);
+        is_resident
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Document;
+    use crate::residency::Nowait;
+    use rustix::fs::{Advice, fadvise, fstat, fsync};
+    use std::io::Write;
+    use std::sync::Arc;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const TRUST: Duration = Duration::from_millis(100);
+
+    /// A document of one part and a half, freshly written.
+    fn document() -> Arc<Document> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; PART_BYTES as usize / 2 * 3]).unwrap();
+        fsync(&file).unwrap();
+        let stat = fstat(&file).unwrap();
+        Arc::new(Document::new(file.into(), b"file", &stat))
+    }
+
+    fn range(document: &Arc<Document>, offset: u64) -> FileRange {
+        FileRange { document: Arc::clone(document), offset, length: 4096, into_memory: false }
+    }
+
+    fn counts(tester: &Tester) -> (u64, u64, u64) {
+        let ResidencyCounts { tests, misses, trusted } = tester.counts();
+        (tests, misses, trusted)
+    }
+
+    #[test]
+    fn a_part_found_resident_is_trusted_for_a_bounded_time() {
+        let document = document();
+        let mut tester = Tester::new(&Nowait, TRUST);
+        assert!(tester.is_resident(&range(&document, 0), SECOND));
+        assert!(tester.is_resident(&range(&document, 3 << 20), SECOND + TRUST / 2));
+        assert_eq!(counts(&tester), (1, 0, 1));
+        // Straddles two parts; the second has not been tested yet.
+        assert!(tester.is_resident(&range(&document, PART_BYTES - 100), SECOND + TRUST / 2));
+        assert_eq!(counts(&tester), (2, 0, 1));
+
+        fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
+        let still_trusted = SECOND + TRUST - Duration::from_nanos(1);
+        assert!(tester.is_resident(&range(&document, 0), still_trusted));
+        assert!(!tester.is_resident(&range(&document, 0), SECOND + TRUST));
+        assert_eq!(counts(&tester), (4, 2, 2));
+    }
+
+    #[test]
+    fn without_trust_every_send_is_tested() {
+        let document = document();
+        let mut tester = Tester::new(&Nowait, Duration::ZERO);
+        for _ in 0..3 {
+            assert!(tester.load_now(&range(&document, 0)).is_some());
+        }
+        assert_eq!(counts(&tester), (3, 0, 0));
+        fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
+        assert!(tester.load_now(&range(&document, 0)).is_none());
+    }
+
+    #[test]
+    fn what_is_wanted_may_be_resident_when_its_part_is_not() {
+        let document = document();
+        let mut tester = Tester::new(&Nowait, TRUST);
+        fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
+        fadvise(&document.file, 0, None, Advice::Random).unwrap();
+        rustix::io::pread(&document.file, &mut [0u8; 4096], 8192).unwrap();
+        assert!(tester.is_resident(&range(&document, 8192), SECOND));
+        assert_eq!(counts(&tester), (2, 1, 0));
+        assert!(
+            tester.is_resident(&range(&document, 8192), SECOND),
+            "a part known as missing is not tested again"
+        );
+        assert_eq!(counts(&tester), (3, 1, 0));
+    }
+}
