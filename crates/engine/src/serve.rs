@@ -221,7 +221,7 @@ impl Options {
             anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to", path.display())
         })?;
         let format = if self.access_log_format == "common" { LogFormat::Common } else { LogFormat::Combined };
-        Ok(Some(AccessLog::new(file, format)?))
+        Ok(Some(AccessLog::new(file, format)))
     }
 }
 

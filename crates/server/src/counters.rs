@@ -1,12 +1,10 @@
 //! What a server counts: one table that feeds the final report, the metrics page and the JSON keys.
 //!
-//! A loop counts in plain memory of its own ([`Served`]) and publishes the whole table once per turn to its
-//! place on the [`Board`], where others read it. Counting costs no atomic operation per request.
-
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+//! A loop, or a worker process, counts in plain memory of its own ([`Served`]) and publishes the whole table
+//! to its place on the [`Board`](crate::board::Board), where others read it.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use sojourn_content::CacheCounts;
 
 /// Whether a counter only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,21 +75,26 @@ counters! {
     ResidencyTests "residency_tests" Total "Tests whether file data is in memory."
     ResidencyMisses "residency_misses" Total "Tests that found it is not, or unknown."
     ResidencyTrusted "residency_tests_skipped" Total "Tests not made, because a recent one was trusted."
-    HelperJobs "helper_jobs" Total "Jobs performed by helpers."
+    HelperJobs "helper_jobs" Total "Jobs performed by helpers; connections served by them."
     HelperCoalesced "helper_jobs_coalesced" Total "Requests that joined a job under way."
-    HelperRefused "helper_jobs_refused" Total "Requests answered 503 because the helpers' queue was full."
-    HelperQueueLength "helper_queue_length" Gauge "Jobs waiting for a helper now."
-    HelperQueueWait "helper_queue_wait_seconds" Seconds "Time that jobs waited for a helper."
-    HelperBusy "helper_busy_seconds" Seconds "Time that helpers spent on jobs."
-    MajorFaults "major_faults" Total "Page faults of the server's process that waited for a disk."
+    HelperRefused "helper_jobs_refused" Total "Requests or connections answered 503 because the helpers' queue was full."
+    HelperQueueLength "helper_queue_length" Gauge "Jobs or connections waiting for a helper now."
+    HelperQueueWait "helper_queue_wait_seconds" Seconds "Time that jobs or connections waited for a helper."
+    HelperBusy "helper_busy_seconds" Seconds "Time that helpers spent on jobs or connections."
+    Children "children" Gauge "Child processes alive now."
+    ChildrenStarted "children_started" Total "Child processes started."
+    ChildrenReplaced "children_replaced" Total "Child processes that ended unasked and were replaced."
+    ChildrenFailed "children_failed" Total "Child processes that ended by a signal or a failure."
+    MajorFaults "major_faults" Total "Page faults of the server's processes that waited for a disk."
     LogLinesDropped "log_lines_dropped" Total "Access log lines dropped because the log could not follow."
 }
 
-const COUNT: usize = Counter::ALL.len();
+/// How many counters there are.
+pub const COUNT: usize = Counter::ALL.len();
 
 /// A whole table of counters: what one loop, or all of them, served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Served([u64; COUNT]);
+pub struct Served(pub(crate) [u64; COUNT]);
 
 impl Default for Served {
     fn default() -> Self {
@@ -125,6 +128,30 @@ impl Served {
         self.0[counter as usize] = value;
     }
 
+    /// Sets what the path, field and body caches count.
+    pub fn set_caches(&mut self, counts: [CacheCounts; 3]) {
+        use Counter as C;
+        let keys = [
+            [C::PathCacheHits, C::PathCacheMisses, C::PathCacheEvictions, C::PathCacheBytes],
+            [C::HeadCacheHits, C::HeadCacheMisses, C::HeadCacheEvictions, C::HeadCacheBytes],
+            [C::BodyCacheHits, C::BodyCacheMisses, C::BodyCacheEvictions, C::BodyCacheBytes],
+        ];
+        for ([hits, misses, evictions, bytes], counts) in keys.into_iter().zip(counts) {
+            self.set(hits, counts.hits);
+            self.set(misses, counts.misses);
+            self.set(evictions, counts.evictions);
+            self.set(bytes, counts.bytes);
+        }
+    }
+
+    /// The counters that only grow: what remains of one who has ended.
+    pub fn totals(mut self) -> Served {
+        for counter in Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Gauge) {
+            self.set(*counter, 0);
+        }
+        self
+    }
+
     /// Adds another table to this one.
     pub fn merge(&mut self, other: &Served) {
         for (sum, value) in self.0.iter_mut().zip(other.0) {
@@ -143,59 +170,5 @@ impl Serialize for Served {
             }
         }
         map.end()
-    }
-}
-
-/// Where loops publish their counters. One place per loop; reading adds them up.
-#[derive(Debug, Default)]
-pub struct Board {
-    places: Mutex<Vec<Arc<Place>>>,
-}
-
-/// One loop's place on the board.
-#[derive(Debug)]
-pub struct Place([AtomicU64; COUNT]);
-
-impl Place {
-    /// Shows `served` to whoever reads the board.
-    pub fn publish(&self, served: &Served) {
-        for (shown, value) in self.0.iter().zip(served.0) {
-            shown.store(value, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Board {
-    /// A new place.
-    pub fn place(&self) -> Arc<Place> {
-        let place = Arc::new(Place(std::array::from_fn(|_| AtomicU64::new(0))));
-        self.places.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&place));
-        place
-    }
-
-    /// The sum over all places.
-    pub fn read(&self) -> Served {
-        let mut sum = Served::default();
-        for place in self.places.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            sum.merge(&Served(std::array::from_fn(|index| place.0[index].load(Ordering::Relaxed))));
-        }
-        sum
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_board_adds_up() {
-        let board = Board::default();
-        let mut served = Served::default();
-        served.count(Counter::Requests);
-        served.add(Counter::SentBytes, 10);
-        board.place().publish(&served);
-        board.place().publish(&served);
-        assert_eq!(board.read().value(Counter::SentBytes), 20);
-        assert_eq!(board.read().value(Counter::Requests), 2);
     }
 }

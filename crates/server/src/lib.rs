@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod architecture;
+mod board;
 mod clients;
 mod clock;
 pub mod connection;
@@ -17,7 +18,8 @@ mod site;
 mod stop;
 
 pub use architecture::{ALL, Architecture};
-pub use counters::{Board, Counter, Served};
+pub use board::{Board, PLACES_MAX};
+pub use counters::{Counter, Served};
 pub use log::{AccessLog, LogFormat};
 pub use site::{Limits, Site};
 pub use stop::Stop;

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use sojourn_content::{Budgets, Origin, Residency};
 
+use crate::board::Board;
 use crate::connection::SendPath;
-use crate::counters::{Board, Counter, Served};
+use crate::counters::{Counter, Served};
 use crate::log::AccessLog;
 
-/// What every architecture is given to serve.
+/// What every architecture is given to serve. Clones have the same log and the same board.
+#[derive(Clone)]
 pub struct Site {
     /// Where documents come from.
     pub origin: Arc<dyn Origin>,
@@ -23,6 +25,8 @@ pub struct Site {
     pub residency_trust: Duration,
     /// Helpers, for architectures that have them.
     pub helpers: usize,
+    /// Processes, threads or loops, for architectures that have several.
+    pub workers: usize,
     /// Limits on clients.
     pub limits: Limits,
     /// The access log, if one is kept.
@@ -46,8 +50,10 @@ pub struct Limits {
     pub end: Duration,
     /// How long requests may take to finish once a stop was requested.
     pub drain: Duration,
-    /// Jobs that may wait for a helper; more requests are answered 503.
+    /// Jobs or connections that may wait for a helper; more are answered 503.
     pub helper_queue_max: usize,
+    /// Processes alive at once that serve one connection each; more connections are answered 503.
+    pub children_max: usize,
 }
 
 impl Default for Limits {
@@ -60,6 +66,7 @@ impl Default for Limits {
             end: Duration::from_secs(2),
             drain: Duration::from_secs(10),
             helper_queue_max: 4096,
+            children_max: 1024,
         }
     }
 }
@@ -74,24 +81,29 @@ impl Site {
             residency: sojourn_content::residency::ALL[0],
             residency_trust: Duration::from_millis(100),
             helpers: 4,
+            workers: 1,
             limits: Limits::default(),
             log: None,
             board: Board::default(),
         }
     }
 
-    /// What all loops have counted so far, and what is counted once per process.
+    /// What all loops and processes have counted so far, and what is counted once per process.
     pub fn counters(&self) -> Served {
         let mut served = self.board.read();
-        served.set(Counter::MajorFaults, major_faults());
-        served.set(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));
+        served.add(Counter::MajorFaults, major_faults("self"));
+        for process in self.board.processes() {
+            served.add(Counter::MajorFaults, major_faults(&process.to_string()));
+        }
+        served.add(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));
         served
     }
 }
 
-/// `majflt` of this process, all threads: after the name in parentheses, the tenth field (proc_pid_stat(5)).
-fn major_faults() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+/// `majflt` of a process, all threads, and `cmajflt`, the same of its children that are gone: after the name in
+/// parentheses, the tenth and eleventh field (proc_pid_stat(5)).
+fn major_faults(process: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
-    fields.split_ascii_whitespace().nth(9).and_then(|field| field.parse().ok()).unwrap_or(0)
+    fields.split_ascii_whitespace().skip(9).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
 }

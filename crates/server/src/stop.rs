@@ -1,10 +1,25 @@
-//! The request to stop: a flag for those who look, an eventfd for those who wait.
+//! The request to stop: a flag for those who look, an eventfd for those who wait, and signals that make it.
+//!
+//! Each process has its own. The first signal lets requests in progress finish, a second one ends the process
+//! at once. A server passes the request on to its children with a signal of its own, [`PASSED_ON`], which does
+//! not count as a second one: whoever signals a whole group of processes would else cut its requests short.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use libc::c_int;
 use rustix::event::{EventfdFlags, eventfd};
+
+/// The signal by which a server tells its children to stop.
+pub const PASSED_ON: c_int = libc::SIGHUP;
+
+/// The exit status after a second signal.
+const CUT_SHORT: c_int = 1;
+
+/// What the signal handler requests.
+static CURRENT: AtomicPtr<Stop> = AtomicPtr::new(ptr::null_mut());
 
 /// Tells a serving architecture to stop; it cannot be taken back.
 #[derive(Debug)]
@@ -18,6 +33,25 @@ impl Stop {
     pub fn new() -> io::Result<Stop> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Stop { requested: AtomicBool::new(false), event })
+    }
+
+    /// A stop that each of `signals` requests from now on, in place of any before.
+    ///
+    /// No thread is needed for it, so a process that forks can be single-threaded. What waits in a system call
+    /// is interrupted.
+    pub fn on_signals(signals: &[c_int]) -> io::Result<&'static Stop> {
+        let stop: &'static Stop = Box::leak(Box::new(Stop::new()?));
+        CURRENT.store(ptr::from_ref(stop).cast_mut(), Ordering::Release);
+        for signal in signals {
+            // SAFETY: an all-zero sigaction is valid: no flags, no signals masked.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = on_signal as extern "C" fn(c_int) as libc::sighandler_t;
+            // SAFETY: `action` is initialised and the handler does nothing that is forbidden in one.
+            if unsafe { libc::sigaction(*signal, &raw const action, ptr::null_mut()) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(stop)
     }
 
     /// Requests the stop and wakes everybody who waits for it.
@@ -35,5 +69,38 @@ impl Stop {
     /// Readable from the request on, for ever: nobody reads it, so everybody sees it.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
+    }
+}
+
+impl AsFd for Stop {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd()
+    }
+}
+
+/// An atomic store and a raw system call that leaves `errno` alone: allowed in a signal handler.
+extern "C" fn on_signal(signal: c_int) {
+    // SAFETY: null, or leaked and so valid for ever.
+    let Some(stop) = (unsafe { CURRENT.load(Ordering::Acquire).as_ref() }) else { return };
+    if stop.is_requested() && signal != PASSED_ON {
+        // SAFETY: `_exit` is allowed in a signal handler.
+        unsafe { libc::_exit(CUT_SHORT) }
+    }
+    stop.request();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_requests_it() {
+        let stop = Stop::on_signals(&[libc::SIGUSR1]).unwrap();
+        assert!(!stop.is_requested());
+        // SAFETY: the handler is in place.
+        unsafe { libc::raise(libc::SIGUSR1) };
+        assert!(stop.is_requested());
+        let mut waits = [rustix::event::PollFd::new(stop, rustix::event::PollFlags::IN)];
+        assert_eq!(rustix::event::poll(&mut waits, None), Ok(1));
     }
 }

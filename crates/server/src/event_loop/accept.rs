@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -18,7 +20,7 @@ const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Sojourn\r\nRet
 #[derive(Debug)]
 pub struct Acceptor {
     listener: TcpListener,
-    reserve: Option<OwnedFd>,
+    reserve: Mutex<Option<OwnedFd>>,
 }
 
 /// The outcome of one attempt.
@@ -42,7 +44,17 @@ impl Acceptor {
         listener.set_nonblocking(true)?;
         // Accepted sockets inherit it, which saves a call for each.
         rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
-        Ok(Acceptor { listener, reserve: reserve() })
+        Ok(Acceptor { listener, reserve: Mutex::new(reserve()) })
+    }
+
+    /// Accepts from `listener`, waiting up to `patience` each time. Of several who wait, the kernel wakes one, the
+    /// one who has waited longest; those who poll it would all wake.
+    pub fn waiting(listener: TcpListener, patience: Duration) -> std::io::Result<Acceptor> {
+        let acceptor = Acceptor::new(listener)?;
+        acceptor.listener.set_nonblocking(false)?;
+        let timeout = rustix::net::sockopt::Timeout::Recv;
+        rustix::net::sockopt::set_socket_timeout(&acceptor.listener, timeout, Some(patience))?;
+        Ok(acceptor)
     }
 
     /// The socket to wait on.
@@ -51,10 +63,10 @@ impl Acceptor {
     }
 
     /// Accepts one connection.
-    pub fn accept(&mut self) -> Accepted {
+    pub fn accept(&self) -> Accepted {
         match self.accept_raw() {
             Ok((socket, peer)) => Accepted::Connection(socket, peer),
-            Err(Errno::AGAIN) => Accepted::Nobody,
+            Err(Errno::AGAIN | Errno::INTR) => Accepted::Nobody,
             Err(Errno::MFILE | Errno::NFILE) => self.accept_with_reserve(),
             Err(Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
             Err(_) => Accepted::Failed,
@@ -67,9 +79,10 @@ impl Acceptor {
         Ok((socket, peer.map_or(Ipv4Addr::UNSPECIFIED.into(), address)))
     }
 
-    fn accept_with_reserve(&mut self) -> Accepted {
-        if self.reserve.take().is_none() {
-            self.reserve = reserve();
+    fn accept_with_reserve(&self) -> Accepted {
+        let mut held = self.reserve.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.take().is_none() {
+            *held = reserve();
             return Accepted::Exhausted;
         }
         let outcome = match self.accept_raw() {
@@ -77,10 +90,10 @@ impl Acceptor {
                 shed(&socket);
                 Accepted::Shed
             }
-            Err(Errno::AGAIN) => Accepted::Nobody,
+            Err(Errno::AGAIN | Errno::INTR) => Accepted::Nobody,
             Err(_) => Accepted::Exhausted,
         };
-        self.reserve = reserve();
+        *held = reserve();
         outcome
     }
 }

@@ -7,7 +7,6 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::Timespec;
@@ -15,21 +14,22 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use sojourn_content::{Caches, Done};
 
+use crate::board::Place;
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::connection::Pool;
-use crate::counters::{Counter, Place, Served};
+use crate::counters::{Counter, Served};
 use crate::site::Site;
 use crate::stop::Stop;
 
-mod accept;
+pub(crate) mod accept;
 mod admission;
 mod client;
 mod disk;
 mod drive;
 mod patience;
 mod timers;
-mod transfer;
+pub(crate) mod transfer;
 
 use accept::Acceptor;
 use client::Client;
@@ -77,7 +77,7 @@ struct Loop<'a, D> {
     clock: Clock,
     timers: Timers,
     served: Served,
-    place: Arc<Place>,
+    place: Place,
     /// When those still open are closed regardless.
     drain_until: Option<Duration>,
 }
@@ -157,21 +157,8 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     fn publish(&mut self) {
-        use Counter as C;
-        let [paths, heads, bodies] = self.caches.counts();
-        let table = [
-            (paths, [C::PathCacheHits, C::PathCacheMisses, C::PathCacheEvictions, C::PathCacheBytes]),
-            (heads, [C::HeadCacheHits, C::HeadCacheMisses, C::HeadCacheEvictions, C::HeadCacheBytes]),
-            (bodies, [C::BodyCacheHits, C::BodyCacheMisses, C::BodyCacheEvictions, C::BodyCacheBytes]),
-        ];
-        for (counts, keys) in table {
-            for (key, value) in
-                keys.into_iter().zip([counts.hits, counts.misses, counts.evictions, counts.bytes])
-            {
-                self.served.set(key, value);
-            }
-        }
-        self.served.set(C::ConnectionsOpen, self.clients.len() as u64);
+        self.served.set_caches(self.caches.counts());
+        self.served.set(Counter::ConnectionsOpen, self.clients.len() as u64);
         self.disk.report(&mut self.served);
         self.place.publish(&self.served);
     }
