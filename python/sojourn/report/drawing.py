@@ -56,15 +56,16 @@ def figure(chart: Chart | Missing) -> Markup:
         "figure",
         element("h3", chart.title),
         legend(chart),
-        _svg(chart, LAYOUTS[chart.shape], "for-wide"),
-        _svg(chart, NARROW, "for-narrow"),
+        drawn(chart, LAYOUTS[chart.shape], "for-wide"),
+        drawn(chart, NARROW, "for-narrow"),
         element("figcaption", chart.caption),
         id=chart.identifier,
         class_=chart.shape,
     )
 
 
-def _svg(chart: Chart, layout: Layout, class_: str) -> Markup:
+def drawn(chart: Chart, layout: Layout, class_: str, **place: float | str) -> Markup:
+    """The drawing alone, without title and legend; `place` are further attributes of its element."""
     clip = f"{chart.identifier}-{class_}-area"
     width, height = layout.width - layout.left - layout.right, layout.height - layout.top - layout.bottom
     area = element("rect", x=layout.left, y=layout.top - 3, width=width, height=height + 6)
@@ -82,6 +83,7 @@ def _svg(chart: Chart, layout: Layout, class_: str) -> Markup:
         element("circle", r=7.0, class_="focus"),
         class_=f"plot {class_}",
         viewBox=f"0 0 {layout.width:g} {layout.height:g}",
+        **place,
         role="img",
         aria_label=f"{chart.title}. {chart.caption}",
         data_points=json.dumps(list(_hover_points(chart, layout)), ensure_ascii=False, separators=(",", ":")),

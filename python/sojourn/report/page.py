@@ -29,7 +29,7 @@ def write_report(folder: RunFolder) -> Path:
 
 def page(run: Run) -> str:
     """The whole page."""
-    style = files("sojourn.report").joinpath("report.css").read_text()
+    style = "".join(files("sojourn.report").joinpath(name).read_text() for name in ("plot.css", "report.css"))
     template = Template(files("sojourn.report").joinpath("report.html").read_text())
     plots = {
         name: element("div", [figure(plot(run)) for plot in row], class_="plots") for name, row in SECTIONS.items()

@@ -1,0 +1,70 @@
+"""A chart as an image file of its own: an SVG with its title, legend and style inside, for pages that are not ours.
+
+The drawing is that of the report. What HTML does for it there, title and legend, is laid out here.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from sojourn.report.chart import Chart, Series
+from sojourn.report.drawing import LAYOUTS, drawn
+from sojourn.report.marks import drawn_mark
+from sojourn.report.markup import Markup, element, join
+
+MARGIN = 16.0
+TITLE_HEIGHT = 30.0
+ROW_HEIGHT = 20.0
+SWATCH_WIDTH = 36.0
+LETTER_WIDTH = 6.7
+"""The width of an average letter of the legend, with a little air: the image cannot ask the font."""
+GAP = 18.0
+_STYLE = """
+svg { font: 12.5px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+.paper { fill: var(--paper); }
+svg text.title { font-size: 15px; font-weight: 600; fill: var(--ink); }
+.focus { display: none; }
+"""
+
+
+def image(chart: Chart) -> str:
+    """The text of an SVG file."""
+    layout = LAYOUTS[chart.shape]
+    entries, legend_height = _legend(chart, layout.width)
+    head = TITLE_HEIGHT + legend_height + GAP / 2
+    width, height = layout.width + 2 * MARGIN, head + layout.height + 2 * MARGIN
+    place = {"x": MARGIN, "y": MARGIN + head, "width": layout.width, "height": layout.height}
+    return element(
+        "svg",
+        element("style", Markup(files("sojourn.report").joinpath("plot.css").read_text() + _STYLE)),
+        element("rect", width=width, height=height, class_="paper"),
+        element("text", chart.title, x=MARGIN, y=MARGIN + 14, class_="title"),
+        element("g", entries, transform=f"translate({MARGIN:g} {MARGIN + TITLE_HEIGHT:g})"),
+        drawn(chart, layout, "alone", **place),
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=chart.title,
+    )
+
+
+def _legend(chart: Chart, width: float) -> tuple[Markup, float]:
+    """Entries from left to right, in as many rows as they need, and the rows' height."""
+    drawn_entries = []
+    x, row = 0.0, 0
+    for series in chart.series:
+        needed = SWATCH_WIDTH + len(series.name) * LETTER_WIDTH
+        if x > 0 and x + needed > width:
+            x, row = 0.0, row + 1
+        drawn_entries.append(_entry(series, x, row * ROW_HEIGHT + ROW_HEIGHT / 2))
+        x += needed + GAP
+    return join(drawn_entries), (row + 1) * ROW_HEIGHT
+
+
+def _entry(series: Series, x: float, y: float) -> Markup:
+    line = element("path", d=f"M{x:.1f} {y:.1f}h28", class_=f"line {series.line}") if series.line else None
+    mark = drawn_mark(series.mark, x + 14, y, "plain") if series.mark else None
+    swatch = element("g", line, mark, class_=f"colour-{series.colour}")
+    return join(swatch, element("text", series.name, x=x + SWATCH_WIDTH, y=y + 4, class_="label"))
