@@ -5,7 +5,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers clean
+.PHONY: demo test quick peers bench-server clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -22,6 +22,11 @@ quick: $(DEVELOPED)
 ## peers: the servers and the browser that tests and benches run beside ours
 peers:
 	scripts/peers
+
+## bench-server: our server beside nginx, h2o, lighttpd, Apache and the null responder; writes docs/server-benchmark.md
+bench-server: $(INSTALLED) peers
+	cargo build --release --locked --package null-responder
+	benchmarks/server/bench --docs docs
 
 ## clean: forget everything that was built or measured
 clean:

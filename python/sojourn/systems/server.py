@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,10 @@ class Launch:
     """Used by servers that have a choice."""
     access_log: bool = False
     """Whether it writes a line per request, to `access.log` in the work folder."""
+
+    def with_architecture(self, name: str) -> Launch:
+        """The same of another architecture."""
+        return replace(self, architecture=name)
 
 
 class Server(Protocol):

@@ -1,0 +1,161 @@
+"""One cell of the tables: a server started, checked, loaded or filled with idle connections, and stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import urllib.error
+import urllib.request
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.server import idle
+from benchmarks.server.conditions import Condition
+from benchmarks.server.contestants import Contestant
+from sojourn.cores import Cores
+from sojourn.failure import CouldNotRun
+from sojourn.measurement import Bench, Interrupted, ServerStopped
+from sojourn.systems import Launch, Running
+
+VERIFY_TIMEOUT_SECONDS = 10.0
+SETTLE_SECONDS_PER_1000_CLIENTS = 0.2
+"""What many clients need to connect is added to the warm-up."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all cells of a run have in common."""
+
+    site: Path
+    cores: Cores
+    seed: int
+    duration_seconds: float
+    warm_up_seconds: float
+
+    def seconds_of(self, condition: Condition) -> float:
+        """How long a cell's load takes, starting and stopping left out."""
+        if condition.idle:
+            return 0.0
+        return self.duration_seconds + self._warm_up(condition)
+
+    def _warm_up(self, condition: Condition) -> float:
+        return self.warm_up_seconds + condition.clients / 1000 * SETTLE_SECONDS_PER_1000_CLIENTS
+
+    def options_of(self, condition: Condition) -> dict[str, Any]:
+        """The generator's options."""
+        return {
+            "path": condition.path,
+            "clients": condition.clients,
+            "duration_seconds": self.duration_seconds,
+            "warm_up_seconds": self._warm_up(condition),
+            "connection": condition.connection,
+        }
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came out: a figure that could not be measured is None, and `trouble` says why."""
+
+    condition: str
+    contestant: str
+    repetition: int
+    version: str | None = None
+    cpu_seconds_per_request: float | None = None
+    cpu_user_fraction: float | None = None
+    cpu_fraction: float | None = None
+    requests_per_second: float | None = None
+    response_time_p50_seconds: float | None = None
+    requests: int | None = None
+    core_steal_fraction: float | None = None
+    memory: idle.Growth | None = None
+    limited_because: str | None = None
+    """Why the generator was the limit, where it was."""
+    trouble: str | None = None
+    """Errors, wrong sizes, or why the server could not be measured at all."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As a line of the results' file."""
+        return asdict(self)
+
+    @staticmethod
+    def of_json(fields: dict[str, Any]) -> Cell:
+        """The reverse."""
+        memory = fields.pop("memory")
+        return Cell(**fields, memory=None if memory is None else idle.Growth(**memory))
+
+
+def measure(condition: Condition, contestant: Contestant, repetition: int, setting: Setting) -> Cell:
+    """Measures one cell. A server that fails is a cell with trouble; only Ctrl-C goes on to the caller."""
+    names = (condition.name, contestant.name, repetition)
+    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
+        # Apache's worker is another user and has to enter it.
+        Path(work).chmod(0o755)
+        launch = Launch(setting.site, Path(work), setting.cores.server, "", condition.access_log)
+        try:
+            with contestant.start(launch, condition) as server:
+                _verify(server.url + condition.path, setting.site / condition.size)
+                if condition.idle:
+                    growth = idle.measure(server, condition)
+                    return Cell(*names, server.version, memory=growth)
+                return _loaded(names, server, condition, setting)
+        except (CouldNotRun, ServerStopped, idle.Refused, _WrongResponse) as error:
+            return Cell(*names, trouble=str(error).removeprefix("error: ").partition("\nhint: ")[0])
+        except Interrupted as error:
+            raise KeyboardInterrupt from error
+
+
+def _loaded(names: tuple[str, str, int], server: Running, condition: Condition, setting: Setting) -> Cell:
+    result = Bench(server, setting.cores, setting.seed).closed_loop(**setting.options_of(condition))
+    step = result["steps"][0]
+    use = step["server"] or {}
+    return Cell(
+        *names,
+        server.version,
+        cpu_seconds_per_request=_figure(use.get("cpu_seconds_per_request")),
+        cpu_user_fraction=_figure(use.get("cpu_user_fraction")),
+        cpu_fraction=_figure(use.get("cpu_fraction")),
+        requests_per_second=result["requests_per_second"],
+        response_time_p50_seconds=result["response_time_seconds"]["p50"],
+        requests=result["requests"],
+        core_steal_fraction=_figure(use.get("core_steal_fraction")),
+        limited_because=result["generator"]["limited_because"],
+        trouble=_trouble(result, step, condition),
+    )
+
+
+def _figure(reading: Any) -> float | None:
+    return float(reading) if isinstance(reading, int | float) else None
+
+
+def _trouble(result: dict[str, Any], step: dict[str, Any], condition: Condition) -> str | None:
+    """What makes the figures of a cell mean something else than they seem to."""
+    if result["errors"]:
+        causes = ", ".join(f"{count} {cause}" for cause, count in result["errors_by_cause"].items())
+        return f"{result['errors']} of {result['requests'] + result['errors']} requests failed: {causes}"
+    if not result["requests"]:
+        return "no request was answered"
+    mean = step["response_bytes_mean"]
+    if mean is None or abs(mean - condition.size_bytes) > 1e-6 * condition.size_bytes:
+        return f"bodies of {mean} bytes on average instead of {condition.size_bytes}"
+    return None
+
+
+class _WrongResponse(Exception):
+    """A server does not serve the document as it is."""
+
+
+def _verify(url: str, document: Path) -> None:
+    """Asks once for the document, by a client that is not the generator, and compares status, size and hash."""
+    body = document.read_bytes()
+    try:
+        with urllib.request.urlopen(url, timeout=VERIFY_TIMEOUT_SECONDS) as response:
+            status, received = response.status, response.read()
+    except (urllib.error.URLError, OSError) as error:
+        raise _WrongResponse(f"{url} is not served: {error}") from error
+    if status != 200:
+        raise _WrongResponse(f"{url} is answered {status}")
+    if len(received) != len(body):
+        raise _WrongResponse(f"{url} has {len(received)} bytes instead of {len(body)}")
+    if hashlib.sha256(received).digest() != hashlib.sha256(body).digest():
+        raise _WrongResponse(f"{url} has the right size and other bytes")

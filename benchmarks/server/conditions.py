@@ -1,0 +1,71 @@
+"""What is measured: documents, ways to use connections, numbers of clients. A condition's name selects it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from sojourn.failure import CouldNotRun
+from sojourn.site import Document
+
+Connection = Literal["keep-alive", "close"]
+
+CLIENTS = 64
+IDLE_CONNECTIONS = 10_000
+SIZES_BYTES = {"500B": 500, "5KB": 5_000, "50KB": 50_000, "500KB": 500_000, "5MB": 5_000_000}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One row of the plan; `idle` ones hold connections open instead of loading the server."""
+
+    name: str
+    title: str
+    size: str
+    connection: Connection = "keep-alive"
+    clients: int = CLIENTS
+    access_log: bool = False
+    idle: bool = False
+
+    @property
+    def path(self) -> str:
+        """Where the document is on every server."""
+        return f"/{self.size}"
+
+    @property
+    def size_bytes(self) -> int:
+        """The document's size."""
+        return SIZES_BYTES[self.size]
+
+
+CONDITIONS: Sequence[Condition] = (
+    Condition("keep-alive-500B", "500 B, keep-alive, 64 clients", "500B"),
+    Condition("keep-alive-5KB", "5 KB, keep-alive, 64 clients", "5KB"),
+    Condition("keep-alive-50KB", "50 KB, keep-alive, 64 clients", "50KB"),
+    Condition("keep-alive-500KB", "500 KB, keep-alive, 64 clients", "500KB"),
+    Condition("keep-alive-5MB", "5 MB, keep-alive, 64 clients", "5MB"),
+    Condition("close-500B", "500 B, a connection per request, 64 clients", "500B", connection="close"),
+    Condition("clients-500", "500 B, keep-alive, 500 clients", "500B", clients=500),
+    Condition("clients-5000", "500 B, keep-alive, 5,000 clients", "500B", clients=5_000),
+    Condition("access-log", "500 B, keep-alive, 64 clients, access log on", "500B", access_log=True),
+    Condition("idle", f"{IDLE_CONNECTIONS:,} idle connections", "500B", clients=IDLE_CONNECTIONS, idle=True),
+)
+
+
+def documents() -> list[Document]:
+    """The site that every server serves."""
+    return [(f"/{name}", size_bytes) for name, size_bytes in SIZES_BYTES.items()]
+
+
+def chosen(patterns: str | None) -> list[Condition]:
+    """The conditions whose names match one of the comma-separated patterns; all without patterns."""
+    if patterns is None:
+        return list(CONDITIONS)
+    wanted = patterns.split(",")
+    names = [condition.name for condition in CONDITIONS]
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise CouldNotRun(f"no condition is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
+    return [each for each in CONDITIONS if any(fnmatchcase(each.name, pattern) for pattern in wanted)]

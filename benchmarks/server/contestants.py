@@ -1,0 +1,111 @@
+"""Who is measured: our architectures, as the installed engine lists them, the peers, and the null responder.
+
+All run on one core with one worker; our helpers and Apache's threads share that core.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.server.conditions import Condition
+from sojourn import cores, systems
+from sojourn.failure import CouldNotRun
+from sojourn.systems import Launch, Running
+from sojourn.systems.ours import Architectures, architectures
+from sojourn.systems.running import start_process, wait_until
+
+Kind = Literal["ours", "peer", "null"]
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = "nginx"
+"""The peer that everything is compared with."""
+NULL_LARGE_BYTES = 50_000
+"""From this size on, sending from the page cache may be the cheapest way."""
+_LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A server in one of its forms."""
+
+    name: str
+    kind: Kind
+    start: Callable[[Launch, Condition], Running]
+    takes: Callable[[Condition], bool]
+    """Whether it has a part in a condition."""
+
+
+def contestants() -> list[Contestant]:
+    """Everybody, in the order of the tables: ours, peers, null."""
+    ours = architectures()
+    return [
+        *(_ours(name, ours) for name in ours.names),
+        *(_peer(peer) for peer in systems.PEERS),
+        *(_null(variant) for variant in ("epoll", "sendfile", "ring")),
+    ]
+
+
+def chosen(patterns: str | None) -> list[Contestant]:
+    """Those whose names match one of the comma-separated patterns; all without patterns."""
+    everybody = contestants()
+    if patterns is None:
+        _null_responder()
+        return everybody
+    wanted = patterns.split(",")
+    names = [each.name for each in everybody]
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise CouldNotRun(f"no server is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
+    found = [each for each in everybody if any(fnmatchcase(each.name, pattern) for pattern in wanted)]
+    if any(each.kind == "null" for each in found):
+        _null_responder()
+    return found
+
+
+def _ours(name: str, ours: Architectures) -> Contestant:
+    def start(launch: Launch, condition: Condition) -> Running:
+        del condition
+        return systems.SYSTEMS["sojourn"].start(launch.with_architecture(name))
+
+    # The log is written in the same way by all of them.
+    return Contestant(name, "ours", start, lambda condition: name == ours.default or not condition.access_log)
+
+
+def _peer(peer: systems.Server) -> Contestant:
+    def start(launch: Launch, condition: Condition) -> Running:
+        del condition
+        return peer.start(launch)
+
+    return Contestant(peer.name, "peer", start, lambda condition: peer.name == REFERENCE or not condition.access_log)
+
+
+def _null(variant: str) -> Contestant:
+    def start(launch: Launch, condition: Condition) -> Running:
+        document = launch.root / condition.path.lstrip("/")
+        command = [str(_null_responder()), str(document), "--variant", variant, "--connection", condition.connection]
+        said = launch.work / "null-responder.log"
+        process = start_process(cores.pinned_command(launch.core, command), said)
+        wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "null-responder", said)
+        address = _LISTENING.search(said.read_text())
+        assert address is not None
+        return Running(f"http://{address[1]}", variant, command, process, [process.pid])
+
+    takes: dict[str, Callable[[Condition], bool]] = {
+        "epoll": lambda condition: not condition.access_log,
+        "sendfile": lambda condition: condition.size_bytes >= NULL_LARGE_BYTES,
+        "ring": lambda condition: condition.connection == "close",
+    }
+    return Contestant(f"null-{variant}", "null", start, takes[variant])
+
+
+def _null_responder() -> Path:
+    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "null-responder"
+    if not built.is_file():
+        raise CouldNotRun(f"{built} is not there", "build it: cargo build --release --package null-responder")
+    return built

@@ -1,0 +1,79 @@
+"""What a run came to: its tables on the terminal, and the page with its plots in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from benchmarks.server import page, plot
+from benchmarks.server.conditions import Condition
+from benchmarks.server.contestants import Contestant
+from benchmarks.server.results import Record, Table, tables
+from benchmarks.server.targets import Tables, judge
+from sojourn.report import format
+from sojourn.report.image import image
+from sojourn.systems.ours import architectures
+
+NAME = "server-benchmark"
+
+
+class Outcome:
+    """The tables of what a record holds."""
+
+    def __init__(
+        self,
+        record: Record,
+        chosen: Sequence[Condition],
+        everybody: Sequence[Contestant],
+        *,
+        complete: bool,
+        seconds: float,
+    ) -> None:
+        self.measured = tables(record.cells, chosen, everybody)
+        self.tables = Tables(self.measured, architectures().default)
+        versions = {cell.contestant: cell.version for cell in record.cells if cell.version}
+        peers = {each.name: versions[each.name] for each in everybody if each.kind == "peer" and each.name in versions}
+        self.run: dict[str, Any] = record.run | {"complete": complete, "seconds": seconds, "versions": peers}
+
+    def print(self, console: Console) -> None:
+        """A line per cell, cheapest first, and the targets that were measured."""
+        for table in self.measured:
+            console.print(_grid(table))
+            for note in page.notes([table]):
+                console.print(Text(note, style="dim"), soft_wrap=True)
+        for verdict in judge(self.tables):
+            if verdict.measured is not None:
+                target = verdict.target
+                said = f"{target.condition:16} {target.against:27} {verdict.measured:7.2f} <= {target.bound:<5g}"
+                console.print(f"{said} {verdict.word}", highlight=False)
+
+    def write(self, folder: Path) -> Path:
+        """Writes the page and its plots; answers the page's path."""
+        folder.mkdir(parents=True, exist_ok=True)
+        images = []
+        for chart in plot.charts(self.tables, self.measured):
+            name = f"{NAME}-{chart.identifier}.svg"
+            (folder / name).write_text(image(chart) + "\n")
+            images.append((chart.title, name))
+        path = folder / f"{NAME}.md"
+        path.write_text(page.page(self.run, self.measured, self.tables, images))
+        return path
+
+
+def _grid(table: Table) -> Grid:
+    idle = table.condition.idle
+    grid = Grid(title=table.condition.title, title_justify="left", box=None, header_style="dim")
+    grid.add_column("server")
+    for column in ("per connection" if idle else "CPU µs/request", "requests/s", "median", "÷ nginx"):
+        grid.add_column(column, justify="right")
+    for row in page.cheapest_first(table.rows):
+        rate = page.median_of(row.spread(lambda cell: cell.requests_per_second))
+        response = page.median_of(row.spread(lambda cell: cell.response_time_p50_seconds))
+        cells = (f"{row.contestant}{page.mark(row)}", page.cost_of(row, idle=idle), format.number(rate))
+        grid.add_row(*map(Text, (*cells, format.seconds(response), page.ratio_of(row, table.reference))))
+    return grid

@@ -1,0 +1,172 @@
+"""The page: targets, a table per condition, the memory of idle connections. Its words are in page.md.template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from benchmarks.server.contestants import Kind
+from benchmarks.server.results import Row, Spread, Table, ratio
+from benchmarks.server.targets import Tables, judge
+from sojourn.report import format
+
+LIMITED = "†"
+TROUBLE = "✗"
+KINDS: dict[Kind, str] = {"ours": "Sojourn", "peer": "", "null": "limit"}
+_MICROSECONDS = 1e6
+_INCOMPLETE = "\n**Incomplete**: the run was interrupted; the tables hold what it had.\n"
+
+
+def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images: Sequence[tuple[str, str]]) -> str:
+    """The page of a run; `images` are titles and file names."""
+    template = Template(Path(__file__).with_name("page.md.template").read_text())
+    return template.substitute(
+        date=run["date"],
+        took=format.duration(run["seconds"]),
+        command=run["command"],
+        incomplete="" if run["complete"] else _INCOMPLETE,
+        targets=_targets(tables),
+        images="\n\n".join(f"![{title}]({name})" for title, name in images),
+        loaded="\n\n".join(_loaded(table) for table in measured if not table.condition.idle),
+        idle="\n\n".join(_idle(table) for table in measured if table.condition.idle),
+        notes=_notes(measured),
+        machine=_machine(run),
+        server_core=run["cores"]["server"],
+        generator_core=run["cores"]["generator"],
+        repetitions=run["repetitions"],
+        seed=run["seed"],
+        duration=format.seconds(run["duration_seconds"]),
+        warm_up=format.seconds(run["warm_up_seconds"]),
+        congestion_control=run["congestion_control"],
+    )
+
+
+def notes(measured: Iterable[Table]) -> list[str]:
+    """Why figures are marked."""
+    return [
+        f"{sign} {row.contestant}, {table.condition.title}: {why}"
+        for table in measured
+        for row in table.rows
+        for sign, why in ((TROUBLE, row.trouble), (LIMITED, row.limited_because))
+        if why
+    ]
+
+
+def cheapest_first(rows: Iterable[Row]) -> list[Row]:
+    """In the order of the tables; those without a figure stand last."""
+    return sorted(rows, key=lambda row: row.cost.median if row.cost else float("inf"))
+
+
+def mark(row: Row) -> str:
+    """What a contestant's name is followed by where its figures need a note."""
+    return (f" {TROUBLE}" if row.trouble else "") + (f" {LIMITED}" if row.limited_because else "")
+
+
+def ratio_of(row: Row, other: Row | None) -> str:
+    """A ratio of costs; none to itself."""
+    value = ratio(row, other)
+    return format.NOT_MEASURED if value is None or row is other else f"{value:.2f}"
+
+
+def cost_of(row: Row, *, idle: bool) -> str:
+    """The figure that is compared: bytes per idle connection, or microseconds per request with their spread."""
+    if row.cost is None:
+        return format.NOT_MEASURED
+    if idle:
+        return f"{row.cost.median:,.0f} B"
+    middle, low, high = (f"{value * _MICROSECONDS:,.2f}" for value in (row.cost.median, row.cost.low, row.cost.high))
+    return f"{middle} [{low}–{high}]"
+
+
+def median_of(spread: Spread | None) -> float | None:
+    """A figure's median, where it was measured."""
+    return spread.median if spread else None
+
+
+def _targets(tables: Tables) -> str:
+    rows = []
+    for verdict in judge(tables):
+        target = verdict.target
+        who = f"`{tables.default}`" if target.of == "default" else target.of
+        unit, digits = (f" {target.unit}", 0) if target.unit else ("", 2)
+        measured = format.NOT_MEASURED if verdict.measured is None else f"{verdict.measured:,.{digits}f}{unit}"
+        word = f"**{verdict.word}**" if verdict.word == "not met" else verdict.word
+        rows.append(
+            [verdict.condition.title, who, target.against, f"≤ {target.bound:.{digits}f}{unit}", measured, word]
+        )
+    return _table(["condition", "of", "against", "target", "measured", ""], rows, "lllrrl")
+
+
+def _loaded(table: Table) -> str:
+    header = [
+        "server",
+        "",
+        "CPU µs/request",
+        "user",
+        "requests/s",
+        "median response",
+        "÷ nginx",
+        "÷ best peer",
+        "÷ null",
+    ]
+    others = (table.reference, table.best("peer"), table.best("null"))
+    rows = [
+        [
+            f"{row.contestant}{mark(row)}",
+            KINDS[row.kind],
+            cost_of(row, idle=False),
+            format.percent(median_of(row.spread(lambda cell: cell.cpu_user_fraction))),
+            format.number(median_of(row.spread(lambda cell: cell.requests_per_second))),
+            format.seconds(median_of(row.spread(lambda cell: cell.response_time_p50_seconds))),
+            *(ratio_of(row, other) for other in others),
+        ]
+        for row in cheapest_first(table.rows)
+    ]
+    return f"### {table.condition.title}\n\n" + _table(header, rows, "llrrrrrrr")
+
+
+def _idle(table: Table) -> str:
+    header = ["server", "", "processes", "growth per connection (PSS)", "(RSS)", "footprint before (PSS)", "÷ nginx"]
+    rows = []
+    for row in cheapest_first(table.rows):
+        processes = row.spread(lambda cell: cell.memory.processes if cell.memory else None)
+        resident = row.spread(lambda cell: cell.memory.resident_bytes_per_connection if cell.memory else None)
+        before = row.spread(lambda cell: cell.memory.proportional_bytes_before if cell.memory else None)
+        rows.append(
+            [
+                f"{row.contestant}{mark(row)}",
+                KINDS[row.kind],
+                format.count(median_of(processes)),
+                cost_of(row, idle=True),
+                format.NOT_MEASURED if resident is None else f"{resident.median:,.0f} B",
+                format.size(median_of(before)),
+                ratio_of(row, table.reference),
+            ]
+        )
+    return (
+        f"## Memory of {table.condition.title}\n\n"
+        "User memory of all the server's processes, beyond what it had before; each connection has asked once and\n"
+        "waits. What the kernel keeps per socket is the same for all and is not in it. A server that sets its\n"
+        "connections' memory aside when it starts has it in its footprint.\n\n" + _table(header, rows, "llrrrrr")
+    )
+
+
+def _notes(measured: Iterable[Table]) -> str:
+    found = notes(measured)
+    return "## Notes\n\n" + "\n".join(f"- {note}" for note in found) if found else ""
+
+
+def _machine(run: dict[str, Any]) -> str:
+    rows = []
+    for name, value in run["environment"].items():
+        said = ", ".join(value) if isinstance(value, list) else str(value)
+        rows.append([name.replace("_", " "), said.replace("|", "\\|").replace("\t", " ")])
+    versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    return _table(["", ""], [*rows, ["servers", versions]], "ll")
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
+    rules = ["---:" if each == "r" else "---" for each in alignment]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))

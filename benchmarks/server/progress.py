@@ -1,0 +1,71 @@
+"""How far the run is: on a terminal one line with the time left, elsewhere a line per cell.
+
+It is written between cells only. A bar that moves by itself would take its time from the generator's core.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console
+
+from benchmarks.server.cell import Cell
+from sojourn.report import format
+
+OVERHEAD_SECONDS_AT_FIRST = 0.6
+"""Starting, checking and stopping a server, until it is known from the cells that were measured."""
+
+
+class Progress:
+    """Cells done and to do; the time left is their load's plus what each has cost beside it so far."""
+
+    def __init__(self, console: Console, load_seconds: Sequence[float]) -> None:
+        self._console = console
+        self._left = list(load_seconds)
+        self._total = len(load_seconds)
+        self._overhead_seconds = 0.0
+        self._began = 0.0
+        self._name = ""
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._console.print("\r\033[K", end="", highlight=False)
+
+    def begin(self, name: str) -> None:
+        """The next cell."""
+        self._began = time.monotonic()
+        self._name = name
+        if self._console.is_terminal:
+            said = f"{self._done + 1} of {self._total}, {format.duration(self._seconds_left())} left: {name}"
+            self._console.print(f"\r\033[K{said}", end="", highlight=False, soft_wrap=True)
+
+    def done(self, cell: Cell) -> None:
+        """The cell ended."""
+        self._overhead_seconds += time.monotonic() - self._began - self._left.pop(0)
+        if not self._console.is_terminal:
+            self._console.print(
+                f"{self._done} of {self._total}: {self._name}: {_word(cell)}", highlight=False, soft_wrap=True
+            )
+
+    @property
+    def _done(self) -> int:
+        return self._total - len(self._left)
+
+    def _seconds_left(self) -> float:
+        each = self._overhead_seconds / self._done if self._done else OVERHEAD_SECONDS_AT_FIRST
+        return sum(self._left) + each * len(self._left)
+
+
+def _word(cell: Cell) -> str:
+    if cell.trouble:
+        return cell.trouble
+    if cell.memory is not None:
+        return f"{cell.memory.proportional_bytes_per_connection:.0f} B/connection"
+    return f"{format.seconds(cell.cpu_seconds_per_request)}/request, {format.rate(cell.requests_per_second)}"

@@ -1,0 +1,159 @@
+"""The cells of a run as a file of JSON lines, written as each ends, and their medians.
+
+The first line says what the run was (machine, seed, durations); a run that is resumed has to agree with it in what the
+figures depend on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.server.cell import Cell
+from benchmarks.server.conditions import Condition
+from benchmarks.server.contestants import REFERENCE, Contestant, Kind
+from sojourn.failure import CouldNotRun
+
+FILE = "cells.jsonl"
+_MUST_AGREE = ("seed", "duration_seconds", "warm_up_seconds", "congestion_control", "builds")
+
+Key = tuple[str, str, int]
+
+
+class Record:
+    """The file of a run."""
+
+    def __init__(self, folder: Path, run: dict[str, Any], *, resume: bool) -> None:
+        self.path = folder / FILE
+        self.run = run
+        self.cells: list[Cell] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        if resume and self.path.is_file():
+            self._read_back()
+        else:
+            self.path.write_text(json.dumps(run) + "\n")
+
+    def _read_back(self) -> None:
+        first, *lines = self.path.read_text().splitlines()
+        before = json.loads(first)
+        for name in _MUST_AGREE:
+            if before.get(name) != self.run[name]:
+                raise CouldNotRun(
+                    f"{self.path} was measured with {name} = {before.get(name)}, this run has {self.run[name]}",
+                    "leave --resume out to begin anew, or give another --output",
+                )
+        self.run = before
+        self.cells = [Cell.of_json(json.loads(line)) for line in lines]
+
+    @property
+    def done(self) -> set[Key]:
+        """The cells that are there."""
+        return {(cell.condition, cell.contestant, cell.repetition) for cell in self.cells}
+
+    def add(self, cell: Cell) -> None:
+        """Keeps a cell, in the file before anything else happens."""
+        self.cells.append(cell)
+        with self.path.open("a") as file:
+            file.write(json.dumps(cell.as_json()) + "\n")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over the repetitions."""
+
+    median: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(values: Iterable[float | None]) -> Spread | None:
+        """None where no repetition has the figure."""
+        found = [value for value in values if value is not None]
+        return Spread(median(found), min(found), max(found)) if found else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A contestant in a condition, over the repetitions."""
+
+    contestant: str
+    kind: Kind
+    cells: list[Cell]
+
+    def spread(self, figure: Callable[[Cell], float | None]) -> Spread | None:
+        """A figure's median and ends."""
+        return Spread.of(figure(cell) for cell in self.cells)
+
+    @property
+    def cost(self) -> Spread | None:
+        """The figure that is compared: CPU seconds per request, or bytes per idle connection."""
+        return self.spread(_cost)
+
+    @property
+    def trouble(self) -> str | None:
+        """The first repetition's trouble that had any."""
+        return next((cell.trouble for cell in self.cells if cell.trouble), None)
+
+    @property
+    def limited_because(self) -> str | None:
+        """Why the generator was the limit, in the first repetition in which it was."""
+        return next((cell.limited_because for cell in self.cells if cell.limited_because), None)
+
+
+def _cost(cell: Cell) -> float | None:
+    if cell.memory is not None:
+        return cell.memory.proportional_bytes_per_connection
+    return cell.cpu_seconds_per_request
+
+
+@dataclass(frozen=True)
+class Table:
+    """All contestants of a condition."""
+
+    condition: Condition
+    rows: list[Row]
+
+    def row(self, contestant: str) -> Row | None:
+        """One of them."""
+        return next((row for row in self.rows if row.contestant == contestant), None)
+
+    def best(self, kind: Kind) -> Row | None:
+        """The cheapest of a kind, among those without trouble."""
+        sound = [(row.cost.median, row) for row in self.rows if row.kind == kind and row.cost and not row.trouble]
+        return min(sound, key=lambda pair: pair[0])[1] if sound else None
+
+    @property
+    def reference(self) -> Row | None:
+        """The peer that everything is compared with."""
+        return self.row(REFERENCE)
+
+
+def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: Iterable[Contestant]) -> list[Table]:
+    """A table per condition that has cells."""
+    by_place: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        by_place.setdefault((cell.condition, cell.contestant), []).append(cell)
+    known = list(everybody)
+    found = [
+        Table(
+            condition,
+            [
+                Row(each.name, each.kind, by_place[condition.name, each.name])
+                for each in known
+                if (condition.name, each.name) in by_place
+            ],
+        )
+        for condition in conditions
+    ]
+    return [table for table in found if table.rows]
+
+
+def ratio(row: Row | None, other: Row | None) -> float | None:
+    """The cost of one over the cost of another."""
+    if row is None or other is None or row.cost is None or other.cost is None or other.cost.median <= 0:
+        return None
+    return row.cost.median / other.cost.median

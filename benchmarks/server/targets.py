@@ -1,0 +1,109 @@
+"""What our servers are to reach, and whether they do: a ratio of costs, or a cost, and its bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.server.conditions import CONDITIONS, Condition
+from benchmarks.server.results import Row, Table, ratio
+
+IDLE_BYTES_MAX = 512.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound on what `figure` finds in a condition's table."""
+
+    condition: str
+    of: str
+    against: str
+    bound: float
+    figure: Callable[[Tables, str], float | None]
+    unit: str = ""
+
+
+class Tables:
+    """The tables of a run by condition, and which architecture is the default."""
+
+    def __init__(self, tables: Sequence[Table], default: str) -> None:
+        self._tables = {table.condition.name: table for table in tables}
+        self.default = default
+
+    def __getitem__(self, condition: str) -> Table | None:
+        return self._tables.get(condition)
+
+    def ours(self, condition: str) -> Row | None:
+        """The default architecture."""
+        table = self[condition]
+        row = table.row(self.default) if table else None
+        return None if row is None or row.trouble else row
+
+
+def _against_nginx(tables: Tables, condition: str) -> float | None:
+    table = tables[condition]
+    return ratio(tables.ours(condition), table.reference) if table else None
+
+
+def _against_best_peer(tables: Tables, condition: str) -> float | None:
+    table = tables[condition]
+    return ratio(tables.ours(condition), table.best("peer")) if table else None
+
+
+def _against_null(tables: Tables, condition: str) -> float | None:
+    table = tables[condition]
+    return ratio(tables.ours(condition), table.best("null")) if table else None
+
+
+def _best_against_nginx(tables: Tables, condition: str) -> float | None:
+    table = tables[condition]
+    return ratio(table.best("ours"), table.reference) if table else None
+
+
+def _bytes(tables: Tables, condition: str) -> float | None:
+    row = tables.ours(condition)
+    return row.cost.median if row and row.cost else None
+
+
+def _with_log(tables: Tables, condition: str) -> float | None:
+    return ratio(tables.ours(condition), tables.ours("keep-alive-500B"))
+
+
+TARGETS: Sequence[Target] = (
+    Target("keep-alive-500B", "default", "nginx", 0.80, _against_nginx),
+    Target("keep-alive-500B", "default", "best peer", 0.92, _against_best_peer),
+    Target("keep-alive-500B", "default", "null", 1.12, _against_null),
+    Target("keep-alive-5KB", "default", "nginx", 0.80, _against_nginx),
+    Target("keep-alive-5KB", "default", "best peer", 1.00, _against_best_peer),
+    Target("keep-alive-5KB", "default", "null", 1.15, _against_null),
+    Target("keep-alive-50KB", "default", "nginx", 0.80, _against_nginx),
+    Target("keep-alive-50KB", "default", "best peer", 0.80, _against_best_peer),
+    Target("keep-alive-500KB", "default", "nginx", 0.85, _against_nginx),
+    Target("keep-alive-5MB", "default", "nginx", 1.00, _against_nginx),
+    Target("close-500B", "best architecture", "nginx", 0.85, _best_against_nginx),
+    Target("clients-5000", "default", "nginx", 0.75, _against_nginx),
+    Target("idle", "default", "user memory per connection", IDLE_BYTES_MAX, _bytes, "B"),
+    Target("access-log", "default", "the same without a log", 1.10, _with_log),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target beside what was measured; `measured` is None where it was not, or only with errors."""
+
+    target: Target
+    condition: Condition
+    measured: float | None
+
+    @property
+    def word(self) -> str:
+        """met, not met or not measured."""
+        if self.measured is None:
+            return "not measured"
+        return "met" if self.measured <= self.target.bound else "not met"
+
+
+def judge(tables: Tables) -> list[Verdict]:
+    """Every target."""
+    by_name = {condition.name: condition for condition in CONDITIONS}
+    return [Verdict(target, by_name[target.condition], target.figure(tables, target.condition)) for target in TARGETS]
