@@ -111,14 +111,14 @@ impl<T: Copy> Station<T> {
         self.in_service.iter().map(|Reverse(tagged)| tagged.job).chain(waiting)
     }
 
-    /// ∫ v(n) dt, the work done up to the last event in seconds: with c servers, server-seconds busy.
-    pub fn busy_time(&self) -> f64 {
-        self.busy_time
+    /// ∫ v(n) dt until `now`, the work done in seconds: with c servers, server-seconds busy.
+    pub fn busy_time(&self, now: f64) -> f64 {
+        self.busy_time + (now - self.updated_at) * self.share * self.in_service.len() as f64
     }
 
-    /// ∫ jobs present dt, in job-seconds up to the last event.
-    pub fn present_time(&self) -> f64 {
-        self.present_time
+    /// ∫ jobs present dt until `now`, in job-seconds.
+    pub fn present_time(&self, now: f64) -> f64 {
+        self.present_time + (now - self.updated_at) * self.present() as f64
     }
 
     /// A job with this demand (seconds on an idle server) comes at `now`.

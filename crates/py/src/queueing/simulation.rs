@@ -67,7 +67,7 @@ fn simulate_poisson<'py>(
         service: service(r, servers),
         delta,
     };
-    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed };
+    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed, ..Plan::default() };
     let mut watch = Watch { progress, failure: None };
     let result = py.detach(|| simulator::simulate_poisson(&model, &plan, &mut |now| watch.go_on(now)));
     watch.check()?;
@@ -101,7 +101,7 @@ fn simulate_system<'py>(
         .flatten()
         .map(|(class, (times, sizes))| (class.clone(), values(times), values(sizes)))
         .collect();
-    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed };
+    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed, ..Plan::default() };
     let mut watch = Watch { progress, failure: None };
     let result = py.detach(|| {
         let traces: Vec<Trace<'_>> =

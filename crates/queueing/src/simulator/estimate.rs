@@ -4,17 +4,12 @@
 //! instead of 95 %. Thirty batches, their lag-1 correlation tested and allowed for, cover about 92 %.
 
 use super::recorder::{Batch, Recorder};
-use super::result::ResponseTime;
 use crate::distribution::student_quantile;
 
 /// Batches for the variance of the mean.
 const BATCH_COUNT: usize = 30;
 /// Above this lag-1 correlation the batches are too short to trust, and the run goes on.
-const LAG_ONE_MAX: f64 = 0.3;
-/// The fewest segments for the half-width of a percentile.
-const SEGMENTS_MIN: usize = 8;
-/// The fewest observations beyond a percentile, per segment, for its half-width.
-const BEYOND_MIN: f64 = 10.0;
+pub(super) const LAG_ONE_MAX: f64 = 0.3;
 
 /// An estimate of a mean with what it rests on.
 #[derive(Debug, Clone, Copy)]
@@ -76,13 +71,17 @@ impl Estimate {
         let width = values.len() / BATCH_COUNT;
         let variance = overlapping_variance(values, mean, width);
         let lag_one = lag_one(values, mean, width);
-        // Overlapping batches are worth half as many degrees again (Meketon & Schmeiser 1984); what
-        // correlation is left is allowed for as in Skart (Tafazzoli et al. 2011).
-        let quantile = student_quantile(0.975, 1.5 * degrees as f64);
-        let correlation = lag_one.clamp(0.0, 0.8);
-        let half_width = quantile * (variance * (1.0 + correlation) / (1.0 - correlation)).sqrt();
+        // Overlapping batches are worth half as many degrees again (Meketon & Schmeiser 1984).
+        let half_width = half_width(variance, 1.5 * degrees as f64, lag_one);
         Self { mean, half_width: Some(half_width), warm_up_batches, lag_one, variance_reduction: 1.0 }
     }
+}
+
+/// Of a 95 % interval around an average of this variance; what correlation is left between neighbours is allowed
+/// for as in Skart (Tafazzoli et al. 2011).
+pub(super) fn half_width(variance: f64, degrees: f64, lag_one: f64) -> f64 {
+    let correlation = lag_one.clamp(0.0, 0.8);
+    student_quantile(0.975, degrees) * (variance * (1.0 + correlation) / (1.0 - correlation)).sqrt()
 }
 
 /// How many batches to drop (White 1997): the cut, within the first half, that minimises the standard error
@@ -118,7 +117,7 @@ fn overlapping_variance(values: &[f64], mean: f64, width: usize) -> f64 {
 }
 
 /// The correlation of the means of neighbouring, disjoint batches.
-fn lag_one(values: &[f64], mean: f64, width: usize) -> f64 {
+pub(super) fn lag_one(values: &[f64], mean: f64, width: usize) -> f64 {
     let deviations: Vec<f64> =
         values.chunks_exact(width).map(|chunk| chunk.iter().sum::<f64>() / width as f64 - mean).collect();
     let products: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();
@@ -140,37 +139,4 @@ fn control_slope(steady: &[Batch]) -> f64 {
     let covariance: f64 = pairs.iter().map(|(y, c)| (y - mean) * (c - control)).sum();
     let variance: f64 = pairs.iter().map(|(_, c)| (c - control).powi(2)).sum();
     if variance > 0.0 { covariance / variance } else { 0.0 }
-}
-
-/// Mean and percentiles after the warm-up, with half-widths where there is enough to estimate them.
-/// `delta` seconds are added to each.
-pub(super) fn response_time(recorder: &Recorder, estimate: &Estimate, delta: f64) -> ResponseTime {
-    let segments = recorder.segments_after(estimate.warm_up_batches);
-    let mut all = recorder.unfinished().clone();
-    segments.iter().for_each(|segment| all.merge(segment));
-    let quantile = |p: f64| all.quantile(p) + delta;
-    let half_width = |p: f64| {
-        let enough = |total: u64| total as f64 * (1.0 - p) >= BEYOND_MIN;
-        if segments.len() < SEGMENTS_MIN || !segments.iter().all(|segment| enough(segment.total())) {
-            return None;
-        }
-        let estimates: Vec<f64> = segments.iter().map(|segment| segment.quantile(p)).collect();
-        let count = estimates.len() as f64;
-        let mean = estimates.iter().sum::<f64>() / count;
-        let variance = estimates.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        Some(student_quantile(0.975, count - 1.0) * (variance / count).sqrt())
-    };
-    ResponseTime {
-        mean: estimate.mean + delta,
-        p50: quantile(0.5),
-        p90: quantile(0.9),
-        p95: quantile(0.95),
-        p99: quantile(0.99),
-        p999: quantile(0.999),
-        max: if all.total() == 0 { 0.0 } else { all.max() + delta },
-        mean_half_width: estimate.half_width,
-        p50_half_width: half_width(0.5),
-        p95_half_width: half_width(0.95),
-        p99_half_width: half_width(0.99),
-    }
 }

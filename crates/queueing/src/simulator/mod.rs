@@ -7,9 +7,11 @@
 mod estimate;
 mod histogram;
 mod network;
-
+mod percentile;
 mod poisson;
+mod pool;
 mod recorder;
+mod replication;
 mod result;
 mod sessions;
 mod trace;
@@ -21,11 +23,11 @@ use crate::distribution::DistributionError;
 pub use histogram::Histogram;
 pub(crate) use network::refuse_unstable;
 pub use network::{Trace, simulate_system};
-
 pub use poisson::{PoissonStation, simulate_poisson};
 pub use recorder::Recorder;
+pub use replication::REPLICATIONS_MAX;
 pub use result::{
-    ClassResult, Named, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult,
+    ClassResult, Named, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult, Target,
 };
 pub use sessions::{Answered, ChainedJob, simulate_sessions};
 pub use trace::simulate_station;
@@ -40,19 +42,30 @@ const PROGRESS_JOBS: u64 = 1 << 17;
 /// How long to simulate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Stop once the 95 % half-width is at most this fraction of the mean response time.
+    /// Stop once the half-width of the 95 % interval is at most this fraction of the estimate.
     pub relative_half_width: f64,
+    /// Which estimate: the mean response time, or a percentile of it.
+    pub target: Target,
     /// Do not stop before this many jobs.
     pub jobs_min: u64,
     /// Stop after this many jobs in any case.
     pub jobs_max: u64,
-    /// Two runs with equal seeds are equal.
+    /// Two runs with equal seeds are equal, and two systems with equal seeds see the same jobs.
     pub seed: u64,
+    /// Independent replications to pool, run side by side on the machine's cores; 1 to 10,000.
+    pub replications: u32,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { relative_half_width: 0.02, jobs_min: JOBS_MIN_DEFAULT, jobs_max: JOBS_MAX_DEFAULT, seed: 1 }
+        Self {
+            relative_half_width: 0.02,
+            target: Target::Mean,
+            jobs_min: JOBS_MIN_DEFAULT,
+            jobs_max: JOBS_MAX_DEFAULT,
+            seed: 1,
+            replications: 1,
+        }
     }
 }
 
@@ -65,6 +78,11 @@ impl Plan {
         if self.jobs_max == 0 {
             let (name, requirement) = ("jobs_max", "at least 1");
             return Err(SimulationError::Parameter { name, requirement, value: 0.0 });
+        }
+        if !(1..=REPLICATIONS_MAX).contains(&self.replications) {
+            let (name, requirement) = ("replications", "from 1 to 10000");
+            let value = f64::from(self.replications);
+            return Err(SimulationError::Parameter { name, requirement, value });
         }
         Ok(())
     }
@@ -85,8 +103,17 @@ pub struct Progress {
     pub jobs: u64,
     /// The most that will be simulated.
     pub jobs_max: u64,
-    /// The half-width at the last look as a fraction of the mean; `None` before the first.
+    /// The target at the last look; `None` before the first.
+    pub estimate_seconds: Option<f64>,
+    /// Its half-width as a fraction of it; infinite while too little is known to have one.
     pub relative_half_width: Option<f64>,
+}
+
+impl Progress {
+    fn new(jobs: u64, jobs_max: u64, seen: Option<(f64, f64)>) -> Self {
+        let (estimate_seconds, relative_half_width) = seen.unzip();
+        Self { jobs, jobs_max, estimate_seconds, relative_half_width }
+    }
 }
 
 /// Why a simulation cannot run.

@@ -3,10 +3,12 @@
 //! With one server the work found by an arrival has a known mean whatever the discipline; as a control
 //! variate it takes most of the luck out of the estimate of the mean response time.
 
-use super::estimate::{Estimate, response_time};
+use super::estimate::Estimate;
+use super::percentile::{look, response_time};
+use super::replication::replicate;
 use super::result::{StationRun, Stop};
 use super::trace::validate_service;
-use super::{PROGRESS_JOBS, Plan, Progress, Recorder, SimulationError, refuse_overload};
+use super::{PROGRESS_JOBS, Plan, Progress, Recorder, SimulationError, pool, refuse_overload};
 use crate::distribution::{Distribution, Law};
 use crate::random::Random;
 use crate::station::{Service, Station};
@@ -24,7 +26,7 @@ pub struct PoissonStation {
     pub delta: f64,
 }
 
-/// Simulates until the plan is fulfilled or `go_on` answers false.
+/// Simulates until the plan is fulfilled or `go_on` answers false; it is asked on the caller's thread.
 ///
 /// # Errors
 /// [`SimulationError`] when the station is unstable or a parameter is out of its domain.
@@ -35,9 +37,15 @@ pub fn simulate_poisson(
 ) -> Result<StationRun, SimulationError> {
     plan.validate()?;
     model.validate()?;
-    let mut run = Run::new(model, plan);
-    let stop = run.until_stop(go_on);
-    Ok(run.result(stop))
+    let run = |plan: &Plan, go_on: &mut dyn FnMut(&Progress) -> bool| {
+        let mut run = Run::new(model, plan);
+        let stop = run.until_stop(go_on);
+        run.result(stop)
+    };
+    Ok(match plan.replications {
+        1 => run(plan, go_on),
+        _ => pool::station(&replicate(plan, go_on, &run), plan),
+    })
 }
 
 impl PoissonStation {
@@ -90,7 +98,8 @@ struct Run<'a> {
     workload: f64,
     workload_at: f64,
     expected_workload: Option<f64>,
-    estimate: Option<Estimate>,
+    /// The target and its relative half-width at the last look.
+    seen: Option<(f64, f64)>,
 }
 
 impl<'a> Run<'a> {
@@ -108,7 +117,7 @@ impl<'a> Run<'a> {
             workload: 0.0,
             workload_at: 0.0,
             expected_workload: model.expected_workload(),
-            estimate: None,
+            seen: None,
         }
     }
 
@@ -120,8 +129,8 @@ impl<'a> Run<'a> {
             self.finish_jobs(until);
             if until == look_at {
                 let estimate = Estimate::of(&self.recorder, self.expected_workload);
-                let relative = estimate.relative_half_width();
-                self.estimate = Some(estimate);
+                let (value, relative) = look(&self.recorder, &estimate, self.model.delta, self.plan.target);
+                self.seen = Some((value, relative));
                 if estimate.is_settled() && relative <= self.plan.relative_half_width {
                     return Stop::HalfWidth;
                 }
@@ -132,9 +141,7 @@ impl<'a> Run<'a> {
             }
             if until == ask_at {
                 ask_at += PROGRESS_JOBS;
-                let relative_half_width = self.estimate.map(|estimate| estimate.relative_half_width());
-                let progress = Progress { jobs: until, jobs_max: self.plan.jobs_max, relative_half_width };
-                if !go_on(&progress) {
+                if !go_on(&Progress::new(until, self.plan.jobs_max, self.seen)) {
                     return Stop::Interrupted;
                 }
             }
@@ -166,22 +173,26 @@ impl<'a> Run<'a> {
     fn result(&self, stop: Stop) -> StationRun {
         let estimate = Estimate::of(&self.recorder, self.expected_workload);
         let (capacity, jobs) = (self.model.service.capacity(), self.recorder.jobs());
-        let (queue_mean, throughput) = (self.station.present_time() / self.now, jobs as f64 / self.now);
+        let (queue_mean, throughput) =
+            (self.station.present_time(self.now) / self.now, jobs as f64 / self.now);
         let mut response = response_time(&self.recorder, &estimate, self.model.delta);
         response.mean = response.mean.max(0.0);
         StationRun {
             complete: stop != Stop::Interrupted,
             converged: estimate.is_settled()
-                && estimate.relative_half_width() <= self.plan.relative_half_width,
+                && response
+                    .relative_half_width(self.plan.target)
+                    .is_some_and(|width| width <= self.plan.relative_half_width),
             stop,
             seed: self.plan.seed,
+            replications: 1,
             jobs,
             warm_up_jobs: estimate.warm_up_batches as u64 * self.recorder.batch_jobs(),
             simulated_seconds: self.now,
             response_time_seconds: response,
             throughput_per_second: throughput,
             utilisation: if capacity.is_finite() {
-                self.station.busy_time() / self.now / capacity
+                self.station.busy_time(self.now) / self.now / capacity
             } else {
                 0.0
             },

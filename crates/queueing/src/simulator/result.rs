@@ -44,10 +44,69 @@ pub struct ResponseTime {
     pub mean_half_width: Option<f64>,
     /// Of the median.
     pub p50_half_width: Option<f64>,
+    /// Of the 90th percentile.
+    pub p90_half_width: Option<f64>,
     /// Of the 95th percentile.
     pub p95_half_width: Option<f64>,
     /// Of the 99th percentile.
     pub p99_half_width: Option<f64>,
+    /// Of the 99.9th percentile.
+    pub p999_half_width: Option<f64>,
+}
+
+/// The figure of a response time whose half-width ends a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Target {
+    /// The mean.
+    #[default]
+    Mean,
+    /// The median.
+    P50,
+    /// The 90th percentile.
+    P90,
+    /// The 95th percentile.
+    P95,
+    /// The 99th percentile.
+    P99,
+    /// The 99.9th percentile.
+    P999,
+}
+
+impl Target {
+    /// Every target with its name in results.
+    pub const ALL: [(&'static str, Self); 6] = [
+        ("mean", Self::Mean),
+        ("p50", Self::P50),
+        ("p90", Self::P90),
+        ("p95", Self::P95),
+        ("p99", Self::P99),
+        ("p999", Self::P999),
+    ];
+
+    /// The target of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+    }
+}
+
+impl ResponseTime {
+    /// An estimate in seconds with its half-width.
+    pub fn target(&self, target: Target) -> (f64, Option<f64>) {
+        match target {
+            Target::Mean => (self.mean, self.mean_half_width),
+            Target::P50 => (self.p50, self.p50_half_width),
+            Target::P90 => (self.p90, self.p90_half_width),
+            Target::P95 => (self.p95, self.p95_half_width),
+            Target::P99 => (self.p99, self.p99_half_width),
+            Target::P999 => (self.p999, self.p999_half_width),
+        }
+    }
+
+    /// The half-width of an estimate as a fraction of it.
+    pub fn relative_half_width(&self, target: Target) -> Option<f64> {
+        let (value, half_width) = self.target(target);
+        half_width.map(|half_width| half_width / value.abs().max(f64::MIN_POSITIVE))
+    }
 }
 
 /// Why a simulation ended.
@@ -75,6 +134,8 @@ pub struct StationRun {
     pub stop: Stop,
     /// The seed.
     pub seed: u64,
+    /// Independent replications that were pooled; sums and averages below are over all of them.
+    pub replications: u32,
     /// Jobs finished.
     pub jobs: u64,
     /// Of these, left out as warm-up.
@@ -114,6 +175,8 @@ pub struct SystemResult {
     pub stop: Stop,
     /// The seed.
     pub seed: u64,
+    /// Independent replications that were pooled; sums and averages below are over all of them.
+    pub replications: u32,
     /// Jobs finished.
     pub jobs: u64,
     /// Of these, left out as warm-up.
@@ -134,6 +197,14 @@ pub struct SystemResult {
     pub stations: Named<StationResult>,
     /// The station with the highest utilisation, if any is limited.
     pub bottleneck: Option<String>,
+}
+
+impl SystemResult {
+    /// The limited station with the highest utilisation.
+    pub(super) fn busiest(stations: &Named<StationResult>) -> Option<String> {
+        let limited = stations.0.iter().filter_map(|(name, station)| Some((name, station.utilisation?)));
+        limited.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name.clone())
+    }
 }
 
 /// A class of a system.

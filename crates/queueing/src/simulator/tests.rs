@@ -398,3 +398,68 @@ fn intervals_cover() {
         assert!(covered as f64 >= 0.90 * runs as f64, "{covered} of {runs}");
     }
 }
+
+#[test]
+fn a_percentile_can_be_the_target() {
+    let demand = Exponential::new(1.0).unwrap().into();
+    let exact = |p: f64| -2.0 * (1.0_f64 - p).ln();
+    for (target, p) in [(Target::P50, 0.5), (Target::P99, 0.99)] {
+        let plan = Plan { relative_half_width: 0.02, target, seed: 4, ..Plan::default() };
+        let result = run(&demand, 0.5, Service::fifo(1), &plan);
+        let (value, half_width) = result.response_time_seconds.target(target);
+        assert!(result.converged && half_width.unwrap() <= 0.02 * value, "{result:?}");
+        check(value, exact(p), 0.03);
+    }
+    // The tail needs more jobs than the mean for the same half-width.
+    let jobs = |target| {
+        let plan = Plan { relative_half_width: 0.015, target, seed: 4, ..Plan::default() };
+        run(&demand, 0.5, Service::fifo(1), &plan).jobs
+    };
+    assert!(jobs(Target::P999) > 4 * jobs(Target::Mean));
+    assert_eq!(Target::of("p95"), Some(Target::P95));
+    assert_eq!(Target::of("p96"), None);
+}
+
+#[test]
+fn replications_pool_to_the_half_width_asked_for() {
+    let plan = Plan { relative_half_width: 0.01, replications: 4, seed: 6, ..Plan::default() };
+    let pooled = run(&hyper_exponential(), 0.7, Service::ps(1), &plan);
+    assert_eq!((pooled.replications, pooled.stop, pooled.converged), (4, Stop::HalfWidth, true));
+    let exact = hyper_exponential().mean() / 0.3;
+    check(pooled.response_time_seconds.mean, exact, 0.02);
+    // Threads finish in any order; the result does not show it.
+    assert_eq!(pooled, run(&hyper_exponential(), 0.7, Service::ps(1), &plan));
+    let other = run(&hyper_exponential(), 0.7, Service::ps(1), &Plan { seed: 7, ..plan });
+    assert_ne!(pooled.response_time_seconds.mean, other.response_time_seconds.mean);
+
+    let plan = Plan { relative_half_width: 0.02, replications: 3, ..Plan::default() };
+    let site = simulate_system(&system(SITE), &plan, &[], &mut |_| true).unwrap();
+    check(site.response_time_seconds.mean, 0.283, 0.03);
+    assert_eq!((site.replications, site.bottleneck.as_deref()), (3, Some("line")));
+    assert!(site.little_relative_error.abs() < 1e-9 && site.converged, "{site:?}");
+    assert!(simulate_system(&system(SITE), &Plan { replications: 0, ..plan }, &[], &mut |_| true).is_err());
+}
+
+#[test]
+fn progress_shows_the_estimate_and_ends_all_replications() {
+    let model = PoissonStation {
+        arrival_rate: 0.5,
+        demand: Exponential::new(1.0).unwrap().into(),
+        service: Service::ps(1),
+        delta: 0.0,
+    };
+    let plan = Plan { relative_half_width: 1e-6, replications: 4, ..Plan::default() };
+    let here = std::thread::current().id();
+    let mut told = Vec::new();
+    let mut tell = |now: &Progress| {
+        assert_eq!(std::thread::current().id(), here, "asked on another thread");
+        told.push(*now);
+        told.len() < 6
+    };
+    let result = simulate_poisson(&model, &plan, &mut tell).unwrap();
+    assert!(!result.complete && !result.converged && result.stop == Stop::Interrupted);
+    assert_eq!(told.len(), 6);
+    check(told[5].estimate_seconds.unwrap(), 2.0, 0.1);
+    assert!(told[5].relative_half_width.unwrap() < 0.2 && told[5].jobs > told[0].jobs);
+    check(result.response_time_seconds.mean, 2.0, 0.1);
+}

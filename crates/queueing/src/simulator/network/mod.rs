@@ -6,8 +6,9 @@
 mod report;
 mod run;
 
+use super::replication::replicate;
 use super::trace::validate_trace;
-use super::{Plan, Progress, SimulationError, SystemResult, refuse_overload};
+use super::{Plan, Progress, SimulationError, SystemResult, pool, refuse_overload};
 use crate::system::{Class, Source, System};
 use run::Run;
 
@@ -24,7 +25,7 @@ pub struct Trace<'t> {
 
 /// Simulates `system` until the plan is fulfilled, the traces end, or `go_on` answers false.
 ///
-/// The half-width asked for is that of the mean response time over all classes. With a trace the run takes
+/// The half-width asked for is that of the response time over all classes. With a trace the run takes
 /// all of it and cuts no warm-up: what the log saw is the answer.
 ///
 /// # Errors
@@ -49,9 +50,15 @@ pub fn simulate_system(
     if traces.is_empty() {
         refuse_unstable(system)?;
     }
-    let mut run = Run::new(system, plan, traces);
-    let stop = run.until_stop(go_on);
-    Ok(run.result(stop))
+    let run = |plan: &Plan, go_on: &mut dyn FnMut(&Progress) -> bool| {
+        let mut run = Run::new(system, plan, traces);
+        let stop = run.until_stop(go_on);
+        run.result(stop)
+    };
+    Ok(match plan.replications {
+        1 => run(plan, go_on),
+        _ => pool::system(&replicate(plan, go_on, &run), plan),
+    })
 }
 
 /// Refuses when open classes alone overload a station.

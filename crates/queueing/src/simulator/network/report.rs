@@ -1,38 +1,42 @@
 //! What a finished run says: estimates per route, class and station, and the checks of the run on itself.
 
 use super::run::Run;
-use crate::simulator::estimate::{Estimate, response_time};
+use crate::simulator::estimate::Estimate;
+use crate::simulator::percentile::response_time;
 use crate::simulator::result::{ClassResult, Named, RouteResult, StationResult, Stop, SystemResult};
-use crate::station::Station;
 use crate::system::{Class, Route};
 
 impl Run<'_> {
     pub(super) fn result(&self, stop: Stop) -> SystemResult {
         let cut = stop != Stop::TraceEnd;
         let estimate = self.estimate(0, cut);
-        let present: f64 = self.stations[..self.tallies.len()].iter().map(Station::present_time).sum();
+        let present: f64 =
+            self.stations[..self.tallies.len()].iter().map(|station| station.present_time(self.now)).sum();
         // Whoever is still inside has been counted in `present` but not in the sum of responses.
         let accounted = self.response_sum + self.unfinished_time();
         let stations: Vec<(String, StationResult)> =
             (0..self.tallies.len()).map(|k| self.station(k)).collect();
-        let busiest = stations.iter().filter_map(|(name, station)| Some((name, station.utilisation?)));
-        let bottleneck = busiest.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name.clone());
+        let stations = Named(stations);
+        let response_time_seconds = response_time(&self.recorders[0], &estimate, 0.0);
+        let reached = response_time_seconds
+            .relative_half_width(self.plan.target)
+            .is_some_and(|width| width <= self.plan.relative_half_width);
         SystemResult {
             complete: stop != Stop::Interrupted,
-            converged: estimate.is_settled()
-                && estimate.relative_half_width() <= self.plan.relative_half_width,
+            converged: estimate.is_settled() && reached,
             stop,
             seed: self.plan.seed,
+            replications: 1,
             jobs: self.finished,
             warm_up_jobs: estimate.warm_up_batches as u64 * self.recorders[0].batch_jobs(),
             simulated_seconds: self.now,
-            response_time_seconds: response_time(&self.recorders[0], &estimate, 0.0),
+            response_time_seconds,
             throughput_per_second: self.per_second(self.finished),
             lag_one: estimate.lag_one,
             little_relative_error: if present > 0.0 { (present - accounted) / present } else { 0.0 },
             classes: Named((0..self.system.classes.len()).map(|class| self.class(class, cut)).collect()),
-            stations: Named(stations),
-            bottleneck,
+            bottleneck: SystemResult::busiest(&stations),
+            stations,
         }
     }
 
@@ -85,10 +89,10 @@ impl Run<'_> {
         let limited = model.is_limited() && self.now > 0.0;
         let visits = tally.visits.max(1) as f64;
         let result = StationResult {
-            utilisation: limited.then(|| station.busy_time() / self.now / capacity),
+            utilisation: limited.then(|| station.busy_time(self.now) / self.now / capacity),
             utilisation_expected: limited.then(|| self.expected_work(index) / capacity),
             throughput_per_second: self.per_second(tally.visits),
-            queue_mean: if self.now > 0.0 { station.present_time() / self.now } else { 0.0 },
+            queue_mean: if self.now > 0.0 { station.present_time(self.now) / self.now } else { 0.0 },
             residence_time_seconds: tally.residence / visits,
             demand_seconds: tally.demand / (tally.visits + station.present() as u64).max(1) as f64,
         };

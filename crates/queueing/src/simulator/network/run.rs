@@ -4,6 +4,7 @@ use super::Trace;
 use crate::distribution::Law;
 use crate::random::Random;
 use crate::simulator::estimate::Estimate;
+use crate::simulator::percentile::look;
 use crate::simulator::recorder::Recorder;
 use crate::simulator::result::Stop;
 use crate::simulator::{PROGRESS_JOBS, Plan, Progress};
@@ -60,7 +61,8 @@ pub(super) struct Run<'a> {
     pub(super) finished: u64,
     pub(super) response_sum: f64,
     pub(super) now: f64,
-    relative_half_width: Option<f64>,
+    /// The target and its relative half-width at the last look.
+    seen: Option<(f64, f64)>,
 }
 
 impl<'a> Run<'a> {
@@ -100,7 +102,7 @@ impl<'a> Run<'a> {
             finished: 0,
             response_sum: 0.0,
             now: 0.0,
-            relative_half_width: None,
+            seen: None,
         };
         (0..classes).for_each(|class| run.begin(class));
         run
@@ -133,8 +135,8 @@ impl<'a> Run<'a> {
             }
             if until == look_at && !traced {
                 let estimate = Estimate::of(&self.recorders[0], None);
-                let relative = estimate.relative_half_width();
-                self.relative_half_width = Some(relative);
+                let (value, relative) = look(&self.recorders[0], &estimate, 0.0, self.plan.target);
+                self.seen = Some((value, relative));
                 if estimate.is_settled() && relative <= self.plan.relative_half_width {
                     return Stop::HalfWidth;
                 }
@@ -142,8 +144,7 @@ impl<'a> Run<'a> {
             }
             if until == ask_at {
                 ask_at += PROGRESS_JOBS;
-                let relative_half_width = self.relative_half_width;
-                if !go_on(&Progress { jobs: until, jobs_max: self.plan.jobs_max, relative_half_width }) {
+                if !go_on(&Progress::new(until, self.plan.jobs_max, self.seen)) {
                     return Stop::Interrupted;
                 }
             }
