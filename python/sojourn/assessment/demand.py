@@ -13,9 +13,9 @@ from random import Random
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
+from sojourn.calibration import work_demand
+from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
 from sojourn.measurement import Bench, observed
 from sojourn.site import FIXED_SIZES_BYTES, fixed_size_path
@@ -26,10 +26,8 @@ CLIENTS = (4, 16, 64)
 CONNECTION_SIZES_BYTES = (500, 5_000)
 CONNECTION_CLIENTS = 16
 SATURATED_CORE_FRACTION = 0.95
-BOOTSTRAP_SAMPLES = 400
 
 Connection = Literal["keep-alive", "close"]
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -88,12 +86,28 @@ def _point(bench: Bench, effort: Effort, size: int, clients: int, connection: Co
 
 
 def fit(points: Sequence[DemandPoint], seed: int) -> DemandFit:
-    """Fits g by Huber regression on relative residuals, both coefficients at least zero.
+    """Fits g as a line (`work_demand.fit`) and the cost of a connection.
 
-    The intervals are percentile bootstrap over points (`BOOTSTRAP_SAMPLES` draws). CPU time is the basis where it
-    could be read; otherwise the response law, over the points whose server core was saturated or unknown.
+    CPU time is the basis where it could be read; otherwise the response law, over the points whose server core was
+    saturated or unknown.
     """
-    by_cpu = all(point.demand_by_cpu_seconds is not None for point in points)
+    by_cpu = _has_cpu_times(points)
+    sizes, demands = usable(points)
+    line = work_demand.fit(sizes, demands, seed, pieces_max=1)
+    return DemandFit(
+        seconds_per_byte=line.seconds_per_byte[0],
+        fixed_seconds=line.fixed_seconds,
+        connection_seconds=_connection_cost(points, by_cpu),
+        basis="cpu" if by_cpu else "response law",
+        points_used=len(sizes),
+        points_left_out=sum(point.connection == "keep-alive" for point in points) - len(sizes),
+        relative_error_median=line.relative_error_median,
+    )
+
+
+def usable(points: Sequence[DemandPoint]) -> tuple[FloatArray, FloatArray]:
+    """The sizes in bytes and the demands in seconds that g is fitted on; shapes (points,)."""
+    by_cpu = _has_cpu_times(points)
     kept = [point for point in points if point.connection == "keep-alive" and (by_cpu or _saturated(point))]
     if len({point.size_bytes for point in kept}) < 2:
         raise CouldNotRun(
@@ -101,19 +115,11 @@ def fit(points: Sequence[DemandPoint], seed: int) -> DemandFit:
             "let it run on this machine, where its CPU time can be read",
         )
     sizes = np.array([point.size_bytes for point in kept], dtype=float)
-    demands = np.array([_demand(point, by_cpu) for point in kept])
-    slope, fixed = _huber_line(sizes, demands)
-    random = np.random.default_rng(seed)
-    samples = np.array([_resampled(sizes, demands, random) for _ in range(BOOTSTRAP_SAMPLES)])
-    return DemandFit(
-        seconds_per_byte=_interval(slope, samples[:, 0]),
-        fixed_seconds=_interval(fixed, samples[:, 1]),
-        connection_seconds=_connection_cost(points, by_cpu),
-        basis="cpu" if by_cpu else "response law",
-        points_used=len(kept),
-        points_left_out=sum(point.connection == "keep-alive" for point in points) - len(kept),
-        relative_error_median=float(np.median(np.abs(slope * sizes + fixed - demands) / demands)),
-    )
+    return sizes, np.array([_demand(point, by_cpu) for point in kept])
+
+
+def _has_cpu_times(points: Sequence[DemandPoint]) -> bool:
+    return all(point.demand_by_cpu_seconds is not None for point in points)
 
 
 def _saturated(point: DemandPoint) -> bool:
@@ -126,33 +132,6 @@ def _demand(point: DemandPoint, by_cpu: bool) -> float:
         assert point.demand_by_cpu_seconds is not None
         return point.demand_by_cpu_seconds
     return point.demand_by_response_law_seconds
-
-
-def _huber_line(sizes: FloatArray, demands: FloatArray) -> tuple[float, float]:
-    # Relative residuals: demands span three decades, and the small documents are the many.
-    def residuals(coefficients: FloatArray) -> FloatArray:
-        relative: FloatArray = (coefficients[0] * sizes + coefficients[1]) / demands - 1.0
-        return relative
-
-    start = np.array([demands.max() / sizes.max(), demands.min()])
-    found = least_squares(
-        residuals,
-        start,
-        bounds=(0.0, np.inf),
-        x_scale=start,
-        loss="huber",
-        f_scale=0.1,
-        xtol=1e-12,
-        ftol=1e-12,
-    )
-    return float(found.x[0]), float(found.x[1])
-
-
-def _resampled(sizes: FloatArray, demands: FloatArray, random: np.random.Generator) -> tuple[float, float]:
-    while True:
-        chosen = random.integers(0, len(sizes), len(sizes))
-        if np.ptp(sizes[chosen]) > 0:
-            return _huber_line(sizes[chosen], demands[chosen])
 
 
 def _connection_cost(points: Sequence[DemandPoint], by_cpu: bool) -> Interval | None:
@@ -172,8 +151,3 @@ def _connection_cost(points: Sequence[DemandPoint], by_cpu: bool) -> Interval | 
         return None
     values = np.array(differences)
     return Interval(estimate=max(0.0, float(np.median(values))), low=float(values.min()), high=float(values.max()))
-
-
-def _interval(estimate: float, samples: FloatArray) -> Interval:
-    low, high = np.quantile(samples, [0.025, 0.975])
-    return Interval(estimate=estimate, low=float(low), high=float(high))

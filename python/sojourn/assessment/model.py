@@ -29,12 +29,12 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, lsq_linear
 
 from sojourn import _native
+from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, percentile_interval
 from sojourn.summary import DemandFit, Interval, Prediction, Step
 
 R_CANDIDATES: tuple[int | None, ...] = (1, 2, 4, 8, 16, None)
 """None is r = infinity: plain processor sharing."""
 DELAY_SECONDS_MAX = 1e-2
-BOOTSTRAP_SAMPLES = 400
 IDLE_RANGE_MIN = 0.05
 """Steps whose idle share differs by less say nothing of how CPU time depends on it."""
 
@@ -151,8 +151,7 @@ def _calibration(foretold: float, steps: Sequence[Step], seed: int) -> Interval:
     random = np.random.default_rng(seed)
     draws = (random.integers(0, len(idle), len(idle)) for _ in range(BOOTSTRAP_SAMPLES))
     samples = [_busy_demand(idle[draw], cpu[draw]) for draw in draws]
-    low, high = np.quantile(np.array(samples) / foretold, [0.025, 0.975])
-    return Interval(estimate=_busy_demand(idle, cpu) / foretold, low=float(low), high=float(high))
+    return percentile_interval(_busy_demand(idle, cpu) / foretold, np.array(samples) / foretold)
 
 
 def _busy_demand(idle: FloatArray, cpu: FloatArray) -> float:

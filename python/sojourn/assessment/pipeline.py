@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sojourn import __version__, _native, cores, environment, site
+from sojourn import __version__, _native, cores, environment, site, system_file
 from sojourn.assessment import demand, disturbance, rising_load, steps
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
 from sojourn.assessment.connections import think_scale_within_limits
@@ -22,7 +22,7 @@ from sojourn.assessment.knee import locate
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.simulation import Sessions
-from sojourn.assessment.system_file import system_file
+from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.work_folder import work_folder
 from sojourn.failure import CouldNotRun
 from sojourn.log import import_log
@@ -301,8 +301,8 @@ class _Assessment:
         if self.station is not None and self.mix is not None and fit is not None and answer is not None:
             rate = min(answer.largest_rate_requests_per_second, 0.9 * self.station.capacity)
             line = self.request.access_line_bits_per_second
-            text = system_file(self.summary.settings.server, self.mix, self.station, fit, rate, line)
-            self.folder.write_text("system.toml", text)
+            system = describe(self.summary.settings.server, self.mix, self.station, fit, rate, line)
+            self.folder.write_text("system.toml", system_file.write(system, COMMENT))
         self.folder.write_summary(self.summary)
         return self.summary
 

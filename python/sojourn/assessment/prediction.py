@@ -22,8 +22,8 @@ def predict(
 ) -> tuple[Model | None, list[Step], Station | None]:
     """Fits the model on some steps and predicts them all; no model where no step lay below the knee."""
     steps = _hold_out(steps, knee)
-    below = [step for step in steps if not step.held_out and _is_below(step, knee)]
-    overloaded = [step for step in steps if not step.held_out and not _is_below(step, knee)]
+    below = [step for step in steps if not step.held_out and is_below(step, knee)]
+    overloaded = [step for step in steps if not step.held_out and not is_below(step, knee)]
     if not below:
         return None, list(steps), None
     station = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed)
@@ -34,7 +34,8 @@ def predict(
     return _model(station, predicted, knee), predicted, station
 
 
-def _is_below(step: Step, knee: Knee) -> bool:
+def is_below(step: Step, knee: Knee) -> bool:
+    """Whether the server kept up with the step within the target, and the generator did not limit it."""
     rate = step.offered_requests_per_second
     return step.within_target and not step.generator_limited and rate <= knee.requests_per_second
 
@@ -44,7 +45,7 @@ def _hold_out(steps: Sequence[Step], knee: Knee) -> list[Step]:
     held_out = []
     below = 0
     for index, step in enumerate(steps):
-        if _is_below(step, knee):
+        if is_below(step, knee):
             held_out.append(below % 2 == 1)
             below += 1
         else:
@@ -82,7 +83,7 @@ def _error(said: Prediction, step: Step) -> PredictionError:
 
 def _model(station: Station, steps: Sequence[Step], knee: Knee) -> Model:
     held_out = [step for step in steps if step.held_out and not step.generator_limited]
-    below = [step for step in held_out if _is_below(step, knee)]
+    below = [step for step in held_out if is_below(step, knee)]
 
     def worst(of: Callable[[PredictionError], float | None], among: Sequence[Step]) -> float | None:
         errors = [of(step.simulation_error) for step in among if step.simulation_error is not None]

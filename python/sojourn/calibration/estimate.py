@@ -1,0 +1,85 @@
+"""What every estimator shares: percentile-bootstrap intervals, folds, and the error on points held out.
+
+The points that a parameter was fitted on say nothing of how well it predicts, so no estimator reports the error on
+them as its own: `HeldOut` is always over points that the fit had not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn.summary import Interval, Record
+
+BOOTSTRAP_SAMPLES = 400
+FOLDS = 5
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+
+class HeldOut(Record):
+    """Relative errors (predicted over measured, less one, without sign) on points that were not fitted."""
+
+    quantity: str
+    """What was predicted: `utilisation`, `demand`, `response_time_mean`, `throughput`."""
+    method: str
+    """How points were held out, in words."""
+    points: int
+    relative_error_median: float
+    relative_error_max: float
+
+
+def percentile_interval(estimate: float, samples: FloatArray) -> Interval:
+    """The 95 % percentile interval of bootstrap samples; shape (samples,)."""
+    low, high = np.quantile(samples, [0.025, 0.975])
+    return Interval(estimate=float(estimate), low=float(low), high=float(high))
+
+
+def folds(groups: Sequence[object], seed: int, count: int = FOLDS) -> list[tuple[IndexArray, IndexArray]]:
+    """Splits points into (fitted, held out) index pairs; points of one group are held out together.
+
+    Args:
+        groups: the group of each point. Points that repeat one setting are one group, else the repetition would give
+            the held-out point away.
+        seed: orders the groups.
+        count: folds at most; fewer groups make as many folds as groups.
+    """
+    names = sorted(set(groups), key=repr)
+    order = np.random.default_rng(seed).permutation(len(names))
+    fold_of = {names[group]: place % count for place, group in enumerate(order)}
+    fold = np.array([fold_of[group] for group in groups])
+    return [(np.flatnonzero(fold != each), np.flatnonzero(fold == each)) for each in range(min(count, len(names)))]
+
+
+def cross_validated(
+    quantity: str,
+    method: str,
+    splits: Sequence[tuple[IndexArray, IndexArray]],
+    measured: FloatArray,
+    predict: Callable[[IndexArray, IndexArray], FloatArray],
+) -> HeldOut:
+    """Fits on each split's first part, predicts its second, and sums up the errors.
+
+    Args:
+        quantity: what is predicted.
+        method: how points are held out, for people.
+        splits: pairs of indices.
+        measured: positive; shape (points,).
+        predict: (fitted, held out) to predictions for those held out.
+    """
+    errors = np.concatenate([np.abs(predict(fitted, out) / measured[out] - 1.0) for fitted, out in splits])
+    return held_out(quantity, method, errors)
+
+
+def held_out(quantity: str, method: str, errors: FloatArray) -> HeldOut:
+    """Sums up relative errors without sign; shape (points,)."""
+    return HeldOut(
+        quantity=quantity,
+        method=method,
+        points=len(errors),
+        relative_error_median=float(np.median(errors)),
+        relative_error_max=float(np.max(errors)),
+    )

@@ -1,0 +1,43 @@
+"""The kinds of tables that can be fitted, one file each, and the table of them.
+
+A kind is told by its columns: those it needs, those it may have, and the function that makes a `Fit` of them.
+`docs/calibration.md` documents the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sojourn.calibration.fit import Fit, Options
+from sojourn.calibration.kinds import intervals, requests, scaling, sizes
+from sojourn.calibration.tables import Table
+from sojourn.failure import CouldNotRun
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table."""
+
+    needs: tuple[str, ...]
+    fit: Callable[[Table, Options], Fit]
+
+
+KINDS: dict[str, Kind] = {
+    "requests": Kind(("accepted_at_seconds", "ended_at_seconds"), requests.fit),
+    "sizes": Kind(("size_bytes", "demand_seconds"), sizes.fit),
+    "intervals": Kind(("utilisation",), intervals.fit),
+    "scaling": Kind(("clients", "requests_per_second"), scaling.fit),
+}
+"""In the order in which a table with the columns of several is taken."""
+
+
+def fit_table(table: Table, options: Options, kind: str | None = None) -> Fit:
+    """Fits a table by the kind that its columns say, or the one that is named."""
+    if kind is None:
+        kind = next((name for name, each in KINDS.items() if table.has(*each.needs)), None)
+    if kind is None or not table.has(*KINDS[kind].needs):
+        known = "; ".join(f"{name}: {', '.join(each.needs)}" for name, each in KINDS.items())
+        asked = f" of kind {kind}" if kind else ""
+        raise CouldNotRun(f"{table.path} has not the columns of a table{asked}", f"columns by kind: {known}")
+    return KINDS[kind].fit(table, options)

@@ -1,0 +1,101 @@
+"""The times of every request: demands and r, by maximum likelihood or from recorded starts of service.
+
+Columns: `accepted_at_seconds`, `ended_at_seconds`; `started_at_seconds`, `class`, `size_bytes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sojourn import system_file
+from sojourn.calibration import response_times, work_demand
+from sojourn.calibration.estimate import FloatArray, IndexArray
+from sojourn.calibration.fit import Fit, Options
+from sojourn.calibration.kinds.station import demand_table, interval_record, server
+from sojourn.calibration.tables import Table
+
+SIZE_GROUPS_MAX = 60
+"""Requests are grouped by size before g is fitted."""
+EXPLAINED_MIN = 0.8
+"""Below this share of its variance the demand is no function of the size."""
+
+
+def fit(table: Table, options: Options) -> Fit:
+    """Fits r, and the demand by class or by size."""
+    accepted, ended = table.numbers("accepted_at_seconds", 0.0), table.numbers("ended_at_seconds", 0.0)
+    started = table.numbers("started_at_seconds", 0.0) if table.has("started_at_seconds") else None
+    order = np.argsort(accepted, kind="stable")
+    classes = np.array(table.texts("class", "requests"))[order]
+    requests = response_times.Requests(
+        accepted[order], ended[order], None if started is None else started[order], list(classes)
+    )
+    found = response_times.fit(requests, options.servers, options.seed)
+    span = float(accepted.max() - accepted.min())
+    warnings = list(found.warnings)
+    document, demand = _by_size(table, found.demands, order, options, warnings)
+    described: dict[str, Any] = {}
+    for name, law in found.laws.items():
+        own = demand or law_table(law)
+        described[name] = {
+            "rate": system_file.rate(float(np.sum(classes == name)) / span),
+            "route": [{"station": "server", "demand": own}],
+        }
+    return Fit(
+        kind="requests",
+        sources=[table.path.name],
+        points=len(accepted),
+        estimates={
+            "demand_seconds": {name: interval_record(each) for name, each in found.demands_seconds.items()},
+            "r": found.r if found.r is not None else "not reached",
+            "r_log_likelihood": found.r_log_likelihoods,
+            "law": {name: {"family": law["family"], "scv": law["scv"]} for name, law in found.laws.items()},
+        },
+        held_out=list(found.held_out),
+        warnings=warnings,
+        system={
+            "name": table.path.stem,
+            **document,
+            "stations": {"server": server(options, found.r)},
+            "classes": described,
+        },
+    )
+
+
+def _by_size(
+    table: Table, demands: FloatArray, order: IndexArray, options: Options, warnings: list[str]
+) -> tuple[dict[str, Any], Any]:
+    """The document law and g, where the table has sizes and they explain the demand."""
+    if not table.has("size_bytes"):
+        return {}, None
+    sizes = table.positive("size_bytes")[order]
+    edges = np.unique(np.quantile(sizes, np.linspace(0, 1, SIZE_GROUPS_MAX)))
+    group = np.digitize(sizes, edges[1:-1])
+    members = [group == index for index in np.unique(group)]
+    points = np.array([[sizes[own].mean(), demands[own].mean()] for own in members])
+    found = work_demand.fit(points[:, 0], points[:, 1], options.seed)
+    explained = 1.0 - float(np.var(demands - found.demand(sizes)) / np.var(demands))
+    if explained < EXPLAINED_MIN:
+        warnings.append(
+            f"The size explains {max(0.0, explained):.0%} of the variance of the demand: demands are written as laws "
+            "by class, not as a function of the size."
+        )
+        return {}, None
+    return {"document": system_file.empirical_sizes(sizes)}, demand_table(found.demand)
+
+
+def law_table(law: Mapping[str, Any]) -> dict[str, Any] | str:
+    """A law of `fit_laws` in seconds, as a system file says it."""
+    parameters, family = law["parameters"], law["family"]
+    if family == "exponential":
+        return {"law": "exponential", "mean": system_file.time(parameters["mean"])}
+    if family == "log-normal":
+        return {"law": "log-normal", "mu": parameters["mu"], "sigma": parameters["sigma"], "unit": "s"}
+    parts = []
+    for place, weight in (("first", parameters["probability"]), ("second", 1.0 - parameters["probability"])):
+        mean, stages = system_file.time(parameters[f"mean_{place}"]), int(parameters.get(f"stages_{place}", 1))
+        part = {"law": "erlang", "mean": mean, "stages": stages} if stages > 1 else {"law": "exponential", "mean": mean}
+        parts.append({"weight": weight, **part})
+    return {"law": "mixture", "parts": parts}

@@ -1,0 +1,44 @@
+"""Throughput against the number of clients: a station whose speed follows the universal scalability law.
+
+Columns: `clients`, `requests_per_second`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sojourn import system_file
+from sojourn.calibration import scalability
+from sojourn.calibration.fit import Fit, Options
+from sojourn.calibration.kinds.station import interval_record, server
+from sojourn.calibration.tables import Table
+
+
+def fit(table: Table, options: Options) -> Fit:
+    """Fits the law; the station serves one request in 1 / gamma seconds."""
+    clients, throughputs = table.numbers("clients", 1.0), table.positive("requests_per_second")
+    found = scalability.fit(clients, throughputs, options.seed)
+    station: dict[str, Any] = server(options) | {
+        "speed": {"alpha": found.alpha.estimate, "beta": found.beta.estimate},
+        "demand": system_file.time(1.0 / found.gamma_per_second.estimate),
+    }
+    station.pop("servers", None)
+    return Fit(
+        kind="scaling",
+        sources=[table.path.name],
+        points=len(clients),
+        estimates={
+            "gamma_per_second": interval_record(found.gamma_per_second),
+            "alpha": interval_record(found.alpha),
+            "beta": interval_record(found.beta),
+            "peak_clients": found.peak_clients,
+            "peak_per_second": found.peak_per_second,
+        },
+        held_out=[found.held_out],
+        warnings=list(found.warnings),
+        system={
+            "name": table.path.stem,
+            "stations": {"server": station},
+            "classes": {"clients": {"users": int(clients.max()), "think_time": "0s", "route": ["server"]}},
+        },
+    )

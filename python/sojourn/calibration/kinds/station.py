@@ -1,0 +1,37 @@
+"""How every kind writes its server, its intervals and its work demand into a fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sojourn import system_file
+from sojourn.calibration.fit import Options
+from sojourn.calibration.work_demand import WorkDemand
+from sojourn.summary import Interval
+
+
+def server(options: Options, seen: int | None = None) -> dict[str, Any]:
+    """The station without its demand; `seen` is the r that the points show."""
+    limit = seen or options.r
+    station: dict[str, Any] = {"discipline": "ps"} if limit is None else {"discipline": "lps", "r": limit}
+    return station | ({"servers": options.servers} if options.servers > 1 else {})
+
+
+def demand_table(demand: WorkDemand) -> dict[str, str] | list[dict[str, str]]:
+    """A work demand as the `demand` of a station."""
+    pieces = [
+        ({} if np.isinf(piece.below_bytes) else {"below": system_file.size(piece.below_bytes)})
+        | {
+            "fixed": system_file.time(piece.fixed_seconds),
+            "per_byte": system_file.time_per_byte(piece.seconds_per_byte),
+        }
+        for piece in demand.pieces()
+    ]
+    return pieces[0] if len(pieces) == 1 else pieces
+
+
+def interval_record(interval: Interval) -> dict[str, float]:
+    """As in `Fit.estimates`."""
+    return interval.model_dump()

@@ -1,0 +1,264 @@
+"""Demands and r of one station by maximum likelihood on the response times of all its requests.
+
+Under limited processor sharing the times say everything: requests are admitted in order while fewer than r are in
+service, and those in service share the servers equally, so the work each received until its end is its demand. With
+the demands x_i found for a candidate r, and f the law fitted to them, the likelihood of the end times d_i is
+
+    sum_i log f(x_i) + sum_i log s(d_i),     s(d) = min(c, n) / n, each one's share when n were in service,
+
+the second sum being the Jacobian of the map from ends to demands: in order of ends it is triangular, with the share
+just before an end on its diagonal. FIFO is r = c, processor sharing an r that was never reached. Recorded starts of
+service are better than any likelihood: r is then seen, and no candidate has to be tried.
+
+Every request of the span has to be there: one that is missing was in the way of others all the same.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn import _native
+from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, FloatArray, HeldOut, held_out, percentile_interval
+from sojourn.failure import CouldNotRun
+from sojourn.summary import Interval
+
+REQUESTS_MIN = 200
+REQUESTS_MAX = 200_000
+HELD_OUT_FRACTION = 0.2
+REPLAYS = 10
+"""Simulations of the held-out requests with demands drawn anew."""
+UNDECIDED = 1.92
+"""Log likelihoods closer than this are not told apart: half the 95 % point of chi-squared (1 d.f.)."""
+EARLY_FRACTION_MAX = 0.01
+"""More requests that start before earlier ones than this: the order is not first come, first admitted."""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Every request of a span, in order of acceptance; seconds, shape (requests,)."""
+
+    accepted: FloatArray
+    ended: FloatArray
+    started: FloatArray | None
+    classes: Sequence[str]
+    """The class of each request; shape (requests,)."""
+
+
+@dataclass(frozen=True)
+class ResponseTimesFit:
+    """The station and the law of its demand by class."""
+
+    r: int | None
+    """The most requests in service at once; None: never reached, plain processor sharing."""
+    r_log_likelihoods: dict[str, float]
+    """By candidate, relative to the best; empty where starts were recorded."""
+    demands_seconds: dict[str, Interval]
+    """Mean demand by class."""
+    laws: dict[str, dict[str, Any]]
+    """By class: the best of `fit_laws`."""
+    demands: FloatArray
+    """What each request received until its end, seconds; shape (requests,)."""
+    held_out: tuple[HeldOut, ...]
+    warnings: tuple[str, ...]
+
+
+def fit(requests: Requests, servers: int, seed: int) -> ResponseTimesFit:
+    """Fits r and the demands; intervals are percentile bootstrap over requests (`BOOTSTRAP_SAMPLES` draws)."""
+    count = len(requests.accepted)
+    if not REQUESTS_MIN <= count <= REQUESTS_MAX:
+        raise CouldNotRun(
+            f"{count:,} requests: between {REQUESTS_MIN:,} and {REQUESTS_MAX:,} can be fitted",
+            "give the records of one steady span",
+        )
+    backwards = np.flatnonzero(requests.ended <= requests.accepted)
+    if len(backwards):
+        place = backwards[0]
+        raise CouldNotRun(
+            f"a request ended at {requests.ended[place]:.9g} s, accepted at {requests.accepted[place]:.9g} s",
+            "the times must be of one clock",
+        )
+    warnings: list[str] = []
+    if requests.started is not None:
+        limit, likelihoods, received = _observed_limit(requests, servers, warnings)
+    else:
+        limit, likelihoods, received = _likeliest_limit(requests, servers)
+    if np.any(received <= 0):
+        raise CouldNotRun(
+            "some requests ended without any service",
+            "the times must be of one clock and of one station, and every request must be there",
+        )
+    names = np.array(requests.classes)
+    random = np.random.default_rng(seed)
+    demands, laws = {}, {}
+    for name in sorted(set(requests.classes)):
+        own = received[names == name]
+        samples = np.array([random.choice(own, len(own)).mean() for _ in range(BOOTSTRAP_SAMPLES)])
+        demands[name] = percentile_interval(float(own.mean()), samples)
+        laws[name] = _law(own, name)
+    return ResponseTimesFit(
+        r=limit,
+        r_log_likelihoods=likelihoods,
+        demands_seconds=demands,
+        laws=laws,
+        demands=received,
+        held_out=_held_out(requests, received, limit, servers, random),
+        warnings=tuple(warnings),
+    )
+
+
+def _observed_limit(
+    requests: Requests, servers: int, warnings: list[str]
+) -> tuple[int | None, dict[str, float], FloatArray]:
+    assert requests.started is not None
+    received, in_service, waiting = _shared(requests.started, requests.ended, servers, requests.accepted)
+    late = np.diff(requests.started) < 0
+    if late.mean() > EARLY_FRACTION_MAX:
+        warnings.append(
+            f"{late.mean():.1%} of the requests started before one accepted earlier: this is no FIFO queue in front "
+            "of the service, and r means less than it says."
+        )
+    # While somebody waits all places are taken: r is the number in service then.
+    held = in_service[waiting > 0]
+    if len(held) == 0:
+        return None, {}, received
+    values, times = np.unique(held, return_counts=True)
+    limit = int(values[times.argmax()])
+    others = 1.0 - times.max() / times.sum()
+    if others > 0.05:
+        warnings.append(
+            f"Requests waited while other than {limit} were in service in {others:.0%} of the observations: r was "
+            "not constant, or the start of service was noted late."
+        )
+    return limit, {}, received
+
+
+def _likeliest_limit(requests: Requests, servers: int) -> tuple[int | None, dict[str, float], FloatArray]:
+    most = _most_present(requests)
+    tried: dict[int, tuple[float, FloatArray]] = {}
+
+    def likelihood(limit: int) -> float:
+        if limit not in tried:
+            tried[limit] = _log_likelihood(requests, servers, limit)
+        return tried[limit][0]
+
+    # Doubling finds the neighbourhood, bisection on the integers the place: the likelihood has one hill in r.
+    candidates = [servers]
+    while candidates[-1] < most:
+        candidates.append(min(2 * candidates[-1], most))
+    best = max(candidates, key=likelihood)
+    place = candidates.index(best)
+    low, high = candidates[max(0, place - 1)], candidates[min(place + 1, len(candidates) - 1)]
+    while high - low > 2:
+        first, second = low + (high - low) // 3, high - (high - low) // 3
+        low, high = (low, second) if likelihood(first) >= likelihood(second) else (first, high)
+    best = max([*tried, *range(low, high + 1)], key=likelihood)
+    highest, received = tried[best]
+    if not np.isfinite(highest):
+        raise CouldNotRun(
+            "no limit r explains the order in which the requests ended",
+            "the times must be of one clock and of one station, and every request must be there",
+        )
+    relative = {str(limit): value - highest for limit, (value, _) in sorted(tried.items()) if np.isfinite(value)}
+    # Processor sharing is the simplest of all that the times cannot tell from the best.
+    if highest - likelihood(most) < UNDECIDED:
+        return None, relative, tried[most][1]
+    return best, relative, received
+
+
+def _most_present(requests: Requests) -> int:
+    times = np.concatenate([requests.accepted, requests.ended])
+    steps = np.concatenate([np.ones(len(requests.accepted)), -np.ones(len(requests.ended))])
+    return int(np.cumsum(steps[np.lexsort((steps, times))]).max())
+
+
+def _log_likelihood(requests: Requests, servers: int, limit: int) -> tuple[float, FloatArray]:
+    starts = _starts(requests.accepted, requests.ended, limit)
+    if starts is None:
+        return -np.inf, np.empty(0)
+    received, in_service, _ = _shared(starts, requests.ended, servers, requests.accepted)
+    if np.any(received <= 0):
+        return -np.inf, received
+    names = np.array(requests.classes)
+    laws = sum(_law(received[names == name], name)["log_likelihood"] for name in set(requests.classes))
+    return float(laws + np.sum(np.log(np.minimum(servers, in_service) / in_service))), received
+
+
+def _starts(accepted: FloatArray, ended: FloatArray, limit: int) -> FloatArray | None:
+    """When each request would start under a limit; None where one ended before it could have started."""
+    starts = np.full(len(accepted), np.nan)
+    waiting: deque[int] = deque()
+    serving, arrival = 0, 0
+    for leaving in np.argsort(ended, kind="stable"):
+        now = ended[leaving]
+        while arrival < len(accepted) and accepted[arrival] <= now:
+            if serving < limit:
+                starts[arrival], serving = accepted[arrival], serving + 1
+            else:
+                waiting.append(arrival)
+            arrival += 1
+        if np.isnan(starts[leaving]):
+            return None
+        if waiting:
+            starts[waiting.popleft()] = now
+        else:
+            serving -= 1
+    return starts
+
+
+def _shared(
+    starts: FloatArray, ended: FloatArray, servers: int, accepted: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Work received by each request, and how many were in service and waiting just before its end."""
+    count = len(starts)
+    times = np.concatenate([accepted, starts, ended])
+    kinds = np.repeat([0, 1, 2], count)
+    # At one instant: acceptances, then ends, then the starts that these ends allow.
+    order = np.lexsort((np.array([0, 2, 1])[kinds], times))
+    present = np.cumsum(np.where(kinds[order] == 1, 1, np.where(kinds[order] == 2, -1, 0)))
+    queued = np.cumsum(np.where(kinds[order] == 0, 1, np.where(kinds[order] == 1, -1, 0)))
+    before = np.concatenate([[0], present[:-1]])
+    share = np.where(before > 0, np.minimum(servers, before) / np.maximum(before, 1), 0.0)
+    virtual = np.empty(3 * count)
+    virtual[order] = np.cumsum(share * np.diff(times[order], prepend=times[order][0]))
+    serving, waiting = np.empty(3 * count), np.empty(3 * count)
+    serving[order], waiting[order] = before, np.concatenate([[0], queued[:-1]])
+    return virtual[2 * count :] - virtual[count : 2 * count], serving[2 * count :], waiting[2 * count :]
+
+
+def _law(demands: FloatArray, name: str) -> dict[str, Any]:
+    try:
+        return dict(_native.fit_laws(demands)[0])
+    except ValueError as error:
+        raise CouldNotRun(f"class {name}: {error}", "leave the class out, or record more of it") from error
+
+
+def _held_out(
+    requests: Requests, received: FloatArray, limit: int | None, servers: int, random: np.random.Generator
+) -> tuple[HeldOut, ...]:
+    # The last part is foretold from the rest: its requests arrive when they did, with demands drawn from those of
+    # their class in the first part.
+    cut = int(len(received) * (1.0 - HELD_OUT_FRACTION))
+    names = np.array(requests.classes)
+    measured = (requests.ended - requests.accepted)[cut:]
+    known = {name: received[:cut][names[:cut] == name] for name in set(requests.classes)}
+    if any(len(demands) == 0 for demands in known.values()):
+        return ()
+    means, tails = [], []
+    for _ in range(REPLAYS):
+        drawn = np.empty(len(measured))
+        for name, demands in known.items():
+            own = names[cut:] == name
+            drawn[own] = random.choice(demands, int(own.sum()))
+        times = _native.simulate_station(requests.accepted[cut:], drawn, limit, servers)
+        means.append(float(times.mean()))
+        tails.append(float(np.quantile(times, 0.95)))
+    method = f"the last {HELD_OUT_FRACTION:.0%} of the requests, simulated {REPLAYS} times"
+    return (
+        held_out("response_time_mean", method, np.array([abs(np.mean(means) / measured.mean() - 1.0)])),
+        held_out("response_time_p95", method, np.array([abs(np.mean(tails) / np.quantile(measured, 0.95) - 1.0)])),
+    )

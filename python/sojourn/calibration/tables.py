@@ -1,0 +1,89 @@
+"""Tables of points from CSV, JSON (a list of objects) and Parquet, and the columns that estimators ask of them.
+
+Every column has its unit in its name. What is missing or out of range is said with the column and the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars
+
+from sojourn.calibration.estimate import FloatArray
+from sojourn.failure import CouldNotRun
+
+ROWS_MAX = 5_000_000
+READERS: dict[str, Callable[[Path], polars.DataFrame]] = {
+    ".csv": polars.read_csv,
+    ".json": polars.read_json,
+    ".parquet": polars.read_parquet,
+}
+
+
+class Table:
+    """A table of points and where it came from."""
+
+    def __init__(self, path: Path, frame: polars.DataFrame) -> None:
+        self.path = path
+        self.frame = frame
+
+    @classmethod
+    def read(cls, path: Path) -> Table:
+        """Reads a table by its suffix.
+
+        Raises:
+            CouldNotRun: if it is not there, not of its format, empty or larger than `ROWS_MAX` rows.
+        """
+        if path.suffix not in READERS:
+            raise CouldNotRun(
+                f"{path} is neither a run folder nor a table", f"a table ends in one of {', '.join(READERS)}"
+            )
+        try:
+            frame = READERS[path.suffix](path)
+        except OSError as error:
+            raise CouldNotRun(
+                f"cannot read {path}: {error.strerror or error}", "give a run folder or a table"
+            ) from error
+        except polars.exceptions.PolarsError as error:
+            said = str(error).splitlines()[0]
+            raise CouldNotRun(
+                f"{path} is not a {path.suffix[1:]} table: {said}", "look at the file's first lines"
+            ) from error
+        if not 1 <= frame.height <= ROWS_MAX:
+            raise CouldNotRun(f"{path} has {frame.height:,} rows: 1 to {ROWS_MAX:,} can be fitted")
+        return cls(path, frame)
+
+    def has(self, *names: str) -> bool:
+        """Whether all these columns are there."""
+        return all(name in self.frame.columns for name in names)
+
+    def positive(self, name: str) -> FloatArray:
+        """A column of positive numbers; shape (rows,)."""
+        return self.numbers(name, 0.0, inclusive=False)
+
+    def numbers(self, name: str, least: float, inclusive: bool = True) -> FloatArray:
+        """A column of finite numbers from `least` on; shape (rows,)."""
+        try:
+            values = self.frame[name].cast(polars.Float64, strict=True).to_numpy()
+        except polars.exceptions.PolarsError as error:
+            raise CouldNotRun(f"{self.path}: column {name} is not of numbers") from error
+        good = np.isfinite(values) & ((values >= least) if inclusive else (values > least))
+        if not good.all():
+            row = int(np.flatnonzero(~good)[0])
+            bound = f"{'at least' if inclusive else 'above'} {least:g}"
+            raise CouldNotRun(
+                f"{self.path}: {name} must be {bound}, but row {row + 1} has {values[row]:g}",
+                "leave out rows without a measurement",
+            )
+        return np.array(values, dtype=float)
+
+    def texts(self, name: str, default: str) -> list[str]:
+        """A column of names, or the default in every row where there is none."""
+        if name not in self.frame.columns:
+            return [default] * self.frame.height
+        column = self.frame[name].cast(polars.String)
+        if column.null_count():
+            raise CouldNotRun(f"{self.path}: {name} is empty in {column.null_count()} rows")
+        return column.to_list()

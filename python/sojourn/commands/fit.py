@@ -1,0 +1,65 @@
+"""`sojourn fit`: measurements become the parameters of a system file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.commands.formats import Format, FormatOption, print_json
+from sojourn.failure import CouldNotRun
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("fit")(_fit)
+
+
+def _fit(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders of one server, or one table (CSV, JSON, Parquet).")],
+    output: Annotated[Path | None, typer.Option(help="Write the system file here instead of printing it.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Read the table as requests, sizes, intervals or scaling, whatever else it has.")
+    ] = None,
+    servers: Annotated[int, typer.Option(min=1, help="Cores that share the work, for a table.")] = 1,
+    r: Annotated[int | None, typer.Option(min=1, help="The most requests in service at once, if known.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.0, help="Requests per second to write into the file.")] = None,
+    hit_ratio: Annotated[float | None, typer.Option(min=0.0, max=1.0, help="Share of hits, for a proxy.")] = None,
+    seed: Annotated[int, typer.Option(help="Orders the folds and draws the bootstrap samples.")] = 1,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Fit service demands to measurements and write the system file they make.
+
+    Run folders are those of `sojourn assess`. A table is told by its columns: every request's times (demands and r by
+    maximum likelihood), demands by document size (piecewise linear), utilisation and throughput by class (utilisation
+    law), or throughput by clients (universal scalability law). Each estimate has its 95 % interval, and the error is
+    always that on points held out of the fit.
+
+    Example: sojourn fit runs/monday runs/tuesday --output fitted.toml && sojourn predict fitted.toml
+    """
+    # Fitting needs SciPy, which takes a while to import: only when it is asked for.
+    from sojourn.assessment.refit import refit
+    from sojourn.calibration.fit import Options
+    from sojourn.calibration.kinds import KINDS, fit_table
+    from sojourn.calibration.tables import Table
+
+    if kind is not None and kind not in KINDS:
+        raise CouldNotRun(f"{kind!r} is not a kind of table", f"one of {', '.join(KINDS)}")
+    options = Options(servers=servers, r=r, rate=rate or None, hit_ratio=hit_ratio, seed=seed)
+    if all(run.is_dir() for run in runs):
+        found = refit(runs, options.rate, seed)
+    elif len(runs) == 1:
+        found = fit_table(Table.read(runs[0]), options, kind)
+    else:
+        raise CouldNotRun("several tables cannot be fitted at once", "give run folders, or join the tables into one")
+    text = found.system_text()
+    if output is not None:
+        try:
+            output.write_text(text)
+        except OSError as error:
+            raise CouldNotRun(f"cannot write {output}: {error.strerror}", "give another --output") from error
+    if output_format is Format.json:
+        print_json(found.model_dump(exclude={"system"}) | {"system_file": text})
+    else:
+        print(text if output is None else found.evidence())

@@ -1,0 +1,151 @@
+"""Estimators against measurements that were made up from known parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sojourn import _native
+from sojourn.calibration import response_times, scalability, utilisation_law, work_demand
+from sojourn.calibration.estimate import folds
+from sojourn.calibration.response_times import Requests
+from sojourn.failure import CouldNotRun
+
+SIZES = np.repeat([200.0, 1e3, 5e3, 2e4, 5e4, 2e5, 1e6, 5e6], 3)
+
+
+def noise(count: int, relative: float, seed: int = 1) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.random.default_rng(seed).normal(1.0, relative, count)
+
+
+def test_folds_keep_a_group_together_and_hold_each_point_out_once() -> None:
+    splits = folds([float(size) for size in SIZES], 3)
+    assert sorted(index for _, out in splits for index in out) == list(range(len(SIZES)))
+    for fitted, out in splits:
+        assert not set(SIZES[fitted]) & set(SIZES[out])
+
+
+def test_demands_on_a_line_get_no_knee() -> None:
+    found = work_demand.fit(SIZES, (5e-6 + 1e-10 * SIZES) * noise(len(SIZES), 0.03), 1)
+    assert found.demand.knees_bytes == ()
+    assert found.fixed_seconds.low < 5e-6 < found.fixed_seconds.high
+    assert found.held_out is not None
+    assert found.held_out.relative_error_median < 0.05
+
+
+@pytest.mark.parametrize(("below", "above"), [(1e-9, 1e-10), (1e-10, 1e-9)])
+def test_a_bend_either_way_is_found_and_written_as_pieces(below: float, above: float) -> None:
+    knee = 3e4
+    truth = 5e-6 + below * np.minimum(SIZES, knee) + above * np.maximum(SIZES - knee, 0)
+    found = work_demand.fit(SIZES, truth * noise(len(SIZES), 0.02), 1)
+    assert found.demand.knees_bytes
+    assert found.demand(SIZES) == pytest.approx(truth, rel=0.15)
+    # What the pieces say at each size is g.
+    for size in SIZES:
+        piece = next(piece for piece in found.demand.pieces() if size < piece.below_bytes)
+        said = piece.fixed_seconds + piece.seconds_per_byte * size
+        assert said == pytest.approx(float(found.demand(np.array([size]))[0]))
+
+
+def test_demands_that_fall_are_warned_of_and_g_does_not_fall() -> None:
+    found = work_demand.fit(SIZES, 1e-3 / (1 + SIZES / 1e4), 1)
+    assert any("Larger documents needed less work" in warning for warning in found.warnings)
+    assert min(found.demand.seconds_per_byte) >= 0
+
+
+def test_the_utilisation_law_tells_classes_apart_when_their_mix_varied() -> None:
+    throughputs = np.random.default_rng(1).uniform(10, 100, (40, 2))
+    busy = (throughputs @ [2e-3, 5e-3] + 0.03) * noise(40, 0.02)
+    found = utilisation_law.fit(throughputs, busy / 2, ["small", "large"], 2, 1)
+    for demand, truth in zip(found.demands_seconds, (2e-3, 5e-3), strict=True):
+        assert demand.estimate == pytest.approx(truth, rel=0.05)
+        assert demand.low < truth < demand.high
+    assert found.background_utilisation.estimate == pytest.approx(0.03, abs=0.015)
+    assert found.warnings == ()
+    assert 0.001 < found.held_out.relative_error_median < 0.05
+
+
+def test_classes_that_rise_together_are_not_told_apart_and_that_is_said() -> None:
+    first = np.random.default_rng(1).uniform(10, 100, 40)
+    throughputs = np.column_stack([first, 2 * first * noise(40, 0.005)])
+    found = utilisation_law.fit(throughputs, throughputs @ [2e-3, 2e-3] * noise(40, 0.02), ["a", "b"], 1, 1)
+    assert found.condition_number > utilisation_law.CONDITION_NUMBER_MAX
+    assert min(found.inflation_factors) > utilisation_law.INFLATION_FACTOR_MAX
+    assert "cannot be told apart" in found.warnings[0]
+
+
+def test_too_few_intervals_are_refused() -> None:
+    with pytest.raises(CouldNotRun, match="too few for the demands of 2 classes"):
+        utilisation_law.fit(np.ones((5, 2)), np.full(5, 0.5), ["a", "b"], 1, 1)
+
+
+def served(limit: int | None, law: str, servers: int = 1, count: int = 3000, load: float = 0.8) -> Requests:
+    random = np.random.default_rng(5)
+    accepted = np.cumsum(random.exponential(0.01 / load / servers, count))
+    demands = {
+        "deterministic": np.full(count, 0.01),
+        "exponential": random.exponential(0.01, count),
+        "hyper-exponential": np.where(random.random(count) < 0.9, 0.5, 5.5) * random.exponential(0.01, count),
+    }[law]
+    times = _native.simulate_station(accepted, demands, limit, servers)
+    return Requests(accepted, accepted + times, None, ["requests"] * count)
+
+
+@pytest.mark.parametrize("law", ["deterministic", "exponential", "hyper-exponential"])
+@pytest.mark.parametrize("limit", [1, 3, None])
+def test_r_and_the_demands_are_found_from_accept_and_end_alone(limit: int | None, law: str) -> None:
+    requests = served(limit, law)
+    found = response_times.fit(requests, 1, 1)
+    assert found.r == limit
+    mean = found.demands_seconds["requests"]
+    assert mean.estimate == pytest.approx(0.01, rel=0.1)
+    # Every request's demand is found, so serving them again gives the very response times.
+    again = _native.simulate_station(requests.accepted, found.demands, found.r, 1)
+    assert again == pytest.approx(requests.ended - requests.accepted, abs=1e-9)
+
+
+def test_two_processors_are_shared() -> None:
+    found = response_times.fit(served(4, "exponential", servers=2, load=0.9), 2, 1)
+    assert found.r == 4
+    assert found.demands_seconds["requests"].estimate == pytest.approx(0.01, rel=0.05)
+
+
+def test_recorded_starts_show_r_without_a_search() -> None:
+    requests = served(4, "exponential")
+    starts = response_times._starts(requests.accepted, requests.ended, 4)
+    found = response_times.fit(Requests(requests.accepted, requests.ended, starts, requests.classes), 1, 1)
+    assert (found.r, found.r_log_likelihoods) == (4, {})
+    assert found.demands == pytest.approx(response_times.fit(requests, 1, 1).demands, abs=1e-9)
+
+
+def test_the_error_of_response_times_is_that_of_requests_held_out() -> None:
+    # The held-out last fifth is twice as dear: a fit that had seen it would not be surprised.
+    first = served(None, "exponential", load=0.4)
+    count = len(first.accepted)
+    demands = response_times.fit(first, 1, 1).demands * np.where(np.arange(count) < 0.8 * count, 1.0, 2.0)
+    times = _native.simulate_station(first.accepted, demands, None, 1)
+    found = response_times.fit(Requests(first.accepted, first.accepted + times, None, first.classes), 1, 1)
+    assert found.held_out[0].quantity == "response_time_mean"
+    assert found.held_out[0].relative_error_median > 0.4
+
+
+def test_an_end_before_its_acceptance_is_refused() -> None:
+    requests = served(None, "exponential", count=400)
+    requests.ended[7] = requests.accepted[7] - 1e-3
+    with pytest.raises(CouldNotRun, match=r"ended at .* s, accepted at"):
+        response_times.fit(requests, 1, 1)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.002])
+def test_the_scalability_law_is_recovered_without_a_point_at_one_client(beta: float) -> None:
+    clients = np.repeat([2.0, 4, 8, 16, 32, 64], 3)
+    truth = scalability.throughput(clients, 40.0, 0.03, beta)
+    found = scalability.fit(clients, truth * noise(len(clients), 0.01), 1)
+    assert found.gamma_per_second.estimate == pytest.approx(40, rel=0.05)
+    assert found.alpha.estimate == pytest.approx(0.03, abs=0.01)
+    assert found.beta.estimate == pytest.approx(beta, abs=2e-4)
+    if beta:
+        assert found.peak_clients == pytest.approx(np.sqrt(0.97 / beta), rel=0.1)
+    else:
+        assert "interval of beta holds zero" in found.warnings[0]
+    assert 0 < found.held_out.relative_error_median < 0.05
