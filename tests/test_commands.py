@@ -15,7 +15,7 @@ import pytest
 
 from conftest import SOJOURN, run
 
-COMMANDS = ("assess", "trace", "serve", "load", "replay", "simulate", "fit", "report", "example-log")
+COMMANDS = ("assess", "trace", "serve", "load", "replay", "simulate", "predict", "fit", "report", "example-log")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from sojourn import __version__
-from sojourn.commands import assess, data_plane, example_log, fit, report, simulate, trace
+from sojourn.commands import assess, data_plane, example_log, fit, predict, report, simulate, trace
 from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ app = typer.Typer(
 assess.register(app)
 trace.register(app)
 data_plane.register(app)
+predict.register(app)
 simulate.register(app)
 fit.register(app)
 report.register(app)

@@ -44,20 +44,20 @@ def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[
     """What a log holds: its import, then its figures."""
     console.print(Text(log, style="bold"))
     facts = LogImport(imported)
-    _print_pairs([*log_tables.import_figures(facts), *log_tables.figures(Characteristics(characteristics))], console)
+    print_pairs([*log_tables.import_figures(facts), *log_tables.figures(Characteristics(characteristics))], console)
     for line, message, text in facts.malformed_examples():
         console.print(Text(f"line {line}: {message}: {text}", style="dim"), soft_wrap=True)
 
 
 def print_simulation(result: Mapping[str, Any], console: Console) -> None:
     """What the simulator says of a system: response times by class, then the stations."""
-    classes = _table("class", "jobs/s", "mean R", "+/-", "p50", "p95", "p99")
+    classes = table("class", "jobs/s", "mean R", "+/-", "p50", "p95", "p99")
     for name, found in result["classes"].items():
         times = found["response_time_seconds"]
         cells = [format.number(found["throughput_per_second"])]
         cells += [format.seconds(times[key]) for key in ("mean", "mean_half_width", "p50", "p95", "p99")]
         classes.add_row(Text(name), *cells)
-    stations = _table("station", "utilisation", "visits/s", "queue", "residence")
+    stations = table("station", "utilisation", "visits/s", "queue", "residence")
     for name, found in result["stations"].items():
         cells = [format.percent(found["utilisation"]), format.number(found["throughput_per_second"])]
         cells += [format.number(found["queue_mean"]), format.seconds(found["residence_time_seconds"])]
@@ -67,7 +67,8 @@ def print_simulation(result: Mapping[str, Any], console: Console) -> None:
     console.print(Text(f"{result['jobs']:,} jobs; {stop}; Little's law holds to {result['little_relative_error']:.1e}"))
 
 
-def _table(first: str, *figures: str) -> Table:
+def table(first: str, *figures: str) -> Table:
+    """A table without lines: names on the left, figures on the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column(first)
     for figure in figures:
@@ -94,7 +95,7 @@ def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
         ("headroom", wording.headroom(answer)),
         ("doubled", "\n".join(doubling) or "not measured"),
     ]
-    _print_pairs(rows, console)
+    print_pairs(rows, console)
 
 
 def _print_steps(steps: list[Step], console: Console) -> None:
@@ -140,7 +141,8 @@ def _print_warnings(warnings: list[str], console: Console) -> None:
         console.print(Text(f"{len(warnings) - WARNINGS_SHOWN_MAX} more warnings: see the report", style="yellow"))
 
 
-def _print_pairs(rows: Iterable[tuple[str, str]], console: Console) -> None:
+def print_pairs(rows: Iterable[tuple[str, str]], console: Console) -> None:
+    """Names and what is said of them, a line each."""
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sojourn import _native
+from sojourn import queueing
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.system_options import SetOption, SystemArgument, read_system, share
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.planning.system_document import SystemDocument
 from sojourn.progress import Stages
 from sojourn.terminal import print_simulation
 
@@ -22,33 +23,25 @@ def register(app: typer.Typer) -> None:
 
 
 def _simulate(
-    system: Annotated[Path, typer.Argument(help="The system file (TOML).")],
+    system: SystemArgument,
+    settings: SetOption = None,
     half_width: Annotated[
-        float, typer.Option(help="Stop when the 95 % half-width of every mean is below this share of it.")
-    ] = 0.02,
-    jobs_max: Annotated[int, typer.Option(help="Stop after this many jobs in any case.")] = 50_000_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same figures.")] = 1,
+        str, typer.Option(help="Stop when the 95 % half-width of the mean is below this share of it.")
+    ] = "2%",
+    jobs_max: Annotated[int, typer.Option(min=1, help="Stop after this many jobs in any case.")] = queueing.JOBS_MAX,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")] = 1,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Simulate a system of stations: response times with percentiles, utilisations, throughputs.
 
-    An assessment writes its fitted server as such a file.
+    Ctrl-C prints the estimate so far, marked, and exits with 1. An assessment writes its fitted server as a system
+    file.
 
-    Example: sojourn simulate runs/demo/system.toml --half-width 0.01
+    Example: sojourn simulate runs/demo/system.toml --half-width 1% --set station.server.speed=2
     """
-    try:
-        text = system.read_text()
-    except OSError as error:
-        raise CouldNotRun(f"cannot read {system}: {error.strerror}", "give a system file") from error
-    with Stages(talk, quiet=output_format is Format.json) as stages:
-        stages.begin("simulate", jobs_max)
-        try:
-            result = _native.simulate_system(
-                text, half_width=half_width, jobs_max=jobs_max, seed=seed, progress=partial(_show, stages)
-            )
-        except ValueError as error:
-            raise CouldNotRun(f"{system}: {error}") from error
-        stages.done(f"{result['jobs']:,} jobs")
+    document = read_system(system, settings)
+    quiet = output_format is Format.json
+    result = simulated(document, quiet=quiet, seed=seed, half_width=share(half_width), jobs_max=jobs_max)
     if output_format is Format.json:
         print_json(result)
     else:
@@ -58,5 +51,32 @@ def _simulate(
         sys.exit(EXIT_RAN_WITH_FAILURES)
 
 
-def _show(stages: Stages, jobs: int, jobs_max: int, half_width: float | None) -> None:
-    stages.update(jobs, jobs_max, "" if half_width is None else f"half-width {half_width:.1%} of the mean")
+def simulated(
+    document: SystemDocument,
+    *,
+    quiet: bool,
+    seed: int,
+    half_width: float = 0.02,
+    jobs_max: int = queueing.JOBS_MAX,
+) -> queueing.Simulation:
+    """Simulates with progress on a terminal."""
+    with Stages(talk, quiet=quiet) as stages:
+        stages.begin("simulate", jobs_max)
+        try:
+            result = queueing.simulate(
+                document.system,
+                half_width=half_width,
+                jobs_max=jobs_max,
+                seed=seed,
+                progress=partial(_show, stages, half_width),
+            )
+        except ValueError as error:
+            what, _, cure = str(error).partition("; ")
+            raise CouldNotRun(f"{document.system.name}: {what}", cure or None) from error
+        stages.done(f"{result['jobs']:,} jobs")
+    return result
+
+
+def _show(stages: Stages, wanted: float, jobs: int, jobs_max: int, half_width: float | None) -> None:
+    said = "" if half_width is None else f", half-width {half_width:.1%} of the mean (wanted: {wanted:.1%})"
+    stages.update(jobs, jobs_max, f"{jobs:,} jobs{said}")

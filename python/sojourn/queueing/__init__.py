@@ -37,10 +37,11 @@ from sojourn.queueing.results import (
     SolverAnswer,
     StationSimulation,
 )
-from sojourn.queueing.simulation import simulate, simulate_poisson, simulate_station
+from sojourn.queueing.simulation import JOBS_MAX, simulate, simulate_poisson, simulate_station
 from sojourn.queueing.system import ClassModel, Route, StationModel, System, SystemFileError, Visit, predict
 
 __all__ = [
+    "JOBS_MAX",
     "Bounds",
     "ClassModel",
     "Distribution",

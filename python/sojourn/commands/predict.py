@@ -1,0 +1,48 @@
+"""`sojourn predict`: a system file by every solver that applies, in milliseconds."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.simulate import simulated
+from sojourn.commands.system_options import SetOption, SystemArgument, read_system
+from sojourn.failure import EXIT_RAN_WITH_FAILURES
+from sojourn.planning.prediction import predicted
+from sojourn.planning.terminal import print_prediction
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("predict")(_predict)
+
+
+def _predict(
+    system: SystemArgument,
+    settings: SetOption = None,
+    simulate: Annotated[bool, typer.Option("--simulate", help="Simulate too: percentiles of every class.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of the simulation.")] = 1,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Predict response times, utilisations and what gives first, by every solver that applies.
+
+    Each solver answers or says why it refuses; where several answer they bracket the truth, and --simulate settles
+    it. --set changes a parameter: a key of the file, a station's speed, a route's probability, or all traffic.
+
+    Example: sojourn predict studies/systems/public-site.toml --set station.line.rate=3Mbit/s --set traffic=2
+    """
+    document = read_system(system, settings)
+    simulation = None
+    if simulate and document.system.unstable_station() is None:
+        simulation = simulated(document, quiet=output_format is Format.json, seed=seed)
+    result = predicted(document, simulation)
+    if output_format is Format.json:
+        print_json(result)
+    else:
+        print_prediction(result, data)
+    if simulation is not None and not simulation["complete"]:
+        talk.print("interrupted: the simulated figures are those so far", soft_wrap=True)
+        sys.exit(EXIT_RAN_WITH_FAILURES)

@@ -1,0 +1,76 @@
+"""Mean response time by document size, for each analytic answer.
+
+Eq. 2.1 at FIFO and LPS stations of the solvers that rest on it; elsewhere processor sharing, whose conditional mean
+is proportional to the demand in any product-form network. Sizes are quantiles of the class's own documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sojourn.queueing import ClassModel, Lps, SolverAnswer, StationModel, System
+from sojourn.queueing.arrays import Array
+
+QUANTILES = (0.1, 0.5, 0.9, 0.99)
+BY_EQUATION = frozenset({"open", "fixed-point"})
+"""Solvers that treat FIFO and LPS stations by Eq. 2.1."""
+
+
+@dataclass(frozen=True)
+class BySize:
+    """A class's mean response time in seconds for documents of these sizes, shape (n,), averaged over its routes."""
+
+    quantiles: tuple[float, ...]
+    sizes_bytes: Array
+    mean_seconds: Array
+
+
+def by_size(system: System, solver: str, answer: SolverAnswer) -> dict[str, BySize]:
+    """Every class that has documents and a demand that depends on their size."""
+    found = {}
+    for each in system.classes:
+        document = system.document(each.name)
+        if document is None or not any(visit.by_size for route in each.routes for visit in route.visits):
+            continue
+        sizes = document.quantile(QUANTILES)
+        found[each.name] = BySize(QUANTILES, sizes, _mean(system, solver, answer, each, sizes))
+    return found
+
+
+def _mean(system: System, solver: str, answer: SolverAnswer, each: ClassModel, sizes: Array) -> Array:
+    stations = {station.name: station for station in system.stations}
+    total = np.full(len(sizes), each.latency_seconds)
+    for route, visits in zip(each.routes, system.demands(each.name, sizes), strict=True):
+        for visit, demands in zip(route.visits, visits, strict=True):
+            station = stations[visit.station]
+            total += route.probability * _residence(system, solver, answer, station, demands)
+    return total
+
+
+def _residence(system: System, solver: str, answer: SolverAnswer, station: StationModel, demands: Array) -> Array:
+    if station.is_delay:
+        return demands
+    rate, mean, second = _arrivals(system, answer, station)
+    if mean == 0:
+        return demands
+    if solver in BY_EQUATION and station.discipline in ("fifo", "lps") and station.servers == 1:
+        limit = 1 if station.discipline == "fifo" else station.r
+        return Lps(rate, (mean, second), limit).conditional_mean(demands)
+    return demands * (answer["stations"][station.name]["residence_time_seconds"] / mean)
+
+
+def _arrivals(system: System, answer: SolverAnswer, station: StationModel) -> tuple[float, float, float]:
+    """Visits per second, and the first two moments of the demand of a visit."""
+    rate = mean = second = 0.0
+    for each in system.classes:
+        throughput = answer["classes"][each.name]["throughput_per_second"]
+        for route in each.routes:
+            for visit in (visit for visit in route.visits if visit.station == station.name):
+                visits = throughput * route.probability
+                rate += visits
+                mean += visits * visit.demand_mean_seconds
+                second += visits * visit.demand_second_moment_seconds2
+    # A route of probability 0 brings nobody.
+    return (rate, mean / rate, second / rate) if rate > 0 else (0.0, 0.0, 0.0)

@@ -1,0 +1,123 @@
+"""What a system's metric is: by the analytic solver that knows it, else by simulation with common random numbers.
+
+Simulations of one plan share a seed and a number of jobs, so that two systems which differ in one parameter see the
+same jobs and a search is not led astray by noise. Confirmation draws other numbers, and more of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from sojourn import queueing
+from sojourn.planning.system_document import SystemDocument
+from sojourn.planning.target import Metric
+from sojourn.queueing import Prediction, ResponseTime, Simulation, SolverAnswer, System
+
+SEARCH_JOBS = 200_000
+"""Jobs of each simulation of a search."""
+CONFIRMATION_JOBS = 1_000_000
+"""Jobs of a confirmation: the 95 % half-width of a p95 is then about 1 % of it, unless the load is near 1."""
+
+Using = Literal["auto", "simulation"]
+PREFERENCE = ("exact-lps", "open", "load-dependent-mva", "mva", "amva", "fixed-point")
+"""Analytic solvers, the most exact first."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A metric's value; infinite where a station is unstable."""
+
+    seconds: float
+    by: str
+    """The solver's name, or `simulation`."""
+    mean_seconds: float
+    """Mean response time of all classes together."""
+    throughput_per_second: float
+    half_width_seconds: float | None = None
+    unstable_station: str | None = None
+
+
+class Evaluator:
+    """Evaluates systems that differ in their parameters."""
+
+    def __init__(self, metric: Metric, *, seed: int = 1, using: Using = "auto") -> None:
+        self.metric = metric
+        self.seed = seed
+        self.using = using
+        self.simulations = 0
+        """How many were run."""
+
+    def evaluate(self, document: SystemDocument) -> Evaluation:
+        """The metric of a system."""
+        if self.using == "auto" and document.system.unstable_station() is None:
+            known = _analytic(queueing.predict(document.system), self.metric)
+            if known is not None:
+                return known
+        return self._simulate(document.system, SEARCH_JOBS, self.seed)
+
+    def confirm(self, document: SystemDocument) -> Evaluation:
+        """The metric by a longer simulation with other random numbers."""
+        return self._simulate(document.system, CONFIRMATION_JOBS, self.seed + 1)
+
+    def _simulate(self, system: System, jobs: int, seed: int) -> Evaluation:
+        unstable = system.unstable_station()
+        if unstable is not None:
+            return Evaluation(math.inf, "utilisation law", math.inf, math.nan, unstable_station=unstable)
+        self.simulations += 1
+        result = queueing.simulate(system, jobs_min=jobs, jobs_max=jobs, seed=seed)
+        if not result["complete"]:
+            raise KeyboardInterrupt
+        return _simulated(result, self.metric)
+
+
+def _analytic(prediction: Prediction, metric: Metric) -> Evaluation | None:
+    for name in PREFERENCE:
+        outcome = prediction["solvers"].get(name)
+        answer = outcome["answer"] if outcome else None
+        seconds = None if answer is None else _answered(answer, metric)
+        if answer is not None and seconds is not None:
+            throughput = sum(each["throughput_per_second"] for each in answer["classes"].values())
+            return Evaluation(seconds, name, _mean(answer), throughput)
+    return None
+
+
+def _mean(answer: SolverAnswer) -> float:
+    """Over all classes, each weighted with its throughput."""
+    classes = answer["classes"].values()
+    total = sum(each["throughput_per_second"] for each in classes)
+    return sum(each["throughput_per_second"] * each["response_time_seconds"]["mean"] for each in classes) / total
+
+
+def _answered(answer: SolverAnswer, metric: Metric) -> float | None:
+    if metric.statistic == "residence":
+        return answer["stations"][metric.subject or ""]["residence_time_seconds"]
+    if metric.subject is None and len(answer["classes"]) > 1:
+        # Means add up; the percentile of a mixture needs the laws.
+        return _mean(answer) if metric.statistic == "mean" else None
+    (times,) = (
+        each["response_time_seconds"] for name, each in answer["classes"].items() if metric.subject in (None, name)
+    )
+    return times.get(metric.statistic)
+
+
+def _simulated(result: Simulation, metric: Metric) -> Evaluation:
+    mean, throughput = result["response_time_seconds"]["mean"], result["throughput_per_second"]
+    if metric.statistic == "residence":
+        seconds = result["stations"][metric.subject or ""]["residence_time_seconds"]
+        return Evaluation(seconds, "simulation", mean, throughput)
+    times: ResponseTime = (
+        result["classes"][metric.subject]["response_time_seconds"]
+        if metric.subject
+        else result["response_time_seconds"]
+    )
+    value = times[metric.statistic]
+    half_widths: dict[str, float | None] = {
+        "mean": times["mean_half_width"],
+        "p50": times["p50_half_width"],
+        "p95": times["p95_half_width"],
+        "p99": times["p99_half_width"],
+    }
+    assert value is not None
+    return Evaluation(value, "simulation", mean, throughput, half_widths.get(metric.statistic))

@@ -1,0 +1,73 @@
+"""Until when a system lasts when its traffic grows by a constant factor per year."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, timedelta
+
+from sojourn.failure import CouldNotRun
+from sojourn.planning.answers import Growth
+from sojourn.planning.system_document import SystemDocument
+from sojourn.queueing import predict
+
+DAYS_PER_YEAR = 365.25
+YEARS_MAX = 200.0
+"""Beyond, nobody's growth rate holds."""
+_RATES = {"year": 1.0, "month": 12.0, "week": DAYS_PER_YEAR / 7}
+_GROWTH = re.compile(r"\s*\+?([0-9.]+)\s*%\s*/\s*(\w+)\s*")
+
+
+def parse_growth(text: str) -> float:
+    """The factor per year of a growth such as `30%/year` or `2%/month`.
+
+    Raises:
+        CouldNotRun: if it cannot be read or is not above zero.
+    """
+    match = _GROWTH.fullmatch(text)
+    if match is None or match[2] not in _RATES or float(match[1]) <= 0:
+        raise CouldNotRun(f"{text!r} is not a growth", f"write it as in 30%/year (per {', '.join(_RATES)})")
+    return float((1 + float(match[1]) / 100) ** _RATES[match[2]])
+
+
+def grow(
+    document: SystemDocument, factor_per_year: float, start: date, traffic_factor_at_target: float | None
+) -> Growth:
+    """When the target is missed and when the first station saturates.
+
+    A closed system does not saturate in the strict sense: its users wait. From N* users on they must.
+    """
+    bottleneck, at_saturation = _saturation(document)
+    return Growth(
+        fraction_per_year=factor_per_year - 1,
+        start=start.isoformat(),
+        target_missed_on=_on(start, factor_per_year, traffic_factor_at_target),
+        saturated_on=_on(start, factor_per_year, at_saturation),
+        saturated_station=bottleneck,
+        traffic_factor_at_target=traffic_factor_at_target,
+        traffic_factor_at_saturation=at_saturation,
+    )
+
+
+def _saturation(document: SystemDocument) -> tuple[str | None, float | None]:
+    """The station that the open traffic saturates first, and at which factor; N* of a closed class alone."""
+    prediction = predict(document.system)
+    bounds, users = prediction["bounds"], document.system.classes[0].users
+    if bounds is not None and users is not None:
+        return prediction["bottleneck"]["station"], bounds["saturation_users"] / users
+    loads = document.system.open_utilisations()
+    limited = {station.name: loads[station.name] for station in document.system.stations if not station.is_delay}
+    station = max(limited, key=lambda name: limited[name], default=None)
+    return (None, None) if station is None or limited[station] == 0 else (station, 1 / limited[station])
+
+
+def _on(start: date, factor_per_year: float, traffic_factor: float | None) -> str | None:
+    if traffic_factor is None:
+        return None
+    years = math.log(traffic_factor) / math.log(factor_per_year)
+    # What is already so has no date to come.
+    return start.isoformat() if years <= 0 else _date(start, years)
+
+
+def _date(start: date, years: float) -> str | None:
+    return None if years > YEARS_MAX else (start + timedelta(days=years * DAYS_PER_YEAR)).isoformat()

@@ -1,0 +1,155 @@
+"""The cheapest mix of priced resources that meets a target, and the front of cost against the metric.
+
+Every combination on a grid of values is evaluated; on the front no other is both cheaper and faster. The cheapest
+that meets the target is then made smaller, one parameter after the other, and confirmed by simulation.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sojourn.failure import CouldNotRun
+from sojourn.planning.answers import CheapestMix, Mix
+from sojourn.planning.evaluation import Evaluation, Evaluator
+from sojourn.planning.parameters import Parameter, parameter
+from sojourn.planning.search import SLACK
+from sojourn.planning.system_document import SystemDocument
+
+PRICED_MAX = 4
+"""Resources that can be priced at once."""
+MIXES_ANALYTIC = 4_000
+MIXES_SIMULATED = 150
+"""The most combinations evaluated; a simulation takes some hundred times as long as a formula."""
+SPAN = (0.25, 16.0)
+"""The grid's ends, as factors on the present values."""
+ROUNDS_MAX = 5
+STEPS = 8
+"""Bisections of each parameter when the cheapest is made smaller: to 1/256 of a step of the grid."""
+_PRICE = re.compile(r"\s*([0-9.]+)\s*(?:(?:/|per)\s*(\S+))?\s*")
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A parameter and its price per unit."""
+
+    parameter: Parameter
+    price: float
+    text: str
+
+
+def parse_price(text: str, document: SystemDocument) -> Priced:
+    """A price such as `station.line.rate=20/Mbit/s` or `station.web.speed=500`.
+
+    Raises:
+        CouldNotRun: if it cannot be read, or its unit is not the parameter's.
+    """
+    path, _, price = text.partition("=")
+    match = _PRICE.fullmatch(price)
+    if match is None:
+        raise CouldNotRun(f"{text!r} is not a price", "write it as in station.line.rate=20/Mbit/s or station.web.r=5")
+    priced = parameter(document, path.strip())
+    if (match[2] or "") != priced.unit:
+        unit = priced.unit or "no unit"
+        raise CouldNotRun(
+            f"{text!r}: {path} is in {unit}", f"write {path}={match[1]}" + (f"/{unit}" * bool(priced.unit))
+        )
+    if priced.kind == "fraction":
+        raise CouldNotRun(f"{text!r}: a probability has no price", "price a rate, a speed or a count")
+    return Priced(priced, float(match[1]), text)
+
+
+def cheapest_mix(
+    evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], limit_seconds: float
+) -> CheapestMix:
+    """The front, and the cheapest mix within the limit."""
+    if len(priced) > PRICED_MAX:
+        raise CouldNotRun(f"{len(priced)} prices are too many", f"price at most {PRICED_MAX} resources at once")
+    # Not as it is: an overloaded system is refused by every solver.
+    simulated = evaluator.evaluate(document.set("traffic=0.001")).by == "simulation"
+    count = int((MIXES_SIMULATED if simulated else MIXES_ANALYTIC) ** (1 / len(priced)))
+    grid = list(itertools.product(*(_values(each, count) for each in priced)))
+    mixes = [_mix(evaluator, document, priced, values) for values in grid]
+    front = _front(mixes)
+    cheapest, confirmed = _cheapest(evaluator, document, priced, front, limit_seconds)
+    return CheapestMix(
+        priced={each.parameter.path: each.text.partition("=")[2].strip() for each in priced},
+        present_cost=sum(each.price * each.parameter.present for each in priced),
+        evaluated=len(mixes),
+        front=front,
+        cheapest=cheapest,
+        simulated_seconds=confirmed.seconds if confirmed else None,
+        half_width_seconds=confirmed.half_width_seconds if confirmed else None,
+    )
+
+
+def _values(priced: Priced, count: int) -> list[float]:
+    low, high = (priced.parameter.present * end for end in SPAN)
+    values = [low * (high / low) ** (index / (count - 1)) for index in range(count)]
+    if priced.parameter.kind == "count":
+        return [float(value) for value in sorted({max(1, round(value)) for value in values})]
+    return values
+
+
+def _mix(evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], values: Sequence[float]) -> Mix:
+    settings = [each.parameter.setting(value) for each, value in zip(priced, values, strict=True)]
+    evaluation = evaluator.evaluate(document.set(*settings))
+    texts = (f"{each.parameter.label} {each.parameter.text(value)}" for each, value in zip(priced, values, strict=True))
+    return Mix(
+        values={each.parameter.path: value for each, value in zip(priced, values, strict=True)},
+        text=", ".join(texts),
+        settings=settings,
+        cost=sum(each.price * value for each, value in zip(priced, values, strict=True)),
+        seconds=evaluation.seconds,
+        by=evaluation.by,
+    )
+
+
+def _front(mixes: list[Mix]) -> list[Mix]:
+    front: list[Mix] = []
+    for mix in sorted(mixes, key=lambda mix: (mix.cost, mix.seconds)):
+        if mix.seconds < (front[-1].seconds if front else float("inf")):
+            front.append(mix)
+    return front
+
+
+def _cheapest(
+    evaluator: Evaluator,
+    document: SystemDocument,
+    priced: Sequence[Priced],
+    front: list[Mix],
+    limit_seconds: float,
+) -> tuple[Mix | None, Evaluation | None]:
+    corrected = limit_seconds
+    for _ in range(ROUNDS_MAX):
+        enough = next((mix for mix in front if mix.seconds <= corrected), None)
+        if enough is None:
+            return None, None
+        smaller = _smaller(evaluator, document, priced, enough, corrected)
+        confirmed = evaluator.confirm(document.set(*smaller.settings))
+        if confirmed.seconds <= limit_seconds:
+            return smaller, confirmed
+        corrected *= limit_seconds * (1 - SLACK / 2) / confirmed.seconds
+    return None, None
+
+
+def _smaller(
+    evaluator: Evaluator, document: SystemDocument, priced: Sequence[Priced], mix: Mix, limit_seconds: float
+) -> Mix:
+    """Each parameter as small as the limit allows with the others held; the dearest share of the cost first."""
+    order = sorted(priced, key=lambda each: -each.price * mix.values[each.parameter.path])
+    for each in order:
+        low, high = each.parameter.present * SPAN[0] / 4, mix.values[each.parameter.path]
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            values = {**mix.values, each.parameter.path: middle}
+            if each.parameter.kind == "count":
+                values[each.parameter.path] = float(max(1, round(middle)))
+            tried = _mix(evaluator, document, priced, [values[other.parameter.path] for other in priced])
+            if tried.seconds <= limit_seconds and tried.cost <= mix.cost:
+                mix, high = tried, middle
+            else:
+                low = middle
+    return mix

@@ -1,0 +1,205 @@
+"""Asks every planning question of one system: the levers, doublings, sweeps, the cheapest mix, growth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from sojourn.planning.answers import Doubling, LargestTraffic, LeverAnswer, Now, Plan, Sweep, SweepPoint
+from sojourn.planning.evaluation import Evaluator
+from sojourn.planning.growth import grow
+from sojourn.planning.mix import Priced, cheapest_mix
+from sojourn.planning.parameters import Parameter, levers, parameter, values_between
+from sojourn.planning.search import Found, largest_traffic, largest_traffic_unconfirmed, smallest
+from sojourn.planning.system_document import SystemDocument
+from sojourn.planning.target import Target
+from sojourn.queueing import predict
+
+SWEEP_POINTS = 13
+INFINITELY_FAST = 1e6
+"""The speed at which the time in limited stations is nothing beside the delays."""
+
+Say = Callable[[str], object]
+"""Told what is being searched."""
+
+
+@dataclass(frozen=True)
+class SweepRange:
+    """A parameter and the ends between which it is swept."""
+
+    parameter: Parameter
+    low: float
+    high: float
+    count: int = SWEEP_POINTS
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What is asked beside the levers and doublings, which always are."""
+
+    sweeps: Sequence[SweepRange] = ()
+    """Without any: the traffic, and every lever around its answer."""
+    priced: Sequence[Priced] = ()
+    growth_per_year: float | None = None
+    start: date | None = None
+
+
+def plan(
+    document: SystemDocument,
+    target: Target,
+    evaluator: Evaluator,
+    questions: Questions,
+    say: Say = lambda what: None,
+) -> Plan:
+    """Answers them all; `document` is under the target's load already."""
+    limit = target.limit_seconds
+    prediction = predict(document.system)
+    floor, because = _floor(document, evaluator)
+    answers: list[LeverAnswer] = []
+    found: list[tuple[Parameter, Found]] = []
+    for lever in levers(document):
+        say(lever.label)
+        found.append((lever, smallest(evaluator, document, lever, limit)))
+        answers.append(_lever(*found[-1]))
+    say("largest traffic")
+    traffic = largest_traffic(evaluator, document, limit)
+    say("doubling")
+    doubling = list(_doublings(document, evaluator, limit))
+    mix = None
+    if questions.priced:
+        say("cheapest mix")
+        mix = cheapest_mix(evaluator, document, questions.priced, limit)
+    ranges = list(questions.sweeps) or list(_default_sweeps(document, found, traffic))
+    sweeps = [_sweep(document, evaluator, each, say) for each in ranges]
+    growth = None
+    if questions.growth_per_year is not None:
+        start = questions.start or date.today()
+        growth = grow(document, questions.growth_per_year, start, traffic.value)
+    bottleneck, bounds = prediction["bottleneck"], prediction["bounds"]
+    return Plan(
+        system=document.system.name,
+        target=target.text,
+        metric=str(target.metric),
+        limit_seconds=limit,
+        load=target.load,
+        settings=list(document.settings),
+        seed=evaluator.seed,
+        simulations=evaluator.simulations,
+        floor_seconds=floor,
+        floor_because=because,
+        reachable=floor <= limit,
+        now=_now(document, evaluator, limit),
+        bottleneck=bottleneck["station"],
+        next_bottleneck=bottleneck["next"],
+        saturation_throughput_per_second=bottleneck["saturation_throughput_per_second"],
+        saturation_users=bounds["saturation_users"] if bounds else None,
+        levers=answers,
+        largest_traffic=_largest(traffic),
+        doubling=doubling,
+        sweeps=sweeps,
+        mix=mix,
+        growth=growth,
+    )
+
+
+def _now(document: SystemDocument, evaluator: Evaluator, limit: float) -> Now:
+    evaluated, simulated = evaluator.evaluate(document), evaluator.confirm(document)
+    return Now(
+        seconds=evaluated.seconds,
+        met=simulated.seconds <= limit,
+        by=evaluated.by,
+        simulated_seconds=simulated.seconds,
+        half_width_seconds=simulated.half_width_seconds,
+        throughput_per_second=simulated.throughput_per_second,
+        unstable_station=simulated.unstable_station,
+    )
+
+
+def _floor(document: SystemDocument, evaluator: Evaluator) -> tuple[float, str]:
+    """What no resource of the system takes away: delays and latencies."""
+    seconds = evaluator.confirm(document.set(f"speed={INFINITELY_FAST}")).seconds
+    delays = [each.name for each in document.system.stations if each.is_delay]
+    if any(each.latency_seconds > 0 for each in document.system.classes):
+        delays.append("the classes' latency")
+    return seconds, " and ".join(delays) or "nothing"
+
+
+def _lever(lever: Parameter, found: Found) -> LeverAnswer:
+    return LeverAnswer(
+        parameter=lever.path,
+        label=lever.label,
+        present=lever.present,
+        needed=found.value,
+        unit=lever.unit,
+        present_text=lever.text(lever.present),
+        needed_text=None if found.value is None else lever.text(found.value),
+        setting=None if found.value is None else lever.setting(found.value),
+        searched_by=found.searched_by,
+        simulated_seconds=found.confirmed.seconds,
+        half_width_seconds=found.confirmed.half_width_seconds,
+        best_text=lever.text(found.best_at),
+    )
+
+
+def _largest(found: Found) -> LargestTraffic:
+    return LargestTraffic(
+        factor=found.value,
+        throughput_per_second=found.confirmed.throughput_per_second,
+        simulated_seconds=found.confirmed.seconds,
+        half_width_seconds=found.confirmed.half_width_seconds,
+        searched_by=found.searched_by,
+    )
+
+
+def _doublings(document: SystemDocument, evaluator: Evaluator, limit: float) -> Iterator[Doubling]:
+    now = evaluator.evaluate(document).seconds
+    for lever in levers(document):
+        if lever.kind == "fraction":
+            continue
+        doubled = document.set(lever.setting(2 * lever.present))
+        evaluated = evaluator.evaluate(doubled)
+        bottleneck = predict(doubled.system)["bottleneck"]
+        yield Doubling(
+            parameter=lever.path,
+            label=lever.label,
+            seconds=evaluated.seconds,
+            change_fraction=evaluated.seconds / now - 1 if math.isfinite(now) else math.nan,
+            by=evaluated.by,
+            largest_traffic_factor=largest_traffic_unconfirmed(evaluator, doubled, limit),
+            saturation_throughput_per_second=bottleneck["saturation_throughput_per_second"],
+            bottleneck=bottleneck["station"],
+        )
+
+
+def _default_sweeps(
+    document: SystemDocument, found: Sequence[tuple[Parameter, Found]], traffic: Found
+) -> Iterator[SweepRange]:
+    """The traffic up to beyond what the target allows, and each lever around its present and needed values."""
+    yield SweepRange(parameter(document, "traffic"), 0.1, 1.5 * max(1.0, min(traffic.value or 1.0, 20.0)))
+    for lever, answer in found:
+        if lever.kind == "fraction":
+            yield SweepRange(lever, 0.0, 1.0)
+        else:
+            needed = answer.value or lever.present
+            yield SweepRange(lever, min(lever.present, needed) / 2, max(lever.present, needed) * 2)
+
+
+def _sweep(document: SystemDocument, evaluator: Evaluator, swept: SweepRange, say: Say) -> Sweep:
+    say(f"sweep of {swept.parameter.label}")
+    points = []
+    for value in values_between(swept.low, swept.high, swept.count, swept.parameter.kind):
+        evaluated = evaluator.evaluate(document.set(swept.parameter.setting(value)))
+        points.append(
+            SweepPoint(
+                value,
+                evaluated.seconds,
+                evaluated.mean_seconds,
+                evaluated.throughput_per_second,
+                evaluated.half_width_seconds,
+                evaluated.by,
+            )
+        )
+    each = swept.parameter
+    return Sweep(each.path, each.label, each.kind, each.unit, each.present, points)

@@ -1,0 +1,63 @@
+"""What `sojourn predict` says: every solver's answer with its mean by document size, and simulation where asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sojourn import queueing
+from sojourn.planning.by_size import by_size
+from sojourn.planning.evaluation import PREFERENCE
+from sojourn.planning.system_document import SystemDocument
+from sojourn.queueing import Prediction, ResponseTime, Simulation
+
+PERCENTILES = ("p50", "p90", "p95", "p99", "p999", "max")
+
+
+def predicted(document: SystemDocument, simulation: Simulation | None) -> dict[str, Any]:
+    """The object of `--format json`: units in the keys, None where a solver does not know."""
+    prediction = queueing.predict(document.system)
+    solvers = {name: dict(outcome) for name, outcome in prediction["solvers"].items()}
+    for name, outcome in prediction["solvers"].items():
+        answer = outcome["answer"]
+        if answer is not None:
+            solvers[name]["by_size"] = {
+                each: {
+                    "quantiles": list(found.quantiles),
+                    "sizes_bytes": found.sizes_bytes.tolist(),
+                    "response_time_mean_seconds": found.mean_seconds.tolist(),
+                }
+                for each, found in by_size(document.system, name, answer).items()
+            }
+    by, times = _preferred(prediction, simulation)
+    return {
+        "system": document.system.name,
+        "settings": list(document.settings),
+        "by": by,
+        "response_time_seconds": times,
+        "bottleneck": prediction["bottleneck"],
+        "bounds": prediction["bounds"],
+        "solvers": solvers,
+        "simulation": simulation,
+    }
+
+
+def _preferred(prediction: Prediction, simulation: Simulation | None) -> tuple[str | None, dict[str, float | None]]:
+    """All classes together: by simulation where there is one, else by the most exact solver that answered."""
+    if simulation is not None:
+        return "simulation", _completed(simulation["response_time_seconds"])
+    for name in PREFERENCE:
+        outcome = prediction["solvers"].get(name)
+        if outcome is not None and outcome["answer"] is not None:
+            classes = list(outcome["answer"]["classes"].values())
+            if len(classes) == 1:
+                return name, _completed(classes[0]["response_time_seconds"])
+            total = sum(each["throughput_per_second"] for each in classes)
+            jobs = [each["throughput_per_second"] * each["response_time_seconds"]["mean"] for each in classes]
+            # Means add up; the percentiles of a mixture need the laws.
+            return name, _completed({"mean": sum(jobs) / total})
+    return None, _completed({})
+
+
+def _completed(times: ResponseTime) -> dict[str, float | None]:
+    known: dict[str, Any] = dict(times)
+    return {key: known.get(key) for key in ("mean", *PERCENTILES, "mean_half_width")}

@@ -1,0 +1,239 @@
+"""A system file whose parameters can be changed by settings such as `station.web.speed=2`.
+
+A setting names a key of the file (`station.line.rate`, `class.members.users`, `document.mu`), or one of the
+parameters that are not keys: a station's `speed`, a factor on how fast all demands are served there; `speed`, that
+factor for all stations but delays; a route's `probability`, to which the class's other routes are scaled; and
+`traffic`, a factor on all that is offered.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sojourn.failure import CouldNotRun
+from sojourn.planning.toml_text import toml_text
+from sojourn.queueing import System, SystemFileError
+
+SYSTEM_FILE_BYTES_MAX = 1 << 20
+"""The largest file read; the native reader has the same limit."""
+
+_QUANTITY = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
+_KINDS = {"station": "stations", "stations": "stations", "class": "classes", "classes": "classes"}
+_SCHEMA = "docs/models.md has the schema of a system file"
+
+
+class SystemDocument:
+    """A system file and the settings made to it; immutable."""
+
+    def __init__(self, content: dict[str, Any], settings: tuple[str, ...] = ()) -> None:
+        self._content = content
+        self.settings = settings
+        """What was changed, in order."""
+
+    @classmethod
+    def read(cls, path: Path, settings: Sequence[str] = ()) -> SystemDocument:
+        """Reads a system file and makes the settings.
+
+        Raises:
+            CouldNotRun: with file, line and cure, or the setting and the nearest name.
+        """
+        try:
+            with path.open("rb") as file:
+                raw = file.read(SYSTEM_FILE_BYTES_MAX + 1)
+        except OSError as error:
+            raise CouldNotRun(f"cannot read {path}: {error.strerror}", "give a system file (TOML)") from error
+        if len(raw) > SYSTEM_FILE_BYTES_MAX:
+            raise CouldNotRun(f"{path} is larger than {SYSTEM_FILE_BYTES_MAX:,} bytes", "give a system file (TOML)")
+        try:
+            text = raw.decode()
+            System(text)
+        except UnicodeDecodeError:
+            raise CouldNotRun(f"{path} is not text in UTF-8", "give a system file (TOML)") from None
+        except SystemFileError as error:
+            what, _, cure = error.message.partition("; ")
+            raise CouldNotRun(f"{path}, line {error.line}: {what}", cure or _SCHEMA) from None
+        document = cls(tomllib.loads(text))
+        return document.set(*settings) if settings else document
+
+    def set(self, *settings: str) -> SystemDocument:
+        """The system with these settings made one after the other.
+
+        Raises:
+            CouldNotRun: if a name is unknown or what comes out is not a system.
+        """
+        content = copy.deepcopy(self._content)
+        for setting in settings:
+            path, equals, value = setting.partition("=")
+            if not equals or not value.strip():
+                raise CouldNotRun(f"{setting!r} is not a setting", "write NAME=VALUE, as in station.web.speed=2")
+            _set(content, path.strip(), _parsed(value.strip()))
+        changed = SystemDocument(content, (*self.settings, *settings))
+        try:
+            _ = changed.system
+        except SystemFileError as error:
+            what, _, cure = error.message.partition("; ")
+            raise CouldNotRun(f"--set {' --set '.join(settings)}: {what}", cure or _SCHEMA) from None
+        return changed
+
+    @cached_property
+    def system(self) -> System:
+        """The system for the solvers."""
+        return System(self.text)
+
+    @property
+    def text(self) -> str:
+        """The document as a system file; comments and layout are those of the original no more."""
+        return toml_text(self._content)
+
+    @property
+    def stations(self) -> Mapping[str, Mapping[str, Any]]:
+        """The `[stations]` as written."""
+        return self._tables("stations")
+
+    @property
+    def classes(self) -> Mapping[str, Mapping[str, Any]]:
+        """The `[classes]` as written."""
+        return self._tables("classes")
+
+    def _tables(self, kind: str) -> Mapping[str, Mapping[str, Any]]:
+        tables: Mapping[str, Mapping[str, Any]] = self._content[kind]
+        return tables
+
+
+def quantity(text: str) -> tuple[float, str]:
+    """Number and unit of a quantity as system files have them; the unit may be empty.
+
+    Raises:
+        CouldNotRun: if it does not begin with a number.
+    """
+    match = _QUANTITY.fullmatch(text)
+    try:
+        return float(match[1] if match else ""), match[2] if match else ""
+    except ValueError:
+        raise CouldNotRun(f"{text!r} is not a number with a unit", "write it as in 1.5Mbit/s or 195ms") from None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint: the nearest known name, or all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+
+
+def _parsed(value: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        # Quantities and words need no quotes on a command line.
+        return value
+
+
+def _set(content: dict[str, Any], path: str, value: Any) -> None:
+    parts = path.split(".")
+    match parts:
+        case ["traffic"]:
+            _scale_traffic(content, _factor(path, value))
+        case ["speed"]:
+            for name, station in content["stations"].items():
+                if station["discipline"] != "is":
+                    _speed_up(content, name, _factor(path, value))
+        case ["document", key]:
+            _named(content, "document", path)[key] = value
+        case [kind, name, "speed"] if _KINDS.get(kind) == "stations" and isinstance(value, int | float):
+            _find(content, "stations", name, path)
+            _speed_up(content, name, _factor(path, value))
+        case [kind, name, "route" | "routes", route, "probability"] if _KINDS.get(kind) == "classes":
+            _set_probability(_find(content, "classes", name, path), route, path, value)
+        case [kind, name, key] if kind in _KINDS:
+            table = _find(content, _KINDS[kind], name, path)
+            # Two words that are near, but not keys of the file: the reader could not suggest them.
+            if key not in table and difflib.get_close_matches(key, ["speed"], cutoff=0.75):
+                raise CouldNotRun(f"--set {path}: a station has no {key}", "did you mean speed?")
+            table[key] = value
+        case _:
+            forms = ["station.NAME.KEY", "class.NAME.KEY", "class.NAME.routes.ROUTE.probability", "document.KEY"]
+            near = difflib.get_close_matches(parts[0], ["station", "class", "document", "traffic", "speed"], n=1)
+            cure = f"did you mean {near[0]}…? " if near and near[0] != parts[0] else ""
+            raise CouldNotRun(f"--set {path}: no such parameter", f"{cure}write {', '.join(forms)}, speed or traffic")
+
+
+def _find(content: dict[str, Any], kind: str, name: str, path: str) -> dict[str, Any]:
+    tables = content[kind]
+    if name not in tables:
+        singular = "station" if kind == "stations" else "class"
+        raise CouldNotRun(f"--set {path}: no {singular} is named {name}", nearest(name, tables))
+    table: dict[str, Any] = tables[name]
+    return table
+
+
+def _named(content: dict[str, Any], key: str, path: str) -> dict[str, Any]:
+    table = content.get(key)
+    if not isinstance(table, dict):
+        raise CouldNotRun(f"--set {path}: the file has no table [{key}]", f"add [{key}] to the file")
+    return table
+
+
+def _factor(path: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        raise CouldNotRun(f"--set {path}={value}: a factor is a number above zero", f"for example {path}=2")
+    return float(value)
+
+
+def _scale_traffic(content: dict[str, Any], factor: float) -> None:
+    for table in content["classes"].values():
+        if "rate" in table:
+            table["rate"] = _scaled(table["rate"], factor)
+        else:
+            table["users"] = max(1, round(table["users"] * factor))
+
+
+def _speed_up(content: dict[str, Any], name: str, factor: float) -> None:
+    station = content["stations"][name]
+    if "rate" in station:
+        station["rate"] = _scaled(station["rate"], factor)
+    if "demand" in station:
+        station["demand"] = _scaled_demand(station["demand"], 1 / factor)
+    for table in content["classes"].values():
+        routes = [table["route"]] if "route" in table else [route["visits"] for route in table["routes"]]
+        for visit in (visit for visits in routes for visit in visits):
+            if isinstance(visit, dict) and visit["station"] == name and "demand" in visit:
+                visit["demand"] = _scaled_demand(visit["demand"], 1 / factor)
+
+
+def _set_probability(table: dict[str, Any], name: str, path: str, value: Any) -> None:
+    routes = {route["name"]: route for route in table.get("routes", [])}
+    if name not in routes:
+        cure = nearest(name, routes) if routes else "the class has one route: it needs no probability"
+        raise CouldNotRun(f"--set {path}: no route is named {name}", cure)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise CouldNotRun(f"--set {path}={value}: a probability is from 0 to 1", f"for example {path}=0.6")
+    others = [route for route in routes.values() if route["name"] != name]
+    rest = sum(route["probability"] for route in others)
+    for route in others:
+        # Routes that are never taken share what is left alike: there is no proportion to keep.
+        share = route["probability"] / rest if rest > 0 else 1 / len(others)
+        route["probability"] = (1 - value) * share
+    routes[name]["probability"] = float(value)
+
+
+def _scaled_demand(demand: Any, factor: float) -> Any:
+    if isinstance(demand, str):
+        return _scaled(demand, factor)
+    if isinstance(demand, list):
+        return [_scaled_demand(piece, factor) for piece in demand]
+    times = {key: _scaled(demand[key], factor) for key in ("fixed", "per_byte", "shift") if key in demand}
+    scale = {"scale": demand.get("scale", 1.0) * factor} if "law" in demand else {}
+    return {**demand, **times, **scale}
+
+
+def _scaled(text: str, factor: float) -> str:
+    number, unit = quantity(text)
+    return f"{number * factor!r}{unit}"
