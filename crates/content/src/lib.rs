@@ -15,7 +15,7 @@ pub mod residency;
 
 pub use caches::{Budgets, CHUNK_BYTES, CacheCounts, Caches, Lookup};
 pub use document::{Document, Identity};
-pub use helpers::{HelperCounts, Helpers, Refused};
+pub use helpers::{HelperCounts, HelperKind, Helpers, Refused};
 pub use job::{Done, FileRange, Job, LoadError, Opened, Opening};
 pub use origin::{Directory, Found, OpenError, Origin};
 pub use residency::{Residency, ResidencyCounts, Tester};

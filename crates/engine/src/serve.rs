@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow, bail};
 use rustix::net::sockopt::set_tcp_congestion;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use sojourn_content::{Budgets, Directory, Residency, residency};
+use sojourn_content::{Budgets, Directory, HelperKind, Residency, residency};
 use sojourn_load::duration::{DurationError, parse};
 use sojourn_measure::affinity::pin_to;
 use sojourn_measure::limits::raise_descriptors;
@@ -52,6 +52,9 @@ pub struct Options {
     /// Helpers that wait for the disk (amped)
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     helpers: u32,
+    /// Helpers are threads, or processes as Flash had them (amped)
+    #[arg(long, default_value = "threads", value_parser = helper_kinds())]
+    helper_kind: String,
     /// Loops; sped and amped have one
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1))]
     workers: u32,
@@ -134,6 +137,11 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     let address = listener.local_addr()?;
     let mut site = Site::new(Arc::new(origin));
     site.helpers = options.helpers as usize;
+    site.helper_kind = HelperKind::ALL
+        .iter()
+        .copied()
+        .find(|kind| kind.name() == options.helper_kind)
+        .context("no such helpers")?;
     (site.budgets, site.limits) = options.limits(raise_descriptors(DESCRIPTORS_WANTED));
     site.send_path = SendPath {
         copied_bytes_max: options.copy_max as u64,
@@ -277,6 +285,10 @@ fn architectures() -> clap::builder::PossibleValuesParser {
         .map(|row| clap::builder::PossibleValue::new(row.name()).help(row.summary()))
         .collect::<Vec<_>>()
         .into()
+}
+
+fn helper_kinds() -> clap::builder::PossibleValuesParser {
+    HelperKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().into()
 }
 
 fn residencies() -> clap::builder::PossibleValuesParser {

@@ -78,6 +78,8 @@ counters! {
     HelperJobs "helper_jobs" Total "Jobs performed by helpers; connections served by them."
     HelperCoalesced "helper_jobs_coalesced" Total "Requests that joined a job under way."
     HelperRefused "helper_jobs_refused" Total "Requests or connections answered 503 because the helpers' queue was full."
+    HelperRepeated "helper_jobs_repeated" Total "Jobs begun again because the helper process that was at it ended."
+    HelpersLost "helpers_lost" Total "Helper processes that ended unasked; each is replaced when there is work for it."
     HelperQueueLength "helper_queue_length" Gauge "Jobs or connections waiting for a helper now."
     HelperQueueWait "helper_queue_wait_seconds" Seconds "Time that jobs or connections waited for a helper."
     HelperBusy "helper_busy_seconds" Seconds "Time that helpers spent on jobs or connections."

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sojourn_content::{Budgets, Origin, Residency};
+use sojourn_content::{Budgets, HelperKind, Origin, Residency};
 
 use crate::board::Board;
 use crate::connection::SendPath;
@@ -25,6 +25,8 @@ pub struct Site {
     pub residency_trust: Duration,
     /// Helpers, for architectures that have them.
     pub helpers: usize,
+    /// What the helpers of the event loops are.
+    pub helper_kind: HelperKind,
     /// Processes, threads or loops, for architectures that have several.
     pub workers: usize,
     /// Limits on clients.
@@ -81,6 +83,7 @@ impl Site {
             residency: sojourn_content::residency::ALL[0],
             residency_trust: Duration::from_millis(100),
             helpers: 4,
+            helper_kind: HelperKind::default(),
             workers: 1,
             limits: Limits::default(),
             log: None,

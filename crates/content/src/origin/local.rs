@@ -4,8 +4,9 @@
 //! so neither `..` nor a symbolic link leads outside. Kernels and sandboxes without `openat2` get a walk,
 //! component by component, that follows no links at all.
 
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +26,12 @@ const RACES_MAX: usize = 8;
 /// Without `NONBLOCK` opening a FIFO would wait for its writer; it has no effect on regular files.
 const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// How the kernel resolves paths for us.
+const RESOLVE_FLAGS: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// The longest name of a file: longer ones need not be tried, which would allocate.
+const NAME_BYTES_MAX: usize = 255;
 
 /// The regular files below one directory.
 #[derive(Debug)]
@@ -46,14 +53,48 @@ impl Directory {
         Ok(Directory { root, shows_hidden, resolves_beneath })
     }
 
-    fn open_file(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        if self.resolves_beneath { self.open_beneath(path) } else { self.open_by_steps(path) }
+    /// The path of the file that `path` stands for, below the root.
+    pub(crate) fn file_path(&self, path: &SitePath<'_>) -> Result<CString, OpenError> {
+        if path.is_hidden() && !self.shows_hidden {
+            return Err(OpenError::NotFound);
+        }
+        let index = if path.is_directory() { INDEX } else { b"" };
+        CString::new([path.as_bytes(), index].concat()).map_err(|_| OpenError::NotFound)
     }
 
-    fn open_beneath(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    /// Opens what [`file_path`](Self::file_path) gave. It allocates nothing: helper processes call it.
+    pub(crate) fn open_file(&self, path: &CStr) -> Result<OwnedFd, Errno> {
+        if self.resolves_beneath { self.open_beneath(path) } else { self.open_by_steps(path.to_bytes()) }
+    }
+
+    /// What `path` names, now that its file is open, or why it is not.
+    pub(crate) fn found(
+        &self,
+        path: &SitePath<'_>,
+        file_path: &CStr,
+        opened: Result<OwnedFd, Errno>,
+    ) -> Result<Found, OpenError> {
+        let file = opened.map_err(refusal)?;
+        let stat = fstat(&file).map_err(refusal)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                Ok(Found::Document(Arc::new(Document::new(file, file_path.to_bytes(), &stat))))
+            }
+            // A directory called index.html is not worth a redirection to itself.
+            FileType::Directory if path.is_directory() => Err(OpenError::NotFound),
+            FileType::Directory => Ok(Found::Directory),
+            _ => Err(OpenError::Forbidden),
+        }
+    }
+
+    /// The root: with it and the path, whoever has it can open files.
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    fn open_beneath(&self, path: &CStr) -> Result<OwnedFd, Errno> {
         for _ in 0..RACES_MAX {
-            match openat2(&self.root, path, OPEN_FLAGS, Mode::empty(), resolve) {
+            match openat2(&self.root, path, OPEN_FLAGS, Mode::empty(), RESOLVE_FLAGS) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 outcome => return outcome,
             }
@@ -68,8 +109,14 @@ impl Directory {
         };
         let mut parent: Option<OwnedFd> = None;
         for step in parents.split(|byte| *byte == b'/').filter(|step| !step.is_empty()) {
+            if step.len() > NAME_BYTES_MAX {
+                return Err(Errno::NAMETOOLONG);
+            }
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             parent = Some(openat(parent.as_ref().unwrap_or(&self.root), step, flags, Mode::empty())?);
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Errno::NAMETOOLONG);
         }
         openat(parent.as_ref().unwrap_or(&self.root), name, OPEN_FLAGS | OFlags::NOFOLLOW, Mode::empty())
     }
@@ -77,25 +124,28 @@ impl Directory {
 
 impl Origin for Directory {
     fn open(&self, path: &SitePath<'_>) -> Result<Found, OpenError> {
-        if path.is_hidden() && !self.shows_hidden {
-            return Err(OpenError::NotFound);
+        let file_path = self.file_path(path)?;
+        self.found(path, &file_path, self.open_file(&file_path))
+    }
+
+    fn open_now(&self, path: &SitePath<'_>) -> Option<Result<Found, OpenError>> {
+        if !self.resolves_beneath {
+            return None;
         }
-        let with_index;
-        let file_path = if path.is_directory() {
-            with_index = [path.as_bytes(), INDEX].concat();
-            &with_index
-        } else {
-            path.as_bytes()
+        let file_path = match self.file_path(path) {
+            Ok(file_path) => file_path,
+            Err(error) => return Some(Err(error)),
         };
-        let file = self.open_file(file_path).map_err(refusal)?;
-        let stat = fstat(&file).map_err(refusal)?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(Found::Document(Arc::new(Document::new(file, file_path, &stat)))),
-            // A directory called index.html is not worth a redirection to itself.
-            FileType::Directory if path.is_directory() => Err(OpenError::NotFound),
-            FileType::Directory => Ok(Found::Directory),
-            _ => Err(OpenError::Forbidden),
+        let resolve = RESOLVE_FLAGS | ResolveFlags::CACHED;
+        match openat2(&self.root, &*file_path, OPEN_FLAGS, Mode::empty(), resolve) {
+            // INVAL: before Linux 5.12. In both cases another attempt will tell.
+            Err(Errno::AGAIN | Errno::INTR | Errno::INVAL) => None,
+            opened => Some(self.found(path, &file_path, opened)),
         }
+    }
+
+    fn directory(&self) -> Option<&Directory> {
+        Some(self)
     }
 
     fn is_current(&self, document: &Document) -> bool {
@@ -183,6 +233,18 @@ mod tests {
             }
             check(directory, "/fifo", Err(OpenError::Forbidden));
         }
+    }
+
+    #[test]
+    fn a_name_that_the_kernel_remembers_is_opened_without_waiting() {
+        let (outer, [directory, _]) = site();
+        let open_now = |target: &str| directory.open_now(&SitePath::decode(target.as_bytes()).unwrap());
+        fs::metadata(outer.path().join("site/file.txt")).unwrap();
+        assert!(matches!(open_now("/file.txt"), Some(Ok(Found::Document(document))) if document.size == 5));
+        assert!(matches!(open_now("/.hidden"), Some(Err(OpenError::NotFound))));
+        // Nobody has asked for this one yet.
+        assert!(open_now("/new").is_none());
+        assert!(matches!(directory.open(&SitePath::decode(b"/new").unwrap()), Err(OpenError::NotFound)));
     }
 
     #[test]

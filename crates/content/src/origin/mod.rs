@@ -18,6 +18,16 @@ pub trait Origin: Send + Sync {
     /// The document at `path` as it is now.
     fn open(&self, path: &SitePath<'_>) -> Result<Found, OpenError>;
 
+    /// The same if that needs no waiting; `None` if it may, or if this origin cannot tell.
+    fn open_now(&self, _path: &SitePath<'_>) -> Option<Result<Found, OpenError>> {
+        None
+    }
+
+    /// The local directory that this origin is, if it is one: then other processes can open its files.
+    fn directory(&self) -> Option<&Directory> {
+        None
+    }
+
     /// Whether `document` is still what its path names. Answered from memory: an event loop asks it.
     fn is_current(&self, document: &Document) -> bool;
 

@@ -10,15 +10,15 @@ use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use sojourn_content::{Done, HelperCounts, Helpers, Job, Opened, Opening, Origin, Refused, Tester};
+use sojourn_content::{Done, HelperCounts, Helpers, Job, Origin, Refused, Tester};
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
-use crate::event_loop::{self, Disk, Submitted, report_residency};
+use crate::event_loop::{self, Disk, Submitted, report_residency, still_open};
 use crate::site::Site;
 use crate::stop::Stop;
 
-/// The asymmetric multi-process event-driven architecture; its helpers are threads.
+/// The asymmetric multi-process event-driven architecture; its helpers are threads or processes.
 pub struct Amped;
 
 impl Architecture for Amped {
@@ -31,32 +31,31 @@ impl Architecture for Amped {
     }
 
     fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
-        let helpers = Helpers::start(&site.origin, site.helpers.max(1), site.limits.helper_queue_max)?;
-        let origin = Arc::clone(&site.origin);
-        let disk = Helped { helpers, origin, tester: Tester::new(site.residency, site.residency_trust) };
-        event_loop::run(site, listener, stop, disk)
+        event_loop::run(site, listener, stop, Helped::new(site)?)
     }
 }
 
 /// Whatever may block, a helper does.
-struct Helped {
+pub struct Helped {
     helpers: Helpers,
     origin: Arc<dyn Origin>,
     tester: Tester,
 }
 
 impl Helped {
-    /// The outcome of opening what is open already, if that is still current.
-    fn still_open(&self, opening: &Opening) -> Option<Done> {
-        let known = opening.known.as_ref().filter(|known| self.origin.is_current(known))?;
-        Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))))
+    /// Starts the helpers that `site` asks for.
+    pub fn new(site: &Site) -> io::Result<Helped> {
+        let (count, queue_max) = (site.helpers.max(1), site.limits.helper_queue_max);
+        let helpers = Helpers::start(site.helper_kind, &site.origin, count, queue_max)?;
+        let tester = Tester::new(site.residency, site.residency_trust);
+        Ok(Helped { helpers, origin: Arc::clone(&site.origin), tester })
     }
 }
 
 impl Disk for Helped {
     fn submit(&mut self, token: u64, job: Job) -> Submitted {
         let done = match &job {
-            Job::Open(opening) => self.still_open(opening),
+            Job::Open(opening) => still_open(&*self.origin, opening),
             Job::Load(range) => self.tester.load_now(range),
         };
         if let Some(done) = done {
@@ -77,13 +76,22 @@ impl Disk for Helped {
     }
 
     fn report(&self, served: &mut Served) {
-        let HelperCounts { jobs, coalesced, refused, queue_length, queue_wait, busy } = self.helpers.counts();
+        use Counter as C;
+        let HelperCounts { jobs, coalesced, refused, repeated, helpers_lost, queue_length, queue_wait, busy } =
+            self.helpers.counts();
         report_residency(&self.tester, served);
-        served.set(Counter::HelperJobs, jobs);
-        served.set(Counter::HelperCoalesced, coalesced);
-        served.set(Counter::HelperRefused, refused);
-        served.set(Counter::HelperQueueLength, queue_length);
-        served.set(Counter::HelperQueueWait, queue_wait.as_nanos() as u64);
-        served.set(Counter::HelperBusy, busy.as_nanos() as u64);
+        let counts = [
+            (C::HelperJobs, jobs),
+            (C::HelperCoalesced, coalesced),
+            (C::HelperRefused, refused),
+            (C::HelperRepeated, repeated),
+            (C::HelpersLost, helpers_lost),
+            (C::HelperQueueLength, queue_length),
+            (C::HelperQueueWait, queue_wait.as_nanos() as u64),
+            (C::HelperBusy, busy.as_nanos() as u64),
+        ];
+        for (counter, count) in counts {
+            served.set(counter, count);
+        }
     }
 }

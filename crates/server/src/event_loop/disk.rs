@@ -1,8 +1,9 @@
 //! Who does what may block: the difference between the architectures that share the loop.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
-use sojourn_content::{Done, Job, ResidencyCounts, Tester};
+use sojourn_content::{Done, Job, Opened, Opening, Origin, ResidencyCounts, Tester};
 
 use crate::counters::{Counter, Served};
 
@@ -31,6 +32,12 @@ pub trait Disk {
 
     /// Writes its counters to the table.
     fn report(&self, _served: &mut Served) {}
+}
+
+/// The outcome of opening what is open already, if that is still current.
+pub fn still_open(origin: &dyn Origin, opening: &Opening) -> Option<Done> {
+    let known = opening.known.as_ref().filter(|known| origin.is_current(known))?;
+    Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))))
 }
 
 /// Writes a residency test's counters to the table.

@@ -1,0 +1,177 @@
+//! The processes behind the pool: one keeper, and the helpers that it starts.
+//!
+//! The keeper is forked from the server when the pool starts and does nothing but fork helpers. Later the server
+//! is large, and every page that it changes would be copied for as long as a helper lives that was forked from it;
+//! the keeper stays small. Both close every descriptor that is not theirs, so no client's connection stays open on
+//! their account, and both end when the server's end of their socket closes, however the server ended.
+//!
+//! The server may have threads, of which a fork copies only one. So nothing here allocates or takes a lock: system
+//! calls, and memory on the stack. Needs Linux 5.9 (`close_range`).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{FileType, fstat};
+use rustix::io::{Errno, pread};
+use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::thread::set_name;
+
+use super::message::{REQUEST_BYTES, Reply, Request, receive, send};
+use crate::origin::Directory;
+
+/// What a helper reads at a time, only to have it in the page cache.
+const SCRATCH_BYTES: usize = 64 * 1024;
+
+/// The server's handle on the keeper. Dropping it ends the keeper, not the helpers.
+pub struct Keeper {
+    socket: OwnedFd,
+    pid: Pid,
+}
+
+impl Keeper {
+    /// Forks it. Its helpers will open files below `directory`.
+    pub fn start(directory: &Directory) -> io::Result<Keeper> {
+        let (socket, theirs) = pair()?;
+        let pid = fork(|| keep(theirs.as_fd(), directory))?;
+        Ok(Keeper { socket, pid })
+    }
+
+    /// Has it fork a helper; the socket is the server's end, closed from the other side if there is none.
+    pub fn start_helper(&self) -> Result<OwnedFd, Errno> {
+        let (socket, theirs) = pair()?;
+        send(self.socket.as_fd(), &[0], Some(theirs.as_fd()))?;
+        Ok(socket)
+    }
+
+    /// Its process.
+    #[cfg(test)]
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = shutdown(&self.socket, Shutdown::Both);
+        while matches!(waitpid(Some(self.pid), WaitOptions::empty()), Err(Errno::INTR)) {}
+    }
+}
+
+fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+/// The keeper's life.
+fn keep(socket: BorrowedFd<'_>, directory: &Directory) {
+    let _ = set_name(c"sojourn-keeper");
+    ignore_signals();
+    if close_all_but([socket, directory.root()]).is_err() {
+        return;
+    }
+    while let Ok(Some(theirs)) = receive(socket, &mut [0], RecvFlags::empty()) {
+        // Without room for another process the server finds its end closed, and decides.
+        let _ = fork(|| {
+            let _ = set_name(c"sojourn-helper");
+            if close_all_but([theirs.as_fd(), directory.root()]).is_ok() {
+                help(theirs.as_fd(), directory);
+            }
+        });
+    }
+}
+
+/// A helper's life: one request at a time.
+fn help(socket: BorrowedFd<'_>, directory: &Directory) {
+    let mut bytes = [0; REQUEST_BYTES];
+    let mut scratch = [0; SCRATCH_BYTES];
+    while let Ok(file) = receive(socket, &mut bytes, RecvFlags::empty()) {
+        let (reply, opened) = match (Request::decode(&bytes), file) {
+            (Some(Request::Open { path, body_bytes_max }), _) => match directory.open_file(path) {
+                Ok(file) => (read_if_small(&file, body_bytes_max, &mut scratch), Some(file)),
+                Err(error) => (Reply { error: Some(error), length: 0 }, None),
+            },
+            (Some(Request::Read { offset, length }), Some(file)) => {
+                (read(&file, offset, length, &mut scratch), None)
+            }
+            _ => return,
+        };
+        if send(socket, &reply.encode(), opened.as_ref().map(AsFd::as_fd)).is_err() {
+            return;
+        }
+    }
+}
+
+/// A body that cannot be read now is asked for again, and refused, when it is needed.
+fn read_if_small(file: &OwnedFd, bytes_max: u64, scratch: &mut [u8]) -> Reply {
+    let length = match fstat(file) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => stat.st_size as u64,
+        _ => 0,
+    };
+    if length <= bytes_max {
+        Reply { error: None, ..read(file, 0, length, scratch) }
+    } else {
+        Reply { error: None, length: 0 }
+    }
+}
+
+/// Reads and forgets: what remains is the page cache.
+fn read(file: &OwnedFd, offset: u64, length: u64, scratch: &mut [u8]) -> Reply {
+    let mut filled = 0;
+    while filled < length {
+        let wanted = scratch.len().min((length - filled) as usize);
+        match pread(file, &mut scratch[..wanted], offset + filled) {
+            Ok(0) => break,
+            Ok(count) => filled += count as u64,
+            Err(Errno::INTR) => {}
+            Err(error) => return Reply { error: Some(error), length: filled },
+        }
+    }
+    Reply { error: None, length: filled }
+}
+
+/// Runs `life` in a child process, which ends with it.
+fn fork(life: impl FnOnce()) -> io::Result<Pid> {
+    /// However `life` ends, the child never gets into the code of the server.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            // SAFETY: it ends the process, and runs nothing of it before.
+            unsafe { libc::_exit(0) }
+        }
+    }
+    // SAFETY: the child does what is safe in the copy of one thread of many, see the head of this file.
+    match unsafe { libc::fork() } {
+        0 => {
+            let end = End;
+            life();
+            drop(end);
+            unreachable!("the child has ended")
+        }
+        pid => Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error),
+    }
+}
+
+/// What asks the server to stop, from a terminal or a service manager, often goes to its children too; but they
+/// are needed until the last request is answered. Helpers that end leave nothing to wait for.
+fn ignore_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+        // SAFETY: no handler is installed, so none can run.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+fn close_all_but(mut kept: [BorrowedFd<'_>; 2]) -> Result<(), Errno> {
+    kept.sort_by_key(|fd| fd.as_raw_fd());
+    let [low, high] = kept.map(|fd| fd.as_raw_fd() as u32);
+    for (first, last) in [(0, low.wrapping_sub(1)), (low + 1, high.wrapping_sub(1)), (high + 1, u32::MAX)] {
+        // A gap of nothing ends before it begins; below descriptor 0 it would end at the very last.
+        if first > last || (first == 0 && low == 0) {
+            continue;
+        }
+        // SAFETY: the owners of these descriptors are copies in this process that are never used.
+        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
+            return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS));
+        }
+    }
+    Ok(())
+}

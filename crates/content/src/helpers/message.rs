@@ -1,0 +1,177 @@
+//! What the server and its helper processes tell each other: messages of fixed size over a socket that keeps
+//! their boundaries (`SOCK_SEQPACKET`), each with at most one file descriptor.
+//!
+//! Nothing here allocates: a helper process is the copy of one thread of a process that may have had others, and
+//! the memory allocator may be in the middle of something that will never be finished.
+
+use std::ffi::CStr;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+/// The longest path, with its final zero: the kernel's own limit.
+pub const PATH_BYTES_MAX: usize = 4096;
+
+const NUMBERS: usize = 3;
+const WORD: usize = size_of::<u64>();
+
+/// Bytes of a request.
+pub const REQUEST_BYTES: usize = NUMBERS * WORD + PATH_BYTES_MAX;
+
+/// Bytes of a reply: an error number or zero, and the bytes that were read.
+pub const REPLY_BYTES: usize = 2 * WORD;
+
+/// What a helper process is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// Open the file at this path below the root and send it back; if it is small, read it.
+    Open { path: &'a CStr, body_bytes_max: u64 },
+    /// Read this part of the file that comes along.
+    Read { offset: u64, length: u64 },
+}
+
+/// What it answers, beside the file if one was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Why it failed.
+    pub error: Option<Errno>,
+    /// Bytes that are in memory now.
+    pub length: u64,
+}
+
+const OPEN: u64 = 1;
+const READ: u64 = 2;
+
+impl Request<'_> {
+    /// As bytes; `None` if the path is too long.
+    pub fn encode(&self, bytes: &mut [u8; REQUEST_BYTES]) -> Option<()> {
+        let numbers = match *self {
+            Request::Open { path, body_bytes_max } => {
+                let path = path.to_bytes_with_nul();
+                bytes[NUMBERS * WORD..].get_mut(..path.len())?.copy_from_slice(path);
+                [OPEN, body_bytes_max, 0]
+            }
+            Request::Read { offset, length } => [READ, offset, length],
+        };
+        for (place, number) in bytes.chunks_exact_mut(WORD).zip(numbers) {
+            place.copy_from_slice(&number.to_ne_bytes());
+        }
+        Some(())
+    }
+
+    /// From bytes; `None` if they are no request.
+    pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Request<'_>> {
+        let [kind, first, second] = [0, 1, 2].map(|index| number(bytes, index));
+        match kind {
+            OPEN => {
+                let path = CStr::from_bytes_until_nul(&bytes[NUMBERS * WORD..]).ok()?;
+                Some(Request::Open { path, body_bytes_max: first })
+            }
+            READ => Some(Request::Read { offset: first, length: second }),
+            _ => None,
+        }
+    }
+}
+
+impl Reply {
+    /// As bytes.
+    pub fn encode(&self) -> [u8; REPLY_BYTES] {
+        let error = self.error.map_or(0, |error| error.raw_os_error() as u64);
+        let mut bytes = [0; REPLY_BYTES];
+        bytes[..WORD].copy_from_slice(&error.to_ne_bytes());
+        bytes[WORD..].copy_from_slice(&self.length.to_ne_bytes());
+        bytes
+    }
+
+    /// From bytes.
+    pub fn decode(bytes: &[u8; REPLY_BYTES]) -> Reply {
+        let error = number(bytes, 0) as i32;
+        Reply { error: (error != 0).then(|| Errno::from_raw_os_error(error)), length: number(bytes, 1) }
+    }
+}
+
+fn number(bytes: &[u8], index: usize) -> u64 {
+    let mut word = [0; WORD];
+    word.copy_from_slice(&bytes[index * WORD..][..WORD]);
+    u64::from_ne_bytes(word)
+}
+
+/// Sends `bytes`, and `file` with them. It does not wait: each side sends only when the other has nothing to read.
+pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], file: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    let files = file.map(|file| [file]);
+    if let Some(files) = &files {
+        let has_room = ancillary.push(SendAncillaryMessage::ScmRights(files));
+        debug_assert!(has_room, "there is space for one descriptor");
+    }
+    loop {
+        match sendmsg(
+            socket,
+            &[IoSlice::new(bytes)],
+            &mut ancillary,
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        ) {
+            Err(Errno::INTR) => {}
+            outcome => return outcome.map(drop),
+        }
+    }
+}
+
+/// Receives a message into `bytes`, and the file that came with it. `Err(CONNRESET)` if the other side is gone or
+/// talks nonsense.
+pub fn receive(socket: BorrowedFd<'_>, bytes: &mut [u8], flags: RecvFlags) -> Result<Option<OwnedFd>, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let flags = flags | RecvFlags::CMSG_CLOEXEC;
+    let wanted = bytes.len();
+    let received = loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut ancillary, flags) {
+            Err(Errno::INTR) => {}
+            outcome => break outcome?,
+        }
+    };
+    if received.bytes != wanted {
+        return Err(Errno::CONNRESET);
+    }
+    let files = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+        _ => None,
+    });
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_arrive_as_they_were() {
+        let path = c"dir/file.txt";
+        for request in
+            [Request::Open { path, body_bytes_max: 7 }, Request::Read { offset: 1 << 40, length: 9 }]
+        {
+            let mut bytes = [0; REQUEST_BYTES];
+            assert_eq!(request.encode(&mut bytes), Some(()));
+            assert_eq!(Request::decode(&bytes), Some(request));
+        }
+        let long = std::ffi::CString::new(vec![b'a'; PATH_BYTES_MAX]).unwrap();
+        let request = Request::Open { path: &long, body_bytes_max: 0 };
+        assert_eq!(request.encode(&mut [0; REQUEST_BYTES]), None);
+        assert_eq!(Request::decode(&[0; REQUEST_BYTES]), None);
+    }
+
+    #[test]
+    fn replies_arrive_as_they_were() {
+        for reply in [Reply { error: None, length: 1 << 33 }, Reply { error: Some(Errno::NOENT), length: 0 }]
+        {
+            assert_eq!(Reply::decode(&reply.encode()), reply);
+        }
+    }
+}

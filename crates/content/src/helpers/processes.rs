@@ -1,0 +1,249 @@
+//! Helpers that are processes, as Flash had them: the loop talks to each over a socket, one request at a time.
+//!
+//! To open, a helper is sent a path and sends back the open file; to load, it is sent the file, reads the range,
+//! and says when it is in the page cache. No other data comes back. A helper that ends unasked is replaced when
+//! there is work for it, and the job it was at is the next one again.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+
+use super::child::Keeper;
+use super::message::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, receive, send};
+use super::queue::{Queue, Queued};
+use super::{HelperCounts, Refused};
+use crate::job::{Done, FileRange, Job, LoadError, Opened, Opening};
+use crate::origin::{Directory, Found, OpenError, Origin};
+
+#[cfg(test)]
+mod tests;
+
+/// Helpers that may be lost over one job before it has failed: it may be what kills them.
+const LOST_HELPERS_MAX: u32 = 3;
+
+/// The event of an outcome for which no helper is needed.
+const OUTCOME: u64 = u64::MAX;
+
+/// A pool of processes.
+pub struct Processes {
+    origin: Arc<dyn Origin>,
+    keeper: Keeper,
+    queue: Queue,
+    /// A place is vacant before its first job and when its helper is gone.
+    places: Vec<Option<Helper>>,
+    /// Readable when a helper has answered or is gone, or `outcome` is.
+    events: OwnedFd,
+    outcome: OwnedFd,
+}
+
+struct Helper {
+    socket: OwnedFd,
+    at_work: Option<Queued>,
+}
+
+impl Processes {
+    /// A pool of at most `count` processes. One starts now, to see that they can.
+    pub fn start(origin: &Arc<dyn Origin>, count: usize, queue_max: usize) -> io::Result<Processes> {
+        let Some(directory) = origin.directory() else {
+            let message = "helper processes need a local directory to open files in";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        };
+        let keeper = Keeper::start(directory)?;
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let outcome = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        epoll::add(&events, &outcome, epoll::EventData::new_u64(OUTCOME), epoll::EventFlags::IN)?;
+        let places = (0..count.max(1)).map(|_| None).collect();
+        let queue = Queue::new(queue_max);
+        let mut pool = Processes { origin: Arc::clone(origin), keeper, queue, places, events, outcome };
+        pool.start_helper(0)?;
+        pool.try_first_helper()?;
+        Ok(pool)
+    }
+
+    /// See [`Helpers::submit`](super::Helpers::submit).
+    pub fn submit(&mut self, token: u64, job: Job) -> Result<(), Refused> {
+        self.queue.submit(token, job)?;
+        self.dispatch();
+        Ok(())
+    }
+
+    /// See [`Helpers::completion_fd`](super::Helpers::completion_fd).
+    pub fn completion_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    /// See [`Helpers::collect`](super::Helpers::collect).
+    pub fn collect(&mut self, into: &mut Vec<(u64, Done)>) {
+        let mut events = Vec::with_capacity(self.places.len() + 1);
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let _ = epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut events), Some(&at_once));
+        for event in events {
+            match event.data.u64() {
+                OUTCOME => drop(rustix::io::read(&self.outcome, &mut [0; 8])),
+                place => self.hear(place as usize),
+            }
+        }
+        self.dispatch();
+        self.queue.collect(into);
+    }
+
+    /// See [`Helpers::counts`](super::Helpers::counts).
+    pub fn counts(&self) -> HelperCounts {
+        self.queue.counts()
+    }
+
+    /// Gives jobs to helpers as long as there are both.
+    fn dispatch(&mut self) {
+        while !self.queue.is_empty() {
+            let is_idle =
+                |place: &Option<Helper>| place.as_ref().is_some_and(|helper| helper.at_work.is_none());
+            let idle = self.places.iter().position(is_idle);
+            let Some(place) = idle.or_else(|| self.places.iter().position(Option::is_none)) else { return };
+            let Some(queued) = self.queue.take() else { return };
+            self.give(place, queued);
+        }
+    }
+
+    fn give(&mut self, place: usize, queued: Queued) {
+        let mut request = [0; REQUEST_BYTES];
+        let file = match encode(&*self.origin, &queued.job, &mut request) {
+            Ok(file) => file,
+            Err(done) => return self.finish(&queued, &done),
+        };
+        if self.places[place].is_none() && self.start_helper(place).is_err() {
+            return self.again(queued);
+        }
+        let helper = self.places[place].as_mut().expect("it was there or has just started");
+        match send(helper.socket.as_fd(), &request, file) {
+            Ok(()) => helper.at_work = Some(queued),
+            Err(_) => {
+                self.lose(place);
+                self.again(queued);
+            }
+        }
+    }
+
+    /// Takes what the helper at `place` has to say: its answer, or nothing any more.
+    fn hear(&mut self, place: usize) {
+        let Some(helper) = &mut self.places[place] else { return };
+        let mut reply = [0; REPLY_BYTES];
+        match receive(helper.socket.as_fd(), &mut reply, RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN) => {}
+            Ok(file) => {
+                let queued = helper.at_work.take().expect("a helper speaks when it was asked");
+                let done = outcome(&*self.origin, &queued.job, Reply::decode(&reply), file);
+                self.finish(&queued, &done);
+            }
+            Err(_) => {
+                let queued = helper.at_work.take();
+                self.lose(place);
+                if let Some(queued) = queued {
+                    self.again(queued);
+                }
+            }
+        }
+    }
+
+    fn start_helper(&mut self, place: usize) -> Result<(), Errno> {
+        let socket = match self.keeper.start_helper() {
+            Ok(socket) => socket,
+            // The keeper is gone, too.
+            Err(_) => {
+                let directory = directory(&*self.origin);
+                self.keeper = Keeper::start(directory).map_err(|_| Errno::AGAIN)?;
+                self.keeper.start_helper()?
+            }
+        };
+        epoll::add(&self.events, &socket, epoll::EventData::new_u64(place as u64), epoll::EventFlags::IN)?;
+        self.places[place] = Some(Helper { socket, at_work: None });
+        Ok(())
+    }
+
+    /// Has the first helper read nothing at all.
+    fn try_first_helper(&self) -> io::Result<()> {
+        let socket = self.places[0].as_ref().expect("it was started").socket.as_fd();
+        let mut request = [0; REQUEST_BYTES];
+        let _ = Request::Read { offset: 0, length: 0 }.encode(&mut request);
+        send(socket, &request, Some(directory(&*self.origin).root()))?;
+        receive(socket, &mut [0; REPLY_BYTES], RecvFlags::empty())
+            .map(drop)
+            .map_err(|error| io::Error::new(error.kind(), format!("helper processes do not start: {error}")))
+    }
+
+    fn lose(&mut self, place: usize) {
+        self.places[place] = None;
+        self.queue.count_lost_helper();
+    }
+
+    /// `queued` was not done by whoever was to do it.
+    fn again(&mut self, mut queued: Queued) {
+        queued.lost_helpers += 1;
+        if queued.lost_helpers < LOST_HELPERS_MAX {
+            return self.queue.put_back(queued);
+        }
+        let done = match &queued.job {
+            Job::Open(_) => Done::Opened(Err(OpenError::Busy)),
+            Job::Load(_) => Done::Loaded(Err(LoadError::Failed)),
+        };
+        self.finish(&queued, &done);
+    }
+
+    fn finish(&mut self, queued: &Queued, done: &Done) {
+        self.queue.finish(queued, done);
+        let _ = rustix::io::write(&self.outcome, &1u64.to_ne_bytes());
+    }
+}
+
+/// The request for `job` and the file that goes with it, or the outcome if no helper can do better.
+fn encode<'a>(
+    origin: &dyn Origin,
+    job: &'a Job,
+    request: &mut [u8; REQUEST_BYTES],
+) -> Result<Option<BorrowedFd<'a>>, Done> {
+    match job {
+        Job::Load(FileRange { document, offset, length, .. }) => {
+            let _ = Request::Read { offset: *offset, length: *length as u64 }.encode(request);
+            Ok(Some(document.file.as_fd()))
+        }
+        Job::Open(Opening { path, body_bytes_max, .. }) => {
+            let file_path = directory(origin).file_path(path).map_err(|error| Done::Opened(Err(error)))?;
+            let open = Request::Open { path: &file_path, body_bytes_max: *body_bytes_max };
+            open.encode(request).map(|()| None).ok_or(Done::Opened(Err(OpenError::NotFound)))
+        }
+    }
+}
+
+/// What a helper's reply means.
+fn outcome(origin: &dyn Origin, job: &Job, reply: Reply, file: Option<OwnedFd>) -> Done {
+    match job {
+        Job::Open(opening) => Done::Opened(opened(directory(origin), opening, reply, file)),
+        Job::Load(_) if reply.error.is_some() => Done::Loaded(Err(LoadError::Failed)),
+        Job::Load(range) if reply.length < range.length as u64 => Done::Loaded(Err(LoadError::Truncated)),
+        // What a helper has just read the loop reads from memory.
+        Job::Load(range) if range.into_memory => job.perform(origin, &mut Vec::new()),
+        Job::Load(_) => Done::Loaded(Ok(None)),
+    }
+}
+
+fn opened(
+    directory: &Directory,
+    opening: &Opening,
+    reply: Reply,
+    file: Option<OwnedFd>,
+) -> Result<Opened, OpenError> {
+    let file_path = directory.file_path(&opening.path)?;
+    // Without an error and without a file: it was opened, but this process had no descriptor left for it.
+    let file = file.ok_or(reply.error.unwrap_or(Errno::MFILE));
+    Ok(match directory.found(&opening.path, &file_path, file)? {
+        Found::Directory => Opened::Directory,
+        Found::Document(document) => Opened::Document(document, None),
+    })
+}
+
+fn directory(origin: &dyn Origin) -> &Directory {
+    origin.directory().expect("the pool started with a local directory")
+}
