@@ -4,8 +4,10 @@
 //! whether the best is any good. Heavy tails are fitted apart: their raw moments cannot be trusted.
 
 mod erlang_mixture;
+mod least_squares;
 mod log_normal;
 mod pareto_tail;
+mod usl;
 
 use serde::Serialize;
 use thiserror::Error;
@@ -13,6 +15,7 @@ use thiserror::Error;
 use crate::distribution::{Distribution, Exponential, Law};
 use crate::simulator::Named;
 pub use pareto_tail::ParetoTail;
+pub use usl::{Interval, USL_POINTS_MIN, UslFit, fit_usl};
 
 /// The fewest values worth fitting.
 pub const VALUES_MIN: usize = 10;
@@ -31,6 +34,19 @@ pub enum FitError {
         /// The value.
         value: f64,
     },
+    /// Throughputs or weights that are not one per load.
+    #[error("{loads} loads but {values} values: give one per load")]
+    Columns {
+        /// Number of loads.
+        loads: usize,
+        /// Length of the other column.
+        values: usize,
+    },
+    /// Too few loads for a curve.
+    #[error(
+        "{0} different loads are too few: the curve has three parameters and needs at least {USL_POINTS_MIN}"
+    )]
+    TooFewLoads(usize),
     /// The share of values that make the tail.
     #[error("the tail must be a fraction between 0 and 1, not {0}")]
     TailFraction(f64),
@@ -107,15 +123,20 @@ pub fn fit_tail(values: &[f64], fraction: f64) -> Result<ParetoTail, FitError> {
 }
 
 fn checked(values: &[f64]) -> Result<Vec<f64>, FitError> {
-    if let Some(index) = values.iter().position(|value| !(value.is_finite() && *value > 0.0)) {
-        return Err(FitError::Value { index, value: values[index] });
-    }
+    positive(values)?;
     if values.len() < VALUES_MIN {
         return Err(FitError::TooFew(values.len()));
     }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     Ok(sorted)
+}
+
+fn positive(values: &[f64]) -> Result<(), FitError> {
+    match values.iter().position(|value| !(value.is_finite() && *value > 0.0)) {
+        Some(index) => Err(FitError::Value { index, value: values[index] }),
+        None => Ok(()),
+    }
 }
 
 impl Candidate {
@@ -155,3 +176,5 @@ fn exponential(sorted: &[f64]) -> Option<Candidate> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod usl_tests;
