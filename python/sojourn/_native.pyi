@@ -129,7 +129,9 @@ def simulate_poisson(
     servers: int = 1,
     delta: float = 0.0,
     jobs_min: int = ...,
-    progress: Callable[[int, int, float | None], object] | None = None,
+    target: str = "mean",
+    replications: int = 1,
+    progress: Callable[[int, int, float | None, float | None], object] | None = None,
 ) -> dict[str, Any]: ...
 def simulate_system(
     system: str,
@@ -138,8 +140,10 @@ def simulate_system(
     seed: int = 1,
     *,
     jobs_min: int = ...,
+    target: str = "mean",
+    replications: int = 1,
     traces: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] | None = None,
-    progress: Callable[[int, int, float | None], object] | None = None,
+    progress: Callable[[int, int, float | None, float | None], object] | None = None,
 ) -> dict[str, Any]: ...
 def predict_system(system: str) -> dict[str, Any]: ...
 def system_structure(system: str) -> dict[str, Any]: ...

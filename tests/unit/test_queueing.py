@@ -159,7 +159,7 @@ def test_an_interrupted_simulation_keeps_its_estimate() -> None:
     system = queueing.System.from_file(SYSTEMS / "public-site.toml")
     seen: list[int] = []
 
-    def interrupt(jobs: int, jobs_max: int, half_width: float | None) -> None:
+    def interrupt(jobs: int, jobs_max: int, estimate: float | None, half_width: float | None) -> None:
         seen.append(jobs)
         raise KeyboardInterrupt
 
@@ -170,7 +170,7 @@ def test_an_interrupted_simulation_keeps_its_estimate() -> None:
 
 
 def test_a_failing_callback_is_not_swallowed() -> None:
-    def fail(jobs: int, jobs_max: int, half_width: float | None) -> None:
+    def fail(jobs: int, jobs_max: int, estimate: float | None, half_width: float | None) -> None:
         raise RuntimeError("the caller's own")
 
     with pytest.raises(RuntimeError, match="the caller's own"):
@@ -181,3 +181,24 @@ def test_importing_it_loads_nothing_heavy() -> None:
     program = "import sys, sojourn.queueing; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"scipy", "polars", "pydantic", "rich", "typer"} & set(loaded)
+
+
+def test_a_simulation_stops_at_a_percentile_and_pools_replications() -> None:
+    system = queueing.System.from_file(SYSTEMS / "public-site.toml")
+    result = queueing.simulate(system, half_width=0.02, target="p95", replications=3)
+    times = result["response_time_seconds"]
+    assert (result["converged"], result["replications"]) == (True, 3)
+    assert times["p95_half_width"] is not None
+    assert times["p95_half_width"] <= 0.02 * (times["p95"] or 0)
+    with pytest.raises(ValueError, match="p999"):
+        queueing.simulate(system, target="p42")  # type: ignore[arg-type]
+
+
+def test_a_speed_that_falls_with_the_jobs_overloads_earlier() -> None:
+    text = """
+        stations.cpu = { discipline = "lps", r = 32, speed = { alpha = 0.1, beta = 0.01 }, demand = "10ms" }
+        classes.visitors = { rate = "90/s", route = ["cpu"] }
+    """
+    assert queueing.System(text).unstable_station() is None
+    assert queueing.System(text).stations[0].state_dependent
+    assert queueing.System(text.replace("90/s", "400/s")).unstable_station() == "cpu"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,6 +15,7 @@ from sojourn.commands.system_options import SetOption, SystemArgument, read_syst
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.planning.system_document import SystemDocument
 from sojourn.progress import Stages
+from sojourn.report import format
 from sojourn.terminal import print_simulation
 
 
@@ -26,8 +28,15 @@ def _simulate(
     system: SystemArgument,
     settings: SetOption = None,
     half_width: Annotated[
-        str, typer.Option(help="Stop when the 95 % half-width of the mean is below this share of it.")
+        str, typer.Option(help="Stop when the 95 % half-width is below this share of the mean, or of --percentile.")
     ] = "2%",
+    percentile: Annotated[
+        Literal["p50", "p90", "p95", "p99", "p999"] | None,
+        typer.Option(help="The percentile whose half-width ends the run [default: the mean]."),
+    ] = None,
+    replications: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Independent runs, side by side on the cores, pooled.")
+    ] = 1,
     jobs_max: Annotated[int, typer.Option(min=1, help="Stop after this many jobs in any case.")] = queueing.JOBS_MAX,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same figures.")] = 1,
     output_format: FormatOption = Format.text,
@@ -41,7 +50,15 @@ def _simulate(
     """
     document = read_system(system, settings)
     quiet = output_format is Format.json
-    result = simulated(document, quiet=quiet, seed=seed, half_width=share(half_width), jobs_max=jobs_max)
+    result = simulated(
+        document,
+        quiet=quiet,
+        seed=seed,
+        half_width=share(half_width),
+        jobs_max=jobs_max,
+        target=percentile or "mean",
+        replications=replications,
+    )
     if output_format is Format.json:
         print_json(result)
     else:
@@ -58,6 +75,8 @@ def simulated(
     seed: int,
     half_width: float = 0.02,
     jobs_max: int = queueing.JOBS_MAX,
+    target: queueing.Target = "mean",
+    replications: int = 1,
 ) -> queueing.Simulation:
     """Simulates with progress on a terminal."""
     with Stages(talk, quiet=quiet) as stages:
@@ -68,7 +87,9 @@ def simulated(
                 half_width=half_width,
                 jobs_max=jobs_max,
                 seed=seed,
-                progress=partial(_show, stages, half_width),
+                target=target,
+                replications=replications,
+                progress=partial(_show, stages, target, half_width),
             )
         except ValueError as error:
             what, _, cure = str(error).partition("; ")
@@ -77,6 +98,16 @@ def simulated(
     return result
 
 
-def _show(stages: Stages, wanted: float, jobs: int, jobs_max: int, half_width: float | None) -> None:
-    said = "" if half_width is None else f", half-width {half_width:.1%} of the mean (wanted: {wanted:.1%})"
+def _show(
+    stages: Stages,
+    target: str,
+    wanted: float,
+    jobs: int,
+    jobs_max: int,
+    estimate: float | None,
+    half_width: float | None,
+) -> None:
+    said = ""
+    if estimate is not None and half_width is not None and math.isfinite(half_width):
+        said = f", {target} {format.seconds(estimate)} ± {half_width:.2%} (wanted: {wanted:.2%})"
     stages.update(jobs, jobs_max, f"{jobs:,} jobs{said}")

@@ -13,7 +13,7 @@ from typing import Literal
 from sojourn import queueing
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import Metric
-from sojourn.queueing import Prediction, ResponseTime, Simulation, SolverAnswer, System
+from sojourn.queueing import Prediction, ResponseTime, Simulation, SolverAnswer, System, Target
 
 SEARCH_JOBS = 200_000
 """Jobs of each simulation of a search."""
@@ -21,8 +21,20 @@ CONFIRMATION_JOBS = 1_000_000
 """Jobs of a confirmation: the 95 % half-width of a p95 is then about 1 % of it, unless the load is near 1."""
 
 Using = Literal["auto", "simulation"]
+HalfWidth = Literal[
+    "mean_half_width", "p50_half_width", "p90_half_width", "p95_half_width", "p99_half_width", "p999_half_width"
+]
 PREFERENCE = ("exact-lps", "open", "load-dependent-mva", "mva", "amva", "fixed-point")
 """Analytic solvers, the most exact first."""
+
+_HALF_WIDTHS: dict[Target, HalfWidth] = {
+    "mean": "mean_half_width",
+    "p50": "p50_half_width",
+    "p90": "p90_half_width",
+    "p95": "p95_half_width",
+    "p99": "p99_half_width",
+    "p999": "p999_half_width",
+}
 
 
 @dataclass(frozen=True)
@@ -112,12 +124,6 @@ def _simulated(result: Simulation, metric: Metric) -> Evaluation:
         if metric.subject
         else result["response_time_seconds"]
     )
-    value = times[metric.statistic]
-    half_widths: dict[str, float | None] = {
-        "mean": times["mean_half_width"],
-        "p50": times["p50_half_width"],
-        "p95": times["p95_half_width"],
-        "p99": times["p99_half_width"],
-    }
+    value, half_width = times[metric.statistic], times[_HALF_WIDTHS[metric.statistic]]
     assert value is not None
-    return Evaluation(value, "simulation", mean, throughput, half_widths.get(metric.statistic))
+    return Evaluation(value, "simulation", mean, throughput, half_width)

@@ -55,10 +55,9 @@ def _saturation(document: SystemDocument) -> tuple[str | None, float | None]:
     bounds, users = prediction["bounds"], document.system.classes[0].users
     if bounds is not None and users is not None:
         return prediction["bottleneck"]["station"], bounds["saturation_users"] / users
-    loads = document.system.open_utilisations()
-    limited = {station.name: loads[station.name] for station in document.system.stations if not station.is_delay}
-    station = max(limited, key=lambda name: limited[name], default=None)
-    return (None, None) if station is None or limited[station] == 0 else (station, 1 / limited[station])
+    loads = {name: load for name, load in document.system.open_utilisations().items() if load > 0}
+    first = max(loads, key=lambda name: loads[name], default=None)
+    return (first, 1 / loads[first]) if first else (None, None)
 
 
 def _on(start: date, factor_per_year: float, traffic_factor: float | None) -> str | None:

@@ -37,7 +37,7 @@ from sojourn.queueing.results import (
     SolverAnswer,
     StationSimulation,
 )
-from sojourn.queueing.simulation import JOBS_MAX, simulate, simulate_poisson, simulate_station
+from sojourn.queueing.simulation import JOBS_MAX, Target, simulate, simulate_poisson, simulate_station
 from sojourn.queueing.system import ClassModel, Route, StationModel, System, SystemFileError, Visit, predict
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "StationSimulation",
     "System",
     "SystemFileError",
+    "Target",
     "Validity",
     "Visit",
     "deterministic",

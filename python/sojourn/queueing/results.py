@@ -20,8 +20,10 @@ class ResponseTime(TypedDict, total=False):
     max: float | None
     mean_half_width: float | None
     p50_half_width: float | None
+    p90_half_width: float | None
     p95_half_width: float | None
     p99_half_width: float | None
+    p999_half_width: float | None
 
 
 class ClassAnswer(TypedDict):
@@ -131,6 +133,7 @@ class Simulation(TypedDict):
     converged: bool
     stop: Stop
     seed: int
+    replications: int
     jobs: int
     warm_up_jobs: int
     simulated_seconds: float
@@ -150,6 +153,7 @@ class StationSimulation(TypedDict):
     converged: bool
     stop: Stop
     seed: int
+    replications: int
     jobs: int
     warm_up_jobs: int
     simulated_seconds: float

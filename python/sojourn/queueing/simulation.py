@@ -1,13 +1,14 @@
 """The simulator: a whole system, one station under Poisson arrivals, or one station driven by a trace.
 
-Runs stop by themselves when the 95 % half-width of the mean is small enough. The interpreter lock is released;
-Ctrl-C ends a run with its estimate so far, marked `complete: False`. The same seed gives the same result, and two
-systems that differ in one parameter see the same jobs: common random numbers.
+Runs stop by themselves when the 95 % half-width of the mean, or of a percentile, is small enough. The interpreter lock
+is released; Ctrl-C ends a run with its estimate so far, marked `complete: False`. The same seed gives the same result,
+and two systems that differ in one parameter see the same jobs: common random numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -22,8 +23,11 @@ JOBS_MAX = 50_000_000
 JOBS_MIN = 65_536
 """Earlier looks at the half-width stop too early too often."""
 
-Progress = Callable[[int, int, float | None], object]
-"""Called with jobs so far, the most there will be, and the half-width as a fraction of the mean (None: unknown)."""
+Progress = Callable[[int, int, float | None, float | None], object]
+"""Called with jobs so far, the most there will be, the estimate so far in seconds, and its half-width as a fraction
+of it (None before the first look)."""
+Target = Literal["mean", "p50", "p90", "p95", "p99", "p999"]
+"""The figure of the response time whose half-width ends a run."""
 
 
 def simulate(
@@ -32,6 +36,8 @@ def simulate(
     half_width: float = 0.02,
     jobs_max: int = JOBS_MAX,
     jobs_min: int = JOBS_MIN,
+    target: Target = "mean",
+    replications: int = 1,
     seed: int = 1,
     traces: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
     progress: Progress | None = None,
@@ -40,9 +46,11 @@ def simulate(
 
     Args:
         system: what is simulated.
-        half_width: stop when the 95 % half-width is at most this fraction of the mean over all classes.
-        jobs_max: stop after this many jobs in any case.
+        half_width: stop when the 95 % half-width of the target is at most this fraction of it, over all classes.
+        jobs_max: stop after this many jobs in any case, all replications together.
         jobs_min: do not stop before.
+        target: the mean, or a percentile.
+        replications: independent runs with seeds of their own, side by side on the cores, pooled.
         seed: everything random comes from it.
         traces: drives open classes by observed arrivals: arrival times in s and document sizes in B, both (n,).
         progress: told now and then.
@@ -54,7 +62,15 @@ def simulate(
         name: (vector(times, "times"), vector(sizes, "sizes")) for name, (times, sizes) in (traces or {}).items()
     }
     result: Simulation = _native.simulate_system(  # type: ignore[assignment]
-        system.text, half_width, jobs_max, seed, jobs_min=jobs_min, traces=columns or None, progress=progress
+        system.text,
+        half_width,
+        jobs_max,
+        seed,
+        jobs_min=jobs_min,
+        target=target,
+        replications=replications,
+        traces=columns or None,
+        progress=progress,
     )
     return result
 
@@ -70,6 +86,8 @@ def simulate_poisson(
     half_width: float = 0.02,
     jobs_max: int = JOBS_MAX,
     jobs_min: int = JOBS_MIN,
+    target: Target = "mean",
+    replications: int = 1,
     seed: int = 1,
     progress: Progress | None = None,
 ) -> StationSimulation:
@@ -91,6 +109,8 @@ def simulate_poisson(
         servers=servers,
         delta=delta,
         jobs_min=jobs_min,
+        target=target,
+        replications=replications,
         progress=progress,
     )
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,10 @@ class StationModel:
     discipline: str
     r: int | None
     servers: int
+    state_dependent: bool = False
+    """Whether its speed depends on the jobs in service: v(n)."""
+    saturation: float | None = None
+    """Seconds of work per second that it does when full; None where it never is, as a delay."""
 
     @property
     def is_delay(self) -> bool:
@@ -131,21 +136,21 @@ class System:
         return _native.system_demands(self.text, class_name, vector(sizes, "sizes"))
 
     def open_utilisations(self) -> dict[str, float]:
-        """What the open classes alone bring to each station per server: the load that must stay below 1."""
-        loads = dict.fromkeys((station.name for station in self.stations), 0.0)
-        servers = {station.name: station.servers for station in self.stations}
+        """What the open classes alone bring to each station but delays: below 1 where there is a steady state."""
+        work = dict.fromkeys((station.name for station in self.stations), 0.0)
         for each in self.classes:
             for route in each.routes:
                 for visit in route.visits:
                     rate = (each.rate_per_second or 0.0) * route.probability
-                    loads[visit.station] += rate * visit.demand_mean_seconds / servers[visit.station]
-        return loads
+                    work[visit.station] += rate * visit.demand_mean_seconds
+        limited = ((each.name, each.saturation) for each in self.stations if each.saturation is not None)
+        # Contention can bring a full station to a standstill: then any open traffic is too much.
+        return {name: work[name] / saturation if saturation else math.inf for name, saturation in limited}
 
     def unstable_station(self) -> str | None:
-        """The limited station that open traffic overloads most; None where there is a steady state."""
-        loads = self.open_utilisations()
-        limited = [station.name for station in self.stations if not station.is_delay and loads[station.name] >= 1]
-        return max(limited, key=lambda name: loads[name], default=None)
+        """The station that open traffic overloads most; None where there is a steady state."""
+        overloaded = {name: load for name, load in self.open_utilisations().items() if load >= 1}
+        return max(overloaded, key=lambda name: overloaded[name], default=None)
 
 
 def predict(system: System) -> Prediction:

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use sojourn_queueing::distribution::Empirical;
 use sojourn_queueing::simulator::{
-    self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress, Trace,
+    self, JOBS_MAX_DEFAULT, JOBS_MIN_DEFAULT, Plan, PoissonStation, Progress, Target, Trace,
 };
 use sojourn_queueing::station::Service;
 use sojourn_queueing::system_file;
@@ -39,7 +39,7 @@ fn simulate_station<'py>(
 #[pyfunction]
 #[pyo3(signature = (
     arrival_rate, demands, r=None, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
-    weights=None, servers=1, delta=0.0, jobs_min=JOBS_MIN_DEFAULT, progress=None
+    weights=None, servers=1, delta=0.0, jobs_min=JOBS_MIN_DEFAULT, target="mean", replications=1, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 fn simulate_poisson<'py>(
@@ -54,6 +54,8 @@ fn simulate_poisson<'py>(
     servers: u32,
     delta: f64,
     jobs_min: u64,
+    target: &str,
+    replications: u32,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let demands = values(&demands);
@@ -67,7 +69,8 @@ fn simulate_poisson<'py>(
         service: service(r, servers),
         delta,
     };
-    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed, ..Plan::default() };
+    let target = target_of(target)?;
+    let plan = Plan { relative_half_width: half_width, target, jobs_min, jobs_max, seed, replications };
     let mut watch = Watch { progress, failure: None };
     let result = py.detach(|| simulator::simulate_poisson(&model, &plan, &mut |now| watch.go_on(now)));
     watch.check()?;
@@ -82,7 +85,7 @@ type Traces<'py> = BTreeMap<String, (PyReadonlyArray1<'py, f64>, PyReadonlyArray
 #[pyfunction]
 #[pyo3(signature = (
     system, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
-    jobs_min=JOBS_MIN_DEFAULT, traces=None, progress=None
+    jobs_min=JOBS_MIN_DEFAULT, target="mean", replications=1, traces=None, progress=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python function")]
 fn simulate_system<'py>(
@@ -92,6 +95,8 @@ fn simulate_system<'py>(
     jobs_max: u64,
     seed: u64,
     jobs_min: u64,
+    target: &str,
+    replications: u32,
     traces: Option<Traces<'py>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -101,7 +106,8 @@ fn simulate_system<'py>(
         .flatten()
         .map(|(class, (times, sizes))| (class.clone(), values(times), values(sizes)))
         .collect();
-    let plan = Plan { relative_half_width: half_width, jobs_min, jobs_max, seed, ..Plan::default() };
+    let target = target_of(target)?;
+    let plan = Plan { relative_half_width: half_width, target, jobs_min, jobs_max, seed, replications };
     let mut watch = Watch { progress, failure: None };
     let result = py.detach(|| {
         let traces: Vec<Trace<'_>> =
@@ -122,7 +128,8 @@ impl Watch {
     fn go_on(&mut self, progress: &Progress) -> bool {
         let outcome = Python::attach(|py| {
             if let Some(callback) = &self.progress {
-                callback.call1(py, (progress.jobs, progress.jobs_max, progress.relative_half_width))?;
+                let Progress { jobs, jobs_max, estimate_seconds, relative_half_width } = *progress;
+                callback.call1(py, (jobs, jobs_max, estimate_seconds, relative_half_width))?;
             }
             py.check_signals()
         });
@@ -140,6 +147,14 @@ impl Watch {
             _ => Ok(()),
         }
     }
+}
+
+/// The figure whose half-width ends a run.
+fn target_of(name: &str) -> PyResult<Target> {
+    Target::of(name).ok_or_else(|| {
+        let known: Vec<&str> = Target::ALL.iter().map(|(known, _)| *known).collect();
+        PyValueError::new_err(format!("the target must be one of {}, not {name}", known.join(", ")))
+    })
 }
 
 fn service(r: Option<u32>, servers: u32) -> Service {

@@ -78,6 +78,10 @@ struct StationStructure {
     discipline: &'static str,
     r: Option<u32>,
     servers: u32,
+    /// Whether its speed depends on the jobs in service.
+    state_dependent: bool,
+    /// The work per second that a full station does; None at a delay, which is never full.
+    saturation: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -125,7 +129,14 @@ impl StationStructure {
             Discipline::Lps { limit } => ("lps", Some(limit)),
             Discipline::Is => ("is", None),
         };
-        Self { name: station.name.clone(), discipline, r, servers: station.servers }
+        Self {
+            name: station.name.clone(),
+            discipline,
+            r,
+            servers: station.servers,
+            state_dependent: station.speed.is_some(),
+            saturation: Some(station.service().saturation()).filter(|work| work.is_finite()),
+        }
     }
 }
 
