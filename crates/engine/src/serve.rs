@@ -11,7 +11,6 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use rustix::net::sockopt::set_tcp_congestion;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use sojourn_content::{Budgets, Directory, HelperKind, Residency, residency};
 use sojourn_load::duration::{DurationError, parse};
 use sojourn_measure::affinity::pin_to;
@@ -55,9 +54,9 @@ pub struct Options {
     /// Helpers are threads, or processes as Flash had them (amped)
     #[arg(long, default_value = "threads", value_parser = helper_kinds())]
     helper_kind: String,
-    /// Loops; sped and amped have one
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1))]
-    workers: u32,
+    /// Processes, threads or loops, where there are several [default: as the architecture's line says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    workers: Option<u32>,
     /// Pin the server to this core
     #[arg(long, value_name = "CORE")]
     pin_core: Option<usize>,
@@ -76,9 +75,9 @@ pub struct Options {
     /// Budget for response fields
     #[arg(long, default_value = "8MiB", value_name = "SIZE", value_parser = size)]
     head_cache: usize,
-    /// Budget for bodies, in chunks of 64 KiB
-    #[arg(long, default_value = "128MiB", value_name = "SIZE", value_parser = size)]
-    body_cache: usize,
+    /// Budget for bodies, in chunks of 64 KiB [default: 128MiB, mp 4MiB each]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    body_cache: Option<usize>,
     /// Bodies up to this are copied behind their head and sent in one piece
     #[arg(long, default_value = "8KiB", value_name = "SIZE", value_parser = size)]
     copy_max: usize,
@@ -109,6 +108,9 @@ pub struct Options {
     /// How long a client may take no byte of its response
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     send_timeout: Duration,
+    /// How long a client may take to close after its last response
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
+    end_timeout: Duration,
     /// How long requests in progress may take once a stop was requested
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     drain_timeout: Duration,
@@ -135,6 +137,8 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
         })?;
     }
     let address = listener.local_addr()?;
+    let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
+    let defaults = architecture.defaults();
     let mut site = Site::new(Arc::new(origin));
     site.helpers = options.helpers as usize;
     site.helper_kind = HelperKind::ALL
@@ -142,7 +146,8 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
         .copied()
         .find(|kind| kind.name() == options.helper_kind)
         .context("no such helpers")?;
-    (site.budgets, site.limits) = options.limits(raise_descriptors(DESCRIPTORS_WANTED));
+    site.workers = options.workers.map_or(defaults.workers, |workers| workers as usize);
+    (site.budgets, site.limits) = options.limits(defaults.budgets, raise_descriptors(DESCRIPTORS_WANTED));
     site.send_path = SendPath {
         copied_bytes_max: options.copy_max as u64,
         memory_bytes_max: options.memory_max as u64,
@@ -151,11 +156,9 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     site.residency = options.residency_test()?;
     site.residency_trust = options.residency_trust;
     site.log = options.open_log()?;
-    let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
     let admin = options.admin_listen.as_deref().map(listen).transpose()?;
-    let stop = Arc::new(Stop::new()?);
-    stop_on_signals(&stop)?;
-    let served = serve(architecture, &site, listener, address, admin, &stop)?;
+    let stop = Stop::on_signals(&[SIGTERM, SIGINT])?;
+    let served = serve(architecture, &site, listener, address, admin, stop)?;
     if options.format == "json" {
         serde_json::to_writer(io::stdout(), &served)?;
         io::Write::write_all(&mut io::stdout(), b"\n")?;
@@ -186,14 +189,14 @@ fn serve(
 
 impl Options {
     /// Budgets and limits that fit into so many descriptors: connections come first, documents get the rest.
-    fn limits(&self, descriptors: u64) -> (Budgets, Limits) {
+    fn limits(&self, defaults: Budgets, descriptors: u64) -> (Budgets, Limits) {
         let usable = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2) as usize;
         let connections_max = self.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
-        let documents_max = Budgets::default().documents_max.min(usable - connections_max);
+        let documents_max = defaults.documents_max.min(usable - connections_max);
         let budgets = Budgets {
             path_bytes: self.path_cache,
             head_bytes: self.head_cache,
-            body_bytes: self.body_cache,
+            body_bytes: self.body_cache.unwrap_or(defaults.body_bytes),
             documents_max,
             recheck_after: self.recheck_after,
         };
@@ -202,6 +205,7 @@ impl Options {
             idle: self.idle_timeout,
             head: self.head_timeout,
             send: self.send_timeout,
+            end: self.end_timeout,
             drain: self.drain_timeout,
             ..Limits::default()
         };
@@ -263,21 +267,6 @@ fn pin(core: usize) -> anyhow::Result<()> {
     pin_to(core).map_err(|error| {
         anyhow!("cannot pin to core {core}: {error}\nhint: choose one of those, or leave --pin-core out")
     })
-}
-
-fn stop_on_signals(stop: &Arc<Stop>) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let stop = Arc::clone(stop);
-    let watch = move || {
-        for _ in signals.forever() {
-            if stop.is_requested() {
-                std::process::exit(1);
-            }
-            stop.request();
-        }
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(watch)?;
-    Ok(())
 }
 
 fn architectures() -> clap::builder::PossibleValuesParser {

@@ -2,9 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, open};
 use sojourn_http::request::{Method, Parsed, Parser, Request};
 use sojourn_http::{Status, head, limits::HEAD_BYTES_MAX};
 
@@ -19,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Answers on `listener` until `stop`.
 pub fn serve(site: &Site, listener: &TcpListener, stop: &Stop) -> io::Result<()> {
     listener.set_nonblocking(true)?;
+    // Given up for as long as a client is there: when descriptors run out, people want to see why.
+    let mut seat = reserve();
     while !stop.is_requested() {
         let stopped = stop.fd();
         let mut waits = [PollFd::new(listener, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
@@ -26,12 +30,23 @@ pub fn serve(site: &Site, listener: &TcpListener, stop: &Stop) -> io::Result<()>
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        if let Ok((client, _)) = listener.accept() {
-            // A client that fails has nobody else to tell.
-            let _ = answer(client, site);
+        if !waits[1].revents().is_empty() {
+            break;
         }
+        drop(seat.take());
+        match listener.accept() {
+            // A client that fails has nobody else to tell.
+            Ok((client, _)) => drop(answer(client, site)),
+            // Out of descriptors even so: trying again at once would find the same.
+            Err(_) => std::thread::sleep(PATIENCE),
+        }
+        seat = reserve();
     }
     Ok(())
+}
+
+fn reserve() -> Option<OwnedFd> {
+    open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 fn answer(mut client: TcpStream, site: &Site) -> io::Result<()> {

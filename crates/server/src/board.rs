@@ -16,7 +16,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::Pid;
 
-use crate::counters::{COUNT, Counter, Served};
+use crate::counters::{COUNT, Served};
 
 /// Places there are; memory is only taken up by those used.
 pub const PLACES_MAX: usize = 16 * 1024;
@@ -90,14 +90,14 @@ impl Board {
         }
     }
 
-    /// Whoever had `place` is gone: what it counted stays, the connections it had open are closed.
-    pub fn take_back(&self, place: Place) {
+    /// Whoever had `place` is gone: what it counted stays. Returns what it showed last.
+    pub fn take_back(&self, place: Place) -> Served {
         let mut tenants = self.lock();
         let last = place.read();
-        self.leave(last.value(Counter::ConnectionsOpen));
-        tenants.gone.merge(&last.totals());
+        tenants.gone.merge(&last.clone().totals());
         tenants.taken.remove(&place.index);
         tenants.free.push(place.index);
+        last
     }
 
     /// The sum over all places, and over those who are gone.
@@ -249,6 +249,7 @@ impl Drop for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::Counter;
 
     fn served(requests: u64, open: u64) -> Served {
         let mut served = Served::default();
@@ -273,9 +274,10 @@ mod tests {
         assert!(board.enter(2) && board.enter(2) && !board.enter(2));
         let child = board.passing_place();
         child.publish(&served(3, 1));
-        board.take_back(child);
+        assert_eq!(board.take_back(child), served(3, 1));
         assert_eq!(board.read(), served(3, 0));
-        assert!(board.enter(2), "its connection is closed");
+        board.leave(1);
+        assert!(board.enter(2) && !board.enter(2));
         let next = board.passing_place();
         assert_eq!((next.index(), board.read()), (0, served(3, 0)));
     }

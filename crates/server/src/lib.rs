@@ -6,14 +6,17 @@
 
 pub mod admin;
 pub mod architecture;
+mod blocking;
 mod board;
 mod clients;
 mod clock;
 pub mod connection;
 mod counters;
 mod event_loop;
+mod inline;
 mod log;
 pub mod metrics;
+mod processes;
 mod site;
 mod stop;
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::Pid;
 use sojourn_content::{Budgets, HelperKind, Origin, Residency};
 
 use crate::board::Board;
-use crate::connection::SendPath;
+use crate::connection::{SendPath, Wait};
 use crate::counters::{Counter, Served};
 use crate::log::AccessLog;
 
@@ -73,6 +74,19 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// How long a client may let the server wait; the disk may take as long as it likes.
+    pub fn patience(&self, wait: Wait) -> Option<Duration> {
+        match wait {
+            Wait::Request => Some(self.idle),
+            Wait::Head(_) => Some(self.head),
+            Wait::Client => Some(self.send),
+            Wait::End => Some(self.end),
+            Wait::Disk => None,
+        }
+    }
+}
+
 impl Site {
     /// A site with default budgets and limits, no log.
     pub fn new(origin: Arc<dyn Origin>) -> Site {
@@ -94,19 +108,29 @@ impl Site {
     /// What all loops and processes have counted so far, and what is counted once per process.
     pub fn counters(&self) -> Served {
         let mut served = self.board.read();
-        served.add(Counter::MajorFaults, major_faults("self"));
-        for process in self.board.processes() {
-            served.add(Counter::MajorFaults, major_faults(&process.to_string()));
-        }
+        served.add(Counter::MajorFaults, major_faults(libc::RUSAGE_SELF));
+        served.add(Counter::MajorFaults, major_faults(libc::RUSAGE_CHILDREN));
+        let alive = self.board.processes();
+        served.add(Counter::MajorFaults, alive.into_iter().map(major_faults_of).sum());
         served.add(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));
         served
     }
 }
 
-/// `majflt` of a process, all threads, and `cmajflt`, the same of its children that are gone: after the name in
-/// parentheses, the tenth and eleventh field (proc_pid_stat(5)).
-fn major_faults(process: &str) -> u64 {
+/// Of this process, or of its children that are gone.
+fn major_faults(who: libc::c_int) -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: `usage` has room for what the kernel writes, and zeros are valid where it writes nothing.
+    let usage = unsafe {
+        libc::getrusage(who, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    u64::try_from(usage.ru_majflt).unwrap_or(0)
+}
+
+/// `majflt` of a child that is alive: after the name in parentheses, the tenth field (proc_pid_stat(5)).
+fn major_faults_of(process: Pid) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
-    fields.split_ascii_whitespace().skip(9).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+    fields.split_ascii_whitespace().nth(9).and_then(|field| field.parse().ok()).unwrap_or(0)
 }

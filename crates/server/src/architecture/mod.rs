@@ -6,11 +6,15 @@
 use std::io;
 use std::net::TcpListener;
 
+use sojourn_content::Budgets;
+
 use crate::counters::Served;
 use crate::site::Site;
 use crate::stop::Stop;
 
 mod amped;
+mod mp;
+mod mt;
 mod sped;
 
 /// A way to organise a server.
@@ -21,12 +25,32 @@ pub trait Architecture: Sync {
     /// What it is, in a line.
     fn summary(&self) -> &'static str;
 
+    /// What a site has for it unless somebody decides otherwise.
+    fn defaults(&self) -> Defaults {
+        Defaults::default()
+    }
+
     /// Serves `site` on `listener` until `stop`; returns once every accepted connection is closed.
     fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served>;
 }
 
+/// An architecture's own choices.
+#[derive(Clone, Copy, Debug)]
+pub struct Defaults {
+    /// Processes, threads or loops.
+    pub workers: usize,
+    /// Budgets of each cache.
+    pub budgets: Budgets,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Defaults { workers: 1, budgets: Budgets::default() }
+    }
+}
+
 /// Every architecture, in the order in which the guide explains them.
-pub const ALL: &[&dyn Architecture] = &[&sped::Sped, &amped::Amped];
+pub const ALL: &[&dyn Architecture] = &[&mp::Mp, &mt::Mt, &sped::Sped, &amped::Amped];
 
 /// The architecture called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {

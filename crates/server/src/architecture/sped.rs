@@ -5,13 +5,13 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
 
-use sojourn_content::{Done, Job, Origin};
+use sojourn_content::Job;
 
 use super::Architecture;
 use crate::counters::Served;
 use crate::event_loop::{self, Disk, Submitted};
+use crate::inline::Inline;
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -28,23 +28,12 @@ impl Architecture for Sped {
     }
 
     fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
-        let disk = Inline { origin: Arc::clone(&site.origin), scratch: Vec::new() };
-        event_loop::run(site, listener, stop, disk)
+        event_loop::run(site, listener, stop, Inline::new(&site.origin))
     }
-}
-
-/// Whatever may block, the loop does at once.
-struct Inline {
-    origin: Arc<dyn Origin>,
-    scratch: Vec<u8>,
 }
 
 impl Disk for Inline {
     fn submit(&mut self, _token: u64, job: Job) -> Submitted {
-        match job {
-            // Sending reads what is missing; reading it beforehand would only copy it once more.
-            Job::Load(range) if !range.into_memory => Submitted::Done(Done::Loaded(Ok(None))),
-            job => Submitted::Done(job.perform(&*self.origin, &mut self.scratch)),
-        }
+        Submitted::Done(self.perform(&job))
     }
 }

@@ -28,15 +28,11 @@ impl Patience {
 
     /// The client behind `token` is waited for, from `now` on.
     pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
-        self.deadline = match wait {
-            Wait::Request => deadline(now, limits.idle),
-            Wait::Client => deadline(now, limits.send),
+        if matches!(wait, Wait::Head(_) | Wait::End) && self.wait == wait {
             // Trickling bytes do not move these deadlines.
-            Wait::Head(_) | Wait::End if self.wait == wait => return,
-            Wait::Head(_) => deadline(now, limits.head),
-            Wait::End => deadline(now, limits.end),
-            Wait::Disk => u32::MAX,
-        };
+            return;
+        }
+        self.deadline = limits.patience(wait).map_or(u32::MAX, |patience| deadline(now, patience));
         self.wait = wait;
         if self.deadline < self.entered {
             self.entered = timers.enter(token, self.deadline);

@@ -2,21 +2,19 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use sojourn_content::Directory;
 use sojourn_server::{Architecture, Served, Site, Stop};
 
+pub mod client;
 pub mod fixture;
 pub mod script;
 
-/// Nothing in these tests takes as long as this unless it hangs.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub use client::{Client, PATIENCE};
 
 /// A running server. Dropping it stops it.
 pub struct Server {
@@ -90,77 +88,4 @@ pub fn listener() -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 4096).unwrap();
     listener
-}
-
-/// A client that reads with patience.
-pub struct Client {
-    pub stream: TcpStream,
-    received: Vec<u8>,
-}
-
-impl Client {
-    /// Connects.
-    pub fn to(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Client { stream, received: Vec::new() }
-    }
-
-    /// Another end of the same connection, for a thread that only reads.
-    pub fn reader(&self) -> Client {
-        Client { stream: self.stream.try_clone().unwrap(), received: Vec::new() }
-    }
-
-    /// Sends; a server that has closed already is no error here.
-    pub fn send(&mut self, bytes: &[u8]) {
-        let _ = self.stream.write_all(bytes);
-    }
-
-    /// Says that no more will be sent.
-    pub fn end(&self) {
-        self.stream.shutdown(Shutdown::Write).unwrap();
-    }
-
-    /// Everything until the server closes.
-    pub fn rest(&mut self) -> Vec<u8> {
-        while self.receive() {}
-        std::mem::take(&mut self.received)
-    }
-
-    /// Takes what `pattern` expects off the front of what is received.
-    pub fn expect(&mut self, pattern: &script::Pattern) -> Result<(), String> {
-        loop {
-            if let Some(count) = pattern.take(&self.received)? {
-                self.received.drain(..count);
-                return Ok(());
-            }
-            if !self.receive() {
-                return Err(format!("the connection ended before {pattern:?}; left: {:?}", self.received));
-            }
-        }
-    }
-
-    /// Takes exactly `count` bytes.
-    pub fn take(&mut self, count: usize) -> Vec<u8> {
-        while self.received.len() < count {
-            assert!(self.receive(), "the connection ended after {} of {count} bytes", self.received.len());
-        }
-        self.received.drain(..count).collect()
-    }
-
-    /// Reads once; `false` at the end.
-    fn receive(&mut self) -> bool {
-        let mut chunk = [0; 65536];
-        match self.stream.read(&mut chunk) {
-            Ok(0) => false,
-            Ok(count) => {
-                self.received.extend_from_slice(&chunk[..count]);
-                true
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
-            Err(error) => panic!("nothing received in {PATIENCE:?}: {error}"),
-        }
-    }
 }

@@ -1,12 +1,14 @@
 //! Every wire script over every architecture: sent whole, and a byte at a time.
 
-mod support;
+mod engine;
 
-use sojourn_server::ALL;
-use support::script::{Script, Step, parse};
-use support::{Client, Server, fixture};
+use engine::script::{Script, Step, parse};
+use engine::{Client, over_all};
 
-const SCRIPTS: &[&str] = &[include_str!("wire/requests.wire"), include_str!("wire/refusals.wire")];
+const SCRIPTS: &[&str] = &[
+    include_str!("../../server/tests/wire/requests.wire"),
+    include_str!("../../server/tests/wire/refusals.wire"),
+];
 
 /// Scripts that send more than this are not sent byte by byte: it would take long and show nothing new.
 const BYTEWISE_MAX: usize = 1000;
@@ -29,21 +31,16 @@ fn play(script: &Script, client: &mut Client, piece_bytes: usize) -> Result<(), 
 
 #[test]
 fn every_script_over_every_architecture() {
-    let root = fixture::site();
-    for architecture in ALL {
-        let server = Server::start(*architecture, root.path());
-        for script in SCRIPTS.iter().flat_map(|text| parse(text)) {
+    let scripts: Vec<Script> = SCRIPTS.iter().flat_map(|text| parse(text)).collect();
+    over_all(&[], |server, _| {
+        for script in &scripts {
             let sent = |step: &Step| if let Step::Send(bytes) = step { bytes.len() } else { 0 };
             let is_short = script.steps.iter().map(sent).sum::<usize>() <= BYTEWISE_MAX;
             for piece_bytes in if is_short { [usize::MAX, 1].as_slice() } else { &[usize::MAX] } {
-                if let Err(error) = play(&script, &mut server.connect(), *piece_bytes) {
-                    panic!(
-                        "{}, {:?}, in pieces of {piece_bytes}: {error}",
-                        architecture.name(),
-                        script.title
-                    );
+                if let Err(error) = play(script, &mut server.connect(), *piece_bytes) {
+                    panic!("{:?}, in pieces of {piece_bytes}: {error}", script.title);
                 }
             }
         }
-    }
+    });
 }

@@ -1,0 +1,189 @@
+//! The engine as a server in a process of its own, and clients for it.
+//!
+//! Architectures that fork need a process that does nothing else, so every architecture is tested like this.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use sojourn_server::{ALL, Architecture, Counter};
+
+#[path = "../../../server/tests/support/client.rs"]
+pub mod client;
+#[path = "../../../server/tests/support/fixture.rs"]
+pub mod fixture;
+#[path = "../../../server/tests/support/script.rs"]
+pub mod script;
+
+pub use client::{Client, PATIENCE};
+
+/// The program under test.
+pub const ENGINE: &str = env!("CARGO_BIN_EXE_sojourn-engine");
+
+/// Runs `test` over every architecture side by side, each on a site of its own, served with `flags`.
+pub fn over_all(flags: &[&str], test: impl Fn(Server, &Path) + Sync) {
+    let run = |architecture: &dyn Architecture| {
+        let root = fixture::site();
+        test(Server::start(architecture.name(), root.path(), flags), root.path());
+    };
+    std::thread::scope(|scope| {
+        for architecture in ALL {
+            // The thread's name is what a failed assertion is reported under.
+            let thread = std::thread::Builder::new().name(architecture.name().to_owned());
+            thread.spawn_scoped(scope, || run(*architecture)).unwrap();
+        }
+    });
+}
+
+/// Counters by key.
+#[derive(Debug)]
+pub struct Counters(HashMap<String, f64>);
+
+impl Counters {
+    /// The value of a counter that is no time.
+    pub fn value(&self, counter: Counter) -> u64 {
+        self.0[counter.key()] as u64
+    }
+
+    fn of_json(text: &str) -> Counters {
+        Counters(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}")))
+    }
+
+    /// Of the page of metrics: names have a prefix, totals a suffix, and lines about a part have labels.
+    fn of_metrics(page: &str) -> Counters {
+        let whole = page.lines().filter(|line| !line.starts_with('#') && !line.contains('{'));
+        let pairs = whole.filter_map(|line| line.strip_prefix("sojourn_")?.split_once(' '));
+        Counters(
+            pairs
+                .map(|(name, value)| (name.trim_end_matches("_total").to_owned(), value.parse().unwrap()))
+                .collect(),
+        )
+    }
+}
+
+/// A running server. Dropping it kills it.
+pub struct Server {
+    pub address: SocketAddr,
+    pub admin: SocketAddr,
+    process: Child,
+}
+
+impl Server {
+    /// Serves `root` on a free port.
+    pub fn start(architecture: &str, root: &Path, flags: &[&str]) -> Server {
+        let mut command = Command::new(ENGINE);
+        command
+            .arg("serve")
+            .arg(root)
+            .args(["--listen", "127.0.0.1:0", "--architecture", architecture])
+            .args(flags);
+        Server::run(&mut command)
+    }
+
+    /// Runs `command`, which is a `serve` without an admin listener and a format.
+    pub fn run(command: &mut Command) -> Server {
+        command.args(["--admin-listen", "127.0.0.1:0", "--format", "json"]);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut said = Vec::new();
+        let mut after = |mark: &str| loop {
+            let Some(line) = lines.next() else { panic!("no {mark:?}; it said {said:?}") };
+            let line = line.unwrap();
+            if let Some(rest) = line.strip_prefix(mark) {
+                return rest.trim_end_matches("/metrics").parse().unwrap();
+            }
+            said.push(line);
+        };
+        let admin = after("metrics on http://");
+        let address = after("listening on ");
+        // What it says later is shown with the test's output.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("server: {line}")));
+        Server { address, admin, process }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    /// Its child processes.
+    pub fn children(&self) -> Vec<Pid> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let text = std::fs::read_to_string(path).unwrap();
+        text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().unwrap())).collect()
+    }
+
+    /// A connection to it.
+    pub fn connect(&self) -> Client {
+        Client::to(self.address)
+    }
+
+    /// What one GET on a connection of its own gives, whole.
+    pub fn get(&self, path: &str) -> String {
+        get(self.address, path)
+    }
+
+    /// The counters as they are now.
+    pub fn counters(&self) -> Counters {
+        Counters::of_metrics(&self.metrics())
+    }
+
+    /// The page of metrics.
+    pub fn metrics(&self) -> String {
+        get(self.admin, "/metrics")
+    }
+
+    /// Waits until `counter` is `value`.
+    pub fn wait_until(&self, counter: Counter, value: u64) {
+        let begun = Instant::now();
+        while self.counters().value(counter) != value {
+            assert!(begun.elapsed() < PATIENCE, "{} is not {value}: {:?}", counter.key(), self.counters());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// Requests the stop without waiting for it.
+    pub fn request_stop(&self) {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+    }
+
+    /// Waits until it has stopped, and returns what it counted.
+    pub fn wait(mut self) -> Counters {
+        let (status, text) = self.end();
+        assert!(status.success(), "{status}");
+        Counters::of_json(&text)
+    }
+
+    /// Stops it.
+    pub fn stop(self) -> Counters {
+        self.request_stop();
+        self.wait()
+    }
+
+    fn end(&mut self) -> (ExitStatus, String) {
+        let mut text = String::new();
+        self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        (self.process.wait().unwrap(), text)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(None) = self.process.try_wait() {
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut client = Client::to(address);
+    client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
+    String::from_utf8_lossy(&client.rest()).into_owned()
+}

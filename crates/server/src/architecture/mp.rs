@@ -1,0 +1,50 @@
+//! MP: N processes, each serving one connection at a time with caches of its own.
+//!
+//! All accept from the same socket. Nothing is shared but the counters, so nothing needs a lock; what one process
+//! has in its caches the others read again. A worker that dies takes one connection with it, and is replaced.
+
+use std::io;
+use std::net::TcpListener;
+
+use sojourn_content::Budgets;
+
+use super::{Architecture, Defaults};
+use crate::blocking::{ACCEPT_PATIENCE, Service, Worker, accept_and_serve};
+use crate::counters::Served;
+use crate::event_loop::accept::Acceptor;
+use crate::processes::supervise;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// As many processes as Flash-MP had, each with its own small caches (USENIX ATC 1999, 6).
+const PROCESSES: usize = 32;
+const BODY_CACHE_BYTES: usize = 4 << 20;
+const DOCUMENTS_MAX: usize = 200;
+
+/// The multi-process architecture.
+pub struct Mp;
+
+impl Architecture for Mp {
+    fn name(&self) -> &'static str {
+        "mp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N processes (32), each serving one connection at a time, with private caches (4MiB, 200 paths)"
+    }
+
+    fn defaults(&self) -> Defaults {
+        let budgets =
+            Budgets { body_bytes: BODY_CACHE_BYTES, documents_max: DOCUMENTS_MAX, ..Budgets::default() };
+        Defaults { workers: PROCESSES, budgets }
+    }
+
+    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+        let acceptor = Acceptor::waiting(listener, ACCEPT_PATIENCE)?;
+        supervise(site, stop, |place, stop| {
+            let service = Service::of_child(site, place);
+            accept_and_serve(&mut Worker::new(&service, stop), &acceptor);
+        })?;
+        Ok(site.counters())
+    }
+}

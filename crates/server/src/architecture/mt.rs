@@ -1,0 +1,53 @@
+//! MT: N threads, each serving one connection at a time, over one shared cache.
+//!
+//! A miss makes only its own connection wait. All threads share the caches and the counters, behind one lock that
+//! is held while a connection handles an event; nobody waits for a disk or a client with it.
+
+use std::io;
+use std::net::TcpListener;
+
+use super::{Architecture, Defaults};
+use crate::blocking::{ACCEPT_PATIENCE, Service, Worker, accept_and_serve};
+use crate::counters::Served;
+use crate::event_loop::accept::Acceptor;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// As many threads as Flash-MT had (USENIX ATC 1999, 6).
+const THREADS: usize = 64;
+
+/// The multi-threaded architecture.
+pub struct Mt;
+
+impl Architecture for Mt {
+    fn name(&self) -> &'static str {
+        "mt"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N threads (64), each serving one connection at a time, over one shared cache"
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { workers: THREADS, ..Defaults::default() }
+    }
+
+    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+        let acceptor = Acceptor::waiting(listener, ACCEPT_PATIENCE)?;
+        let service = Service::of_threads(site, site.board.place());
+        std::thread::scope(|scope| {
+            let work = || accept_and_serve(&mut Worker::new(&service, stop), &acceptor);
+            // Each holds a descriptor while it waits for a connection; one more than connections tells who has no room.
+            for number in 0..site.workers.min(site.limits.connections_max + 1) {
+                let started =
+                    std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, work);
+                // Without one more the others serve; without any there is no server.
+                if let (0, Err(error)) = (number, started) {
+                    return Err(error);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(site.counters())
+    }
+}

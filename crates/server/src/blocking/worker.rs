@@ -1,0 +1,192 @@
+//! A worker: does what one connection wants, waiting each time, until the connection is over.
+//!
+//! It waits for three things at once: the client, the end of patience with it, and the server's stop. While it
+//! waits its log lines do not: they are written out when they have been in memory for long enough.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use sojourn_content::Job;
+
+use super::client::Client;
+use super::{Service, Traffic};
+use crate::clock::Clock;
+use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
+use crate::event_loop::transfer::{self, Transfer};
+use crate::inline::Inline;
+use crate::stop::Stop;
+
+/// One thread of service.
+pub struct Worker<'a> {
+    pub(super) service: &'a Service<'a>,
+    pub(super) stop: &'a Stop,
+    clock: Clock,
+    pool: Pool,
+    inline: Inline,
+    traffic: Traffic,
+    /// When the worker gives up on its connection, once it knows of a stop.
+    drain_until: Option<Duration>,
+}
+
+/// How waiting ended.
+enum Woken {
+    Ready,
+    /// The client took too long.
+    Impatient,
+    /// A stop was requested meanwhile.
+    Stopping,
+    /// The time to finish after a stop is over.
+    Overdue,
+}
+
+impl<'a> Worker<'a> {
+    /// A worker of `service` until `stop`.
+    pub fn new(service: &'a Service<'a>, stop: &'a Stop) -> Worker<'a> {
+        Worker {
+            service,
+            stop,
+            clock: Clock::new(),
+            pool: Pool::default(),
+            inline: Inline::new(&service.site.origin),
+            traffic: Traffic::default(),
+            drain_until: None,
+        }
+    }
+
+    /// Serves one connection until it is over. Its socket is non-blocking.
+    pub fn serve(&mut self, socket: OwnedFd, peer: IpAddr) {
+        self.service.begin();
+        self.clock.look();
+        let mut client = Client::new(socket, peer);
+        let mut want = client.connection.start();
+        let reason = loop {
+            let event = match want {
+                Want::Receive(buffer) => self.receive(&mut client, buffer),
+                Want::Send(output) => self.send(&mut client, output),
+                Want::Open(opening) => Ok(Event::Done(self.inline.perform(&Job::Open(opening)))),
+                Want::Load(range) => Ok(Event::Done(self.inline.perform(&Job::Load(range)))),
+                Want::Close(reason) => break reason,
+            };
+            want = match event {
+                Ok(event) => self.handle(&mut client, event),
+                Err(reason) => break reason,
+            };
+        };
+        self.service.end(client.connection, reason, &mut self.pool, &self.clock);
+    }
+
+    /// Lines that have waited long enough are written out.
+    pub fn write_due_lines(&self) {
+        if let Some(log) = &self.service.log
+            && log.due_in() == Some(Duration::ZERO)
+        {
+            log.write_out();
+        }
+    }
+
+    /// Whether a stop was requested and the time to finish is over.
+    pub fn is_overdue(&mut self) -> bool {
+        self.clock.look();
+        let now = self.clock.now;
+        self.begin_drain() && self.drain_until.is_some_and(|until| now >= until)
+    }
+
+    fn handle(&mut self, client: &mut Client, event: Event) -> Want {
+        let is_draining = self.begin_drain();
+        let traffic = std::mem::take(&mut self.traffic);
+        let connection = &mut client.connection;
+        self.service.handle(connection, event, &mut self.pool, &self.clock, is_draining, traffic)
+    }
+
+    fn receive(&mut self, client: &mut Client, buffer: Buffer) -> Result<Event, Reason> {
+        let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
+        loop {
+            if client.is_readable || self.drain_until.is_some() {
+                let room = buffer.space().capacity() - buffer.space().len();
+                match transfer::receive(&client.socket, &mut buffer) {
+                    Transfer::Complete(count) => {
+                        client.is_readable = count == room;
+                        self.traffic.received += count;
+                        return Ok(Event::Received(buffer));
+                    }
+                    Transfer::Blocked if self.is_idle(client) => return Err(Reason::Finished),
+                    Transfer::Blocked => {}
+                    Transfer::Ended => return Ok(Event::Ended),
+                    Transfer::Failed => return Ok(Event::Failed),
+                }
+            }
+            match self.wait(client, PollFlags::IN) {
+                Woken::Ready => client.is_readable = true,
+                // A request may have arrived: that is looked at first.
+                Woken::Stopping => {}
+                Woken::Impatient => return Ok(Event::Expired),
+                Woken::Overdue => return Err(Reason::TimedOut),
+            }
+        }
+    }
+
+    /// Whether it has no request in progress while the server stops.
+    fn is_idle(&self, client: &Client) -> bool {
+        self.drain_until.is_some() && client.connection.waits_for() == Wait::Request
+    }
+
+    fn send(&mut self, client: &mut Client, mut output: Output) -> Result<Event, Reason> {
+        loop {
+            let before = output.sent;
+            let outcome = transfer::transmit(&client.socket, &mut output);
+            self.traffic.sent += output.sent - before;
+            match outcome {
+                Transfer::Complete(_) => return Ok(Event::Sent(output)),
+                Transfer::Blocked => {}
+                Transfer::Ended | Transfer::Failed => return Ok(Event::Failed),
+            }
+            match self.wait(client, PollFlags::OUT) {
+                Woken::Ready | Woken::Stopping => {}
+                Woken::Impatient => return Ok(Event::Expired),
+                Woken::Overdue => return Err(Reason::TimedOut),
+            }
+        }
+    }
+
+    fn wait(&mut self, client: &mut Client, flags: PollFlags) -> Woken {
+        self.clock.look();
+        let deadline = client.deadline(self.clock.now, &self.service.site.limits);
+        loop {
+            self.write_due_lines();
+            let until = self.drain_until.map_or(deadline, |drain_until| deadline.min(drain_until));
+            let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
+            let patience = until.saturating_sub(self.clock.now).min(lines_due.unwrap_or(Duration::MAX));
+            let timeout = Timespec::try_from(patience).ok();
+            // A stop that is known would end every wait at once.
+            let count = if self.drain_until.is_none() { 2 } else { 1 };
+            let mut waits = [PollFd::new(&client.socket, flags), PollFd::new(self.stop, PollFlags::IN)];
+            let outcome = poll(&mut waits[..count], timeout.as_ref());
+            let (is_ready, is_stopping) = (!waits[0].revents().is_empty(), !waits[1].revents().is_empty());
+            self.clock.look();
+            match outcome {
+                Ok(_) if is_stopping && self.begin_drain() => return Woken::Stopping,
+                Ok(_) if is_ready => return Woken::Ready,
+                Ok(_) | Err(Errno::INTR) => {}
+                // Out of memory for the wait itself: as with any failure, the connection ends.
+                Err(_) => return Woken::Overdue,
+            }
+            if self.clock.now >= deadline {
+                return Woken::Impatient;
+            }
+            if self.drain_until.is_some_and(|drain_until| self.clock.now >= drain_until) {
+                return Woken::Overdue;
+            }
+        }
+    }
+
+    /// Notices a stop; returns whether there is one.
+    fn begin_drain(&mut self) -> bool {
+        if self.drain_until.is_none() && self.stop.is_requested() {
+            self.drain_until = Some(self.clock.now + self.service.site.limits.drain);
+        }
+        self.drain_until.is_some()
+    }
+}

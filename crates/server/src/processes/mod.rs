@@ -1,0 +1,232 @@
+//! Child processes: forking them, telling them to stop, noticing their end.
+//!
+//! A child begins with a stop of its own and ends without returning to its parent's code. It inherits no lock
+//! that anybody could hold: its parent takes places on the board and logs nothing, and whoever may run beside it
+//! (the admin listener) touches neither the child's place nor its log. A parent's death stops its children.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, kill_process, pidfd_open,
+    set_parent_process_death_signal, waitpid,
+};
+
+use crate::board::{Board, Place};
+use crate::counters::{Counter, Served};
+use crate::stop::{PASSED_ON, Stop};
+
+mod signals;
+mod supervisor;
+
+pub use signals::hold_back;
+pub use supervisor::supervise;
+
+/// The exit status of a child that panicked, as Rust has it.
+const PANICKED: i32 = 101;
+
+/// How long children may take beyond the time for requests, until they are killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The live children of this process.
+pub struct Children {
+    board: Board,
+    /// Readable when a child has ended.
+    ended: OwnedFd,
+    alive: HashMap<i32, Child>,
+    started: u64,
+    replaced: u64,
+    failed: u64,
+}
+
+struct Child {
+    /// Readable when it has ended.
+    pidfd: OwnedFd,
+    place: Place,
+    born: Instant,
+}
+
+/// A child that has ended.
+pub struct Ended {
+    /// Its number while it lived.
+    pub process: Pid,
+    /// What it showed last.
+    pub served: Served,
+    /// How long it lived.
+    pub age: Duration,
+}
+
+impl Children {
+    /// None yet; they will count on `board`.
+    pub fn new(board: &Board) -> io::Result<Children> {
+        let ended = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let alive = HashMap::new();
+        Ok(Children { board: board.clone(), ended, alive, started: 0, replaced: 0, failed: 0 })
+    }
+
+    /// Starts a child that counts at `place` and lives `life`, at the end of which it exits.
+    ///
+    /// `life` must close what the child has inherited and must not keep open: the connections of others.
+    pub fn start(&mut self, place: Place, life: impl FnOnce(Place, &'static Stop)) -> io::Result<Pid> {
+        // A signal in between would reach the parent's handler in the child.
+        let held_back = hold_back();
+        let parent = getpid();
+        // SAFETY: the child runs `life` on memory of its own; see the head of this file about locks.
+        let process = match unsafe { libc::fork() } {
+            -1 => {
+                let error = io::Error::last_os_error();
+                self.board.take_back(place);
+                return Err(error);
+            }
+            0 => {
+                let status = catch_unwind(AssertUnwindSafe(|| {
+                    let stop = begin(parent)?;
+                    drop(held_back);
+                    life(place, stop);
+                    io::Result::Ok(())
+                }));
+                let status = status.map_or(PANICKED, |lived| i32::from(lived.is_err()));
+                // SAFETY: ends the process; nothing of the parent's is flushed or dropped twice.
+                unsafe { libc::_exit(status) }
+            }
+            process => Pid::from_raw(process).expect("a child has a number"),
+        };
+        drop(held_back);
+        self.started += 1;
+        self.board.let_to(&place, process);
+        let pidfd = match self.watch(process) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                // Out of descriptors: a child whose end would go unnoticed cannot be kept.
+                let _ = kill_process(process, Signal::KILL);
+                let _ = waitpid(Some(process), WaitOptions::empty());
+                self.board.take_back(place);
+                return Err(error);
+            }
+        };
+        self.alive.insert(process.as_raw_pid(), Child { pidfd, place, born: Instant::now() });
+        Ok(process)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.alive.len()
+    }
+
+    /// How many there have been.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// Takes those who have ended off the list; what they counted stays.
+    pub fn reap(&mut self) -> Vec<Ended> {
+        let mut gone = Vec::new();
+        let mut events = Vec::with_capacity(64);
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        while epoll::wait(&self.ended, rustix::buffer::spare_capacity(&mut events), Some(&now)) != Ok(0) {
+            for event in events.drain(..) {
+                let process = Pid::from_raw(event.data.u64() as i32).expect("registered under its number");
+                gone.extend(self.bury(process));
+            }
+        }
+        gone
+    }
+
+    /// One that has ended unasked has been replaced.
+    pub fn count_replaced(&mut self) {
+        self.replaced += 1;
+    }
+
+    /// Tells all to stop after their requests.
+    pub fn request_stop(&self) {
+        let passed_on = Signal::from_named_raw(PASSED_ON).expect("a signal");
+        self.signal(passed_on);
+    }
+
+    /// Waits until all have ended, calling `each_turn` with those who have; kills those who take longer than
+    /// `patience` and some grace.
+    pub fn wait_for_all(&mut self, patience: Duration, mut each_turn: impl FnMut(&mut Children, Vec<Ended>)) {
+        let until = Instant::now() + patience + GRACE;
+        let mut is_killed = false;
+        while self.len() > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() && !is_killed {
+                self.signal(Signal::KILL);
+                is_killed = true;
+            }
+            let mut waits = [rustix::event::PollFd::new(&self.ended, rustix::event::PollFlags::IN)];
+            let timeout = (!is_killed).then(|| rustix::event::Timespec::try_from(left).ok()).flatten();
+            match rustix::event::poll(&mut waits, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => std::thread::sleep(GRACE / 10),
+            }
+            let ended = self.reap();
+            each_turn(self, ended);
+        }
+    }
+
+    /// Shows the counters of a process that counts nothing else.
+    pub fn publish(&self, place: &Place) {
+        let mut served = Served::default();
+        self.report(&mut served);
+        place.publish(&served);
+    }
+
+    /// Writes the counters to the table.
+    pub fn report(&self, served: &mut Served) {
+        served.set(Counter::Children, self.alive.len() as u64);
+        served.set(Counter::ChildrenStarted, self.started);
+        served.set(Counter::ChildrenReplaced, self.replaced);
+        served.set(Counter::ChildrenFailed, self.failed);
+    }
+
+    fn watch(&self, process: Pid) -> io::Result<OwnedFd> {
+        let pidfd = pidfd_open(process, PidfdFlags::empty())?;
+        let data = epoll::EventData::new_u64(process.as_raw_pid() as u64);
+        epoll::add(&self.ended, &pidfd, data, epoll::EventFlags::IN)?;
+        Ok(pidfd)
+    }
+
+    fn bury(&mut self, process: Pid) -> Option<Ended> {
+        let status = waitpid(Some(process), WaitOptions::NOHANG).ok().flatten();
+        let child = self.alive.remove(&process.as_raw_pid())?;
+        // Later children have inherited the descriptor, so closing it would not take it off the list.
+        let _ = epoll::delete(&self.ended, &child.pidfd);
+        if status.is_some_and(|(_, status)| status.exit_status() != Some(0)) {
+            self.failed += 1;
+        }
+        Some(Ended { process, served: self.board.take_back(child.place), age: child.born.elapsed() })
+    }
+
+    fn signal(&self, signal: Signal) {
+        for process in self.alive.keys().filter_map(|process| Pid::from_raw(*process)) {
+            // It may have ended just now.
+            let _ = kill_process(process, signal);
+        }
+    }
+}
+
+impl AsFd for Children {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+}
+
+/// The beginning of a child's life.
+fn begin(parent: Pid) -> io::Result<&'static Stop> {
+    // Ctrl-C reaches every process of the terminal; the parent passes it on.
+    // SAFETY: ignoring a signal needs no handler.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    let stop = Stop::on_signals(&[libc::SIGTERM, PASSED_ON])?;
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    if getppid() != Some(parent) {
+        // It died before that.
+        stop.request();
+    }
+    Ok(stop)
+}

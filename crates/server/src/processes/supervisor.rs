@@ -1,0 +1,98 @@
+//! Keeping a number of worker processes alive until the stop.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::{Children, Ended};
+use crate::board::Place;
+use crate::counters::Counter;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// A child that dies younger than this is replaced only after as long: one that cannot live would else be started
+/// again and again without a pause.
+const CHILD_AGE_MIN: Duration = Duration::from_secs(1);
+
+/// When the next child may be started in place of one that has died.
+#[derive(Debug, Default)]
+pub struct Mourning {
+    until: Option<Instant>,
+}
+
+impl Mourning {
+    /// Takes notice of a death.
+    pub fn notice(&mut self, ended: &Ended) {
+        if ended.age < CHILD_AGE_MIN {
+            self.begin();
+        }
+    }
+
+    /// No child is started for a while.
+    pub fn begin(&mut self) {
+        self.until = Some(Instant::now() + CHILD_AGE_MIN);
+    }
+
+    /// How long it still lasts.
+    pub fn left(&self) -> Option<Duration> {
+        let left = self.until?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+/// Keeps `site.workers` processes alive that live `life`, until `stop`; then waits for their end.
+///
+/// # Errors
+/// If not one can be started.
+pub fn supervise(site: &Site, stop: &Stop, life: impl Fn(Place, &'static Stop)) -> io::Result<()> {
+    let mut children = Children::new(&site.board)?;
+    let mut mourning = Mourning::default();
+    let place = site.board.passing_place();
+    while !stop.is_requested() {
+        complete(&mut children, &mut mourning, site, &life)?;
+        children.publish(&place);
+        wait(&children, stop, mourning.left())?;
+        for ended in children.reap() {
+            site.board.leave(ended.served.value(Counter::ConnectionsOpen));
+            mourning.notice(&ended);
+        }
+    }
+    children.request_stop();
+    children.wait_for_all(site.limits.drain, |children, ended| {
+        site.board.leave(ended.iter().map(|ended| ended.served.value(Counter::ConnectionsOpen)).sum());
+        children.publish(&place);
+    });
+    Ok(())
+}
+
+fn complete(
+    children: &mut Children,
+    mourning: &mut Mourning,
+    site: &Site,
+    life: &impl Fn(Place, &'static Stop),
+) -> io::Result<()> {
+    while children.len() < site.workers && mourning.left().is_none() {
+        let replaces = children.started() >= site.workers as u64;
+        match children.start(site.board.place(), life) {
+            Ok(_) if replaces => children.count_replaced(),
+            Ok(_) => {}
+            Err(error) if children.len() == 0 => return Err(error),
+            // Those who live serve meanwhile.
+            Err(_) => mourning.begin(),
+        }
+    }
+    Ok(())
+}
+
+fn wait(children: &Children, stop: &Stop, patience: Option<Duration>) -> io::Result<()> {
+    let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
+    match poll(
+        &mut [PollFd::new(children, PollFlags::IN), PollFd::new(stop, PollFlags::IN)],
+        timeout.as_ref(),
+    ) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
