@@ -58,6 +58,15 @@ pub enum Opened {
     Directory,
 }
 
+impl From<Found> for Opened {
+    fn from(found: Found) -> Opened {
+        match found {
+            Found::Document(document) => Opened::Document(document, None),
+            Found::Directory => Opened::Directory,
+        }
+    }
+}
+
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {

@@ -11,6 +11,7 @@ mod helpers;
 mod job;
 mod lru;
 mod origin;
+mod readahead;
 pub mod residency;
 
 pub use caches::{Budgets, CHUNK_BYTES, CacheCounts, Caches, Lookup};
@@ -18,4 +19,5 @@ pub use document::{Document, Identity};
 pub use helpers::{HelperCounts, HelperKind, Helpers, Refused};
 pub use job::{Done, FileRange, Job, LoadError, Opened, Opening};
 pub use origin::{Directory, Found, OpenError, Origin};
-pub use residency::{Residency, ResidencyCounts, Tester};
+pub use readahead::Readahead;
+pub use residency::{Absent, Residency, ResidencyCounts, Tester};

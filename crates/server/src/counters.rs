@@ -75,6 +75,7 @@ counters! {
     ResidencyTests "residency_tests" Total "Tests whether file data is in memory."
     ResidencyMisses "residency_misses" Total "Tests that found it is not, or unknown."
     ResidencyTrusted "residency_tests_skipped" Total "Tests not made, because a recent one was trusted."
+    BlockingOpens "blocking_opens" Total "Opens that the loop itself did because the kernel did not remember the name (amped-nowait)."
     HelperJobs "helper_jobs" Total "Jobs performed by helpers; connections served by them."
     HelperCoalesced "helper_jobs_coalesced" Total "Requests that joined a job under way."
     HelperRefused "helper_jobs_refused" Total "Requests or connections answered 503 because the helpers' queue was full."

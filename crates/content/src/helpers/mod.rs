@@ -16,7 +16,7 @@ use crate::origin::Origin;
 mod child;
 mod message;
 mod processes;
-mod queue;
+pub(crate) mod queue;
 #[cfg(test)]
 mod tests;
 mod threads;

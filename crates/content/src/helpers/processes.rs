@@ -17,7 +17,7 @@ use super::message::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, receive, send};
 use super::queue::{Queue, Queued};
 use super::{HelperCounts, Refused};
 use crate::job::{Done, FileRange, Job, LoadError, Opened, Opening};
-use crate::origin::{Directory, Found, OpenError, Origin};
+use crate::origin::{Directory, OpenError, Origin};
 
 #[cfg(test)]
 mod tests;
@@ -238,10 +238,7 @@ fn opened(
     let file_path = directory.file_path(&opening.path)?;
     // Without an error and without a file: it was opened, but this process had no descriptor left for it.
     let file = file.ok_or(reply.error.unwrap_or(Errno::MFILE));
-    Ok(match directory.found(&opening.path, &file_path, file)? {
-        Found::Directory => Opened::Directory,
-        Found::Document(document) => Opened::Document(document, None),
-    })
+    directory.found(&opening.path, &file_path, file).map(Opened::from)
 }
 
 fn directory(origin: &dyn Origin) -> &Directory {

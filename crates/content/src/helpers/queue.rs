@@ -4,7 +4,7 @@
 //! queue does nothing itself and knows no helper.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{HelperCounts, Refused};
 use crate::job::{Done, Job};
@@ -107,6 +107,22 @@ impl Queue {
         self.counts.busy += queued.taken.map_or_else(Default::default, |taken| taken.elapsed());
     }
 
+    /// Tries up to `count` of the jobs, those first that were not tried for longest, where nobody has to take them:
+    /// each is done when `attempt`, told how long it has waited, gives its outcome.
+    pub fn try_each(&mut self, count: usize, mut attempt: impl FnMut(&Job, Duration) -> Option<Done>) {
+        for _ in 0..count.min(self.jobs.len()) {
+            let Some(queued) = self.jobs.pop_front() else { return };
+            let waited = queued.submitted.elapsed();
+            match attempt(&queued.job, waited) {
+                Some(done) => {
+                    self.counts.queue_wait += waited;
+                    self.finish(&queued, &done);
+                }
+                None => self.jobs.push_back(queued),
+            }
+        }
+    }
+
     /// A helper ended unasked.
     pub fn count_lost_helper(&mut self) {
         self.counts.helpers_lost += 1;
@@ -117,7 +133,7 @@ impl Queue {
         into.append(&mut self.outcomes);
     }
 
-    /// Whether a job waits for a helper.
+    /// Whether no job waits for a helper.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }

@@ -30,6 +30,15 @@ pub struct ResidencyCounts {
     pub trusted: u64,
 }
 
+/// Why data cannot be had at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// It is on the disk; when it has been read the same question has another answer.
+    Missing,
+    /// The test cannot tell, now or later.
+    Unknown,
+}
+
 /// A residency test in use.
 pub struct Tester {
     residency: &'static dyn Residency,
@@ -52,22 +61,22 @@ impl Tester {
         Tester { residency, trust, verdicts, counts: ResidencyCounts::default() }
     }
 
-    /// The outcome of loading `range`, if that needs no waiting.
-    pub fn load_now(&mut self, range: &FileRange) -> Option<Done> {
+    /// The outcome of loading `range` if that needs no waiting, otherwise why it may.
+    pub fn load_now(&mut self, range: &FileRange) -> Result<Done, Absent> {
         if range.into_memory {
             return self.read_now(range);
         }
         let now = clock_gettime(ClockId::MonotonicCoarse);
         let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-        self.is_resident(range, now).then_some(Done::Loaded(Ok(None)))
+        self.test_or_trust(range, now).map(|()| Done::Loaded(Ok(None)))
     }
 
     /// The same, trusting nothing: for data that was missing a moment ago.
-    pub fn load_now_if_arrived(&mut self, range: &FileRange) -> Option<Done> {
+    pub fn load_if_arrived(&mut self, range: &FileRange) -> Result<Done, Absent> {
         if range.into_memory {
             return self.read_now(range);
         }
-        self.test(range, range.offset, range.length).then_some(Done::Loaded(Ok(None)))
+        self.test(range, range.offset, range.length).map(|()| Done::Loaded(Ok(None)))
     }
 
     /// The counters.
@@ -75,13 +84,13 @@ impl Tester {
         self.counts
     }
 
-    fn read_now(&mut self, range: &FileRange) -> Option<Done> {
+    fn read_now(&mut self, range: &FileRange) -> Result<Done, Absent> {
         let mut bytes = vec![0; range.length];
         let answer = self.residency.read_now(&range.document.file, range.offset, &mut bytes);
-        self.judge(answer).then(|| Done::Loaded(Ok(Some(bytes.into()))))
+        self.judge(answer).map(|()| Done::Loaded(Ok(Some(bytes.into()))))
     }
 
-    fn is_resident(&mut self, range: &FileRange, now: Duration) -> bool {
+    fn test_or_trust(&mut self, range: &FileRange, now: Duration) -> Result<(), Absent> {
         if self.trust.is_zero() {
             return self.test(range, range.offset, range.length);
         }
@@ -96,7 +105,7 @@ impl Tester {
         if self.counts.tests == tests_before {
             self.counts.trusted += 1;
         }
-        true
+        Ok(())
     }
 
     fn is_part_resident(&mut self, range: &FileRange, part: u64, now: Duration) -> bool {
@@ -108,21 +117,24 @@ impl Tester {
         }
         let start = part * PART_BYTES;
         let length = PART_BYTES.min(range.document.size.saturating_sub(start)) as usize;
-        let is_resident = self.test(range, start, length);
+        let is_resident = self.test(range, start, length).is_ok();
         self.verdicts.insert(key, Verdict { tested: now, is_resident }, 0);
         is_resident
     }
 
-    fn test(&mut self, range: &FileRange, offset: u64, length: usize) -> bool {
+    fn test(&mut self, range: &FileRange, offset: u64, length: usize) -> Result<(), Absent> {
         let answer = self.residency.test(&range.document.file, offset, length);
         self.judge(answer)
     }
 
-    fn judge(&mut self, answer: Answer) -> bool {
+    fn judge(&mut self, answer: Answer) -> Result<(), Absent> {
         self.counts.tests += 1;
-        let is_resident = answer == Answer::Resident;
-        self.counts.misses += u64::from(!is_resident);
-        is_resident
+        self.counts.misses += u64::from(answer != Answer::Resident);
+        match answer {
+            Answer::Resident => Ok(()),
+            Answer::Missing => Err(Absent::Missing),
+            Answer::Unknown => Err(Absent::Unknown),
+        }
     }
 }
 
@@ -160,17 +172,17 @@ mod tests {
     fn a_part_found_resident_is_trusted_for_a_bounded_time() {
         let document = document();
         let mut tester = Tester::new(&Nowait, TRUST);
-        assert!(tester.is_resident(&range(&document, 0), SECOND));
-        assert!(tester.is_resident(&range(&document, 3 << 20), SECOND + TRUST / 2));
+        assert!(tester.test_or_trust(&range(&document, 0), SECOND).is_ok());
+        assert!(tester.test_or_trust(&range(&document, 3 << 20), SECOND + TRUST / 2).is_ok());
         assert_eq!(counts(&tester), (1, 0, 1));
         // Straddles two parts; the second has not been tested yet.
-        assert!(tester.is_resident(&range(&document, PART_BYTES - 100), SECOND + TRUST / 2));
+        assert!(tester.test_or_trust(&range(&document, PART_BYTES - 100), SECOND + TRUST / 2).is_ok());
         assert_eq!(counts(&tester), (2, 0, 1));
 
         fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
         let still_trusted = SECOND + TRUST - Duration::from_nanos(1);
-        assert!(tester.is_resident(&range(&document, 0), still_trusted));
-        assert!(!tester.is_resident(&range(&document, 0), SECOND + TRUST));
+        assert!(tester.test_or_trust(&range(&document, 0), still_trusted).is_ok());
+        assert_eq!(tester.test_or_trust(&range(&document, 0), SECOND + TRUST), Err(Absent::Missing));
         assert_eq!(counts(&tester), (4, 2, 2));
     }
 
@@ -179,11 +191,11 @@ mod tests {
         let document = document();
         let mut tester = Tester::new(&Nowait, Duration::ZERO);
         for _ in 0..3 {
-            assert!(tester.load_now(&range(&document, 0)).is_some());
+            assert!(tester.load_now(&range(&document, 0)).is_ok());
         }
         assert_eq!(counts(&tester), (3, 0, 0));
         fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
-        assert!(tester.load_now(&range(&document, 0)).is_none());
+        assert!(tester.load_now(&range(&document, 0)).is_err());
     }
 
     #[test]
@@ -193,10 +205,10 @@ mod tests {
         fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
         fadvise(&document.file, 0, None, Advice::Random).unwrap();
         rustix::io::pread(&document.file, &mut [0u8; 4096], 8192).unwrap();
-        assert!(tester.is_resident(&range(&document, 8192), SECOND));
+        assert!(tester.test_or_trust(&range(&document, 8192), SECOND).is_ok());
         assert_eq!(counts(&tester), (2, 1, 0));
         assert!(
-            tester.is_resident(&range(&document, 8192), SECOND),
+            tester.test_or_trust(&range(&document, 8192), SECOND).is_ok(),
             "a part known as missing is not tested again"
         );
         assert_eq!(counts(&tester), (3, 1, 0));

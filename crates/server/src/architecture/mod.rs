@@ -13,6 +13,7 @@ use crate::site::Site;
 use crate::stop::Stop;
 
 mod amped;
+mod amped_nowait;
 mod mp;
 mod mt;
 mod sped;

@@ -1,0 +1,103 @@
+//! AMPED without helpers: what is not in memory the kernel reads ahead, and a timer asks when it has come.
+//!
+//! The loop tests before it sends, as `amped` does, and never reads what is missing. Opening a file is different:
+//! names that the kernel remembers are opened at once (`RESOLVE_CACHED`), but nothing can look up the others
+//! without waiting, so the loop waits, as `sped` does, and counts it. Where no residency test can tell, reading
+//! ahead has no end that could be seen, and the loop reads itself.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use sojourn_content::{Absent, Done, HelperCounts, Job, Opened, Opening, Origin, Readahead, Refused, Tester};
+
+use super::Architecture;
+use crate::counters::{Counter, Served};
+use crate::event_loop::{self, Disk, Submitted, report_residency, still_open};
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// The event-driven architecture that waits for the disk by looking again.
+pub struct AmpedNowait;
+
+impl Architecture for AmpedNowait {
+    fn name(&self) -> &'static str {
+        "amped-nowait"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one event loop that has the kernel read ahead and looks again; only opens may wait for a disk"
+    }
+
+    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+        let disk = Patient {
+            readahead: Readahead::new(site.limits.helper_queue_max)?,
+            origin: Arc::clone(&site.origin),
+            tester: Tester::new(site.residency, site.residency_trust),
+            blocking_opens: 0,
+        };
+        event_loop::run(site, listener, stop, disk)
+    }
+}
+
+/// Whatever may block, the kernel does in its own time, except opening.
+struct Patient {
+    readahead: Readahead,
+    origin: Arc<dyn Origin>,
+    tester: Tester,
+    blocking_opens: u64,
+}
+
+impl Patient {
+    fn open(&mut self, opening: Opening) -> Done {
+        if let Some(done) = still_open(&*self.origin, &opening) {
+            return done;
+        }
+        if let Some(found) = self.origin.open_now(&opening.path) {
+            return Done::Opened(found.map(Opened::from));
+        }
+        self.blocking_opens += 1;
+        // The body need not be waited for.
+        perform(&*self.origin, &Job::Open(Opening { known: None, body_bytes_max: 0, ..opening }))
+    }
+}
+
+impl Disk for Patient {
+    fn submit(&mut self, token: u64, job: Job) -> Submitted {
+        let range = match job {
+            Job::Open(opening) => return Submitted::Done(self.open(opening)),
+            Job::Load(range) => range,
+        };
+        match self.tester.load_now(&range) {
+            Ok(done) => Submitted::Done(done),
+            Err(Absent::Unknown) => Submitted::Done(perform(&*self.origin, &Job::Load(range))),
+            Err(Absent::Missing) => match self.readahead.submit(token, &range) {
+                Ok(()) => Submitted::Queued,
+                Err(Refused) => Submitted::Refused,
+            },
+        }
+    }
+
+    fn completion_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.readahead.completion_fd())
+    }
+
+    fn collect(&mut self, into: &mut Vec<(u64, Done)>) {
+        self.readahead.collect(&mut self.tester, into);
+    }
+
+    fn report(&self, served: &mut Served) {
+        let HelperCounts { coalesced, refused, queue_length, queue_wait, .. } = self.readahead.counts();
+        report_residency(&self.tester, served);
+        served.set(Counter::BlockingOpens, self.blocking_opens);
+        served.set(Counter::HelperCoalesced, coalesced);
+        served.set(Counter::HelperRefused, refused);
+        served.set(Counter::HelperQueueLength, queue_length);
+        served.set(Counter::HelperQueueWait, queue_wait.as_nanos() as u64);
+    }
+}
+
+fn perform(origin: &dyn Origin, job: &Job) -> Done {
+    job.perform(origin, &mut Vec::new())
+}
