@@ -51,7 +51,8 @@ impl Default for Defaults {
 }
 
 /// Every architecture, in the order in which the guide explains them.
-pub const ALL: &[&dyn Architecture] = &[&mp::Mp, &mt::Mt, &sped::Sped, &amped::Amped];
+pub const ALL: &[&dyn Architecture] =
+    &[&mp::Mp, &mt::Mt, &sped::Sped, &amped::Amped, &amped_nowait::AmpedNowait];
 
 /// The architecture called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {
