@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import resource
 import shlex
+import signal
+import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -81,8 +82,8 @@ def _bench(
     )
     repetitions = 1 if quick else repetitions
     record = Record(output, _run(setting, congestion_control, repetitions), resume=resume)
-    complete, seconds = _measure_all(_plan(chosen, everybody, repetitions, seed), setting, record)
-    outcome = Outcome(record, chosen, everybody, complete=complete, seconds=seconds)
+    complete = _measure_all(_plan(chosen, everybody, repetitions, seed), setting, record)
+    outcome = Outcome(record, chosen, everybody, complete=complete)
     outcome.print(Console())
     for each in filter(None, (output, docs)):
         talk.print(f"page: {outcome.write(each)}", soft_wrap=True, highlight=False)
@@ -104,14 +105,11 @@ def _plan(chosen: list[Condition], everybody: list[Contestant], repetitions: int
     return plan
 
 
-def _measure_all(plan: list[Step], setting: Setting, record: Record) -> tuple[bool, float]:
-    """Measures what the record lacks; answers whether it came to the end, and how long it took."""
-    started = time.monotonic()
+def _measure_all(plan: list[Step], setting: Setting, record: Record) -> bool:
+    """Measures what the record lacks; answers whether it came to the end."""
     missing = [step for step in plan if (step[0].name, step[1].name, step[2]) not in record.done]
-    with (
-        cores.keep_off_server_core(setting.cores),
-        Progress(talk, [setting.seconds_of(step[0]) for step in missing]) as progress,
-    ):
+    load_seconds = [setting.seconds_of(condition) for condition, _, _ in missing]
+    with cores.keep_off_server_core(setting.cores), Progress(talk, load_seconds) as progress:
         try:
             for condition, contestant, repetition in missing:
                 progress.begin(f"{condition.name} {contestant.name}")
@@ -119,13 +117,14 @@ def _measure_all(plan: list[Step], setting: Setting, record: Record) -> tuple[bo
                 record.add(cell)
                 progress.done(cell)
         except KeyboardInterrupt:
-            return False, time.monotonic() - started
-    return True, time.monotonic() - started
+            return False
+    return True
 
 
 def _run(setting: Setting, congestion_control: str, repetitions: int) -> dict[str, Any]:
     described = environment.describe()
     return {
+        "revision": _revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": shlex.join(["benchmarks/server/bench", *sys.argv[1:]]),
         "seed": setting.seed,
@@ -136,9 +135,17 @@ def _run(setting: Setting, congestion_control: str, repetitions: int) -> dict[st
         if congestion_control == SYSTEM_CONGESTION_CONTROL
         else congestion_control,
         "cores": {"server": setting.cores.server, "generator": setting.cores.generator},
-        "builds": int(engine.path().stat().st_mtime),
+        "engine_modified": int(engine.path().stat().st_mtime),
         "environment": described,
     }
+
+
+def _revision() -> str:
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unavailable: not a git checkout"
 
 
 def _raise_descriptors() -> None:
@@ -148,6 +155,8 @@ def _raise_descriptors() -> None:
 
 def main() -> None:
     """Runs it, and says in two lines what it could not do."""
+    # Whoever ends it, what was measured is kept and the server is stopped.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         typer.run(_bench)
     except CouldNotRun as error:

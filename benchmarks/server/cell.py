@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import time
 import urllib.error
 import urllib.request
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,8 @@ class Cell:
     condition: str
     contestant: str
     repetition: int
+    seconds: float = 0.0
+    """How long measuring it took, starting and stopping the server included."""
     version: str | None = None
     cpu_seconds_per_request: float | None = None
     cpu_user_fraction: float | None = None
@@ -87,7 +90,12 @@ class Cell:
 
 def measure(condition: Condition, contestant: Contestant, repetition: int, setting: Setting) -> Cell:
     """Measures one cell. A server that fails is a cell with trouble; only Ctrl-C goes on to the caller."""
-    names = (condition.name, contestant.name, repetition)
+    began = time.monotonic()
+    cell = _measure(Cell(condition.name, contestant.name, repetition), condition, contestant, setting)
+    return replace(cell, seconds=time.monotonic() - began)
+
+
+def _measure(cell: Cell, condition: Condition, contestant: Contestant, setting: Setting) -> Cell:
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
         # Apache's worker is another user and has to enter it.
         Path(work).chmod(0o755)
@@ -95,23 +103,22 @@ def measure(condition: Condition, contestant: Contestant, repetition: int, setti
         try:
             with contestant.start(launch, condition) as server:
                 _verify(server.url + condition.path, setting.site / condition.size)
+                cell = replace(cell, version=server.version)
                 if condition.idle:
-                    growth = idle.measure(server, condition)
-                    return Cell(*names, server.version, memory=growth)
-                return _loaded(names, server, condition, setting)
+                    return replace(cell, memory=idle.measure(server, condition))
+                return _loaded(cell, server, condition, setting)
         except (CouldNotRun, ServerStopped, idle.Refused, _WrongResponse) as error:
-            return Cell(*names, trouble=str(error).removeprefix("error: ").partition("\nhint: ")[0])
+            return replace(cell, trouble=str(error).removeprefix("error: ").partition("\nhint: ")[0])
         except Interrupted as error:
             raise KeyboardInterrupt from error
 
 
-def _loaded(names: tuple[str, str, int], server: Running, condition: Condition, setting: Setting) -> Cell:
+def _loaded(cell: Cell, server: Running, condition: Condition, setting: Setting) -> Cell:
     result = Bench(server, setting.cores, setting.seed).closed_loop(**setting.options_of(condition))
     step = result["steps"][0]
     use = step["server"] or {}
-    return Cell(
-        *names,
-        server.version,
+    return replace(
+        cell,
         cpu_seconds_per_request=_figure(use.get("cpu_seconds_per_request")),
         cpu_user_fraction=_figure(use.get("cpu_user_fraction")),
         cpu_fraction=_figure(use.get("cpu_fraction")),

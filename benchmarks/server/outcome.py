@@ -32,12 +32,12 @@ class Outcome:
         everybody: Sequence[Contestant],
         *,
         complete: bool,
-        seconds: float,
     ) -> None:
         self.measured = tables(record.cells, chosen, everybody)
         self.tables = Tables(self.measured, architectures().default)
         versions = {cell.contestant: cell.version for cell in record.cells if cell.version}
         peers = {each.name: versions[each.name] for each in everybody if each.kind == "peer" and each.name in versions}
+        seconds = sum(cell.seconds for cell in record.cells)
         self.run: dict[str, Any] = record.run | {"complete": complete, "seconds": seconds, "versions": peers}
 
     def print(self, console: Console) -> None:

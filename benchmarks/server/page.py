@@ -164,7 +164,7 @@ def _machine(run: dict[str, Any]) -> str:
         said = ", ".join(value) if isinstance(value, list) else str(value)
         rows.append([name.replace("_", " "), said.replace("|", "\\|").replace("\t", " ")])
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-    return _table(["", ""], [*rows, ["servers", versions]], "ll")
+    return _table(["", ""], [["revision", run["revision"]], *rows, ["servers", versions]], "ll")
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:

@@ -35,16 +35,13 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._console.is_terminal:
-            self._console.print("\r\033[K", end="", highlight=False)
+        self._show("")
 
     def begin(self, name: str) -> None:
         """The next cell."""
         self._began = time.monotonic()
         self._name = name
-        if self._console.is_terminal:
-            said = f"{self._done + 1} of {self._total}, {format.duration(self._seconds_left())} left: {name}"
-            self._console.print(f"\r\033[K{said}", end="", highlight=False, soft_wrap=True)
+        self._show(f"{self._done + 1} of {self._total}, {format.duration(self._seconds_left())} left: {name}")
 
     def done(self, cell: Cell) -> None:
         """The cell ended."""
@@ -53,6 +50,12 @@ class Progress:
             self._console.print(
                 f"{self._done} of {self._total}: {self._name}: {_word(cell)}", highlight=False, soft_wrap=True
             )
+
+    def _show(self, said: str) -> None:
+        if self._console.is_terminal:
+            # To the line's beginning, and what was there is gone; rich would take the carriage return out.
+            self._console.file.write(f"\r\033[K{said}")
+            self._console.file.flush()
 
     @property
     def _done(self) -> int:

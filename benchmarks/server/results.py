@@ -19,7 +19,7 @@ from benchmarks.server.contestants import REFERENCE, Contestant, Kind
 from sojourn.failure import CouldNotRun
 
 FILE = "cells.jsonl"
-_MUST_AGREE = ("seed", "duration_seconds", "warm_up_seconds", "congestion_control", "builds")
+_MUST_AGREE = ("seed", "duration_seconds", "warm_up_seconds", "congestion_control", "engine_modified")
 
 Key = tuple[str, str, int]
 

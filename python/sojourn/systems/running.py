@@ -78,18 +78,35 @@ def free_port() -> int:
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, said: Path) -> None:
     """Waits until the server is ready; one that ends or hangs instead is stopped and quoted."""
+    try:
+        ended = _ended_before(ready, process)
+    except BaseException:
+        # Ctrl-C included: nobody else knows yet that it runs.
+        _kill(process)
+        raise
+    if ended is not None:
+        _kill(process)
+        words = said.read_text(errors="replace").strip().removeprefix("error: ")
+        what, _, hint = words.partition("\nhint: ")
+        raise CouldNotRun(f"{name} {ended}: {what or 'it said nothing'}", hint or f"see {said}")
+
+
+def _ended_before(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -> str | None:
+    """What the server did instead of becoming ready, or None when it is."""
     deadline = time.monotonic() + START_LIMIT_SECONDS
     while not ready():
-        ended = process.poll() is not None
-        if ended or time.monotonic() > deadline:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            process.wait()
-            words = said.read_text(errors="replace").strip().removeprefix("error: ")
-            reason = "ended at once" if ended else f"did not listen within {START_LIMIT_SECONDS:.0f} s"
-            what, _, hint = words.partition("\nhint: ")
-            raise CouldNotRun(f"{name} {reason}: {what or 'it said nothing'}", hint or f"see {said}")
+        if process.poll() is not None:
+            return "ended at once"
+        if time.monotonic() > deadline:
+            return f"did not listen within {START_LIMIT_SECONDS:.0f} s"
         time.sleep(POLL_SECONDS)
+    return None
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    process.wait()
 
 
 def accepts(port: int) -> bool:
