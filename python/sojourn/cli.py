@@ -8,7 +8,7 @@ import sys
 import typer
 
 from sojourn import __version__
-from sojourn.commands import assess, data_plane, example_log, fit, predict, report, simulate, trace
+from sojourn.commands import assess, data_plane, example_log, fit, jmt, plan, predict, report, simulate, trace
 from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 app = typer.Typer(
@@ -30,7 +30,9 @@ trace.register(app)
 data_plane.register(app)
 predict.register(app)
 simulate.register(app)
+plan.register(app)
 fit.register(app)
+jmt.register(app)
 report.register(app)
 example_log.register(app)
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import Doubling, LargestTraffic, LeverAnswer, Now, Plan, Sweep, SweepPoint
 from sojourn.planning.evaluation import Evaluator
 from sojourn.planning.growth import grow
 from sojourn.planning.mix import Priced, cheapest_mix
 from sojourn.planning.parameters import Parameter, levers, parameter, values_between
 from sojourn.planning.search import Found, largest_traffic, largest_traffic_unconfirmed, smallest
-from sojourn.planning.system_document import SystemDocument
+from sojourn.planning.system_document import SystemDocument, quantity
 from sojourn.planning.target import Target
 from sojourn.queueing import predict
 
@@ -44,6 +45,29 @@ class Questions:
     priced: Sequence[Priced] = ()
     growth_per_year: float | None = None
     start: date | None = None
+    settings: Sequence[str] = ()
+    """What was changed before the target's load was set, for the record."""
+
+
+def parse_sweep(text: str, document: SystemDocument) -> SweepRange:
+    """A sweep such as `station.line.rate=1Mbit/s..8Mbit/s` or `class.members.routes.hit.probability=0..1`.
+
+    Raises:
+        CouldNotRun: if it cannot be read, or its unit is not the parameter's.
+    """
+    path, _, ends = text.partition("=")
+    low_text, dots, high_text = ends.partition("..")
+    if not dots:
+        raise CouldNotRun(f"{text!r} is not a sweep", "write it as in station.line.rate=1Mbit/s..8Mbit/s")
+    swept = parameter(document, path.strip())
+    (low, low_unit), (high, high_unit) = quantity(low_text), quantity(high_text)
+    if {low_unit, high_unit} != {swept.unit}:
+        unit = swept.unit or "no unit"
+        raise CouldNotRun(f"{text!r}: {path} is in {unit}", f"write both ends in it, as in {swept.text(swept.present)}")
+    if not low < high or low < 0:
+        raise CouldNotRun(f"{text!r}: a sweep goes from a smaller to a larger value", "exchange the ends")
+    document.set(swept.setting(low), swept.setting(high))
+    return SweepRange(swept, low, high)
 
 
 def plan(
@@ -84,7 +108,7 @@ def plan(
         metric=str(target.metric),
         limit_seconds=limit,
         load=target.load,
-        settings=list(document.settings),
+        settings=list(questions.settings),
         seed=evaluator.seed,
         simulations=evaluator.simulations,
         floor_seconds=floor,

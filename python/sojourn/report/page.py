@@ -15,6 +15,7 @@ from sojourn.report.drawing import figure
 from sojourn.report.markup import Markup, element
 from sojourn.report.plots import SECTIONS
 from sojourn.report.run import Run
+from sojourn.report.shell import shell
 from sojourn.report.steps_table import steps
 from sojourn.run_folder import RunFolder
 
@@ -29,15 +30,11 @@ def write_report(folder: RunFolder) -> Path:
 
 def page(run: Run) -> str:
     """The whole page."""
-    style = "".join(files("sojourn.report").joinpath(name).read_text() for name in ("plot.css", "report.css"))
     template = Template(files("sojourn.report").joinpath("report.html").read_text())
     plots = {
         name: element("div", [figure(plot(run)) for plot in row], class_="plots") for name, row in SECTIONS.items()
     }
-    return template.substitute(
-        style=style,
-        title=_title(run),
-        subtitle=_subtitle(run),
+    main = template.substitute(
         answer=first_screen(run),
         load=plots["load"],
         steps=steps(run),
@@ -49,17 +46,18 @@ def page(run: Run) -> str:
         malformed=log_tables.malformed_lines(run) or "",
         timeline=plots["timeline"],
         environment=_columns(measurement_tables.settings(run), measurement_tables.environment(run)),
-        version=element("span", run.summary.sojourn_version),
     )
+    sources = ("summary.json", "timeline.parquet", "environment.json")
+    return shell("capacity report", _title(run), _subtitle(run), Markup(main), run.summary.sojourn_version, sources)
 
 
-def _title(run: Run) -> Markup:
+def _title(run: Run) -> str:
     system = run.summary.system
     server = f"{system.name} {system.version}" if system else run.summary.settings.server
-    return element("span", f"{server} under {run.summary.log_name}")
+    return f"{server} under {run.summary.log_name}"
 
 
-def _subtitle(run: Run) -> Markup:
+def _subtitle(run: Run) -> str:
     summary, asked = run.summary, run.summary.settings
     facts = [
         summary.started_at.replace("T", " ").replace("+00:00", " UTC"),
@@ -67,7 +65,7 @@ def _subtitle(run: Run) -> Markup:
         f"{asked.repetitions} repetition" + ("s" if asked.repetitions > 1 else ""),
         f"architecture {asked.architecture}" if asked.architecture else None,
     ]
-    return element("span", " · ".join(fact for fact in facts if fact))
+    return " · ".join(fact for fact in facts if fact)
 
 
 def _columns(*parts: Markup) -> Markup:

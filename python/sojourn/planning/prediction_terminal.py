@@ -1,4 +1,4 @@
-"""Predictions and plans on the terminal, in the words and figures of the report."""
+"""Predictions on the terminal: what each solver says, side by side."""
 
 from __future__ import annotations
 

@@ -1,0 +1,120 @@
+"""`sojourn plan`: what a target needs, what it costs, how long it lasts; and `sojourn plan web99`."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.system_options import SetOption, SystemArgument, read_system
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.planning.answers import as_json
+from sojourn.planning.evaluation import Evaluator, Using
+from sojourn.planning.folder import default_output, prepare, write
+from sojourn.planning.growth import parse_growth
+from sojourn.planning.mix import parse_price
+from sojourn.planning.plan import Questions, parse_sweep, plan
+from sojourn.planning.plan_terminal import print_plan
+from sojourn.planning.target import parse_target
+from sojourn.progress import Stages
+
+
+class _PlanGroup(TyperGroup):
+    """`plan SYSTEM.toml` means `plan system SYSTEM.toml`: what is no command's name is a file or an option."""
+
+    def parse_args(self, ctx, args):  # type: ignore[no-untyped-def]
+        if args and args[0] not in (*self.commands, "-h", "--help"):
+            args = ["system", *args]
+        return super().parse_args(ctx, args)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command and its subcommands."""
+    group = typer.Typer(
+        cls=_PlanGroup,
+        no_args_is_help=True,
+        help=(
+            "Plan capacity: what a target needs, what each resource gives and costs, how long it lasts.\n\n"
+            "`sojourn plan SYSTEM.toml …` plans a system file (see `sojourn plan system --help`), `sojourn plan "
+            "web99` sizes RAM, disk and connections for a SPECweb99-like file set.\n\n"
+            "Example: sojourn plan studies/systems/public-site.toml --target 'p95 < 600ms at 10 req/s'"
+        ),
+    )
+    group.command("system")(_system)
+    app.add_typer(group, name="plan")
+
+
+def _system(
+    system: SystemArgument,
+    target: Annotated[str, typer.Option(help="STATISTIC [of CLASS] < TIME [at LOAD], as 'p95 < 300ms at 40 req/s'.")],
+    settings: SetOption = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PRICE", help="A resource's price, as station.line.rate=20/Mbit/s; again for more."),
+    ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=A..B",
+            help="A parameter to sweep, as station.line.rate=1Mbit/s..8Mbit/s [default: each lever].",
+        ),
+    ] = None,
+    growth: Annotated[str | None, typer.Option(help="Of the traffic, as 30%/year or 2%/month.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="When the growth starts [default: today].")] = None,
+    using: Annotated[Using, typer.Option(help="Search with the solver that knows, or with simulation alone.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Of every simulation.")] = 1,
+    output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/plan-NAME].")] = None,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Find what a target needs: the smallest line, the fewest helpers, the smallest speed-up, the hit ratio.
+
+    Also: the largest traffic within the target, what doubling each resource gives, sweeps, and where asked the
+    cheapest mix of priced resources and the day on which growth ends it. Searches use an analytic solver where one
+    knows the statistic and simulation with common random numbers otherwise; simulation confirms every answer.
+
+    STATISTIC is mean, p50, p90, p95, p99 or p999, or residence (of a station). Exit code 1: no single change and no
+    mix meets the target.
+
+    Example: sojourn plan public-site.toml --target 'p95 < 600ms at 10 req/s' --price station.line.rate=20/Mbit/s
+    --price station.web.speed=50 --growth 30%/year
+    """
+    aim, document = parse_target(target, read_system(system, settings))
+    questions = Questions(
+        sweeps=[parse_sweep(each, document) for each in sweep or []],
+        priced=[parse_price(each, document) for each in price or []],
+        growth_per_year=None if growth is None else parse_growth(growth),
+        start=None if start is None else _date(start),
+        settings=settings or [],
+    )
+    folder = prepare(output or default_output(system))
+    with Stages(talk, quiet=output_format is Format.json) as stages:
+        stages.begin("plan")
+        found = plan(
+            document,
+            aim,
+            Evaluator(aim.metric, seed=seed, using=using),
+            questions,
+            lambda what: stages.update(0, None, what),
+        )
+        stages.done(f"{found.simulations:,} simulations")
+    report = write(folder, found, document)
+    if output_format is Format.json:
+        print_json(as_json(found))
+    else:
+        print_plan(found, data)
+        data.print(f"report: {report}", soft_wrap=True)
+    if not (
+        found.now.met or any(lever.needed is not None for lever in found.levers) or (found.mix and found.mix.cheapest)
+    ):
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise CouldNotRun(f"{text!r} is not a date", "write it as in 2026-11-22") from None
