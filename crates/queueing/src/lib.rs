@@ -6,6 +6,7 @@
 //! Times are seconds and sizes bytes throughout. `docs/models.md` has the mathematics and the oracles.
 
 pub mod closed_form;
+mod complex;
 pub mod distribution;
 pub mod exact_lps;
 pub mod fit;

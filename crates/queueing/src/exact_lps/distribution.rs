@@ -8,6 +8,7 @@
 
 use super::ExactLps;
 use super::tagged::{InService, Waiting};
+use crate::complex::Complex;
 
 /// Events are followed until this probability of still being there.
 const SURVIVAL_TAIL: f64 = 1e-7;
@@ -55,6 +56,13 @@ impl ResponseDistribution {
             }
         }
         (low + high) / 2.0
+    }
+
+    /// E[exp(−sR)], for s with a positive real part: each event is a step of an exponential clock.
+    pub(crate) fn transform(&self, s: Complex) -> Complex {
+        let step = Complex::from(self.rate) / (s + Complex::from(self.rate));
+        let sum = self.survival.iter().rev().fold(Complex::ZERO, |sum, p| sum * step + Complex::from(*p));
+        Complex::ONE - s / (s + Complex::from(self.rate)) * sum
     }
 
     /// ∫ P(R > t) dt in seconds: must equal the mean from Little's law.

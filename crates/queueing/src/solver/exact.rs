@@ -37,14 +37,22 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
 }
 
 fn mean_per_visit(flow: &Flow<'_>, station: usize, limit: u32, throughputs: &[f64]) -> Result<f64, String> {
-    let name = &flow.system.stations[station].name;
     let (rate, _, _) = flow.arrivals(station, throughputs);
-    let Some(law) = common_law(flow, station)? else { return Ok(0.0) };
-    let demand = PhaseType::of(law)
-        .ok_or_else(|| format!("the demand at {name} is not exponential, Erlang or hyper-exponential"))?;
+    if rate == 0.0 {
+        return Ok(0.0);
+    }
+    let demand = phase_type(flow, station)?;
     let speed = flow.system.stations[station].service().speed;
     let solved = ExactLps::with_speed(rate, demand, limit, &speed).map_err(|error| error.to_string())?;
     Ok(solved.mean_response_time())
+}
+
+/// The phase-type demand that all visits to a station have.
+pub(super) fn phase_type(flow: &Flow<'_>, station: usize) -> Result<PhaseType, String> {
+    let name = &flow.system.stations[station].name;
+    let law = common_law(flow, station)?.ok_or_else(|| format!("nobody visits {name}"))?;
+    PhaseType::of(law)
+        .ok_or_else(|| format!("the demand at {name} is not exponential, Erlang or hyper-exponential"))
 }
 
 /// The one law of demand of all visits to a station; `None` without visits.

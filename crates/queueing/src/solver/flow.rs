@@ -1,6 +1,6 @@
 //! What the analytic solvers need of a system: demands and visits per class and station.
 
-use super::{Answer, ClassAnswer, MeanTime, StationAnswer};
+use super::{Answer, ClassAnswer, PredictedTime, StationAnswer};
 use crate::distribution::Law;
 use crate::simulator::{Named, refuse_unstable};
 use crate::system::{Class, Discipline, Source, System};
@@ -131,7 +131,8 @@ impl<'s> Flow<'s> {
         let utilisations = self.utilisations(throughputs);
         let class = |(index, model): (usize, &Class)| {
             let mean = residences[index].iter().sum::<f64>() + self.classes[index].latency;
-            let response_time_seconds = MeanTime { mean };
+            let response_time_seconds =
+                PredictedTime { mean, p50: None, p90: None, p95: None, p99: None, p999: None };
             let throughput_per_second = throughputs[index];
             (model.name.clone(), ClassAnswer { throughput_per_second, response_time_seconds })
         };
@@ -145,6 +146,7 @@ impl<'s> Flow<'s> {
             (name, StationAnswer { utilisation, queue_mean, residence_time_seconds })
         };
         Answer {
+            percentiles: "not asked for".to_owned(),
             classes: Named(self.system.classes.iter().enumerate().map(class).collect()),
             stations: Named((0..self.stations()).map(station).collect()),
         }

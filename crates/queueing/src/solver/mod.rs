@@ -11,6 +11,7 @@ mod flow;
 mod load_dependent;
 mod mva;
 mod open;
+mod percentiles;
 mod product_form;
 
 use serde::Serialize;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::simulator::Named;
 use crate::system::System;
 use flow::Flow;
+use percentiles::Percentiles;
 
 pub use bottleneck::{Bottleneck, StationLoad};
 pub use bounds::Bounds;
@@ -89,9 +91,11 @@ pub struct Outcome {
     pub refusal: Option<String>,
 }
 
-/// Means, in the unit of the keys.
+/// Means, and percentiles where they are known, in the unit of the keys.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
+    /// What the percentiles rest on, `exact` or an approximation by name; or why there are none.
+    pub percentiles: String,
     /// By class.
     pub classes: Named<ClassAnswer>,
     /// By station.
@@ -104,14 +108,24 @@ pub struct ClassAnswer {
     /// Jobs finished per second.
     pub throughput_per_second: f64,
     /// Think time excluded.
-    pub response_time_seconds: MeanTime,
+    pub response_time_seconds: PredictedTime,
 }
 
-/// A mean alone: analytic network solvers know no percentiles.
+/// Mean and percentiles in seconds; [`Answer::percentiles`] says how far to trust the latter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct MeanTime {
+pub struct PredictedTime {
     /// Mean.
     pub mean: f64,
+    /// Median.
+    pub p50: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p999: Option<f64>,
 }
 
 /// A station in an [`Answer`].
@@ -127,8 +141,17 @@ pub struct StationAnswer {
 
 const POSSESSION: &str = "a job holds one station while it is served at another: simulate";
 
-/// Runs every solver that applies.
+/// Runs every solver that applies. Percentiles cost some ten milliseconds per class; see [`predict_means`].
 pub fn predict(system: &System) -> Prediction {
+    let mut prediction = predict_means(system);
+    if !system.has_simultaneous_possession() {
+        prediction.add_percentiles(percentiles::of(&Flow::new(system)));
+    }
+    prediction
+}
+
+/// As [`predict`] without percentiles: for sweeps and searches, in microseconds to milliseconds.
+pub fn predict_means(system: &System) -> Prediction {
     let flow = Flow::new(system);
     let outcome = |solver: &Solver| {
         let held = system.has_simultaneous_possession();
@@ -146,6 +169,29 @@ pub fn predict(system: &System) -> Prediction {
         bottleneck: bottleneck::find(&flow, &mix),
         bounds: bounds::of(&flow),
         solvers: Named(solvers),
+    }
+}
+
+impl Prediction {
+    /// The law of a response time does not depend on how its mean was found: all answers get the same percentiles.
+    fn add_percentiles(&mut self, found: Result<Percentiles, String>) {
+        for answer in self.solvers.0.iter_mut().filter_map(|(_, outcome)| outcome.answer.as_mut()) {
+            match &found {
+                Err(reason) => answer.percentiles.clone_from(reason),
+                Ok(found) => {
+                    answer.percentiles.clone_from(&found.basis);
+                    for ((_, class), percentiles) in answer.classes.0.iter_mut().zip(&found.classes) {
+                        class.response_time_seconds.set(percentiles);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl PredictedTime {
+    fn set(&mut self, percentiles: &[f64; 5]) {
+        [self.p50, self.p90, self.p95, self.p99, self.p999] = percentiles.map(Some);
     }
 }
 

@@ -76,7 +76,7 @@ fn several_servers(
 }
 
 /// P(an arrival at M/M/c waits), for `offered` Erlangs, by the stable recursion of Erlang B.
-fn erlang_c(servers: u32, offered: f64) -> f64 {
+pub(super) fn erlang_c(servers: u32, offered: f64) -> f64 {
     let blocked = (1..=servers).fold(1.0, |blocked, c| {
         let load = offered * blocked;
         load / (f64::from(c) + load)

@@ -1,0 +1,74 @@
+//! The transform of a law: in closed form, or by a few weighted values, finer towards the tail, that keep its mean.
+
+use crate::complex::Complex;
+use crate::distribution::{Distribution, Law};
+
+/// (up to this probability, in so many strata).
+const STRATA: [(f64, usize); 6] =
+    [(0.5, 16), (0.9, 16), (0.99, 16), (0.999, 12), (0.999_9, 8), (0.999_99, 4)];
+
+/// Probabilities and values.
+pub(super) type Nodes = Vec<(f64, f64)>;
+
+pub(super) fn nodes(law: &Distribution) -> Nodes {
+    if let Distribution::Deterministic(law) = law {
+        return vec![(1.0, law.mean())];
+    }
+    let (mut nodes, mut low) = (Nodes::new(), 0.0);
+    for (high, strata) in STRATA {
+        let width = (high - low) / strata as f64;
+        nodes.extend((0..strata).map(|stratum| (width, law.quantile(low + (stratum as f64 + 0.5) * width))));
+        low = high;
+    }
+    // The last node stands for all beyond and brings what the mean lacks.
+    let left: f64 = 1.0 - low;
+    let sum: f64 = nodes.iter().map(|(weight, value)| weight * value).sum();
+    let largest = nodes[nodes.len() - 1].1;
+    nodes.push((left, ((law.mean() - sum) / left).clamp(largest, 100.0 * largest.max(f64::MIN_POSITIVE))));
+    nodes
+}
+
+/// A mixture whose transform is wanted for many arguments.
+#[derive(Default)]
+pub(super) struct Transform {
+    closed: Vec<(f64, Distribution)>,
+    points: Nodes,
+}
+
+impl Transform {
+    pub(super) fn add_law(&mut self, weight: f64, law: &Distribution) {
+        if closed_form(law, Complex::ONE).is_some() {
+            self.closed.push((weight, law.clone()));
+        } else {
+            self.add_points(weight, nodes(law).into_iter());
+        }
+    }
+
+    pub(super) fn add_points(&mut self, weight: f64, points: impl Iterator<Item = (f64, f64)>) {
+        self.points.extend(points.map(|(probability, value)| (weight * probability, value)));
+    }
+
+    /// E[exp(−sX)].
+    pub(super) fn at(&self, s: Complex) -> Complex {
+        let closed = self.closed.iter().filter_map(|(weight, law)| Some(closed_form(law, s)? * *weight));
+        let points = self.points.iter().map(|(weight, value)| (s * -value).exp() * *weight);
+        closed.chain(points).fold(Complex::ZERO, |sum, part| sum + part)
+    }
+}
+
+fn closed_form(law: &Distribution, s: Complex) -> Option<Complex> {
+    let exponential = |mean: f64| Complex::ONE / (Complex::ONE + s * mean);
+    match law {
+        Distribution::Deterministic(law) => Some((s * -law.mean()).exp()),
+        Distribution::Exponential(law) => Some(exponential(law.mean())),
+        Distribution::Erlang(law) => {
+            let stages = f64::from(law.stages());
+            Some(exponential(law.mean() / stages).powf(stages))
+        }
+        Distribution::HyperExponential(law) => {
+            let (p, [first, second]) = (law.probability(), law.means());
+            Some(exponential(first) * p + exponential(second) * (1.0 - p))
+        }
+        _ => None,
+    }
+}
