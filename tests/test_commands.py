@@ -15,7 +15,20 @@ import pytest
 
 from conftest import SOJOURN, run
 
-COMMANDS = ("assess", "trace", "serve", "load", "replay", "simulate", "predict", "fit", "report", "example-log")
+COMMANDS = (
+    "assess",
+    "trace",
+    "serve",
+    "load",
+    "replay",
+    "simulate",
+    "predict",
+    "fit",
+    "import-jmt",
+    "export-jmt",
+    "report",
+    "example-log",
+)
 
 
 @contextmanager

@@ -1,0 +1,161 @@
+"""A system as the writers need it: stations, and per class where its jobs come from, their chain and their laws.
+
+Users and latencies become delays, for JMT has no others. What no format of JMT can say is refused here.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.jmt import laws
+from sojourn.jmt.chain import Chain, Route, chain_of
+from sojourn.jmt.laws import JmtLaw, Law, Moments
+from sojourn.jmt.translation import Translation, refused
+from sojourn.queueing import ClassModel, System
+
+KNOWN_STATION_KEYS = {"discipline", "r", "servers", "demand", "rate"}
+
+
+@dataclass(frozen=True)
+class Station:
+    """A station: `discipline` is fifo, ps, lps (with `r`) or is."""
+
+    name: str
+    discipline: str
+    r: int | None = None
+    servers: int = 1
+
+
+@dataclass(frozen=True)
+class Service:
+    """A class's service at a station: its law, and the moments that it has."""
+
+    law: JmtLaw
+    moments: Moments
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """A class: open with a rate, or closed with users."""
+
+    name: str
+    rate: float | None
+    users: int | None
+    start: str
+    """Where its chain begins: the source, the delay of the users, or the station where they begin again."""
+    routes: tuple[Route, ...]
+    services: Mapping[str, Service]
+    """By station."""
+
+    def chain(self) -> Chain:
+        """Transition probabilities."""
+        return chain_of(self.routes, self.name, self.start)
+
+
+@dataclass(frozen=True)
+class Outline:
+    """Stations in order, delays for users and latencies among them."""
+
+    stations: tuple[Station, ...]
+    classes: tuple[Jobs, ...]
+    source: str
+    sink: str
+
+
+def outline(system: System, translation: Translation) -> Outline:
+    """Lays a system out for JMT."""
+    described = tomllib.loads(system.text)
+    for name, table in described["stations"].items():
+        for key in table:
+            if key not in KNOWN_STATION_KEYS:
+                raise refused(f"station {name}: `{key}`")
+    taken = {station.name for station in system.stations}
+    source, sink, users, latency = (_free(name, taken) for name in ("Source", "Sink", "Users", "Latency"))
+    delays = []
+    if any(each.users is not None and _restart(each) is None for each in system.classes):
+        delays.append(Station(users, "is"))
+    if any(each.latency_seconds > 0 for each in system.classes):
+        delays.append(Station(latency, "is"))
+    classes = tuple(
+        _jobs(each, described, source if each.users is None else _restart(each) or users, latency, translation)
+        for each in system.classes
+    )
+    stations = (Station(each.name, each.discipline, each.r, each.servers) for each in system.stations)
+    return Outline((*delays, *stations), classes, source, sink)
+
+
+def _restart(model: ClassModel) -> str | None:
+    """Where users who never think begin again; None where they think, or do not always begin at one station."""
+    firsts = {route.visits[0].station for route in model.routes}
+    instant = model.think_time_seconds == 0 and model.latency_seconds == 0
+    return next(iter(firsts)) if instant and len(firsts) == 1 else None
+
+
+def _jobs(model: ClassModel, described: Mapping[str, Any], start: str, latency: str, translation: Translation) -> Jobs:
+    services: dict[str, Service] = {}
+    restart = model.users is not None and start == _restart(model)
+    if model.users is not None and not restart:
+        law = described["classes"][model.name]["think_time"]
+        services[start] = _service(law, laws.moments(law), f"class {model.name}: the think time", translation)
+    first: tuple[str, ...] = ()
+    if model.latency_seconds > 0:
+        exact = Moments(model.latency_seconds, 0.0)
+        services[latency], first = _service(None, exact, "latency", translation), (latency,)
+    by_size: list[str] = []
+    seen: dict[str, Law | None] = {}
+    for route in model.routes:
+        written = _written_visits(described["classes"][model.name], route.name)
+        for visit, raw in zip(route.visits, written, strict=True):
+            if visit.holds is not None:
+                raise refused(f"class {model.name}: {visit.station} while it holds a place at {visit.holds}")
+            law = _law(raw, described["stations"][visit.station], visit.by_size)
+            if visit.station in seen and seen[visit.station] != law:
+                raise refused(
+                    f"class {model.name}: demands at {visit.station} that depend on the route",
+                    "give each route a class of its own",
+                )
+            seen[visit.station] = law
+            known = laws.of_visit(visit.demand_mean_seconds, visit.demand_second_moment_seconds2)
+            place = f"class {model.name} at {visit.station}: the demand"
+            services[visit.station] = _service(law, known, place, translation)
+            if visit.by_size and known.scv > 0:
+                by_size.append(visit.station)
+    if len(set(by_size)) > 1:
+        shared = ", ".join(dict.fromkeys(by_size))
+        translation.warn(f"class {model.name}: the document size that {shared} share is drawn anew at each of them")
+    # A job that begins again is at its first station already.
+    skipped = 1 if restart else 0
+    routes = tuple(
+        (route.probability, first + tuple(visit.station for visit in route.visits[skipped:])) for route in model.routes
+    )
+    return Jobs(model.name, model.rate_per_second, model.users, start, routes, services)
+
+
+def _service(law: Law | None, known: Moments, place: str, translation: Translation) -> Service:
+    written, same = laws.to_jmt(law, known)
+    if not same:
+        translation.warn(f"{place} is written as the Gamma law of its mean and squared coefficient of variation")
+    return Service(written, known)
+
+
+def _law(visit: Any, station: Mapping[str, Any], by_size: bool) -> Law | None:
+    own = visit.get("demand") if isinstance(visit, Mapping) else None
+    demand = own if own is not None else station.get("demand", station.get("rate"))
+    # A function of the size has no law of its own; two that differ must still be told apart.
+    return {"by_size": repr(demand)} if by_size else demand
+
+
+def _written_visits(table: Mapping[str, Any], route: str) -> list[Any]:
+    if "route" in table:
+        return list(table["route"])
+    return next(list(each["visits"]) for each in table["routes"] if each["name"] == route)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += " "
+    taken.add(name)
+    return name
