@@ -2,8 +2,9 @@
 //! `crates/http/tests/corpora.rs` call the same functions.
 
 use sojourn_http::SitePath;
-use sojourn_http::condition::is_not_modified;
+use sojourn_http::condition::Validators;
 use sojourn_http::date::HttpDate;
+use sojourn_http::range::{Selection, select};
 use sojourn_http::request::{Parsed, Parser};
 use sojourn_http::response;
 
@@ -25,12 +26,24 @@ pub fn request(bytes: &[u8]) {
         assert!(request.head_len <= bytes.len());
         assert!(!request.line.contains(&b'\r') && !request.line.contains(&b'\n'));
         path(request.target);
-        is_not_modified(
-            request.if_none_match,
-            request.if_modified_since,
-            b"\"x\"",
-            HttpDate::from_seconds(1),
-        );
+        let current = Validators { entity_tag: b"\"x\"", modified: HttpDate::from_seconds(1) };
+        request.conditions.verdict(current);
+        request.conditions.range_counts(current, HttpDate::from_seconds(2));
+        if let Some(wanted) = request.range {
+            range(wanted);
+        }
+    }
+}
+
+/// What is selected lies within the body, and several parts are never more than the whole.
+pub fn range(wanted: &[u8]) {
+    for size in [0, 1, 10, 1 << 40, u64::MAX] {
+        if let Selection::Parts(parts) = select(wanted, size) {
+            assert!(!parts.is_empty());
+            assert!(parts.iter().all(|part| part.first <= part.last && part.last < size));
+            let selected = parts.iter().map(|part| u128::from(part.length())).sum::<u128>();
+            assert!(parts.len() == 1 || selected <= u128::from(size));
+        }
     }
 }
 

@@ -78,6 +78,14 @@ pub enum LoadError {
     Failed,
 }
 
+impl FileRange {
+    /// All of a small document, to be handed over.
+    pub fn whole(document: &Arc<Document>) -> FileRange {
+        let length = document.size as usize;
+        FileRange { document: Arc::clone(document), offset: 0, length, into_memory: true }
+    }
+}
+
 impl Job {
     /// Does it, waiting as long as it takes. `scratch` is for bytes that only pass through.
     pub fn perform(&self, origin: &dyn Origin, scratch: &mut Vec<u8>) -> Done {
@@ -99,11 +107,9 @@ fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
         Found::Directory => Ok(Opened::Directory),
         Found::Document(document) => {
             // A body that cannot be read now is asked for again, and refused, when it is needed.
-            let length = document.size as usize;
-            let whole = FileRange { document, offset: 0, length, into_memory: true };
-            let is_small = length as u64 <= opening.body_bytes_max;
-            let body = is_small.then(|| read(origin, &whole).ok()).flatten();
-            Ok(Opened::Document(whole.document, body))
+            let is_small = document.size <= opening.body_bytes_max;
+            let body = is_small.then(|| read(origin, &FileRange::whole(&document)).ok()).flatten();
+            Ok(Opened::Document(document, body))
         }
     }
 }

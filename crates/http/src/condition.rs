@@ -1,74 +1,166 @@
-//! Conditional requests: does the client already have this version? (RFC 9110, 13.)
+//! Conditional requests: has the client this version already, or does it insist on another? (RFC 9110, 13.)
 
 use crate::date::HttpDate;
 
-/// Whether the client's copy is current, so that 304 answers a GET or HEAD. If-None-Match beats
-/// If-Modified-Since (13.2.2), an unreadable date is ignored (13.1.3).
-pub fn is_not_modified(
-    if_none_match: Option<&[u8]>,
-    if_modified_since: Option<&[u8]>,
-    entity_tag: &[u8],
-    modified: HttpDate,
-) -> bool {
-    match (if_none_match, if_modified_since) {
-        (Some(tags), _) => any_tag_matches(tags, entity_tag),
-        (None, Some(date)) => HttpDate::parse(date).is_some_and(|date| modified <= date),
-        (None, None) => false,
+/// The conditions of a request, as received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions<'b> {
+    /// If-Match.
+    pub if_match: Option<&'b [u8]>,
+    /// If-Unmodified-Since.
+    pub if_unmodified_since: Option<&'b [u8]>,
+    /// If-None-Match.
+    pub if_none_match: Option<&'b [u8]>,
+    /// If-Modified-Since.
+    pub if_modified_since: Option<&'b [u8]>,
+    /// If-Range.
+    pub if_range: Option<&'b [u8]>,
+}
+
+/// What tells the version at hand from others.
+#[derive(Clone, Copy, Debug)]
+pub struct Validators<'a> {
+    /// The entity tag, quotes included.
+    pub entity_tag: &'a [u8],
+    /// The last modification.
+    pub modified: HttpDate,
+}
+
+/// What the conditions make of a GET or HEAD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Answer it.
+    Perform,
+    /// 304: the client's copy is current.
+    NotModified,
+    /// 412: this is not the version the client insists on.
+    Failed,
+}
+
+impl Conditions<'_> {
+    /// The verdict on a GET or HEAD of an existing document, in the order of 13.2.2: If-Match beats
+    /// If-Unmodified-Since, If-None-Match beats If-Modified-Since, and an unreadable date is ignored.
+    pub fn verdict(&self, current: Validators<'_>) -> Verdict {
+        let insists = match (self.if_match, self.if_unmodified_since) {
+            (Some(tags), _) => !any_tag(tags, |tag| is_same_strongly(tag, current.entity_tag)),
+            (None, Some(date)) => HttpDate::parse(date).is_some_and(|date| current.modified > date),
+            (None, None) => false,
+        };
+        if insists {
+            return Verdict::Failed;
+        }
+        let is_current = match (self.if_none_match, self.if_modified_since) {
+            (Some(tags), _) => any_tag(tags, |tag| opaque(tag) == opaque(current.entity_tag)),
+            (None, Some(date)) => HttpDate::parse(date).is_some_and(|date| current.modified <= date),
+            (None, None) => false,
+        };
+        if is_current { Verdict::NotModified } else { Verdict::Perform }
+    }
+
+    /// Whether a Range field counts at `now`: without If-Range, or if that names the current version exactly
+    /// (13.1.5). A date does so only if the document cannot have changed twice within it (8.8.2.2).
+    pub fn range_counts(&self, current: Validators<'_>, now: HttpDate) -> bool {
+        match self.if_range.map(<[u8]>::trim_ascii) {
+            None => true,
+            Some(tag) if tag.contains(&b'"') => is_same_strongly(tag, current.entity_tag),
+            Some(date) => HttpDate::parse(date) == Some(current.modified) && current.modified < now,
+        }
     }
 }
 
-/// Weak comparison (8.8.3.2) against `*` or a list. A tag may hold commas, so quotes decide where one ends.
-fn any_tag_matches(tags: &[u8], entity_tag: &[u8]) -> bool {
-    let opaque = entity_tag.strip_prefix(b"W/").unwrap_or(entity_tag);
+/// Whether `tags`, which is `*` or a list, has one that `matches`. A tag may hold commas, so quotes decide where
+/// one ends.
+fn any_tag(tags: &[u8], matches: impl Fn(&[u8]) -> bool) -> bool {
     let mut rest = tags.trim_ascii();
     if rest == b"*" {
         return true;
     }
     while !rest.is_empty() {
-        let quoted = rest.strip_prefix(b"W/").unwrap_or(rest);
+        let quoted = opaque(rest);
         let Some(inner) = quoted.strip_prefix(b"\"") else { return false };
         let Some(length) = inner.iter().position(|byte| *byte == b'"') else { return false };
-        if &quoted[..length + 2] == opaque {
+        let end = rest.len() - quoted.len() + length + 2;
+        if matches(&rest[..end]) {
             return true;
         }
-        let after = quoted[length + 2..].trim_ascii_start();
+        let after = rest[end..].trim_ascii_start();
         rest = after.strip_prefix(b",").unwrap_or(b"").trim_ascii_start();
     }
     false
+}
+
+/// Weak comparison looks at this alone, strong comparison wants both tags strong (8.8.3.2).
+fn opaque(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"W/").unwrap_or(tag)
+}
+
+fn is_same_strongly(one: &[u8], other: &[u8]) -> bool {
+    one == other && !one.starts_with(b"W/")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(if_none_match: Option<&str>, if_modified_since: Option<&str>, expected: bool) {
-        let modified = HttpDate::from_seconds(784_111_777);
-        let found = is_not_modified(
-            if_none_match.map(str::as_bytes),
-            if_modified_since.map(str::as_bytes),
-            b"\"a,b\"",
-            modified,
-        );
-        assert_eq!(found, expected, "{if_none_match:?} {if_modified_since:?}");
+    const TAG: &[u8] = b"\"a,b\"";
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const THEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+
+    fn current() -> Validators<'static> {
+        Validators { entity_tag: TAG, modified: HttpDate::from_seconds(784_111_777) }
+    }
+
+    fn check(fields: [Option<&str>; 4], expected: Verdict) {
+        let [if_match, if_unmodified_since, if_none_match, if_modified_since] =
+            fields.map(|field| field.map(str::as_bytes));
+        let conditions =
+            Conditions { if_match, if_unmodified_since, if_none_match, if_modified_since, if_range: None };
+        assert_eq!(conditions.verdict(current()), expected, "{fields:?}");
     }
 
     #[test]
-    fn tags() {
+    fn the_client_has_it() {
         for hit in ["\"a,b\"", "W/\"a,b\"", "\"x\", \"a,b\"", "*", "\"x\" ,W/\"a,b\" , \"y\""] {
-            check(Some(hit), None, true);
+            check([None, None, Some(hit), None], Verdict::NotModified);
         }
         for miss in ["", "\"a\"", "a,b", "\"a,b", "\"x\" \"a,b\"", "W/*"] {
-            check(Some(miss), None, false);
+            check([None, None, Some(miss), None], Verdict::Perform);
         }
+        check([None, None, None, Some(THEN)], Verdict::NotModified);
+        check([None, None, None, Some(AFTER)], Verdict::NotModified);
+        check([None, None, None, Some(BEFORE)], Verdict::Perform);
+        check([None, None, None, Some("tomorrow")], Verdict::Perform);
+        check([None, None, Some("\"x\""), Some(THEN)], Verdict::Perform);
+        check([None; 4], Verdict::Perform);
     }
 
     #[test]
-    fn dates() {
-        check(None, Some("Sun, 06 Nov 1994 08:49:37 GMT"), true);
-        check(None, Some("Sun, 06 Nov 1994 08:49:38 GMT"), true);
-        check(None, Some("Sun, 06 Nov 1994 08:49:36 GMT"), false);
-        check(None, Some("tomorrow"), false);
-        check(Some("\"x\""), Some("Sun, 06 Nov 1994 08:49:37 GMT"), false);
-        check(None, None, false);
+    fn the_client_insists() {
+        check([Some("\"a,b\""), None, None, None], Verdict::Perform);
+        check([Some("*"), None, None, None], Verdict::Perform);
+        check([Some("W/\"a,b\""), None, None, None], Verdict::Failed);
+        check([Some("\"x\", \"y\""), None, None, None], Verdict::Failed);
+        check([None, Some(THEN), None, None], Verdict::Perform);
+        check([None, Some(BEFORE), None, None], Verdict::Failed);
+        check([None, Some("yesterday"), None, None], Verdict::Perform);
+        check([Some("\"a,b\""), Some(BEFORE), None, None], Verdict::Perform);
+        check([Some("\"x\""), None, Some("\"a,b\""), None], Verdict::Failed);
+        check([Some("\"a,b\""), None, Some("\"a,b\""), None], Verdict::NotModified);
+    }
+
+    #[test]
+    fn ranges_of_another_version_do_not_count() {
+        let later = HttpDate::from_seconds(784_111_778);
+        let counts = |if_range: &str, now| {
+            let conditions = Conditions { if_range: Some(if_range.as_bytes()), ..Conditions::default() };
+            conditions.range_counts(current(), now)
+        };
+        assert!(Conditions::default().range_counts(current(), later));
+        assert!(counts("\"a,b\"", later) && counts(THEN, later));
+        for other in ["W/\"a,b\"", "\"x\"", BEFORE, AFTER, "*", ""] {
+            assert!(!counts(other, later), "{other}");
+        }
+        assert!(!counts(THEN, current().modified), "it may change again within the second");
     }
 }

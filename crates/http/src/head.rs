@@ -6,6 +6,7 @@
 use std::io::Write;
 
 use crate::date::{DATE_BYTES, HttpDate};
+use crate::range::ByteRange;
 use crate::status::Status;
 
 /// The end of a line.
@@ -85,6 +86,18 @@ pub fn entity_fields(
     content_length(head, length);
     field(head, "Content-Type", media_type);
     validator_fields(head, entity_tag, modified);
+    field(head, "Accept-Ranges", "bytes");
+}
+
+/// Which part of how much a 206 holds, or a part of it.
+pub fn content_range(head: &mut Vec<u8>, range: ByteRange, size: u64) {
+    let ByteRange { first, last } = range;
+    write!(head, "Content-Range: bytes {first}-{last}/{size}\r\n").expect("writing to memory cannot fail");
+}
+
+/// How much there is, for a 416.
+pub fn unsatisfied_range(head: &mut Vec<u8>, size: u64) {
+    write!(head, "Content-Range: bytes */{size}\r\n").expect("writing to memory cannot fail");
 }
 
 /// Content-Length.
@@ -112,7 +125,8 @@ mod tests {
         end(&mut head);
         let expected = "HTTP/1.1 200 OK\r\nServer: Sojourn\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
             Connection: close\r\nContent-Length: 5\r\nContent-Type: text/html\r\n\
-            Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"x\"\r\n\r\n";
+            Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"x\"\r\n\
+            Accept-Ranges: bytes\r\n\r\n";
         assert_eq!(std::str::from_utf8(&head).unwrap(), expected);
     }
 

@@ -10,6 +10,7 @@ pub mod head;
 pub mod limits;
 pub mod media;
 pub mod path;
+pub mod range;
 pub mod request;
 pub mod response;
 pub mod status;

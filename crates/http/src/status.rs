@@ -28,6 +28,8 @@ macro_rules! statuses {
 
 statuses! {
     Ok 200 "OK"
+    NoContent 204 "No Content"
+    PartialContent 206 "Partial Content"
     MovedPermanently 301 "Moved Permanently"
     NotModified 304 "Not Modified"
     BadRequest 400 "Bad Request"
@@ -35,8 +37,10 @@ statuses! {
     NotFound 404 "Not Found"
     MethodNotAllowed 405 "Method Not Allowed"
     RequestTimeout 408 "Request Timeout"
+    PreconditionFailed 412 "Precondition Failed"
     ContentTooLarge 413 "Content Too Large"
     UriTooLong 414 "URI Too Long"
+    RangeNotSatisfiable 416 "Range Not Satisfiable"
     ExpectationFailed 417 "Expectation Failed"
     FieldsTooLarge 431 "Request Header Fields Too Large"
     InternalServerError 500 "Internal Server Error"

@@ -21,3 +21,8 @@ fn responses() {
 fn paths() {
     replay("http_path", http::path);
 }
+
+#[test]
+fn ranges() {
+    replay("http_range", http::range);
+}

@@ -14,18 +14,20 @@ pub const LOG_TIME_BYTES: usize = 28;
 pub struct Clock {
     /// Time since the machine started.
     pub now: Duration,
+    /// The second, as dates have it.
+    pub second: HttpDate,
     /// The Date field.
     pub date: [u8; DATE_BYTES],
     /// The time as access logs write it.
     pub log_time: [u8; LOG_TIME_BYTES],
-    second: i64,
 }
 
 impl Clock {
     /// A clock that shows the time.
     pub fn new() -> Clock {
+        let second = HttpDate::from_seconds(0);
         let mut clock =
-            Clock { now: Duration::ZERO, date: [0; DATE_BYTES], log_time: [0; LOG_TIME_BYTES], second: -1 };
+            Clock { now: Duration::ZERO, second, date: [0; DATE_BYTES], log_time: [0; LOG_TIME_BYTES] };
         clock.look();
         clock
     }
@@ -34,10 +36,10 @@ impl Clock {
     pub fn look(&mut self) {
         let now = clock_gettime(ClockId::MonotonicCoarse);
         self.now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-        let second = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
+        let second = HttpDate::from_seconds(clock_gettime(ClockId::RealtimeCoarse).tv_sec);
         if second != self.second {
             self.second = second;
-            self.date = HttpDate::from_seconds(second).text();
+            self.date = second.text();
             self.log_time = log_time(&self.date);
         }
     }

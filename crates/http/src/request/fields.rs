@@ -3,6 +3,7 @@
 use memchr::memchr;
 
 use super::{Body, RequestError, Version};
+use crate::condition::Conditions;
 use crate::response::decimal;
 
 /// The fields, picked out in one pass.
@@ -14,8 +15,8 @@ pub(super) struct Fields<'b> {
     content_length: Option<u64>,
     transfer_coding: Option<&'b [u8]>,
     pub expects_continue: bool,
-    pub if_none_match: Option<&'b [u8]>,
-    pub if_modified_since: Option<&'b [u8]>,
+    pub conditions: Conditions<'b>,
+    pub range: Option<&'b [u8]>,
     pub referer: Option<&'b [u8]>,
     pub user_agent: Option<&'b [u8]>,
 }
@@ -38,16 +39,19 @@ impl<'b> Fields<'b> {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {
             4 if is("host") => single(&mut self.host, value).ok_or(RequestError::Host)?,
+            5 if is("range") => single(&mut self.range, value).unwrap_or_else(|| self.range = Some(b"")),
             6 if is("expect") => {
                 if !value.eq_ignore_ascii_case(b"100-continue") {
                     return Err(RequestError::Expectation);
                 }
                 self.expects_continue = true;
             }
-            7 if is("referer") => self.referer = self.referer.or(Some(value)),
+            7 if is("referer") => first(&mut self.referer, value),
             10 if is("connection") => self.connection(value),
-            10 if is("user-agent") => self.user_agent = self.user_agent.or(Some(value)),
-            13 if is("if-none-match") => self.if_none_match = self.if_none_match.or(Some(value)),
+            10 if is("user-agent") => first(&mut self.user_agent, value),
+            8 if is("if-match") => first(&mut self.conditions.if_match, value),
+            8 if is("if-range") => first(&mut self.conditions.if_range, value),
+            13 if is("if-none-match") => first(&mut self.conditions.if_none_match, value),
             14 if is("content-length") => {
                 let length = decimal(value).ok_or(RequestError::ContentLength)?;
                 single(&mut self.content_length, length).ok_or(RequestError::ContentLength)?;
@@ -55,7 +59,8 @@ impl<'b> Fields<'b> {
             17 if is("transfer-encoding") => {
                 single(&mut self.transfer_coding, value).ok_or(RequestError::Framing)?;
             }
-            17 if is("if-modified-since") => self.if_modified_since = self.if_modified_since.or(Some(value)),
+            17 if is("if-modified-since") => first(&mut self.conditions.if_modified_since, value),
+            19 if is("if-unmodified-since") => first(&mut self.conditions.if_unmodified_since, value),
             _ => {}
         }
         Ok(())
@@ -78,6 +83,11 @@ impl<'b> Fields<'b> {
             (Some(_), None) => Err(RequestError::TransferCoding),
         }
     }
+}
+
+/// Of a field that is repeated although it must not be, where that does no harm, the first counts.
+fn first<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
+    slot.get_or_insert(value);
 }
 
 /// Sets `slot` unless it is set already.

@@ -35,9 +35,8 @@ impl<'b> RequestLine<'b> {
         let method = match method {
             b"GET" => Method::Get,
             b"HEAD" => Method::Head,
-            b"POST" | b"PUT" | b"DELETE" | b"OPTIONS" | b"TRACE" | b"CONNECT" | b"PATCH" => {
-                Method::NotAllowed
-            }
+            b"OPTIONS" => Method::Options,
+            b"POST" | b"PUT" | b"DELETE" | b"TRACE" | b"CONNECT" | b"PATCH" => Method::NotAllowed,
             other if !other.is_empty() && other.iter().all(|byte| is_token(*byte)) => Method::Unknown,
             _ => return Err(RequestError::RequestLine),
         };

@@ -7,6 +7,7 @@
 
 use memchr::memchr;
 
+use crate::condition::Conditions;
 use crate::limits::{EMPTY_LINES_MAX, FIELDS_MAX, HEAD_BYTES_MAX, REQUEST_LINE_BYTES_MAX};
 
 mod error;
@@ -24,6 +25,8 @@ pub enum Method {
     Get,
     /// HEAD: the same head as GET, no body.
     Head,
+    /// OPTIONS: what can be done with the target, or with the server if that is `*`.
+    Options,
     /// A registered method that a static site does not offer: 405.
     NotAllowed,
     /// Anything else: 501.
@@ -67,10 +70,10 @@ pub struct Request<'b> {
     pub body: Body,
     /// Whether the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// If-None-Match.
-    pub if_none_match: Option<&'b [u8]>,
-    /// If-Modified-Since.
-    pub if_modified_since: Option<&'b [u8]>,
+    /// What the client makes the answer depend on.
+    pub conditions: Conditions<'b>,
+    /// Range.
+    pub range: Option<&'b [u8]>,
     /// Referer, for the log.
     pub referer: Option<&'b [u8]>,
     /// User-Agent, for the log.
@@ -200,8 +203,8 @@ fn take_apart(head: &[u8], head_len: usize) -> Result<Request<'_>, RequestError>
         keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),
         body: fields.body(version)?,
         expects_continue: fields.expects_continue,
-        if_none_match: fields.if_none_match,
-        if_modified_since: fields.if_modified_since,
+        conditions: fields.conditions,
+        range: fields.range,
         referer: fields.referer,
         user_agent: fields.user_agent,
         head_len,

@@ -30,7 +30,7 @@ fn a_browser_request() {
     assert_eq!(request.host, Some(b"example.org:8080".as_slice()));
     assert_eq!(request.user_agent, Some(b"x/1".as_slice()));
     assert_eq!(request.referer, Some(b"y".as_slice()));
-    assert_eq!(request.if_none_match, Some(b"\"z\"".as_slice()));
+    assert_eq!(request.conditions.if_none_match, Some(b"\"z\"".as_slice()));
     assert_eq!(request.body, Body::Length(0));
     assert!(request.keep_alive);
     assert_eq!(&text[request.head_len..], "GET /next");

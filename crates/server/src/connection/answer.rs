@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use sojourn_content::{CHUNK_BYTES, Document, FileRange, LoadError, Lookup, OpenError, Opened, Opening};
-use sojourn_http::condition::is_not_modified;
+use sojourn_http::condition::{Validators, Verdict};
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
+use sojourn_http::range::{self, Selection};
 use sojourn_http::request::{Body, Method, Parsed, Request, Version};
 use sojourn_http::{SitePath, Status, head};
 
@@ -12,6 +13,9 @@ use super::stream::Stream;
 use super::{After, Arrived, Connection, Context, HEAD_ALIGNMENT_BYTES};
 use crate::counters::Counter;
 use crate::log::OpenLine;
+
+/// The methods of a static site.
+const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
 /// How far the request at the start of the input came.
 pub(super) enum Step {
@@ -56,6 +60,8 @@ impl Connection {
 
     fn answer(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
         let path = match (request.method, SitePath::decode(request.target)) {
+            (Method::Options, Ok(_)) => return self.options(request, context),
+            (Method::Options, _) if request.target == b"*" => return self.options(request, context),
             (Method::NotAllowed, _) => return self.page(request, Status::MethodNotAllowed, context),
             (Method::Unknown, _) => return self.page(request, Status::NotImplemented, context),
             (_, Err(_)) => return self.page(request, Status::BadRequest, context),
@@ -108,12 +114,22 @@ impl Connection {
         body: Option<Arc<[u8]>>,
         context: &mut Context<'_>,
     ) -> Step {
-        let tag = document.entity_tag.as_bytes();
-        if is_not_modified(request.if_none_match, request.if_modified_since, tag, document.modified) {
-            self.begin(Status::NotModified, Some(request), context);
-            head::validator_fields(&mut self.output, &document.entity_tag, document.modified);
-            head::end(&mut self.output);
-            return self.answered(request, Status::NotModified, 0, context);
+        let current = Validators { entity_tag: document.entity_tag.as_bytes(), modified: document.modified };
+        match request.conditions.verdict(current) {
+            Verdict::Perform => {}
+            Verdict::NotModified => return self.not_modified(request, document, context),
+            Verdict::Failed => return self.page(request, Status::PreconditionFailed, context),
+        }
+        // Range means something for GET alone (RFC 9110, 14.2).
+        if let Some(wanted) = request.range
+            && request.method == Method::Get
+            && request.conditions.range_counts(current, context.clock.second)
+        {
+            match range::select(wanted, document.size) {
+                Selection::Whole => {}
+                Selection::Nothing => return self.no_such_range(request, document.size, context),
+                Selection::Parts(parts) => return self.partial(request, document, body, &parts, context),
+            }
         }
         if request.method == Method::Head || document.size == 0 {
             self.begin_document(request, document, context);
@@ -128,8 +144,7 @@ impl Connection {
             return Step::Stream { consumed: request.head_len, stream };
         }
         let Some(body) = body.or_else(|| context.caches.chunk(document, 0).cloned()) else {
-            let (document, length) = (Arc::clone(document), document.size as usize);
-            return Step::Load(FileRange { document, offset: 0, length, into_memory: true });
+            return Step::Load(FileRange::whole(document));
         };
         self.begin_document(request, document, context);
         if body.len() as u64 <= context.send_path.copied_bytes_max {
@@ -149,6 +164,25 @@ impl Connection {
         head::end(&mut self.output);
     }
 
+    fn not_modified(
+        &mut self,
+        request: &Request<'_>,
+        document: &Document,
+        context: &mut Context<'_>,
+    ) -> Step {
+        self.begin(Status::NotModified, Some(request), context);
+        head::validator_fields(&mut self.output, &document.entity_tag, document.modified);
+        head::end(&mut self.output);
+        self.answered(request, Status::NotModified, 0, context)
+    }
+
+    fn options(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
+        self.begin(Status::NoContent, Some(request), context);
+        head::field(&mut self.output, "Allow", ALLOWED);
+        head::end(&mut self.output);
+        self.answered(request, Status::NoContent, 0, context)
+    }
+
     fn redirect(&mut self, request: &Request<'_>, path: &SitePath<'_>, context: &mut Context<'_>) -> Step {
         let mut location = path.directory_location();
         if let Some(query) = request.target.iter().position(|byte| *byte == b'?') {
@@ -164,14 +198,19 @@ impl Connection {
     fn page(&mut self, request: &Request<'_>, status: Status, context: &mut Context<'_>) -> Step {
         self.begin(status, Some(request), context);
         match status {
-            Status::MethodNotAllowed => head::field(&mut self.output, "Allow", "GET, HEAD"),
+            Status::MethodNotAllowed => head::field(&mut self.output, "Allow", ALLOWED),
             Status::ServiceUnavailable => head::field(&mut self.output, "Retry-After", "1"),
             _ => {}
         }
         self.end_page(request, status, context)
     }
 
-    fn end_page(&mut self, request: &Request<'_>, status: Status, context: &mut Context<'_>) -> Step {
+    pub(super) fn end_page(
+        &mut self,
+        request: &Request<'_>,
+        status: Status,
+        context: &mut Context<'_>,
+    ) -> Step {
         let page = head::error_page(status);
         head::content_length(&mut self.output, page.len() as u64);
         head::field(&mut self.output, "Content-Type", "text/html");
@@ -183,7 +222,7 @@ impl Connection {
         self.answered(request, status, page.len(), context)
     }
 
-    fn answered(
+    pub(super) fn answered(
         &mut self,
         request: &Request<'_>,
         status: Status,
@@ -196,7 +235,7 @@ impl Connection {
     }
 
     /// Begins the head of a response, and decides whether the connection outlives it.
-    fn begin(&mut self, status: Status, request: Option<&Request<'_>>, context: &mut Context<'_>) {
+    pub(super) fn begin(&mut self, status: Status, request: Option<&Request<'_>>, context: &mut Context<'_>) {
         if self.output.capacity() == 0 {
             self.output = context.pool.take();
         }
@@ -219,14 +258,14 @@ impl Connection {
         });
     }
 
-    fn take_leave(&mut self, request: &Request<'_>) {
+    pub(super) fn take_leave(&mut self, request: &Request<'_>) {
         self.requests = self.requests.wrapping_add(1);
         if let (After::Keep, Body::Length(length)) = (self.after, request.body) {
             self.body_left = length;
         }
     }
 
-    fn open_line(
+    pub(super) fn open_line(
         &self,
         request: Option<&Request<'_>>,
         status: Status,

@@ -21,6 +21,7 @@ use crate::log::AccessLog;
 mod answer;
 mod buffer;
 mod output;
+mod partial;
 mod send_path;
 mod stream;
 mod want;
@@ -29,7 +30,7 @@ use answer::Step;
 pub use buffer::{Buffer, Pool};
 pub use output::{Output, Piece};
 pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
-use stream::Stream;
+use stream::{Next, Stream};
 pub use want::{Event, Reason, Wait, Want};
 
 /// Answers to pipelined requests gather up to this before they are sent.
@@ -275,11 +276,19 @@ impl Connection {
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
         self.is_sending = false;
         context.pool.put(output.bytes);
-        if let (State::Streaming(stream), Some(piece)) = (&mut self.state, &output.body) {
-            if !stream.sent(piece.length()) {
-                return self.take_turn(context);
+        if let State::Streaming(stream) = &mut self.state {
+            match stream.sent(output.body.as_ref().map_or(0, Piece::length)) {
+                Next::Turn => return self.take_turn(context),
+                Next::Part(preamble) => {
+                    self.output = preamble;
+                    return self.take_turn(context);
+                }
+                Next::Ending(bytes) => {
+                    self.output = bytes;
+                    return self.send(None);
+                }
+                Next::Nothing => stream.finish(context.log),
             }
-            stream.finish(context.log);
             self.state = State::Requests;
             if self.after == After::Linger {
                 // The shutdown goes with an output; this one is empty.

@@ -1,8 +1,9 @@
-//! A large body on its way, a turn at a time.
+//! A large body on its way, a turn at a time: the whole, or parts with something to say before each.
 
 use std::sync::Arc;
 
 use sojourn_content::{CHUNK_BYTES, Document, FileRange};
+use sojourn_http::range::ByteRange;
 
 use crate::log::{AccessLog, OpenLine};
 
@@ -13,35 +14,93 @@ const TURN_BYTES: u64 = 512 * 1024;
 #[derive(Debug)]
 pub struct Stream {
     document: Arc<Document>,
+    /// What comes next of the part that is on its way.
     offset: u64,
+    /// The end of that part.
+    end: u64,
     from_memory: bool,
+    /// What follows it, last first.
+    rest: Vec<Part>,
+    body_bytes_sent: u64,
     line: Option<OpenLine>,
+}
+
+/// Part of a multipart body.
+#[derive(Debug)]
+pub struct Part {
+    /// Sent before the range.
+    pub preamble: Vec<u8>,
+    /// The range; the last part has none.
+    pub range: Option<ByteRange>,
+}
+
+/// What follows a turn that is sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Another turn.
+    Turn,
+    /// These bytes, then another turn.
+    Part(Vec<u8>),
+    /// These bytes, and no more.
+    Ending(Vec<u8>),
+    /// Nothing: it is complete.
+    Nothing,
 }
 
 impl Stream {
     /// The whole document, chunk by chunk from memory or from the page cache; `line` is logged when it ends.
     pub fn new(document: Arc<Document>, from_memory: bool, line: Option<OpenLine>) -> Stream {
-        Stream { document, offset: 0, from_memory, line }
+        let end = document.size;
+        Stream { document, offset: 0, end, from_memory, rest: Vec::new(), body_bytes_sent: 0, line }
+    }
+
+    /// One range of the document, from the page cache: a part of a chunk is not worth keeping in memory.
+    pub fn range(document: Arc<Document>, range: ByteRange, line: Option<OpenLine>) -> Stream {
+        Stream { offset: range.first, end: range.last + 1, ..Stream::new(document, false, line) }
+    }
+
+    /// Several ranges, of which the first has been announced already, its preamble of `announced` bytes included.
+    pub fn parts(
+        document: Arc<Document>,
+        first: ByteRange,
+        mut rest: Vec<Part>,
+        announced: usize,
+        line: Option<OpenLine>,
+    ) -> Stream {
+        rest.reverse();
+        Stream { rest, body_bytes_sent: announced as u64, ..Stream::range(document, first, line) }
     }
 
     /// What comes next.
     pub fn turn(&self) -> FileRange {
         let most = if self.from_memory { CHUNK_BYTES } else { TURN_BYTES };
-        let length = (self.document.size - self.offset).min(most) as usize;
+        let length = (self.end - self.offset).min(most) as usize;
         let document = Arc::clone(&self.document);
         FileRange { document, offset: self.offset, length, into_memory: self.from_memory }
     }
 
-    /// A turn of `length` bytes is sent; returns whether that was the last.
-    pub fn sent(&mut self, length: usize) -> bool {
+    /// A turn of `length` bytes is sent.
+    pub fn sent(&mut self, length: usize) -> Next {
         self.offset += length as u64;
-        self.offset >= self.document.size
+        self.body_bytes_sent += length as u64;
+        if self.offset < self.end {
+            return Next::Turn;
+        }
+        let Some(Part { preamble, range }) = self.rest.pop() else { return Next::Nothing };
+        self.body_bytes_sent += preamble.len() as u64;
+        match range {
+            Some(range) => {
+                (self.offset, self.end) = (range.first, range.last + 1);
+                Next::Part(preamble)
+            }
+            None => Next::Ending(preamble),
+        }
     }
 
     /// Logs it, as far as it came.
     pub fn finish(&self, log: Option<&AccessLog>) {
         if let (Some(log), Some(line)) = (log, &self.line) {
-            log.finish(line, self.offset);
+            log.finish(line, self.body_bytes_sent);
         }
     }
 }

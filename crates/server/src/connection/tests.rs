@@ -144,6 +144,28 @@ fn every_send_path_sends_the_same() {
 }
 
 #[test]
+fn parts_of_a_large_document_are_its_bytes() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    let (answer, _) = bench.exchange(&[
+        b"GET /large.bin HTTP/1.1\r\nHost: h\r\nRange: bytes=5-1500004,-3,1000000-1000000\r\n\r\n",
+    ]);
+    let large = fixture::large();
+    let (head, body) = answer.split_at(answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4);
+    let head = str::from_utf8(head).unwrap();
+    assert!(head.contains(&format!("\r\nContent-Length: {}\r\n", body.len())), "{head}");
+    let boundary = head.split_once("boundary=").unwrap().1.split_once("\r\n").unwrap().0;
+    let mut expected = Vec::new();
+    for (first, last) in [(5, 1_500_004), (2_999_997, 2_999_999), (1_000_000, 1_000_000)] {
+        let fields = "Content-Type: application/octet-stream\r\nContent-Range: bytes";
+        expected.extend(format!("\r\n--{boundary}\r\n{fields} {first}-{last}/3000000\r\n\r\n").bytes());
+        expected.extend(&large[first..=last]);
+    }
+    expected.extend(format!("\r\n--{boundary}--\r\n").bytes());
+    assert!(body == expected, "{} bytes, expected {}", body.len(), expected.len());
+}
+
+#[test]
 fn aligned_heads_end_at_a_multiple() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
