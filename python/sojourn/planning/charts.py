@@ -15,11 +15,15 @@ DECADE = 3.0
 """Values that far apart, as a factor, are drawn on a logarithmic scale."""
 
 
-def charts(plan: Plan) -> Iterator[Chart]:
-    """Every plot, in the order of the page."""
+def sweeps(plan: Plan) -> Iterator[Chart]:
+    """The metric against each swept parameter."""
     for sweep in plan.sweeps:
         if any(math.isfinite(point.seconds) for point in sweep.points):
             yield _swept(plan, sweep)
+
+
+def costs(plan: Plan) -> Iterator[Chart]:
+    """The front, where resources were priced."""
     if plan.mix is not None and plan.mix.front:
         yield _front(plan, plan.mix)
 
@@ -52,7 +56,7 @@ def _swept(plan: Plan, sweep: Sweep) -> Chart:
         Axis(_label(swept), _scale(swept, values), swept.text if sweep.kind != "quantity" else format.number),
         Axis(
             "response time" if statistic != "mean residence" else plan.metric,
-            logarithmic([*times, plan.limit_seconds]),
+            _times([*times, plan.limit_seconds]),
             format.seconds,
         ),
         curves,
@@ -89,6 +93,11 @@ def _scale(swept: Parameter, values: list[float]) -> Scale:
     return linear(values, low=low)
 
 
+def _times(seconds: list[float]) -> Scale:
+    # Few round values lie on a logarithmic scale that is less than a decade long.
+    return logarithmic(seconds) if max(seconds) / min(seconds) > DECADE else linear(seconds)
+
+
 def _front(plan: Plan, mix: CheapestMix) -> Chart:
     points = [
         Point(each.cost, each.seconds, f"{format.seconds(each.seconds)} for {format.number(each.cost, 4)}: {each.text}")
@@ -113,7 +122,7 @@ def _front(plan: Plan, mix: CheapestMix) -> Chart:
         f"{_capital(plan.metric.split(' ')[0])} against cost",
         f"The front of {mix.evaluated:,} mixes of {prices}.",
         Axis("cost", logarithmic(costs), format.number),
-        Axis(plan.metric, logarithmic([*times, plan.limit_seconds]), format.seconds),
+        Axis(plan.metric, _times([*times, plan.limit_seconds]), format.seconds),
         curves,
         guides=guides,
         shape="wide",

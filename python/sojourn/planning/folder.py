@@ -8,7 +8,7 @@ from pathlib import Path
 from sojourn.environment import describe
 from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import Plan, as_json
-from sojourn.planning.charts import charts
+from sojourn.planning.charts import costs, sweeps
 from sojourn.planning.report import page
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report.image import image
@@ -43,7 +43,7 @@ def write(folder: RunFolder, plan: Plan, document: SystemDocument) -> Path:
     folder.write_text("system.toml", document.text)
     rows = ([{"parameter": sweep.parameter, **as_json(point)} for point in sweep.points] for sweep in plan.sweeps)
     folder.write_table("sweeps.parquet", list(chain.from_iterable(rows)))
-    for chart in charts(plan):
+    for chart in (*sweeps(plan), *costs(plan)):
         folder.write_text(f"plots/{chart.identifier.removeprefix('plot-')}.svg", image(chart))
     folder.write_text(REPORT, page(plan, document))
     return folder.path / REPORT

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sojourn import __version__
 from sojourn.planning import wording
 from sojourn.planning.answers import Plan
-from sojourn.planning.charts import charts
+from sojourn.planning.charts import costs, sweeps
 from sojourn.planning.system_document import SystemDocument
 from sojourn.report import format
+from sojourn.report.chart import Chart
 from sojourn.report.drawing import figure
 from sojourn.report.markup import Markup, element, join
 from sojourn.report.shell import shell
@@ -22,8 +25,8 @@ def page(plan: Plan, document: SystemDocument) -> str:
         element("section", _answer(plan), id="answer"),
         _section("levers", "What would meet the target", _levers(plan), _methods(plan)),
         _section("doubling", "Twice as much of one resource", _doubling(plan)),
-        _section("cost", "Cost", _mix(plan)) if plan.mix else None,
-        _section("sweeps", "One parameter at a time", _plots(plan)),
+        _section("cost", "Cost", _mix(plan), _plots(costs(plan))) if plan.mix else None,
+        _section("sweeps", "One parameter at a time", _plots(sweeps(plan))),
         _section("system", "The system", element("pre", document.text)),
     )
     settings = "".join(f" · {setting}" for setting in plan.settings)
@@ -115,8 +118,8 @@ def _mix(plan: Plan) -> Markup:
     return pairs("table-cost", "Prices and the cheapest mix", rows)
 
 
-def _plots(plan: Plan) -> Markup:
-    return element("div", [figure(chart) for chart in charts(plan)], class_="plots")
+def _plots(charts: Iterable[Chart]) -> Markup:
+    return element("div", [figure(chart) for chart in charts], class_="plots")
 
 
 def _first_capital(text: str) -> str:
