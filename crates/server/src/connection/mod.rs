@@ -155,6 +155,12 @@ impl Connection {
         }
     }
 
+    /// Whether nothing but closing follows the output that was asked to be sent. Whoever can may then do both at
+    /// once.
+    pub fn closes_after_sending(&self) -> bool {
+        self.after == After::Close && !matches!(self.state, State::Streaming(_))
+    }
+
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         if let State::Streaming(stream) = &self.state {
