@@ -138,6 +138,7 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
     }
     let address = listener.local_addr()?;
     let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
+    architecture.available()?;
     let defaults = architecture.defaults();
     let mut site = Site::new(Arc::new(origin));
     site.helpers = options.helpers as usize;

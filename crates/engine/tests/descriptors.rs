@@ -38,6 +38,8 @@ fn cpu_time_of_all(server: &Server) -> Duration {
 fn running_out_of_descriptors() {
     let shed = AtomicU64::new(0);
     over_all(&["--workers", "4"], |server, _| {
+        // What it needs for itself it has by the time it serves.
+        assert!(server.get("/hello.txt").ends_with("hello"));
         limit(server.pid());
         let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
         std::thread::sleep(Duration::from_millis(100));

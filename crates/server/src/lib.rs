@@ -17,6 +17,7 @@ mod inline;
 mod log;
 pub mod metrics;
 mod processes;
+mod ring;
 mod site;
 mod stop;
 

@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use sojourn_content::{Done, HelperCounts, Helpers, Job, Origin, Refused, Tester};
+use sojourn_content::{Done, FileRange, HelperCounts, Helpers, Job, Origin, Refused, Tester};
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
@@ -50,13 +50,18 @@ impl Helped {
         let tester = Tester::new(site.residency, site.residency_trust);
         Ok(Helped { helpers, origin: Arc::clone(&site.origin), tester })
     }
+
+    /// The outcome of loading `range`, if it is in memory.
+    pub fn load_now(&mut self, range: &FileRange) -> Option<Done> {
+        self.tester.load_now(range).ok()
+    }
 }
 
 impl Disk for Helped {
     fn submit(&mut self, token: u64, job: Job) -> Submitted {
         let done = match &job {
             Job::Open(opening) => still_open(&*self.origin, opening),
-            Job::Load(range) => self.tester.load_now(range).ok(),
+            Job::Load(range) => self.load_now(range),
         };
         if let Some(done) = done {
             return Submitted::Done(done);

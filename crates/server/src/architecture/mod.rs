@@ -17,6 +17,10 @@ mod amped_nowait;
 mod mp;
 mod mt;
 mod sped;
+mod uring;
+
+pub use crate::ring::Unavailable;
+pub(crate) use amped::Helped;
 
 /// A way to organise a server.
 pub trait Architecture: Sync {
@@ -29,6 +33,11 @@ pub trait Architecture: Sync {
     /// What a site has for it unless somebody decides otherwise.
     fn defaults(&self) -> Defaults {
         Defaults::default()
+    }
+
+    /// Whether this system can run it: asked before the server says that it listens.
+    fn available(&self) -> Result<(), Unavailable> {
+        Ok(())
     }
 
     /// Serves `site` on `listener` until `stop`; returns once every accepted connection is closed.
@@ -52,7 +61,7 @@ impl Default for Defaults {
 
 /// Every architecture, in the order in which the guide explains them.
 pub const ALL: &[&dyn Architecture] =
-    &[&mp::Mp, &mt::Mt, &sped::Sped, &amped::Amped, &amped_nowait::AmpedNowait];
+    &[&mp::Mp, &mt::Mt, &sped::Sped, &amped::Amped, &amped_nowait::AmpedNowait, &uring::Uring];
 
 /// The architecture called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {

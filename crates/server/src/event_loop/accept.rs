@@ -109,6 +109,7 @@ fn reserve() -> Option<OwnedFd> {
     open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-fn address(peer: SocketAddrAny) -> IpAddr {
+/// The address without the port.
+pub fn address(peer: SocketAddrAny) -> IpAddr {
     std::net::SocketAddr::try_from(peer).map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip().to_canonical())
 }

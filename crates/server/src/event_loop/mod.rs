@@ -27,8 +27,8 @@ mod admission;
 mod client;
 mod disk;
 mod drive;
-mod patience;
-mod timers;
+pub(crate) mod patience;
+pub(crate) mod timers;
 pub(crate) mod transfer;
 
 use accept::Acceptor;

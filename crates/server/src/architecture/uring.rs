@@ -1,0 +1,66 @@
+//! io_uring: one ring per core, driven by completions instead of readiness.
+//!
+//! Each ring has a thread, the loop that belongs to it, caches and helpers of its own; they share the listening
+//! socket, the limit on connections and nothing else. On one core there is one ring and no other thread serves.
+
+use std::io;
+use std::net::TcpListener;
+use std::num::NonZero;
+use std::sync::Barrier;
+use std::thread::{available_parallelism, scope};
+
+use super::{Architecture, Defaults, Helped, Unavailable};
+use crate::counters::Served;
+use crate::ring;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// The architecture of completions.
+pub struct Uring;
+
+impl Architecture for Uring {
+    fn name(&self) -> &'static str {
+        "uring"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one io_uring per core: the kernel does what is wanted and says when it is done"
+    }
+
+    fn defaults(&self) -> Defaults {
+        let workers = available_parallelism().map_or(1, NonZero::get);
+        Defaults { workers, ..Defaults::default() }
+    }
+
+    fn available(&self) -> Result<(), Unavailable> {
+        ring::available()
+    }
+
+    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+        // Helpers that are processes are best started before there are threads.
+        let parts = |_| Ok((listener.try_clone()?, Helped::new(site)?));
+        let mut rings = (0..site.workers.max(1)).map(parts).collect::<io::Result<Vec<_>>>()?;
+        // The rings' own are closed when they stop accepting: this one must not keep the port.
+        drop(listener);
+        let built = Barrier::new(rings.len());
+        let own = rings.pop().expect("at least one");
+        let serve = |(listener, disk)| {
+            let outcome = ring::run(site, listener, stop, disk, &built);
+            if outcome.is_err() {
+                // The others would go on serving, and nobody would learn of it.
+                stop.request();
+            }
+            outcome
+        };
+        let serve = &serve;
+        scope(|scope| {
+            let threads: Vec<_> = rings.into_iter().map(|ring| scope.spawn(move || serve(ring))).collect();
+            let own = serve(own);
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a ring does not panic"))
+                .fold(own, Result::and)
+        })?;
+        Ok(site.counters())
+    }
+}

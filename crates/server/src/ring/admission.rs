@@ -1,0 +1,171 @@
+//! Who comes in, and how all go out when the server stops.
+//!
+//! One operation accepts connections until something prevents it. That is usually the want of descriptors: then
+//! the ring only waits until somebody knocks, and who does is accepted by calls, with the reserve if need be,
+//! until there are descriptors again.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use io_uring::{opcode, types};
+use rustix::io::Errno;
+use rustix::net::getpeername;
+
+use super::Ring;
+use super::client::{Client, Doing, Interruption};
+use super::queue::{Completion, Purpose};
+use crate::connection::{Connection, Reason, Wait};
+use crate::counters::Counter;
+use crate::event_loop::accept::{self, Accepted};
+use crate::event_loop::patience::Patience;
+
+/// Connections accepted by calls before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// How the ring learns of new connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepting {
+    /// It accepts them.
+    Itself,
+    /// It says when somebody knocks.
+    Knocks,
+    /// Not before the next tick: whoever knocks cannot even be told.
+    Paused,
+}
+
+impl Ring<'_> {
+    /// Accepts from now on, unless the server is stopping.
+    pub(super) fn accept(&mut self, how: Accepting) {
+        let Some(acceptor) = &self.acceptor else { return };
+        self.accepting = how;
+        let listener = types::Fd(acceptor.fd().as_raw_fd());
+        let (operation, purpose) = match how {
+            Accepting::Itself => {
+                let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+                (opcode::AcceptMulti::new(listener).flags(flags).build(), Purpose::Accept)
+            }
+            Accepting::Knocks => {
+                (opcode::PollAdd::new(listener, libc::POLLIN as u32).build(), Purpose::Knock)
+            }
+            Accepting::Paused => return,
+        };
+        // SAFETY: neither points to anything.
+        unsafe { self.queue.push(operation, purpose, 0) };
+    }
+
+    /// The ring has accepted a connection, or cannot.
+    pub(super) fn accepted(&mut self, completion: &Completion) {
+        let next = match completion.result {
+            Ok(socket) => {
+                // SAFETY: a new descriptor that nobody else knows.
+                let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
+                let peer = self.peer(&socket);
+                self.admit(socket, peer);
+                Accepting::Itself
+            }
+            Err(Errno::MFILE | Errno::NFILE) => self.accept_by_calls(),
+            Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => Accepting::Itself,
+            Err(error) => {
+                self.served.count(Counter::AcceptErrors);
+                let is_short = matches!(error, Errno::NOBUFS | Errno::NOMEM);
+                if is_short { Accepting::Paused } else { Accepting::Itself }
+            }
+        };
+        if !completion.goes_on() {
+            self.accept_next(next);
+        }
+    }
+
+    /// Somebody connects, but there may be no descriptor for it.
+    pub(super) fn knocked(&mut self) {
+        let next = self.accept_by_calls();
+        self.accept_next(next);
+    }
+
+    fn accept_next(&mut self, next: Accepting) {
+        if self.drain_until.is_some() { self.end_accepting() } else { self.accept(next) }
+    }
+
+    /// Accepts who waits, up to a turn's worth.
+    fn accept_by_calls(&mut self) -> Accepting {
+        let mut next = Accepting::Knocks;
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(acceptor) = &self.acceptor else { break };
+            match acceptor.accept() {
+                Accepted::Connection(socket, peer) => {
+                    self.admit(socket, peer);
+                    next = Accepting::Itself;
+                }
+                Accepted::Shed => {
+                    self.served.count(Counter::ConnectionsShed);
+                    next = Accepting::Knocks;
+                }
+                Accepted::Failed => self.served.count(Counter::AcceptErrors),
+                Accepted::Nobody => break,
+                Accepted::Exhausted => {
+                    self.served.count(Counter::AcceptErrors);
+                    return Accepting::Paused;
+                }
+            }
+        }
+        next
+    }
+
+    fn admit(&mut self, socket: OwnedFd, peer: IpAddr) {
+        if !self.site.board.enter(self.site.limits.connections_max) {
+            accept::shed(&socket);
+            return self.served.count(Counter::ConnectionsShed);
+        }
+        self.served.count(Counter::ConnectionsAccepted);
+        let token = self.clients.vacant();
+        let patience = Patience::new(token, self.clock.now, &self.site.limits, &mut self.timers);
+        let connection = Connection::new(peer);
+        let want = connection.start();
+        self.clients.insert(Client::new(socket, connection, patience));
+        self.drive(token, want);
+    }
+
+    /// The client's address. Only the log has a use for it, and it costs a call.
+    fn peer(&self, socket: &OwnedFd) -> IpAddr {
+        let known = self.site.log.as_ref().and_then(|_| getpeername(socket).ok().flatten());
+        known.map_or(Ipv4Addr::UNSPECIFIED.into(), accept::address)
+    }
+
+    /// Accepts again, in case descriptors have become free.
+    pub(super) fn resume_accepting(&mut self) {
+        if self.accepting == Accepting::Paused {
+            self.accept(Accepting::Knocks);
+        }
+    }
+
+    /// Stops listening. Connections without a request in progress close now, the others after it.
+    pub(super) fn begin_drain(&mut self) {
+        self.drain_until = Some(self.clock.now + self.site.limits.drain);
+        match self.accepting {
+            Accepting::Itself => self.queue.cancel(Purpose::Accept, 0),
+            Accepting::Knocks => self.queue.cancel(Purpose::Knock, 0),
+            Accepting::Paused => self.end_accepting(),
+        }
+        for token in self.clients.tokens() {
+            let client = self.clients.at(token);
+            if matches!(client.doing, Doing::Receiving(_)) && client.connection.waits_for() == Wait::Request {
+                self.interrupt(token, Interruption::Drained);
+            }
+        }
+    }
+
+    /// Nothing is accepted any more but those who have connected already.
+    fn end_accepting(&mut self) {
+        while self.accept_by_calls() == Accepting::Itself {}
+        self.acceptor = None;
+    }
+
+    /// Closes those who are still there when the time to finish is over.
+    pub(super) fn end_drain(&mut self) {
+        if self.drain_until.is_some_and(|until| self.clock.now >= until) {
+            for token in self.clients.tokens() {
+                self.interrupt(token, Interruption::Closed(Reason::TimedOut));
+            }
+        }
+    }
+}

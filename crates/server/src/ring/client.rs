@@ -1,0 +1,62 @@
+//! A client: a connection with its socket, and the one thing that is under way for it.
+//!
+//! Memory that the kernel reads from or writes to is kept in [`Doing`] and nowhere else, and a client is only
+//! forgotten when nothing is under way for it. So nothing is freed that the kernel still uses.
+
+use std::os::fd::OwnedFd;
+
+use super::read::Reading;
+use super::send::Gather;
+use crate::connection::{Buffer, Connection, Output, Reason};
+use crate::event_loop::patience::Patience;
+
+/// A connection and its socket.
+pub struct Client {
+    pub socket: OwnedFd,
+    pub connection: Connection,
+    pub patience: Patience,
+    pub doing: Doing,
+    /// Why what is under way was asked to end early.
+    pub interruption: Option<Interruption>,
+    /// Whether receiving may succeed at once.
+    pub may_be_readable: bool,
+}
+
+impl Client {
+    /// A client that has yet to send its first request.
+    pub fn new(socket: OwnedFd, connection: Connection, patience: Patience) -> Client {
+        let (doing, interruption) = (Doing::Nothing, None);
+        Client { socket, connection, patience, doing, interruption, may_be_readable: true }
+    }
+}
+
+/// What is under way.
+pub enum Doing {
+    /// Nothing: it is being driven.
+    Nothing,
+    /// The ring receives; what it receives is added to this.
+    Receiving(Buffer),
+    /// The ring sends this from memory, both pieces gathered if there are two.
+    Sending(Output, #[expect(dead_code, reason = "kept for the kernel to read")] Option<Box<Gather>>),
+    /// The ring waits until the socket takes more of this.
+    AwaitingRoom(Output),
+    /// It had its turn and could go on sending this.
+    Runnable(Output),
+    /// The ring reads.
+    Reading(Reading),
+    /// The ring has closed the socket.
+    Closed,
+    /// A helper is at it.
+    Helped,
+}
+
+/// Why something is interrupted.
+#[derive(Clone, Copy, Debug)]
+pub enum Interruption {
+    /// The client took too long.
+    Expired,
+    /// The server is stopping and the client has no request in progress.
+    Drained,
+    /// The connection is to end, whatever it does.
+    Closed(Reason),
+}

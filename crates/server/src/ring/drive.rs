@@ -1,0 +1,311 @@
+//! Doing what clients want: handing it to the ring, a helper or a call that does not wait, and taking what has
+//! happened back to them.
+//!
+//! A client wants one thing at a time, so one thing at a time is under way for it. What takes too long, or is
+//! not worth finishing, is interrupted; it then completes like any other, perhaps after all with success.
+
+use std::os::fd::{AsRawFd, IntoRawFd};
+
+use io_uring::squeue::Flags;
+use io_uring::{opcode, types};
+use rustix::io::Errno;
+use sojourn_content::{FileRange, Job};
+
+use super::Ring;
+use super::buffers::GROUP;
+use super::client::{Client, Doing, Interruption};
+use super::queue::{Completion, Purpose};
+use super::read::Reading;
+use crate::clients::Clients;
+use crate::connection::{Buffer, Context, Event, Reason, Wait, Want};
+use crate::counters::Counter;
+use crate::event_loop::transfer::{self, Transfer};
+use crate::event_loop::{Disk, Submitted};
+
+/// Sends of one connection before others have their turn.
+const SENDS_PER_TURN: usize = 4;
+
+/// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.
+const POLL_FIRST: u16 = 1;
+
+impl Ring<'_> {
+    /// What was under way for a client has completed.
+    pub(super) fn complete(&mut self, completion: &Completion) {
+        let Completion { purpose, token, result, .. } = *completion;
+        let client = self.clients.at(token);
+        let interruption = client.interruption.take();
+        let doing = std::mem::replace(&mut client.doing, Doing::Nothing);
+        if let Some(Interruption::Closed(reason)) = interruption {
+            return self.give_up(doing, completion, reason);
+        }
+        let is_cut_short = result == Err(Errno::CANCELED);
+        let event = match (doing, interruption) {
+            (Doing::Sending(output, _), _) if purpose == Purpose::CloseAfterSend => {
+                self.served.add(Counter::SentBytes, (output.total_bytes() - output.sent) as u64);
+                self.clients.at(token).doing = Doing::Closed;
+                Some(Event::Sent(output))
+            }
+            (Doing::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
+                return self.look_once(token, buffer);
+            }
+            (Doing::Receiving(buffer), Some(_)) if is_cut_short => {
+                self.pool.put_buffer(buffer);
+                Some(Event::Expired)
+            }
+            // Part of it may have been sent, but not all, in all that time.
+            (Doing::Sending(..) | Doing::AwaitingRoom(_), Some(_)) => Some(Event::Expired),
+            (Doing::Receiving(buffer), _) => self.received(token, buffer, completion),
+            (Doing::Sending(output, _), None) => self.sent(token, output, result),
+            (Doing::AwaitingRoom(output), None) => self.send(token, output),
+            (Doing::Reading(reading), _) => self.advance(token, reading, result),
+            (Doing::Nothing | Doing::Closed | Doing::Runnable(_) | Doing::Helped, _) => {
+                unreachable!("the ring has nothing under way for it")
+            }
+        };
+        match event {
+            Some(event) => self.happen(token, event),
+            None => self.park(token),
+        }
+    }
+
+    /// Goes on with those who had their turn and could go on.
+    pub(super) fn run(&mut self) {
+        for token in std::mem::take(&mut self.runnable) {
+            let Some(client) = self.clients.find(token) else { continue };
+            if let Doing::Runnable(output) = std::mem::replace(&mut client.doing, Doing::Nothing) {
+                self.drive(token, Want::Send(output));
+            }
+        }
+    }
+
+    /// Takes the helpers' outcomes to those who wait for them.
+    pub(super) fn collect(&mut self) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.disk.collect(&mut outcomes);
+        for (token, done) in outcomes.drain(..) {
+            if let Some(client) = self.clients.find(token) {
+                client.doing = Doing::Nothing;
+                self.happen(token, Event::Done(done));
+            }
+        }
+        self.outcomes = outcomes;
+    }
+
+    /// Interrupts what is under way for the timers' clients that are due.
+    pub(super) fn expire(&mut self) {
+        for (token, tick) in self.timers.advance(self.clock.now) {
+            let Some(client) = self.clients.find(token) else { continue };
+            if client.patience.is_over(token, tick, &mut self.timers) {
+                self.interrupt(token, Interruption::Expired);
+            }
+        }
+    }
+
+    /// Has what is under way end early, for this reason.
+    pub(super) fn interrupt(&mut self, token: u64, interruption: Interruption) {
+        let client = self.clients.at(token);
+        let purpose = match client.doing {
+            Doing::Receiving(_) => Purpose::Receive,
+            Doing::Sending(..) => Purpose::Send,
+            Doing::AwaitingRoom(_) => Purpose::Room,
+            Doing::Reading(_) => Purpose::Read,
+            // The ring has nothing to interrupt.
+            Doing::Nothing | Doing::Closed | Doing::Runnable(_) | Doing::Helped => match interruption {
+                Interruption::Closed(reason) => return self.close(token, reason),
+                Interruption::Expired | Interruption::Drained => return,
+            },
+        };
+        client.interruption = Some(interruption);
+        self.queue.cancel(purpose, token);
+    }
+
+    fn happen(&mut self, token: u64, event: Event) {
+        let want = self.handle(token, event);
+        self.drive(token, want);
+    }
+
+    /// Does what the client wants, again and again, until something is under way.
+    pub(super) fn drive(&mut self, token: u64, mut want: Want) {
+        let mut sends = 0;
+        loop {
+            let event = match want {
+                Want::Receive(buffer) => return self.receive(token, buffer),
+                Want::Send(output) if sends == SENDS_PER_TURN => {
+                    self.clients.at(token).doing = Doing::Runnable(output);
+                    self.runnable.push(token);
+                    None
+                }
+                Want::Send(output) => {
+                    sends += 1;
+                    self.send(token, output)
+                }
+                Want::Open(opening) => self.submit(token, Job::Open(opening)),
+                Want::Load(range) => self.load(token, range),
+                Want::Close(reason) => return self.close(token, reason),
+            };
+            want = match event {
+                Some(event) => self.handle(token, event),
+                None => return self.park(token),
+            };
+        }
+    }
+
+    fn receive(&mut self, token: u64, buffer: Buffer) {
+        let client = self.clients.at(token);
+        if self.drain_until.is_some() && client.connection.waits_for() == Wait::Request {
+            return self.look_once(token, buffer);
+        }
+        client.doing = Doing::Receiving(buffer);
+        self.ask_to_receive(token);
+        self.park(token);
+    }
+
+    fn ask_to_receive(&mut self, token: u64) {
+        let client = self.clients.at(token);
+        let first = if std::mem::take(&mut client.may_be_readable) { 0 } else { POLL_FIRST };
+        let socket = types::Fd(client.socket.as_raw_fd());
+        let receive = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP).ioprio(first);
+        let operation = receive.build().flags(Flags::BUFFER_SELECT);
+        // SAFETY: the kernel chooses one of our buffers, which outlive every receive.
+        unsafe { self.queue.push(operation, Purpose::Receive, token) };
+    }
+
+    fn received(&mut self, token: u64, mut buffer: Buffer, completion: &Completion) -> Option<Event> {
+        match (completion.result, completion.buffer()) {
+            (Ok(count @ 1..), Some(id)) => {
+                if !buffer.is_allocated() {
+                    buffer = self.pool.take_buffer();
+                }
+                self.buffers.take(id, count as usize, buffer.space());
+                self.served.add(Counter::ReceivedBytes, u64::from(count));
+                self.clients.at(token).may_be_readable = completion.leaves_data();
+                Some(Event::Received(buffer))
+            }
+            (Ok(_), _) => Some(Event::Ended),
+            // By the time this is handed over, the buffers that were used up are back.
+            (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
+                let client = self.clients.at(token);
+                client.doing = Doing::Receiving(buffer);
+                client.may_be_readable = true;
+                self.ask_to_receive(token);
+                None
+            }
+            (Err(_), _) => Some(Event::Failed),
+        }
+    }
+
+    /// The server is stopping: what has arrived already is still received; who has sent nothing goes.
+    fn look_once(&mut self, token: u64, mut buffer: Buffer) {
+        if !buffer.is_allocated() {
+            buffer = self.pool.take_buffer();
+        }
+        match transfer::receive(&self.clients.at(token).socket, &mut buffer) {
+            Transfer::Complete(count) => {
+                self.served.add(Counter::ReceivedBytes, count as u64);
+                self.happen(token, Event::Received(buffer));
+            }
+            _ => {
+                self.pool.put_buffer(buffer);
+                self.close(token, Reason::Finished);
+            }
+        }
+    }
+
+    /// Has a helper do what may block.
+    fn submit(&mut self, token: u64, job: Job) -> Option<Event> {
+        match self.disk.submit(token, job) {
+            Submitted::Done(done) => Some(Event::Done(done)),
+            Submitted::Refused => Some(Event::Refused),
+            Submitted::Queued => {
+                self.clients.at(token).doing = Doing::Helped;
+                None
+            }
+        }
+    }
+
+    /// Uses what is in memory at once; the ring reads the rest.
+    fn load(&mut self, token: u64, range: FileRange) -> Option<Event> {
+        if let Some(done) = self.disk.load_now(&range) {
+            return Some(Event::Done(done));
+        }
+        self.read(token, Reading::new(range));
+        None
+    }
+
+    fn read(&mut self, token: u64, mut reading: Reading) {
+        let operation = reading.operation(&mut self.scratch);
+        self.clients.at(token).doing = Doing::Reading(reading);
+        // SAFETY: the client keeps its place for the bytes until it has completed, and the scratch place stays.
+        unsafe { self.queue.push(operation, Purpose::Read, token) };
+    }
+
+    fn advance(&mut self, token: u64, mut reading: Reading, result: Result<u32, Errno>) -> Option<Event> {
+        let done = reading.advance(result);
+        if done.is_none() {
+            self.read(token, reading);
+        }
+        done.map(Event::Done)
+    }
+
+    fn handle(&mut self, token: u64, event: Event) -> Want {
+        let (clients, mut context) = self.context();
+        clients.at(token).connection.handle(event, &mut context)
+    }
+
+    fn context(&mut self) -> (&mut Clients<Client>, Context<'_>) {
+        let context = Context {
+            caches: &mut self.caches,
+            pool: &mut self.pool,
+            served: &mut self.served,
+            clock: &self.clock,
+            send_path: &self.site.send_path,
+            log: self.site.log.as_ref(),
+            is_draining: self.drain_until.is_some(),
+        };
+        (&mut self.clients, context)
+    }
+
+    /// Leaves the client waiting, with a deadline for what it waits for.
+    fn park(&mut self, token: u64) {
+        let client = self.clients.at(token);
+        let wait = client.connection.waits_for();
+        client.patience.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);
+    }
+
+    /// Nobody waits any more for what has completed.
+    fn give_up(&mut self, doing: Doing, completion: &Completion, reason: Reason) {
+        let (token, count) = (completion.token, completion.result.unwrap_or(0));
+        match doing {
+            Doing::Receiving(mut buffer) => {
+                if let Some(id) = completion.buffer() {
+                    self.buffers.take(id, count as usize, buffer.space());
+                }
+                self.pool.put_buffer(buffer);
+            }
+            Doing::Sending(..) if completion.purpose == Purpose::CloseAfterSend => {
+                self.clients.at(token).doing = Doing::Closed;
+            }
+            _ => {}
+        }
+        self.close(token, reason);
+    }
+
+    /// Closes and forgets a client for whom nothing is under way.
+    pub(super) fn close(&mut self, token: u64, reason: Reason) {
+        match reason {
+            Reason::Finished => {}
+            Reason::TimedOut => self.served.count(Counter::Timeouts),
+            Reason::Failed => self.served.count(Counter::ConnectionErrors),
+        }
+        let (clients, mut context) = self.context();
+        let mut client = clients.remove(token);
+        client.connection.finish(&mut context);
+        let socket = client.socket.into_raw_fd();
+        if !matches!(client.doing, Doing::Closed) {
+            let close = opcode::Close::new(types::Fd(socket)).build().flags(Flags::SKIP_SUCCESS);
+            // SAFETY: it points to nothing, and nobody else has the descriptor any more.
+            unsafe { self.queue.push(close, Purpose::Nothing, 0) };
+        }
+        self.site.board.leave(1);
+    }
+}

@@ -1,0 +1,191 @@
+//! The loop that is driven by completions: one ring, its clients, their deadlines, stopping.
+//!
+//! Where the event loop asks which sockets are ready and then receives and sends, this one hands the ring what
+//! its clients want and is told what was done. Receiving, sending, closing, accepting and reading from the disk
+//! go over in one system call per turn, and no system call of the loop waits for a disk. Finding documents is
+//! the helpers' job, as in `amped`: an origin's rules for paths are not the kernel's.
+//!
+//! Admission, limits, deadlines, counters and stopping are those of the event loop; what can be shared is.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Barrier;
+use std::time::Duration;
+
+use io_uring::{opcode, types};
+use sojourn_content::{Caches, Done};
+
+use crate::architecture::Helped;
+use crate::board::Place;
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::connection::Pool;
+use crate::counters::{Counter, Served};
+use crate::event_loop::Disk;
+use crate::event_loop::accept::Acceptor;
+use crate::event_loop::timers::{self, Timers};
+use crate::site::Site;
+use crate::stop::Stop;
+
+mod admission;
+mod buffers;
+mod client;
+mod drive;
+mod queue;
+mod read;
+mod send;
+mod unavailable;
+
+use admission::Accepting;
+use buffers::Buffers;
+use client::Client;
+use queue::{Completion, Purpose, Queue};
+use read::Scratch;
+pub use unavailable::Unavailable;
+
+/// Whether rings can be had here.
+pub fn available() -> Result<(), Unavailable> {
+    Queue::new().and_then(|queue| Buffers::new(&queue)).map(drop).map_err(Unavailable::new)
+}
+
+/// Serves `site` on `listener` with one ring until `stop`; `disk` finds its documents. Nobody is served until all
+/// rings that meet at `built` are there.
+pub fn run(site: &Site, listener: TcpListener, stop: &Stop, disk: Helped, built: &Barrier) -> io::Result<()> {
+    let ring = Ring::new(site, listener, disk);
+    built.wait();
+    let mut ring = ring?;
+    let outcome = ring.serve(stop);
+    if outcome.is_err() {
+        // Something may still be under way, and the kernel would write into memory that is free.
+        std::mem::forget(ring);
+    }
+    outcome
+}
+
+struct Ring<'a> {
+    site: &'a Site,
+    queue: Queue,
+    buffers: Buffers,
+    scratch: Scratch,
+    disk: Helped,
+    /// Gone once the server is stopping.
+    acceptor: Option<Acceptor>,
+    accepting: Accepting,
+    clients: Clients<Client>,
+    /// Clients that had their turn and could go on.
+    runnable: Vec<u64>,
+    outcomes: Vec<(u64, Done)>,
+    caches: Caches,
+    pool: Pool,
+    clock: Clock,
+    timers: Timers,
+    served: Served,
+    place: Place,
+    /// When those still open are closed regardless.
+    drain_until: Option<Duration>,
+}
+
+impl<'a> Ring<'a> {
+    fn new(site: &'a Site, listener: TcpListener, disk: Helped) -> io::Result<Self> {
+        let queue = Queue::new()?;
+        let buffers = Buffers::new(&queue)?;
+        let clock = Clock::new();
+        let timers = Timers::new(clock.now);
+        Ok(Ring {
+            site,
+            queue,
+            buffers,
+            scratch: Scratch::new(),
+            disk,
+            acceptor: Some(Acceptor::new(listener)?),
+            accepting: Accepting::Itself,
+            clients: Clients::default(),
+            runnable: Vec::new(),
+            outcomes: Vec::new(),
+            caches: Caches::new(&site.budgets),
+            pool: Pool::default(),
+            clock,
+            timers,
+            served: Served::default(),
+            place: site.board.place(),
+            drain_until: None,
+        })
+    }
+
+    fn serve(&mut self, stop: &Stop) -> io::Result<()> {
+        self.accept(Accepting::Itself);
+        self.watch(stop.fd(), Purpose::Stop);
+        self.watch_outcomes();
+        let mut completions = Vec::new();
+        while !self.is_finished() {
+            self.queue.wait(self.timeout(), &mut completions)?;
+            self.turn(&completions);
+            completions.clear();
+        }
+        self.publish();
+        // The last sockets are closed by operations too.
+        self.queue.flush()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.acceptor.is_none() && self.clients.is_empty()
+    }
+
+    /// Until the next tick, if anything depends on it.
+    fn timeout(&self) -> Option<Duration> {
+        if !self.runnable.is_empty() {
+            Some(Duration::ZERO)
+        } else if self.clients.is_empty() && self.accepting != Accepting::Paused {
+            None
+        } else {
+            Some(timers::until_next(self.clock.now))
+        }
+    }
+
+    fn turn(&mut self, completions: &[Completion]) {
+        self.clock.look();
+        for completion in completions {
+            match completion.purpose {
+                Purpose::Nothing => {}
+                Purpose::Accept => self.accepted(completion),
+                Purpose::Knock => self.knocked(),
+                Purpose::Stop => self.begin_drain(),
+                Purpose::Outcomes => {
+                    self.collect();
+                    self.watch_outcomes();
+                }
+                _ => self.complete(completion),
+            }
+        }
+        self.run();
+        if self.timers.is_due(self.clock.now) {
+            self.expire();
+            self.resume_accepting();
+            self.end_drain();
+        }
+        self.publish();
+    }
+
+    fn watch_outcomes(&mut self) {
+        if let Some(fd) = self.disk.completion_fd() {
+            let fd = fd.as_raw_fd();
+            // SAFETY: the helpers' descriptor lives as long as they do, and they as long as the ring.
+            self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Outcomes);
+        }
+    }
+
+    /// Completes once when `fd` is readable.
+    fn watch(&mut self, fd: BorrowedFd<'_>, purpose: Purpose) {
+        let poll = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), libc::POLLIN as u32).build();
+        // SAFETY: it points to nothing.
+        unsafe { self.queue.push(poll, purpose, 0) };
+    }
+
+    fn publish(&mut self) {
+        self.served.set_caches(self.caches.counts());
+        self.served.set(Counter::ConnectionsOpen, self.clients.len() as u64);
+        self.disk.report(&mut self.served);
+        self.place.publish(&self.served);
+    }
+}

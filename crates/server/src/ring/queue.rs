@@ -1,0 +1,241 @@
+//! The ring itself: operations in, completions out, shared with the kernel.
+//!
+//! Handing an operation over costs nothing until the next wait: one system call takes all of them and brings
+//! back whatever is complete. Every operation says what it is for and for whom; its completion says it again.
+//! At most one operation of a client is under way at a time, so that is all it takes to know what has happened.
+//!
+//! Nothing is lost when there are more operations or completions than fit: operations wait their turn here,
+//! completions in the kernel (`IORING_FEAT_NODROP`).
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{IoUring, Submitter, cqueue, opcode};
+use rustix::io::Errno;
+
+use crate::clients::TOKEN_BITS;
+
+/// Operations handed over at once.
+const OPERATIONS_MAX: u32 = 1024;
+
+/// Completions that wait for us before the kernel has to set some aside.
+const COMPLETIONS_MAX: u32 = 8 * OPERATIONS_MAX;
+
+/// What an operation is for. It stands in the bits of the user data that a token leaves free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Purpose {
+    /// Nobody wants to know how it ended.
+    Nothing,
+    /// To have new connections.
+    Accept,
+    /// To know that somebody connects, while accepting is not possible.
+    Knock,
+    /// To know of the request to stop.
+    Stop,
+    /// To know that helpers have outcomes.
+    Outcomes,
+    /// To receive from a client.
+    Receive,
+    /// To send to a client.
+    Send,
+    /// To close a client's socket when what was sent just before is sent.
+    CloseAfterSend,
+    /// To know that a client's socket takes more.
+    Room,
+    /// To read from a document.
+    Read,
+}
+
+const PURPOSES: [Purpose; 10] = {
+    use Purpose as P;
+    [
+        P::Nothing,
+        P::Accept,
+        P::Knock,
+        P::Stop,
+        P::Outcomes,
+        P::Receive,
+        P::Send,
+        P::CloseAfterSend,
+        P::Room,
+        P::Read,
+    ]
+};
+
+impl Purpose {
+    /// The user data of an operation that has this purpose, for the client behind `token`.
+    fn of(self, token: u64) -> u64 {
+        debug_assert!(token >> TOKEN_BITS == 0, "a token with room for the purpose");
+        (self as u64) << TOKEN_BITS | token
+    }
+}
+
+/// How an operation ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// What it was for.
+    pub purpose: Purpose,
+    /// For whom.
+    pub token: u64,
+    /// What its system call would have returned.
+    pub result: Result<u32, Errno>,
+    flags: u32,
+}
+
+impl Completion {
+    fn of(entry: &cqueue::Entry) -> Completion {
+        let (data, result) = (entry.user_data(), entry.result());
+        Completion {
+            purpose: PURPOSES[(data >> TOKEN_BITS) as usize],
+            token: data & ((1 << TOKEN_BITS) - 1),
+            result: u32::try_from(result).map_err(|_| Errno::from_raw_os_error(-result)),
+            flags: entry.flags(),
+        }
+    }
+
+    /// Whether the operation goes on and will complete again.
+    pub fn goes_on(&self) -> bool {
+        cqueue::more(self.flags)
+    }
+
+    /// The buffer that the kernel chose to receive into.
+    pub fn buffer(&self) -> Option<u16> {
+        cqueue::buffer_select(self.flags)
+    }
+
+    /// Whether the socket had more than was received.
+    pub fn leaves_data(&self) -> bool {
+        cqueue::sock_nonempty(self.flags)
+    }
+}
+
+/// A ring.
+pub struct Queue {
+    ring: IoUring,
+    /// What did not fit, in order. The second of a pair is linked to the first.
+    backlog: VecDeque<(Entry, Option<Entry>)>,
+}
+
+impl Queue {
+    /// A new ring, for the calling thread only.
+    pub fn new() -> io::Result<Queue> {
+        let mut builder = IoUring::builder();
+        builder.setup_cqsize(COMPLETIONS_MAX).setup_submit_all().setup_coop_taskrun();
+        // Work that completes operations then runs when we wait for them, not whenever an interrupt allows.
+        let deferring = builder.clone().setup_single_issuer().setup_defer_taskrun().build(OPERATIONS_MAX);
+        let ring = match deferring {
+            // Linux 6.0 does not know it yet.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => builder.build(OPERATIONS_MAX)?,
+            outcome => outcome?,
+        };
+        if !ring.params().is_feature_nodrop() || !ring.params().is_feature_skip_cqe_on_success() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        Ok(Queue { ring, backlog: VecDeque::new() })
+    }
+
+    /// For registering what operations use.
+    pub fn submitter(&self) -> Submitter<'_> {
+        self.ring.submitter()
+    }
+
+    /// Hands `operation` over, at the next wait.
+    ///
+    /// # Safety
+    ///
+    /// What it points to stays where it is until its completion has come.
+    pub unsafe fn push(&mut self, operation: Entry, purpose: Purpose, token: u64) {
+        // SAFETY: as promised by the caller.
+        unsafe { self.push_chain(operation.user_data(purpose.of(token)), None) }
+    }
+
+    /// Hands over `first` and, to be done as soon as that has succeeded, `second`. There is one completion: that
+    /// of `second` if both were done, that of `first` if it failed, and then `second` is not done.
+    ///
+    /// # Safety
+    ///
+    /// What they point to stays where it is until that completion has come.
+    pub unsafe fn push_pair(&mut self, first: (Entry, Purpose), second: (Entry, Purpose), token: u64) {
+        // A failing operation that skips its completion on success makes those linked to it skip theirs.
+        let flags = Flags::IO_LINK | Flags::SKIP_SUCCESS;
+        let head = first.0.flags(flags).user_data(first.1.of(token));
+        // SAFETY: as promised by the caller.
+        unsafe { self.push_chain(head, Some(second.0.user_data(second.1.of(token)))) }
+    }
+
+    /// Asks for the operation with this purpose and token to end early. It completes in any case.
+    pub fn cancel(&mut self, purpose: Purpose, token: u64) {
+        let operation = opcode::AsyncCancel::new(purpose.of(token)).build();
+        // SAFETY: it points to nothing.
+        unsafe { self.push(operation.flags(Flags::SKIP_SUCCESS), Purpose::Nothing, 0) }
+    }
+
+    /// Hands everything over, waits for a completion, at most for `timeout`, and adds what is complete to `into`.
+    pub fn wait(&mut self, timeout: Option<Duration>, into: &mut Vec<Completion>) -> io::Result<()> {
+        self.hand_over_backlog();
+        let outcome = match timeout {
+            None => self.ring.submit_and_wait(1),
+            Some(timeout) => {
+                let timespec = Timespec::from(timeout);
+                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timespec))
+            }
+        };
+        into.extend(self.ring.completion().map(|entry| Completion::of(&entry)));
+        outcome.map(drop).or_else(|error| if is_passing(&error) { Ok(()) } else { Err(error) })
+    }
+
+    /// Hands everything over without waiting.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.hand_over_backlog();
+        self.ring.submit().map(drop)
+    }
+
+    /// # Safety
+    ///
+    /// As for [`push_pair`](Self::push_pair).
+    unsafe fn push_chain(&mut self, first: Entry, second: Option<Entry>) {
+        // SAFETY: as promised by the caller.
+        let fits = self.backlog.is_empty() && unsafe { self.try_push(&first, second.as_ref()) };
+        if !fits {
+            self.backlog.push_back((first, second));
+            self.hand_over_backlog();
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`push_pair`](Self::push_pair).
+    unsafe fn try_push(&mut self, first: &Entry, second: Option<&Entry>) -> bool {
+        let mut submission = self.ring.submission();
+        match second {
+            // SAFETY: as promised by the caller.
+            None => unsafe { submission.push(first).is_ok() },
+            // SAFETY: as promised by the caller. All or nothing: a link does not reach the next hand-over.
+            Some(second) => unsafe { submission.push_multiple(&[first.clone(), second.clone()]).is_ok() },
+        }
+    }
+
+    fn hand_over_backlog(&mut self) {
+        while let Some((first, second)) = self.backlog.pop_front() {
+            // SAFETY: promised when it was pushed.
+            let mut fits = unsafe { self.try_push(&first, second.as_ref()) };
+            if !fits && self.ring.submit().is_ok() {
+                // SAFETY: promised when it was pushed.
+                fits = unsafe { self.try_push(&first, second.as_ref()) };
+            }
+            if !fits {
+                // The kernel is short of memory. With the next wait it is tried again.
+                return self.backlog.push_front((first, second));
+            }
+        }
+    }
+}
+
+/// Whether a wait that failed so need only be repeated.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
+}

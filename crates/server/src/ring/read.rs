@@ -1,0 +1,77 @@
+//! Reading from documents: the ring waits for the disk.
+//!
+//! The kernel reads buffered files without a thread where the file system can do that, and with one of its own
+//! where it cannot; the loop sees a completion either way. Bytes to be handed over go straight to where they
+//! stay. Bytes that are only to be in the page cache go to a scratch place that all such reads share: nobody
+//! ever looks at it.
+
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use io_uring::{opcode, squeue, types};
+use rustix::io::Errno;
+use sojourn_content::{Done, FileRange, LoadError};
+
+/// The most that one operation reads into the scratch place.
+const SCRATCH_BYTES: usize = 512 * 1024;
+
+/// Where bytes go that nobody looks at. It never moves: the kernel may be writing there at any time.
+pub struct Scratch(Box<[MaybeUninit<u8>]>);
+
+impl Scratch {
+    /// Memory that costs nothing until it is used.
+    pub fn new() -> Scratch {
+        Scratch(Box::new_uninit_slice(SCRATCH_BYTES))
+    }
+}
+
+/// A range that is being read.
+pub struct Reading {
+    range: FileRange,
+    /// Where the bytes are to stay, if they are to be handed over.
+    bytes: Option<Arc<[MaybeUninit<u8>]>>,
+    read: usize,
+}
+
+impl Reading {
+    /// Nothing is read yet.
+    pub fn new(range: FileRange) -> Reading {
+        let bytes = range.into_memory.then(|| Arc::new_uninit_slice(range.length));
+        Reading { range, bytes, read: 0 }
+    }
+
+    /// The operation that reads what is missing, or a part of it. It needs `self` and `scratch` until it completes.
+    pub fn operation(&mut self, scratch: &mut Scratch) -> squeue::Entry {
+        let rest = self.range.length - self.read;
+        let (start, length) = match &mut self.bytes {
+            Some(bytes) => {
+                let bytes = Arc::get_mut(bytes).expect("shared only when it is complete");
+                (bytes[self.read..].as_mut_ptr(), rest)
+            }
+            None => (scratch.0.as_mut_ptr(), rest.min(SCRATCH_BYTES)),
+        };
+        let file = types::Fd(self.range.document.file.as_raw_fd());
+        opcode::Read::new(file, start.cast(), length as u32)
+            .offset(self.range.offset + self.read as u64)
+            .build()
+    }
+
+    /// The operation completed; returns the outcome unless there is more to read.
+    pub fn advance(&mut self, result: Result<u32, Errno>) -> Option<Done> {
+        match result {
+            Ok(0) => Some(Done::Loaded(Err(LoadError::Truncated))),
+            Ok(count) => {
+                self.read += count as usize;
+                (self.read >= self.range.length).then(|| {
+                    Done::Loaded(Ok(self.bytes.take().map(|bytes| {
+                        // SAFETY: the kernel has filled all of it.
+                        unsafe { bytes.assume_init() }
+                    })))
+                })
+            }
+            Err(Errno::INTR | Errno::AGAIN) => None,
+            Err(_) => Some(Done::Loaded(Err(LoadError::Failed))),
+        }
+    }
+}
