@@ -1,7 +1,7 @@
 //! The admin listener: `GET /metrics`, one client at a time, from a thread of its own.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -35,8 +35,12 @@ pub fn serve(site: &Site, listener: &TcpListener, stop: &Stop) -> io::Result<()>
         }
         drop(seat.take());
         match listener.accept() {
-            // A client that fails has nobody else to tell.
-            Ok((client, _)) => drop(answer(client, site)),
+            Ok((client, _)) => {
+                // A client that fails has nobody else to tell.
+                let _ = answer(&client, site);
+                // A child forked meanwhile has the socket too, so closing it would not end the connection.
+                let _ = client.shutdown(Shutdown::Both);
+            }
             // Out of descriptors even so: trying again at once would find the same.
             Err(_) => std::thread::sleep(PATIENCE),
         }
@@ -49,7 +53,7 @@ fn reserve() -> Option<OwnedFd> {
     open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-fn answer(mut client: TcpStream, site: &Site) -> io::Result<()> {
+fn answer(mut client: &TcpStream, site: &Site) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;

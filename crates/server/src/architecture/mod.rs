@@ -14,6 +14,8 @@ use crate::stop::Stop;
 
 mod amped;
 mod amped_nowait;
+mod fork;
+mod helper;
 mod mp;
 mod mt;
 mod sped;
@@ -60,8 +62,18 @@ impl Default for Defaults {
 }
 
 /// Every architecture, in the order in which the guide explains them.
-pub const ALL: &[&dyn Architecture] =
-    &[&mp::Mp, &mt::Mt, &sped::Sped, &amped::Amped, &amped_nowait::AmpedNowait, &uring::Uring];
+pub const ALL: &[&dyn Architecture] = &[
+    &fork::Fork,
+    &helper::HELPER,
+    &helper::HELPER_FORK,
+    &helper::STANDARD,
+    &mp::Mp,
+    &mt::Mt,
+    &sped::Sped,
+    &amped::Amped,
+    &amped_nowait::AmpedNowait,
+    &uring::Uring,
+];
 
 /// The architecture called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn Architecture> {

@@ -4,6 +4,8 @@
 //! shares memory. A [`Service`] is what the workers of one process have in common, a [`Worker`] serves connection
 //! after connection. Limits, deadlines and counters are those of the event loop.
 
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_content::Caches;
@@ -14,6 +16,7 @@ use crate::connection::{Connection, Context, Event, Pool, Reason, Want};
 use crate::counters::{Counter, Served};
 use crate::log::AccessLog;
 use crate::site::Site;
+use crate::stop::Stop;
 
 mod accepting;
 mod client;
@@ -36,6 +39,12 @@ struct State {
     caches: Caches,
     served: Served,
     place: Place,
+}
+
+/// The life of a child process that serves one connection.
+pub fn serve_one(site: &Site, socket: OwnedFd, peer: IpAddr, place: Place, stop: &Stop) {
+    let service = Service::of_child(site, place);
+    Worker::new(&service, stop).serve(socket, peer);
 }
 
 /// Bytes moved since the last event.

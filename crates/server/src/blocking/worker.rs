@@ -4,7 +4,7 @@
 //! waits its log lines do not: they are written out when they have been in memory for long enough.
 
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -85,6 +85,17 @@ impl<'a> Worker<'a> {
         {
             log.write_out();
         }
+    }
+
+    /// Waits until `source` is readable, or a stop is requested if the worker `heeds_stop`; returns whether `source`
+    /// is.
+    pub fn wait_for_work(&mut self, source: &impl AsFd, heeds_stop: bool) -> bool {
+        self.write_due_lines();
+        let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
+        let timeout = lines_due.and_then(|due| Timespec::try_from(due).ok());
+        let mut waits = [PollFd::new(source, PollFlags::IN), PollFd::new(self.stop, PollFlags::IN)];
+        let count = if heeds_stop { 2 } else { 1 };
+        poll(&mut waits[..count], timeout.as_ref()).is_ok() && !waits[0].revents().is_empty()
     }
 
     /// Whether a stop was requested and the time to finish is over.

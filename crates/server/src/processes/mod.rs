@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, kill_process, pidfd_open,
@@ -21,10 +22,16 @@ use crate::board::{Board, Place};
 use crate::counters::{Counter, Served};
 use crate::stop::{PASSED_ON, Stop};
 
+mod channel;
+mod dispatcher;
+mod entrance;
+mod helper;
+mod pool;
 mod signals;
 mod supervisor;
 
-pub use signals::hold_back;
+pub use dispatcher::{Plan, Visit, dispatch};
+use signals::hold_back;
 pub use supervisor::supervise;
 
 /// The exit status of a child that panicked, as Rust has it.
@@ -38,6 +45,8 @@ pub struct Children {
     board: Board,
     /// Readable when a child has ended.
     ended: OwnedFd,
+    /// A descriptor for the next child's end.
+    spare: Option<OwnedFd>,
     alive: HashMap<i32, Child>,
     started: u64,
     replaced: u64,
@@ -65,14 +74,23 @@ impl Children {
     /// None yet; they will count on `board`.
     pub fn new(board: &Board) -> io::Result<Children> {
         let ended = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let alive = HashMap::new();
-        Ok(Children { board: board.clone(), ended, alive, started: 0, replaced: 0, failed: 0 })
+        let (board, alive) = (board.clone(), HashMap::new());
+        Ok(Children { board, ended, spare: None, alive, started: 0, replaced: 0, failed: 0 })
     }
 
     /// Starts a child that counts at `place` and lives `life`, at the end of which it exits.
     ///
     /// `life` must close what the child has inherited and must not keep open: the connections of others.
     pub fn start(&mut self, place: Place, life: impl FnOnce(Place, &'static Stop)) -> io::Result<Pid> {
+        if self.spare.is_none() {
+            match open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(spare) => self.spare = Some(spare),
+                Err(error) => {
+                    self.board.take_back(place);
+                    return Err(error.into());
+                }
+            }
+        }
         // A signal in between would reach the parent's handler in the child.
         let held_back = hold_back();
         let parent = getpid();
@@ -84,6 +102,8 @@ impl Children {
                 return Err(error);
             }
             0 => {
+                // When there are few descriptors, the child needs one too, for its stop.
+                drop(self.spare.take());
                 let status = catch_unwind(AssertUnwindSafe(|| {
                     let stop = begin(parent)?;
                     drop(held_back);
@@ -99,10 +119,11 @@ impl Children {
         drop(held_back);
         self.started += 1;
         self.board.let_to(&place, process);
+        // A child whose end would go unnoticed could not be kept.
+        drop(self.spare.take());
         let pidfd = match self.watch(process) {
             Ok(pidfd) => pidfd,
             Err(error) => {
-                // Out of descriptors: a child whose end would go unnoticed cannot be kept.
                 let _ = kill_process(process, Signal::KILL);
                 let _ = waitpid(Some(process), WaitOptions::empty());
                 self.board.take_back(place);
@@ -127,7 +148,7 @@ impl Children {
     pub fn reap(&mut self) -> Vec<Ended> {
         let mut gone = Vec::new();
         let mut events = Vec::with_capacity(64);
-        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         while epoll::wait(&self.ended, rustix::buffer::spare_capacity(&mut events), Some(&now)) != Ok(0) {
             for event in events.drain(..) {
                 let process = Pid::from_raw(event.data.u64() as i32).expect("registered under its number");
@@ -140,6 +161,11 @@ impl Children {
     /// One that has ended unasked has been replaced.
     pub fn count_replaced(&mut self) {
         self.replaced += 1;
+    }
+
+    /// Ends all at once.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
     }
 
     /// Tells all to stop after their requests.
@@ -156,12 +182,12 @@ impl Children {
         while self.len() > 0 {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() && !is_killed {
-                self.signal(Signal::KILL);
+                self.kill();
                 is_killed = true;
             }
-            let mut waits = [rustix::event::PollFd::new(&self.ended, rustix::event::PollFlags::IN)];
-            let timeout = (!is_killed).then(|| rustix::event::Timespec::try_from(left).ok()).flatten();
-            match rustix::event::poll(&mut waits, timeout.as_ref()) {
+            let mut waits = [PollFd::new(&self.ended, PollFlags::IN)];
+            let timeout = (!is_killed).then(|| Timespec::try_from(left).ok()).flatten();
+            match poll(&mut waits, timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => std::thread::sleep(GRACE / 10),
             }

@@ -1,0 +1,38 @@
+//! Fork: a child per connection.
+//!
+//! The server accepts and forks; the child serves the connection to its end and is gone, and with it its caches:
+//! every connection begins with nothing known. The operating system does the rest, at the price of a process each.
+
+use std::io;
+use std::net::TcpListener;
+
+use super::Architecture;
+use crate::blocking::serve_one;
+use crate::counters::Served;
+use crate::processes::{Plan, Visit, dispatch};
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// The forking architecture.
+pub struct Fork;
+
+impl Architecture for Fork {
+    fn name(&self) -> &'static str {
+        "fork"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a child process per connection"
+    }
+
+    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+        let child = child(site);
+        dispatch(site, listener, stop, &Plan { helpers: 0, child: Some(&child) })?;
+        Ok(site.counters())
+    }
+}
+
+/// The life of a child for one connection to `site`.
+pub fn child(site: &Site) -> impl Fn(Visit) {
+    |Visit { socket, peer, place, stop }| serve_one(site, socket, peer, place, stop)
+}

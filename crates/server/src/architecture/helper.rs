@@ -1,0 +1,63 @@
+//! Helpers: one process accepts and passes each connection to one of N processes forked beforehand.
+//!
+//! Whoever finds all of them busy waits in the dispatcher's queue, first come, first served: a small document
+//! behind large ones waits for them. With forking too, nobody waits: a child is forked instead.
+
+use std::io;
+use std::net::TcpListener;
+
+use super::fork::child;
+use super::{Architecture, Defaults};
+use crate::counters::Served;
+use crate::processes::{Plan, Visit, dispatch};
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// The architectures with helpers.
+pub struct Helper {
+    name: &'static str,
+    summary: &'static str,
+    helpers: usize,
+    forks: bool,
+}
+
+/// Helpers and a queue: 16 are enough (48 were slower in the measurements that this follows).
+pub const HELPER: Helper = Helper {
+    name: "helper",
+    summary: "a dispatcher with a queue passes connections to N helper processes (16)",
+    helpers: 16,
+    forks: false,
+};
+
+/// Helpers, and children instead of a queue.
+pub const HELPER_FORK: Helper = Helper {
+    name: "helper+fork",
+    summary: "the same, but when all N helpers (16) are busy a child is forked",
+    helpers: 16,
+    forks: true,
+};
+
+/// The configuration that is usual where children are forked.
+pub const STANDARD: Helper =
+    Helper { name: "standard", summary: "helper+fork with 5 helpers", helpers: 5, forks: true };
+
+impl Architecture for Helper {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn defaults(&self) -> Defaults {
+        Defaults { workers: self.helpers, ..Defaults::default() }
+    }
+
+    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+        let child = child(site);
+        let child = self.forks.then_some(&child as &dyn Fn(Visit));
+        dispatch(site, listener, stop, &Plan { helpers: site.workers, child })?;
+        Ok(site.counters())
+    }
+}

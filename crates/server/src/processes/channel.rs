@@ -1,0 +1,134 @@
+//! Passing connections to another process: a pair of sockets, a message with a descriptor each way forth, a byte
+//! back.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
+};
+
+/// What a helper tells its dispatcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// The connection is over, the next may come.
+    Ready,
+    /// The helper was told to stop, and wants no other connection.
+    Leaving,
+}
+
+/// The dispatcher's end.
+#[derive(Debug)]
+pub struct ToHelper(OwnedFd);
+
+/// The helper's end.
+#[derive(Debug)]
+pub struct ToDispatcher(OwnedFd);
+
+/// Both ends of a new channel. Messages keep their boundaries, and each end sees the other's closing.
+pub fn channel() -> io::Result<(ToHelper, ToDispatcher)> {
+    let (dispatcher, helper) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    Ok((ToHelper(dispatcher), ToDispatcher(helper)))
+}
+
+impl ToHelper {
+    /// Passes a connection on. The caller's descriptor stays open.
+    pub fn pass(&self, socket: BorrowedFd<'_>, peer: IpAddr) -> io::Result<()> {
+        let peer = to_v6(peer).octets();
+        let descriptors = [socket];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        sendmsg(&self.0, &[IoSlice::new(&peer)], &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// What the helper says, without waiting; `None` if it is gone.
+    pub fn hear(&self) -> Option<Message> {
+        let mut byte = [0];
+        match recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {
+            Ok((1, _)) if byte[0] == Message::Ready as u8 => Some(Message::Ready),
+            Ok((1, _)) => Some(Message::Leaving),
+            _ => None,
+        }
+    }
+}
+
+impl ToDispatcher {
+    /// Waits for a connection; `None` when there will be no more.
+    pub fn receive(&self) -> Option<(OwnedFd, IpAddr)> {
+        let mut peer = [0; 16];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        loop {
+            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut peer)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Err(Errno::INTR) => {}
+                Ok(message) if message.bytes > 0 => break,
+                Ok(_) | Err(_) => return None,
+            }
+        }
+        let socket = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        Some((socket?, Ipv6Addr::from(peer).to_canonical()))
+    }
+
+    /// Tells the dispatcher. That it is gone shows when the next connection is waited for.
+    pub fn say(&self, message: Message) {
+        let _ = send(&self.0, &[message as u8], SendFlags::NOSIGNAL);
+    }
+}
+
+impl AsFd for ToHelper {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsFd for ToDispatcher {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn to_v6(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn connections_go_and_words_come() {
+        let (dispatcher, helper) = channel().unwrap();
+        for peer in ["127.0.0.1", "2001:db8::7"].map(|peer| peer.parse().unwrap()) {
+            let (reading, writing) = std::io::pipe().unwrap();
+            dispatcher.pass(writing.as_fd(), peer).unwrap();
+            drop(writing);
+            let (socket, received) = helper.receive().unwrap();
+            assert_eq!(received, peer);
+            File::from(socket).write_all(b"here").unwrap();
+            let mut text = String::new();
+            (&reading).read_to_string(&mut text).unwrap();
+            assert_eq!(text, "here");
+        }
+        assert_eq!(dispatcher.hear(), None);
+        helper.say(Message::Ready);
+        helper.say(Message::Leaving);
+        assert_eq!((dispatcher.hear(), dispatcher.hear()), (Some(Message::Ready), Some(Message::Leaving)));
+        drop(dispatcher);
+        assert!(helper.receive().is_none());
+    }
+}

@@ -1,0 +1,28 @@
+//! The life of a helper: it serves the connections that its dispatcher passes to it, one after the other.
+
+use super::channel::{Message, ToDispatcher};
+use crate::blocking::{Service, Worker};
+use crate::board::Place;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// Serves until the dispatcher closes the channel.
+///
+/// A helper that is told to stop says so and goes on, each response then being the last of its connection: the
+/// dispatcher may have passed it one already, and when the whole server stops there is a queue to be served.
+pub fn help(site: &Site, place: Place, stop: &Stop, channel: &ToDispatcher) {
+    let service = Service::of_child(site, place);
+    let mut worker = Worker::new(&service, stop);
+    let mut is_leaving = false;
+    loop {
+        if stop.is_requested() && !is_leaving {
+            channel.say(Message::Leaving);
+            is_leaving = true;
+        }
+        if worker.wait_for_work(channel, !is_leaving) {
+            let Some((socket, peer)) = channel.receive() else { return };
+            worker.serve(socket, peer);
+            channel.say(Message::Ready);
+        }
+    }
+}
