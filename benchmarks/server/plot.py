@@ -34,7 +34,8 @@ def charts(tables: Tables, measured: Sequence[Table]) -> list[Chart]:
     if len(by_size) > 1:
         sizes = _axis("document size", [table.condition.size_bytes for table in by_size], _size)
         found.append(_in_time("size", "64 clients, keep-alive", by_size, looks, sizes, _size_of))
-        found.append(_beside_reference("size", "64 clients, keep-alive", by_size, looks, sizes, _size_of))
+        if any(table.reference for table in by_size):
+            found.append(_beside_reference("size", "64 clients, keep-alive", by_size, looks, sizes, _size_of))
     if len(by_clients) > 1:
         clients = _axis(
             "clients, each with a connection", [table.condition.clients for table in by_clients], format.count
@@ -96,7 +97,8 @@ def _beside_reference(
             return None
         return tuple(value / reference.median for value in (row.cost.median, row.cost.low, row.cost.high))  # type: ignore[return-value]
 
-    series = _series(tables, looks, place, beside, format.factor)
+    others = [look for look in looks if look.name != REFERENCE]
+    series = _series(tables, others, place, beside, format.factor)
     return Chart(
         f"ratio-by-{name}",
         f"Server CPU time per request as a multiple of {REFERENCE}'s ({where}); less is better",

@@ -108,17 +108,14 @@ fn advance(
             Ok((_, 0)) | Err(_) => return Next::End,
         }
     }
-    // The next edge comes only after the socket refused more, which a short count does not say: ask until it does.
-    loop {
-        match answer(client.socket.as_fd(), &mut client.sent) {
-            Ok(false) => {}
-            Ok(true) if keep == Connection::Close => return Next::End,
-            Ok(true) => {
-                (client.sent, client.answering) = (0, false);
-                return Next::Wait;
-            }
-            Err(Errno::AGAIN) => return Next::Wait,
-            Err(_) => return Next::End,
+    match answer(client.socket.as_fd(), &mut client.sent) {
+        Ok(true) if keep == Connection::Close => Next::End,
+        Ok(true) => {
+            (client.sent, client.answering) = (0, false);
+            Next::Wait
         }
+        // A short count means that the socket's buffer was found full, and then the kernel reports when it no longer is.
+        Ok(false) | Err(Errno::AGAIN) => Next::Wait,
+        Err(_) => Next::End,
     }
 }

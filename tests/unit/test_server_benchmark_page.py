@@ -1,0 +1,173 @@
+"""The server benchmark's arithmetic and words, on cells that are made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.server import conditions, contestants
+from benchmarks.server.cell import Cell
+from benchmarks.server.contestants import Contestant
+from benchmarks.server.idle import Growth
+from benchmarks.server.page import page
+from benchmarks.server.plot import charts
+from benchmarks.server.results import Record, Spread, ratio, tables
+from benchmarks.server.targets import Tables, judge
+from sojourn.failure import CouldNotRun
+from sojourn.report.image import image
+
+RUN = {
+    "revision": "abc",
+    "date": "2026-11-22",
+    "command": "bench",
+    "seed": 1,
+    "repetitions": 3,
+    "duration_seconds": 2.0,
+    "warm_up_seconds": 0.5,
+    "congestion_control": "cubic",
+    "cores": {"server": 0, "generator": 1},
+    "engine_modified": 7,
+    "environment": {"processor": "one | two"},
+    "complete": True,
+    "seconds": 61.0,
+    "versions": {"nginx": "1.2"},
+}
+
+
+def contestant(name: str, kind: contestants.Kind) -> Contestant:
+    def start(*_: object) -> object:
+        raise AssertionError("nobody is started here")
+
+    return Contestant(name, kind, start, lambda condition: True)  # type: ignore[arg-type]
+
+
+EVERYBODY = [
+    contestant("sped", "ours"),
+    contestant("amped", "ours"),
+    contestant("nginx", "peer"),
+    contestant("h2o", "peer"),
+    contestant("null-epoll", "null"),
+]
+
+
+def cells(condition: str, **microseconds: float) -> list[Cell]:
+    """A cell per contestant and repetition; repetitions are 10 % below and above the figure."""
+    return [
+        Cell(condition, name.replace("_", "-"), repetition, cpu_seconds_per_request=figure * factor * 1e-6)
+        for name, figure in microseconds.items()
+        for repetition, factor in enumerate((1.1, 0.9, 1.0))
+    ]
+
+
+def tables_of(found: list[Cell]) -> Tables:
+    return Tables(tables(found, conditions.CONDITIONS, EVERYBODY), "amped")
+
+
+def verdict(found: list[Cell], condition: str, against: str) -> tuple[float | None, str]:
+    judged = {(each.target.condition, each.target.against): each for each in judge(tables_of(found))}
+    each = judged[condition, against]
+    return None if each.measured is None else round(each.measured, 6), each.word
+
+
+def test_a_spread_leaves_out_what_was_not_measured() -> None:
+    assert Spread.of([3.0, None, 1.0, 2.0]) == Spread(2.0, 1.0, 3.0)
+    assert Spread.of([None]) is None
+
+
+def test_ratios_are_of_medians() -> None:
+    found = cells("keep-alive-500B", amped=4.0, nginx=6.0, h2o=5.0, null_epoll=3.2)
+    assert verdict(found, "keep-alive-500B", "nginx") == (round(4 / 6, 6), "met")
+    assert verdict(found, "keep-alive-500B", "best peer") == (0.8, "met")
+    assert verdict(found, "keep-alive-500B", "null") == (1.25, "not met")
+    assert verdict(found, "clients-5000", "nginx") == (None, "not measured")
+
+
+def test_a_connection_per_request_is_judged_by_the_best_architecture() -> None:
+    found = cells("close-500B", amped=20.0, sped=10.0, nginx=15.0)
+    assert verdict(found, "close-500B", "nginx") == (round(10 / 15, 6), "met")
+
+
+def test_a_server_with_errors_is_no_best_peer_and_meets_nothing() -> None:
+    found = cells("keep-alive-500B", amped=4.0, nginx=6.0)
+    wrong = Cell("keep-alive-500B", "h2o", 0, cpu_seconds_per_request=1e-6, trouble="5 of 10 requests failed")
+    assert verdict([*found, wrong], "keep-alive-500B", "best peer") == (round(4 / 6, 6), "met")
+    ours = Cell("keep-alive-500B", "amped", 3, cpu_seconds_per_request=1e-6, trouble="bodies of 7 bytes")
+    assert verdict([*found, ours], "keep-alive-500B", "nginx") == (None, "not measured")
+
+
+def test_the_cost_of_the_log_is_against_the_same_server_without() -> None:
+    found = cells("keep-alive-500B", amped=4.0) + cells("access-log", amped=4.6)
+    assert verdict(found, "access-log", "the same without a log") == (1.15, "not met")
+
+
+def test_idle_memory_is_growth_by_connection() -> None:
+    growth = Growth(10, 2, 1000, 9000, 800, 5800)
+    assert (growth.resident_bytes_per_connection, growth.proportional_bytes_per_connection) == (800.0, 500.0)
+    found = [Cell("idle", "amped", 0, memory=growth)]
+    assert verdict(found, "idle", "user memory per connection") == (500.0, "met")
+
+
+def test_a_ratio_needs_both() -> None:
+    (table,) = tables(cells("idle", amped=1.0), conditions.CONDITIONS, EVERYBODY)
+    assert ratio(table.row("amped"), table.row("nginx")) is None
+
+
+def test_a_record_is_read_back_and_refuses_other_settings(tmp_path: Path) -> None:
+    record = Record(tmp_path, RUN, resume=False)
+    loaded = cells("keep-alive-5KB", amped=4.0)[0]
+    idle = Cell("idle", "amped", 0, memory=Growth(1, 1, 1, 2, 1, 2))
+    record.add(loaded)
+    record.add(idle)
+    again = Record(tmp_path, RUN, resume=True)
+    assert again.cells == [loaded, idle]
+    assert again.done == {("keep-alive-5KB", "amped", 0), ("idle", "amped", 0)}
+    with pytest.raises(CouldNotRun, match=r"duration_seconds = 2\.0"):
+        Record(tmp_path, RUN | {"duration_seconds": 3.0}, resume=True)
+    assert Record(tmp_path, RUN, resume=False).cells == []
+
+
+def test_the_page_marks_what_it_does_not_hide() -> None:
+    found = cells("keep-alive-500B", amped=4.0, nginx=6.0, null_epoll=3.0)
+    found.append(Cell("keep-alive-500B", "h2o", 0, trouble="h2o is not installed"))
+    found.append(Cell("keep-alive-500B", "sped", 0, cpu_seconds_per_request=5e-6, limited_because="it was busy"))
+    measured = tables(found, conditions.CONDITIONS, EVERYBODY)
+    text = page(RUN, measured, tables_of(found), [])
+    assert "| amped | Sojourn | 4.00 [3.60–4.40] |" in text
+    assert "- ✗ h2o, 500 B, keep-alive, 64 clients: h2o is not installed" in text
+    assert "| sped † |" in text
+    assert "| 5 KB, keep-alive, 64 clients | `amped` | nginx | ≤ 0.80 | – | not measured |" in text
+    assert "one \\| two" in text
+    order = [text.index(f"\n| {name} |") for name in ("null-epoll", "amped", "sped †", "nginx", "h2o ✗")]
+    assert order == sorted(order)
+    assert "Incomplete" not in text
+    assert "**Incomplete**" in page(RUN | {"complete": False}, measured, tables_of(found), [])
+
+
+def test_the_plots_are_images_with_every_server_in_the_legend() -> None:
+    found = [
+        cell
+        for name in ("keep-alive-500B", "keep-alive-5KB", "clients-5000")
+        for cell in cells(name, amped=4.0, nginx=6.0, h2o=5.0, null_epoll=3.0)
+    ]
+    drawn = charts(tables_of(found), tables(found, conditions.CONDITIONS, EVERYBODY))
+    assert [chart.identifier for chart in drawn] == ["cost-by-size", "ratio-by-size", "cost-by-clients"]
+    texts = [each.text for each in ElementTree.fromstring(image(drawn[0])).iter("{http://www.w3.org/2000/svg}text")]
+    assert {"nginx", "h2o", "null responder", "Sojourn, amped (default)", "document size", "500 B"} <= set(texts)
+
+
+def test_names_select(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [each.name for each in conditions.chosen("keep-alive-5*B,idle")] == [
+        *(f"keep-alive-{size}" for size in ("500B", "5KB", "50KB", "500KB", "5MB")),
+        "idle",
+    ]
+    assert conditions.chosen(None) == list(conditions.CONDITIONS)
+    with pytest.raises(CouldNotRun, match="no condition is named nothing"):
+        conditions.chosen("idle,nothing")
+
+
+def test_cells_are_lines_of_json() -> None:
+    cell = Cell("idle", "amped", 0, memory=Growth(1, 1, 1, 2, 1, 2))
+    assert Cell.of_json(json.loads(json.dumps(cell.as_json()))) == cell
