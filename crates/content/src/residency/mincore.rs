@@ -41,6 +41,9 @@ impl Residency for Mincore {
             let window = (end - at).min(page * PAGES_MAX as u64);
             match is_resident(file, at, window as usize) {
                 Ok(true) => at += window,
+                Ok(false) if fstat(file).is_ok_and(|stat| (stat.st_size as u64) < end) => {
+                    return Answer::Truncated;
+                }
                 Ok(false) => return Answer::Missing,
                 Err(_) => return Answer::Unknown,
             }
@@ -51,7 +54,7 @@ impl Residency for Mincore {
     fn read_now(&self, file: &dyn AsFd, offset: u64, into: &mut [u8]) -> Answer {
         match self.test(file, offset, into.len()) {
             Answer::Resident if pread(file, &mut *into, offset) == Ok(into.len()) => Answer::Resident,
-            Answer::Resident => Answer::Missing,
+            Answer::Resident => Answer::Truncated,
             other => other,
         }
     }
@@ -114,7 +117,7 @@ mod tests {
         let mut bytes = [0; 1000];
         assert_eq!(Mincore.read_now(&file, 199_000, &mut bytes), Answer::Resident);
         assert_eq!(bytes, [7; 1000]);
-        assert_eq!(Mincore.test(&file, 199_000, 20_000), Answer::Missing, "beyond the end");
+        assert_eq!(Mincore.test(&file, 199_000, 20_000), Answer::Truncated);
         fadvise(&file, 0, None, Advice::DontNeed).unwrap();
         assert_eq!(Mincore.test(&file, 0, 200_000), Answer::Missing);
         assert_eq!(Mincore.read_now(&file, 0, &mut bytes), Answer::Missing);

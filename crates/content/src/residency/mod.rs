@@ -30,6 +30,8 @@ pub enum Answer {
     Resident,
     /// Not in memory.
     Missing,
+    /// The file ends before: there is nothing to wait for.
+    Truncated,
     /// It cannot be told.
     Unknown,
 }

@@ -45,11 +45,17 @@ impl Residency for Nowait {
         let wanted = into.len();
         match preadv2(file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT) {
             Ok(count) if count == wanted => Answer::Resident,
-            // Short: the rest is missing, or the file was truncated; whoever reads it next will see which.
-            Ok(_) | Err(Errno::AGAIN) => Answer::Missing,
+            // Where nothing is in memory the kernel says AGAIN; nothing at all is the end of the file.
+            Ok(0) => Answer::Truncated,
+            Ok(count) => match self.read_now(file, offset + count as u64, &mut [0]) {
+                Answer::Truncated => Answer::Truncated,
+                _ => Answer::Missing,
+            },
+            Err(Errno::AGAIN) => Answer::Missing,
             Err(Errno::OPNOTSUPP) if is_in_memory(file) => match pread(file, into, offset) {
                 Ok(count) if count == wanted => Answer::Resident,
-                _ => Answer::Missing,
+                Ok(_) => Answer::Truncated,
+                Err(_) => Answer::Unknown,
             },
             Err(_) => Answer::Unknown,
         }
@@ -71,25 +77,48 @@ fn is_in_memory(file: &dyn AsFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{Advice, fadvise, fsync};
     use std::fs::File;
     use std::path::Path;
 
-    fn check(directory: &Path) {
+    /// A file of 200,000 bytes there.
+    fn file(directory: &Path) -> File {
         let path = directory.join("residency-test");
         std::fs::write(&path, vec![7; 200_000]).unwrap();
         let file = File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
+        file
+    }
+
+    fn check(directory: &Path) {
+        let file = file(directory);
         assert_eq!(Nowait.probe(&file), Ok(()));
         assert_eq!(Nowait.test(&file, 0, 200_000), Answer::Resident);
         let mut bytes = [0; 1000];
         assert_eq!(Nowait.read_now(&file, 199_000, &mut bytes), Answer::Resident);
         assert_eq!(bytes, [7; 1000]);
-        assert_eq!(Nowait.test(&file, 199_000, 2000), Answer::Missing);
+        assert_eq!(Nowait.test(&file, 199_000, 2000), Answer::Truncated);
+        assert_eq!(Nowait.read_now(&file, 199_500, &mut bytes), Answer::Truncated);
     }
 
     #[test]
     fn what_was_just_written_is_resident() {
         check(tempfile::tempdir().unwrap().path());
         check(Path::new("/dev/shm"));
+    }
+
+    #[test]
+    fn what_was_dropped_is_missing() {
+        let file = file(tempfile::tempdir().unwrap().path());
+        fsync(&file).unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        // Without readahead nothing arrives that was not asked for.
+        fadvise(&file, 0, None, Advice::Random).unwrap();
+        pread(&file, &mut [0u8; 4096], 0).unwrap();
+        assert_eq!(Nowait.test(&file, 0, 4096), Answer::Resident);
+        assert_eq!(Nowait.test(&file, 0, 200_000), Answer::Missing);
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        pread(&file, &mut [0u8; 4096], 0).unwrap();
+        assert_eq!(Nowait.read_now(&file, 0, &mut [0; 9000]), Answer::Missing, "the first page is there");
     }
 }

@@ -5,12 +5,13 @@
 //! that was found resident is not tested again for [`trust`](Tester::new). If it is dropped from memory meanwhile,
 //! one send waits for the disk. A verdict belongs to an open document, so never to a newer version of its file.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Answer, Residency};
-use crate::job::{Done, FileRange};
+use crate::job::{Done, FileRange, LoadError};
 use crate::lru::Lru;
 
 /// A document is tested as a whole up to this size, beyond it in parts of this size.
@@ -68,7 +69,7 @@ impl Tester {
         }
         let now = clock_gettime(ClockId::MonotonicCoarse);
         let now = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
-        self.test_or_trust(range, now).map(|()| Done::Loaded(Ok(None)))
+        self.test_or_trust(range, now)
     }
 
     /// The same, trusting nothing: for data that was missing a moment ago.
@@ -76,7 +77,7 @@ impl Tester {
         if range.into_memory {
             return self.read_now(range);
         }
-        self.test(range, range.offset, range.length).map(|()| Done::Loaded(Ok(None)))
+        self.test(range, range.offset, range.length)
     }
 
     /// The counters.
@@ -87,10 +88,10 @@ impl Tester {
     fn read_now(&mut self, range: &FileRange) -> Result<Done, Absent> {
         let mut bytes = vec![0; range.length];
         let answer = self.residency.read_now(&range.document.file, range.offset, &mut bytes);
-        self.judge(answer).map(|()| Done::Loaded(Ok(Some(bytes.into()))))
+        self.judge(answer, || Some(bytes.into()))
     }
 
-    fn test_or_trust(&mut self, range: &FileRange, now: Duration) -> Result<(), Absent> {
+    fn test_or_trust(&mut self, range: &FileRange, now: Duration) -> Result<Done, Absent> {
         if self.trust.is_zero() {
             return self.test(range, range.offset, range.length);
         }
@@ -105,7 +106,7 @@ impl Tester {
         if self.counts.tests == tests_before {
             self.counts.trusted += 1;
         }
-        Ok(())
+        Ok(Done::Loaded(Ok(None)))
     }
 
     fn is_part_resident(&mut self, range: &FileRange, part: u64, now: Duration) -> bool {
@@ -117,21 +118,22 @@ impl Tester {
         }
         let start = part * PART_BYTES;
         let length = PART_BYTES.min(range.document.size.saturating_sub(start)) as usize;
-        let is_resident = self.test(range, start, length).is_ok();
+        let is_resident = matches!(self.test(range, start, length), Ok(Done::Loaded(Ok(_))));
         self.verdicts.insert(key, Verdict { tested: now, is_resident }, 0);
         is_resident
     }
 
-    fn test(&mut self, range: &FileRange, offset: u64, length: usize) -> Result<(), Absent> {
+    fn test(&mut self, range: &FileRange, offset: u64, length: usize) -> Result<Done, Absent> {
         let answer = self.residency.test(&range.document.file, offset, length);
-        self.judge(answer)
+        self.judge(answer, || None)
     }
 
-    fn judge(&mut self, answer: Answer) -> Result<(), Absent> {
+    fn judge(&mut self, answer: Answer, bytes: impl FnOnce() -> Option<Arc<[u8]>>) -> Result<Done, Absent> {
         self.counts.tests += 1;
-        self.counts.misses += u64::from(answer != Answer::Resident);
+        self.counts.misses += u64::from(matches!(answer, Answer::Missing | Answer::Unknown));
         match answer {
-            Answer::Resident => Ok(()),
+            Answer::Resident => Ok(Done::Loaded(Ok(bytes()))),
+            Answer::Truncated => Ok(Done::Loaded(Err(LoadError::Truncated))),
             Answer::Missing => Err(Absent::Missing),
             Answer::Unknown => Err(Absent::Unknown),
         }
@@ -145,7 +147,6 @@ mod tests {
     use crate::residency::Nowait;
     use rustix::fs::{Advice, fadvise, fstat, fsync};
     use std::io::Write;
-    use std::sync::Arc;
 
     const SECOND: Duration = Duration::from_secs(1);
     const TRUST: Duration = Duration::from_millis(100);
@@ -182,8 +183,22 @@ mod tests {
         fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
         let still_trusted = SECOND + TRUST - Duration::from_nanos(1);
         assert!(tester.test_or_trust(&range(&document, 0), still_trusted).is_ok());
-        assert_eq!(tester.test_or_trust(&range(&document, 0), SECOND + TRUST), Err(Absent::Missing));
+        assert!(matches!(tester.test_or_trust(&range(&document, 0), SECOND + TRUST), Err(Absent::Missing)));
         assert_eq!(counts(&tester), (4, 2, 2));
+    }
+
+    #[test]
+    fn nothing_is_waited_for_beyond_the_end() {
+        let document = document();
+        let mut tester = Tester::new(&Nowait, TRUST);
+        rustix::fs::ftruncate(&document.file, 1 << 20).unwrap();
+        let truncated = |outcome| matches!(outcome, Ok(Done::Loaded(Err(LoadError::Truncated))));
+        assert!(truncated(tester.test_or_trust(&range(&document, 2 << 20), SECOND)));
+        assert!(!truncated(tester.test_or_trust(&range(&document, 0), SECOND)));
+        let into_memory = FileRange { into_memory: true, ..range(&document, (1 << 20) - 100) };
+        assert!(truncated(tester.load_now(&into_memory)));
+        assert!(truncated(tester.load_if_arrived(&into_memory)));
+        assert_eq!(tester.counts().misses, 0);
     }
 
     #[test]
