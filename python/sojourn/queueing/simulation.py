@@ -77,7 +77,7 @@ def simulate(
 
 def simulate_poisson(
     arrival_rate: float,
-    demands: ArrayLike,
+    demands: ArrayLike | Distribution,
     r: int | None = None,
     *,
     weights: ArrayLike | None = None,
@@ -91,7 +91,7 @@ def simulate_poisson(
     seed: int = 1,
     progress: Progress | None = None,
 ) -> StationSimulation:
-    """Simulates one station under Poisson arrivals (1/s) whose demands (s) are drawn from the values given.
+    """Simulates one station under Poisson arrivals (1/s) whose demands (s) are of a law, or drawn from values given.
 
     With one server the workload that arrivals find, whose mean is known, is the control variate.
 
@@ -100,7 +100,7 @@ def simulate_poisson(
     """
     result: StationSimulation = _native.simulate_poisson(  # type: ignore[assignment]
         arrival_rate,
-        vector(demands, "demands"),
+        demands.native if isinstance(demands, Distribution) else vector(demands, "demands"),
         r,
         half_width,
         jobs_max,

@@ -12,6 +12,7 @@ use sojourn_queueing::simulator::{
 use sojourn_queueing::station::Service;
 use sojourn_queueing::system_file;
 
+use super::distribution::Distribution;
 use super::{dictionary, refused, values};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -35,7 +36,14 @@ fn simulate_station<'py>(
     Ok(responses.map_err(refused)?.into_pyarray(py))
 }
 
-/// Simulates one station under Poisson arrivals whose demands are drawn from the given values.
+/// Where demands come from: a law, or values to draw from.
+#[derive(FromPyObject)]
+enum Demands<'py> {
+    Law(PyRef<'py, Distribution>),
+    Values(PyReadonlyArray1<'py, f64>),
+}
+
+/// Simulates one station under Poisson arrivals whose demands are drawn from a law or from the given values.
 #[pyfunction]
 #[pyo3(signature = (
     arrival_rate, demands, r=None, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
@@ -45,7 +53,7 @@ fn simulate_station<'py>(
 fn simulate_poisson<'py>(
     py: Python<'py>,
     arrival_rate: f64,
-    demands: PyReadonlyArray1<'py, f64>,
+    demands: Demands<'py>,
     r: Option<u32>,
     half_width: f64,
     jobs_max: u64,
@@ -58,17 +66,17 @@ fn simulate_poisson<'py>(
     replications: u32,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let demands = values(&demands);
-    let law = match weights {
-        Some(weights) => Empirical::weighted(&demands, &values(&weights)),
-        None => Empirical::new(&demands),
+    let demand = match (demands, weights) {
+        (Demands::Law(law), None) => law.inner.clone(),
+        (Demands::Law(_), Some(_)) => {
+            return Err(PyValueError::new_err("weights belong to values, not to a law"));
+        }
+        (Demands::Values(demands), Some(weights)) => {
+            Empirical::weighted(&values(&demands), &values(&weights)).map_err(refused)?.into()
+        }
+        (Demands::Values(demands), None) => Empirical::new(&values(&demands)).map_err(refused)?.into(),
     };
-    let model = PoissonStation {
-        arrival_rate,
-        demand: law.map_err(refused)?.into(),
-        service: service(r, servers),
-        delta,
-    };
+    let model = PoissonStation { arrival_rate, demand, service: service(r, servers), delta };
     let target = target_of(target)?;
     let plan = Plan { relative_half_width: half_width, target, jobs_min, jobs_max, seed, replications };
     let mut watch = Watch { progress, failure: None };
