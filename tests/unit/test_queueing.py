@@ -202,3 +202,23 @@ def test_a_speed_that_falls_with_the_jobs_overloads_earlier() -> None:
     assert queueing.System(text).unstable_station() is None
     assert queueing.System(text).stations[0].state_dependent
     assert queueing.System(text.replace("90/s", "400/s")).unstable_station() == "cpu"
+
+
+def test_the_scalability_law_is_recovered() -> None:
+    loads = np.array([1, 2, 4, 8, 16, 32, 64, 128], dtype=float)
+    throughputs = 100 * loads / (1 + 0.05 * (loads - 1) + 2e-4 * loads * (loads - 1))
+    fit = queueing.fit_usl(loads[1:], throughputs[1:])
+    assert fit["gamma"]["estimate"] == pytest.approx(100, rel=1e-3)
+    assert fit["peak_load"] == pytest.approx(np.sqrt(0.95 / 2e-4), rel=1e-2)
+
+
+def test_percentiles_of_open_systems_agree_with_simulation() -> None:
+    system = queueing.System.from_file(SYSTEMS / "public-site.toml")
+    answer = queueing.predict(system)["solvers"]["open"]["answer"]
+    assert answer is not None
+    predicted = answer["classes"]["visitors"]["response_time_seconds"]["p95"]
+    simulated = queueing.simulate(system, target="p95", half_width=0.01)["response_time_seconds"]["p95"]
+    assert predicted == pytest.approx(simulated, rel=0.05)
+    means = queueing.predict(system, percentiles=False)["solvers"]["open"]["answer"]
+    assert means is not None
+    assert means["classes"]["visitors"]["response_time_seconds"]["p95"] is None

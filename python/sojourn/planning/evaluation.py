@@ -60,13 +60,17 @@ class Evaluator:
         self.using = using
         self.simulations = 0
         """How many were run."""
+        self._analytic = using == "auto"
 
     def evaluate(self, document: SystemDocument) -> Evaluation:
         """The metric of a system."""
-        if self.using == "auto" and document.system.unstable_station() is None:
-            known = _analytic(queueing.predict(document.system), self.metric)
+        if self._analytic and document.system.unstable_station() is None:
+            percentiles = self.metric.statistic not in ("mean", "residence")
+            known = _analytic(queueing.predict(document.system, percentiles=percentiles), self.metric)
             if known is not None:
                 return known
+            # What one member of a family of systems is refused, the others are too: it is not asked again.
+            self._analytic = False
         return self._simulate(document.system, SEARCH_JOBS, self.seed)
 
     def confirm(self, document: SystemDocument) -> Evaluation:
@@ -111,7 +115,8 @@ def _answered(answer: SolverAnswer, metric: Metric) -> float | None:
     (times,) = (
         each["response_time_seconds"] for name, each in answer["classes"].items() if metric.subject in (None, name)
     )
-    return times.get(metric.statistic)
+    # An approximation of percentiles takes longer than a simulation, which is not one.
+    return times.get(metric.statistic) if metric.statistic == "mean" or answer["percentiles"] == "exact" else None
 
 
 def _simulated(result: Simulation, metric: Metric) -> Evaluation:

@@ -51,7 +51,7 @@ def grow(
 
 def _saturation(document: SystemDocument) -> tuple[str | None, float | None]:
     """The station that the open traffic saturates first, and at which factor; N* of a closed class alone."""
-    prediction = predict(document.system)
+    prediction = predict(document.system, percentiles=False)
     bounds, users = prediction["bounds"], document.system.classes[0].users
     if bounds is not None and users is not None:
         return prediction["bottleneck"]["station"], bounds["saturation_users"] / users

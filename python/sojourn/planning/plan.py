@@ -79,7 +79,7 @@ def plan(
 ) -> Plan:
     """Answers them all; `document` is under the target's load already."""
     limit = target.limit_seconds
-    prediction = predict(document.system)
+    prediction = predict(document.system, percentiles=False)
     floor, because = _floor(document, evaluator)
     answers: list[LeverAnswer] = []
     found: list[tuple[Parameter, Found]] = []
@@ -184,7 +184,7 @@ def _doublings(document: SystemDocument, evaluator: Evaluator, limit: float) -> 
             continue
         doubled = document.set(lever.setting(2 * lever.present))
         evaluated = evaluator.evaluate(doubled)
-        bottleneck = predict(doubled.system)["bottleneck"]
+        bottleneck = predict(doubled.system, percentiles=False)["bottleneck"]
         yield Doubling(
             parameter=lever.path,
             label=lever.label,

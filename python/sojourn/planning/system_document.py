@@ -26,6 +26,7 @@ SYSTEM_FILE_BYTES_MAX = 1 << 20
 """The largest file read; the native reader has the same limit."""
 
 _QUANTITY = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
 _KINDS = {"station": "stations", "stations": "stations", "class": "classes", "classes": "classes"}
 _SCHEMA = "docs/models.md has the schema of a system file"
 
@@ -132,8 +133,8 @@ def _parsed(value: str) -> Any:
     try:
         return tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
-        # Quantities and words need no quotes on a command line.
-        return value
+        # Quantities and words need no quotes on a command line; `.5` is a number there.
+        return float(value) if _NUMBER.fullmatch(value) else value
 
 
 def _set(content: dict[str, Any], path: str, value: Any) -> None:

@@ -27,7 +27,7 @@ from sojourn.queueing.distributions import (
     mixture,
     pareto,
 )
-from sojourn.queueing.fits import Fit, ParetoTail, fit_laws, fit_tail
+from sojourn.queueing.fits import Fit, Interval, ParetoTail, UslFit, fit_laws, fit_tail, fit_usl
 from sojourn.queueing.lps import ExactLps, Lps, Validity
 from sojourn.queueing.results import (
     Bounds,
@@ -47,6 +47,7 @@ __all__ = [
     "Distribution",
     "ExactLps",
     "Fit",
+    "Interval",
     "Lps",
     "ParetoTail",
     "Prediction",
@@ -59,6 +60,7 @@ __all__ = [
     "System",
     "SystemFileError",
     "Target",
+    "UslFit",
     "Validity",
     "Visit",
     "deterministic",
@@ -67,6 +69,7 @@ __all__ = [
     "exponential",
     "fit_laws",
     "fit_tail",
+    "fit_usl",
     "hyper_exponential",
     "log_normal",
     "mixture",

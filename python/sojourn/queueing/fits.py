@@ -1,4 +1,4 @@
-"""Laws fitted to measured values by maximum likelihood, and the tail index of the largest."""
+"""Laws fitted to measured values by maximum likelihood, the tail index of the largest, and the scalability law."""
 
 from __future__ import annotations
 
@@ -34,6 +34,30 @@ class ParetoTail(TypedDict):
     kolmogorov_smirnov: float
 
 
+class Interval(TypedDict):
+    """An estimate with its 95 % interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+class UslFit(TypedDict):
+    """X(n) = γ n / (1 + α(n−1) + β n(n−1)), the universal scalability law (Gunther 1993)."""
+
+    gamma: Interval
+    """γ: throughput of one job alone, in the unit of the throughputs."""
+    alpha: Interval
+    """α: contention."""
+    beta: Interval
+    """β: coherency; where its interval includes 0 the data do not show that throughput ever falls."""
+    peak_load: float | None
+    """√((1−α)/β); None where throughput never falls."""
+    peak_throughput: float | None
+    r_squared: float
+    residual_standard_deviation: float
+
+
 def fit_laws(values: ArrayLike) -> list[Fit]:
     """Fits every family to the values (shape (n,), n ≥ 10, positive), the best by AIC first.
 
@@ -52,3 +76,22 @@ def fit_tail(values: ArrayLike, fraction: float = 0.05) -> ParetoTail:
     """
     tail: ParetoTail = _native.fit_tail(vector(values, "values"), fraction)  # type: ignore[assignment]
     return tail
+
+
+def fit_usl(loads: ArrayLike, throughputs: ArrayLike, weights: ArrayLike | None = None) -> UslFit:
+    """Fits the universal scalability law by bounded non-linear least squares; no measurement at one job is needed.
+
+    Args:
+        loads: jobs, threads or users, shape (n,).
+        throughputs: per second, shape (n,).
+        weights: 1/variance of each throughput, shape (n,); equal unless given.
+
+    Raises:
+        ValueError: if the shapes differ, a value is not positive and finite, or too few loads were measured.
+    """
+    fit: UslFit = _native.fit_usl(  # type: ignore[assignment]
+        vector(loads, "loads"),
+        vector(throughputs, "throughputs"),
+        None if weights is None else vector(weights, "weights"),
+    )
+    return fit

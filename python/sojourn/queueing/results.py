@@ -46,6 +46,8 @@ class SolverAnswer(TypedDict):
 
     classes: dict[str, ClassAnswer]
     stations: dict[str, StationAnswer]
+    percentiles: str
+    """What they rest on, `exact` or an approximation by name; or why there are none."""
 
 
 class Outcome(TypedDict):

@@ -8,7 +8,8 @@ use super::{dictionary, refused};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fit_laws, module)?)?;
-    module.add_function(wrap_pyfunction!(fit_tail, module)?)
+    module.add_function(wrap_pyfunction!(fit_tail, module)?)?;
+    module.add_function(wrap_pyfunction!(fit_usl, module)?)
 }
 
 /// Laws fitted to positive values by maximum likelihood, the best (by AIC) first.
@@ -29,4 +30,19 @@ fn fit_tail<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let values = super::values(&values);
     dictionary(py, &fit::fit_tail(&values, fraction).map_err(refused)?)
+}
+
+/// The universal scalability law fitted to throughputs at loads, weighted by 1/variance.
+#[pyfunction]
+#[pyo3(signature = (loads, throughputs, weights=None))]
+fn fit_usl<'py>(
+    py: Python<'py>,
+    loads: PyReadonlyArray1<'py, f64>,
+    throughputs: PyReadonlyArray1<'py, f64>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (loads, throughputs) = (super::values(&loads), super::values(&throughputs));
+    let weights = weights.as_ref().map(super::values);
+    let fit = py.detach(|| fit::fit_usl(&loads, &throughputs, weights.as_deref()));
+    dictionary(py, &fit.map_err(refused)?)
 }
