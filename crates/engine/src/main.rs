@@ -1,9 +1,10 @@
 //! The data plane as one program. Each subcommand parses its options, calls a crate, prints one JSON
 //! object; no logic lives here.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 mod load;
 mod replay;
@@ -19,23 +20,31 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Serve(serve::Options),
+    Serve(Box<serve::Options>),
     Load(load::Options),
     Replay(replay::Options),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Serve(options) => serve::run(options),
-        Command::Load(options) => load::run(options),
-        Command::Replay(options) => replay::run(options),
-    };
-    match outcome {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match run(&words) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // Under inetd standard error may be the client's connection.
+            if !words.iter().any(|word| word == "--stdio") || serve::stdio::refuse() {
+                eprintln!("error: {error:#}");
+            }
             ExitCode::from(2)
         }
+    }
+}
+
+fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let command = Arguments::command();
+    match Arguments::parse_from(serve::config::expand(&command, words)?).command {
+        Command::Serve(options) => serve::run(&options, &command, words),
+        Command::Load(options) => load::run(options),
+        Command::Replay(options) => replay::run(options),
     }
 }
 

@@ -17,13 +17,16 @@ mod inline;
 mod log;
 pub mod metrics;
 mod processes;
+mod program;
 mod ring;
 mod site;
 mod stop;
 
 pub use architecture::{ALL, Architecture};
+pub use blocking::serve_one;
 pub use board::{Board, PLACES_MAX};
 pub use counters::{Counter, Served};
 pub use log::{AccessLog, LogFormat};
+pub use program::Program;
 pub use site::{Limits, Site};
-pub use stop::Stop;
+pub use stop::{PASSED_ON, Stop};

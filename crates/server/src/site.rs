@@ -10,6 +10,7 @@ use crate::board::Board;
 use crate::connection::{SendPath, Wait};
 use crate::counters::{Counter, Served};
 use crate::log::AccessLog;
+use crate::program::Program;
 
 /// What every architecture is given to serve. Clones have the same log and the same board.
 #[derive(Clone)]
@@ -30,6 +31,8 @@ pub struct Site {
     pub helper_kind: HelperKind,
     /// Processes, threads or loops, for architectures that have several.
     pub workers: usize,
+    /// What is executed for each connection, for architectures that do.
+    pub program: Option<Program>,
     /// Limits on clients.
     pub limits: Limits,
     /// The access log, if one is kept.
@@ -99,6 +102,7 @@ impl Site {
             helpers: 4,
             helper_kind: HelperKind::default(),
             workers: 1,
+            program: None,
             limits: Limits::default(),
             log: None,
             board: Board::default(),

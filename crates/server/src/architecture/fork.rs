@@ -33,6 +33,9 @@ impl Architecture for Fork {
 }
 
 /// The life of a child for one connection to `site`.
-pub fn child(site: &Site) -> impl Fn(Visit) {
-    |Visit { socket, peer, place, stop }| serve_one(site, socket, peer, place, stop)
+pub fn child(site: &Site) -> impl Fn(Visit) -> io::Result<()> {
+    |Visit { socket, peer, place, stop }| {
+        serve_one(site, socket, peer, place, stop);
+        Ok(())
+    }
 }

@@ -56,7 +56,7 @@ impl Architecture for Helper {
 
     fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
         let child = child(site);
-        let child = self.forks.then_some(&child as &dyn Fn(Visit));
+        let child = self.forks.then_some(&child as &dyn Fn(Visit) -> io::Result<()>);
         dispatch(site, listener, stop, &Plan { helpers: site.workers, child })?;
         Ok(site.counters())
     }

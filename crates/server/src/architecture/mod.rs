@@ -16,6 +16,7 @@ mod amped;
 mod amped_nowait;
 mod fork;
 mod helper;
+mod inetd;
 mod mp;
 mod mt;
 mod sped;
@@ -64,6 +65,7 @@ impl Default for Defaults {
 /// Every architecture, in the order in which the guide explains them.
 pub const ALL: &[&dyn Architecture] = &[
     &fork::Fork,
+    &inetd::Inetd,
     &helper::HELPER,
     &helper::HELPER_FORK,
     &helper::STANDARD,

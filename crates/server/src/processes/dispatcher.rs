@@ -36,7 +36,7 @@ pub struct Plan<'a> {
     /// Helpers that are kept alive.
     pub helpers: usize,
     /// The life of a child for one connection, if children are forked when no helper is idle.
-    pub child: Option<&'a dyn Fn(Visit)>,
+    pub child: Option<&'a dyn Fn(Visit) -> io::Result<()>>,
 }
 
 /// One connection, and what its child needs to serve it.
@@ -212,7 +212,7 @@ impl<'a> Dispatcher<'a> {
             queue.clear();
             helpers.let_go();
             let socket = socket.take().expect("taken in the child only");
-            life(Visit { socket, peer, place, stop });
+            life(Visit { socket, peer, place, stop })
         });
         match (started, socket) {
             (Ok(process), _) => drop(self.visits.insert(process)),

@@ -31,8 +31,11 @@ mod signals;
 mod supervisor;
 
 pub use dispatcher::{Plan, Visit, dispatch};
-use signals::hold_back;
+pub use signals::hold_back;
 pub use supervisor::supervise;
+
+/// The exit status of a child that failed.
+const FAILED: i32 = 1;
 
 /// The exit status of a child that panicked, as Rust has it.
 const PANICKED: i32 = 101;
@@ -80,8 +83,14 @@ impl Children {
 
     /// Starts a child that counts at `place` and lives `life`, at the end of which it exits.
     ///
+    /// A life that fails says why on standard error, and the exit tells the parent.
+    ///
     /// `life` must close what the child has inherited and must not keep open: the connections of others.
-    pub fn start(&mut self, place: Place, life: impl FnOnce(Place, &'static Stop)) -> io::Result<Pid> {
+    pub fn start(
+        &mut self,
+        place: Place,
+        life: impl FnOnce(Place, &'static Stop) -> io::Result<()>,
+    ) -> io::Result<Pid> {
         if self.spare.is_none() {
             match open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
                 Ok(spare) => self.spare = Some(spare),
@@ -107,10 +116,13 @@ impl Children {
                 let status = catch_unwind(AssertUnwindSafe(|| {
                     let stop = begin(parent)?;
                     drop(held_back);
-                    life(place, stop);
-                    io::Result::Ok(())
+                    life(place, stop)
                 }));
-                let status = status.map_or(PANICKED, |lived| i32::from(lived.is_err()));
+                let status = match status {
+                    Ok(Ok(())) => 0,
+                    Ok(Err(error)) => fail(&error),
+                    Err(_) => PANICKED,
+                };
                 // SAFETY: ends the process; nothing of the parent's is flushed or dropped twice.
                 unsafe { libc::_exit(status) }
             }
@@ -241,6 +253,16 @@ impl AsFd for Children {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
+}
+
+/// Says why a child ends before its time; its exit status.
+fn fail(error: &io::Error) -> i32 {
+    // Not by `eprintln`, whose lock another thread may have held when this one was forked.
+    let _ = rustix::io::write(
+        rustix::stdio::stderr(),
+        format!("error: a child process failed: {error}\n").as_bytes(),
+    );
+    FAILED
 }
 
 /// The beginning of a child's life.

@@ -152,6 +152,7 @@ impl Pool {
             self.let_go();
             to_helper = None;
             help(site, place, stop, &to_dispatcher);
+            Ok(())
         })?;
         self.started += 1;
         let channel = to_helper.take().expect("taken in the child only");

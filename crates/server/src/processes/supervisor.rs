@@ -75,7 +75,11 @@ fn complete(
 ) -> io::Result<()> {
     while children.len() < site.workers && mourning.left().is_none() {
         let replaces = children.started() >= site.workers as u64;
-        match children.start(site.board.place(), life) {
+        let started = children.start(site.board.place(), |place, stop| {
+            life(place, stop);
+            Ok(())
+        });
+        match started {
             Ok(_) if replaces => children.count_replaced(),
             Ok(_) => {}
             Err(error) if children.len() == 0 => return Err(error),

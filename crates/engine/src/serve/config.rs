@@ -1,0 +1,162 @@
+//! The configuration file of `serve`: TOML whose keys are the long options.
+//!
+//! It becomes words of the command line, so options are declared, parsed and refused in one place. What stands on
+//! the command line wins.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// The one option that has no dashes on the command line: the directory.
+const ROOT: &str = "root";
+
+/// Options that are about the command line itself.
+const NOT_IN_FILES: &[&str] = &["config", "stdio", "counters", "help"];
+
+/// `words` with what their `--config FILE` adds to them; unchanged if there is none.
+///
+/// # Errors
+/// `FILE:LINE: …` with a hint if the file cannot be read or holds what no option takes.
+pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
+    let mut expanded = words.to_vec();
+    let Some(given) = serve_matches(command, words) else { return Ok(expanded) };
+    let Some(path) = given.get_one::<PathBuf>("config") else { return Ok(expanded) };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        anyhow!(
+            "cannot read the configuration {}: {error}\nhint: check the path, and that it is a text file",
+            path.display()
+        )
+    })?;
+    let file = File { path, text: &text, command };
+    for (key, value) in DeTable::parse(&text).map_err(|error| file.no_toml(&error))?.get_ref() {
+        let word = file.word(key, value)?;
+        if !is_given(&given, key.get_ref()) {
+            expanded.extend(word);
+        }
+    }
+    Ok(expanded)
+}
+
+/// What stands on the command line as a configuration file; `None` if it names one, or cannot be written as text.
+pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
+    let given = serve_matches(command, words)?;
+    let mut text = String::new();
+    for option in options(command).filter(|option| is_given(&given, option.get_id().as_str())) {
+        let name = option.get_long().unwrap_or(ROOT);
+        if name == "config" {
+            return None;
+        }
+        let value = match given.get_raw(option.get_id().as_str())?.next() {
+            Some(value) if option.get_action().takes_values() => toml::Value::from(value.to_str()?),
+            _ => toml::Value::from(true),
+        };
+        text.push_str(&format!("{name} = {value}\n"));
+    }
+    Some(text)
+}
+
+/// A configuration file being read.
+struct File<'a> {
+    path: &'a Path,
+    text: &'a str,
+    command: &'a Command,
+}
+
+impl File<'_> {
+    /// The word that `key = value` is on the command line; `None` for a flag that is not set.
+    fn word(
+        &self,
+        key: &Spanned<impl AsRef<str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> anyhow::Result<Option<OsString>> {
+        let name = key.get_ref().as_ref();
+        let at_key = key.span().start;
+        if NOT_IN_FILES.contains(&name) {
+            return Err(self.refuse(
+                at_key,
+                &format!("`{name}` belongs on the command line"),
+                "leave it out here",
+            ));
+        }
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            DeValue::Boolean(is_set) if is_flag(self.command, name) => {
+                return Ok(is_set.then(|| format!("--{name}").into()));
+            }
+            other => {
+                let what = format!("`{name}` has a value of the wrong kind: {}", other.type_str());
+                return Err(self.refuse(
+                    at_key,
+                    &what,
+                    "a value is a string, a number, or true or false for a flag",
+                ));
+            }
+        };
+        if name == ROOT {
+            return Ok(Some(text.into()));
+        }
+        let word: OsString = format!("--{name}={text}").into();
+        self.check(name, at_key, &word)?;
+        Ok(Some(word))
+    }
+
+    /// Whether the command line would take `word`.
+    fn check(&self, name: &str, at: usize, word: &OsString) -> anyhow::Result<()> {
+        let words = ["sojourn".into(), "serve".into(), "DIR".into(), word.clone()];
+        let Err(error) = self.command.clone().try_get_matches_from(words) else { return Ok(()) };
+        if error.kind() == ErrorKind::UnknownArgument {
+            let hint = match error.get(ContextKind::SuggestedArg) {
+                Some(ContextValue::String(near)) => {
+                    format!("did you mean `{}`?", near.trim_start_matches('-'))
+                }
+                _ => "keys are the long options of `sojourn serve --help`, without dashes".to_owned(),
+            };
+            return Err(self.refuse(at, &format!("there is no option `{name}`"), &hint));
+        }
+        let said = error.to_string();
+        let what = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        Err(self.refuse(at, what, "values are as on the command line: see `sojourn serve --help`"))
+    }
+
+    fn no_toml(&self, error: &toml::de::Error) -> anyhow::Error {
+        let at = error.span().map_or(0, |span| span.start);
+        self.refuse(
+            at,
+            error.message().trim(),
+            "a line is `key = \"value\"`, as in `listen = \"127.0.0.1:8080\"`",
+        )
+    }
+
+    fn refuse(&self, at: usize, what: &str, hint: &str) -> anyhow::Error {
+        let line = self.text[..at.min(self.text.len())].matches('\n').count() + 1;
+        anyhow!("{}:{line}: {what}\nhint: {hint}", self.path.display())
+    }
+}
+
+/// What the words say about `serve`, whatever else is wrong with them; `None` if they are about something else.
+fn serve_matches(command: &Command, words: &[OsString]) -> Option<ArgMatches> {
+    let matches = command.clone().ignore_errors(true).try_get_matches_from(words).ok()?;
+    let (name, serve) = matches.subcommand()?;
+    (name == "serve").then(|| serve.clone())
+}
+
+fn is_given(given: &ArgMatches, key: &str) -> bool {
+    let id = key.replace('-', "_");
+    given.try_contains_id(&id).is_ok() && given.value_source(&id) == Some(ValueSource::CommandLine)
+}
+
+fn is_flag(command: &Command, key: &str) -> bool {
+    options(command).any(|option| option.get_long() == Some(key) && !option.get_action().takes_values())
+}
+
+fn options(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.find_subcommand("serve").into_iter().flat_map(Command::get_arguments)
+}

@@ -1,0 +1,106 @@
+//! From options to a site: budgets and limits that fit the machine, the residency test, the log.
+
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use sojourn_content::{Budgets, Directory, HelperKind, Residency, residency};
+use sojourn_measure::limits::raise_descriptors;
+use sojourn_server::connection::SendPath;
+use sojourn_server::{AccessLog, Architecture, Limits, LogFormat, Site};
+
+use super::options::Options;
+
+/// Descriptors that are neither connections nor documents: listeners, events, logs, helpers' own.
+const DESCRIPTORS_RESERVED: u64 = 64;
+
+/// What we ask for: the kernel's own default maximum.
+const DESCRIPTORS_WANTED: u64 = 1 << 20;
+
+impl Options {
+    /// The site that is asked for, with what `architecture` chooses where nothing is asked for.
+    pub fn site(&self, architecture: &dyn Architecture) -> anyhow::Result<Site> {
+        let origin =
+            Directory::new(&self.root, self.serve_hidden).map_err(|error| bad_root(&self.root, &error))?;
+        let defaults = architecture.defaults();
+        let mut site = Site::new(Arc::new(origin));
+        site.helpers = self.helpers as usize;
+        site.helper_kind = HelperKind::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.name() == self.helper_kind)
+            .context("no such helpers")?;
+        site.workers = self.workers.map_or(defaults.workers, |workers| workers as usize);
+        (site.budgets, site.limits) = self.limits(defaults.budgets, raise_descriptors(DESCRIPTORS_WANTED));
+        site.send_path = SendPath {
+            copied_bytes_max: self.copy_max as u64,
+            memory_bytes_max: self.memory_max as u64,
+            aligns_heads: self.align_heads,
+        };
+        site.residency = self.residency_test()?;
+        site.residency_trust = self.residency_trust;
+        site.log = self.open_log()?;
+        Ok(site)
+    }
+
+    /// Budgets and limits that fit into so many descriptors: connections come first, documents get the rest.
+    fn limits(&self, defaults: Budgets, descriptors: u64) -> (Budgets, Limits) {
+        let usable = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2) as usize;
+        let connections_max = self.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
+        let documents_max = defaults.documents_max.min(usable - connections_max);
+        let budgets = Budgets {
+            path_bytes: self.path_cache,
+            head_bytes: self.head_cache,
+            body_bytes: self.body_cache.unwrap_or(defaults.body_bytes),
+            documents_max,
+            recheck_after: self.recheck_after,
+        };
+        let limits = Limits {
+            connections_max,
+            idle: self.idle_timeout,
+            head: self.head_timeout,
+            send: self.send_timeout,
+            end: self.end_timeout,
+            drain: self.drain_timeout,
+            helper_queue_max: self.helper_queue_max,
+            children_max: self.children_max as usize,
+        };
+        (budgets, limits)
+    }
+
+    /// The test asked for, or the default. One that cannot tell is refused if it was asked for; as the default
+    /// it is no worse than none, so then the server says so and goes on.
+    fn residency_test(&self) -> anyhow::Result<&'static dyn Residency> {
+        let test = match &self.residency {
+            Some(name) => residency::by_name(name).context("no such residency test")?,
+            None => residency::ALL[0],
+        };
+        match residency::probe(test, &self.root) {
+            Err(error) if self.residency.is_some() => bail!("{error}\nhint: {}", error.hint()),
+            Err(error) => eprintln!("warning: {error}: what is not cached is sent by way of a helper"),
+            Ok(()) => {}
+        }
+        Ok(test)
+    }
+
+    fn open_log(&self) -> anyhow::Result<Option<AccessLog>> {
+        let Some(path) = &self.access_log else { return Ok(None) };
+        let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
+            anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to", path.display())
+        })?;
+        let format = if self.access_log_format == "common" { LogFormat::Common } else { LogFormat::Combined };
+        Ok(Some(AccessLog::new(file, format)))
+    }
+}
+
+fn bad_root(root: &Path, error: &io::Error) -> anyhow::Error {
+    let hint = match error.kind() {
+        ErrorKind::NotFound => "check the path, or create the directory",
+        ErrorKind::NotADirectory => "give the directory that holds the file",
+        ErrorKind::PermissionDenied => "the user who runs the server must be allowed to read and enter it",
+        _ => "check the path and the file system",
+    };
+    anyhow!("cannot serve {}: {error}\nhint: {hint}", root.display())
+}

@@ -1,0 +1,63 @@
+//! `serve --stdio`: one connection, which is standard input, as under inetd.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::process::ExitCode;
+
+use anyhow::anyhow;
+use rustix::fs::fstat;
+use rustix::io::ioctl_fionbio;
+use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::net::{SendFlags, getpeername, send};
+use sojourn_server::{Architecture, Board, PASSED_ON, Stop, serve_one};
+
+use super::Options;
+
+/// What a client is told whose server cannot run.
+const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: Sojourn\r\n\
+    Content-Length: 0\r\nConnection: close\r\n\r\n";
+
+/// Serves the connection to its end, or until a signal.
+pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals(&[libc::SIGTERM, PASSED_ON])?;
+    let (socket, peer) = connection()?;
+    let mut site = options.site(architecture)?;
+    let place = match options.counters {
+        Some((fd, index)) => {
+            // SAFETY: the server that executed this program leaves it the descriptor.
+            let memory = unsafe { OwnedFd::from_raw_fd(fd) };
+            let (board, place) = Board::inherited(memory, index)?;
+            site.board = board;
+            place
+        }
+        None => site.board.place(),
+    };
+    serve_one(&site, socket, peer, place, stop);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the client, if there is one, that it cannot be served. Returns whether standard error is another place:
+/// under most inetds it is the connection too.
+pub fn refuse() -> bool {
+    let socket = io::stdin();
+    let same = |a: BorrowedFd<'_>, b: BorrowedFd<'_>| matches!((fstat(a), fstat(b)), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino));
+    let is_elsewhere = !same(socket.as_fd(), io::stderr().as_fd());
+    let _ = send(&socket, REFUSAL, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    is_elsewhere
+}
+
+fn connection() -> anyhow::Result<(OwnedFd, IpAddr)> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let peer = getpeername(&socket).map_err(|error| {
+        anyhow!(
+            "standard input is no connection: {error}\n\
+             hint: --stdio is for inetd (nowait), or a socket unit with Accept=yes; leave it out to listen on --listen"
+        )
+    })?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    ioctl_fionbio(&socket, true)?;
+    // It may be a socket of another family, which has no delay.
+    let _ = set_tcp_nodelay(&socket, true);
+    Ok((socket, peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.ip().to_canonical())))
+}
