@@ -5,7 +5,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server clean
+.PHONY: demo test quick peers bench-server bench-models clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -27,6 +27,10 @@ peers:
 bench-server: $(INSTALLED) peers
 	cargo build --release --locked --package null-responder
 	benchmarks/server/bench --docs docs
+
+## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
+bench-models: $(INSTALLED)
+	benchmarks/models/bench --docs docs
 
 ## clean: forget everything that was built or measured
 clean:

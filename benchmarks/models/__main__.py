@@ -1,0 +1,165 @@
+"""`benchmarks/models/bench`: options to a plan, the plan to runs, runs to the page."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from benchmarks.models import contestants
+from benchmarks.models.answers import Answer, measure
+from benchmarks.models.cases import Case, cases
+from benchmarks.models.contestants import ROOT, Contestant
+from benchmarks.models.page import page
+from benchmarks.models.plot import charts
+from benchmarks.models.record import Record, Run
+from benchmarks.models.targets import judge
+from sojourn import environment
+from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.progress import Stages
+from sojourn.report.image import image
+
+NAME = "models-benchmark"
+QUICK_CASES = ("mm1", "lps-H2-4", "thesis-4", "closed-thesis")
+NETWORK_SHARE = 3
+"""A network's jobs visit several stations: so many times fewer of them."""
+talk = Console(stderr=True)
+
+Step = tuple[Case, Contestant, int]
+
+
+def _bench(
+    only: Annotated[str | None, typer.Option(help="Cases, comma-separated, * allowed; --list shows all.")] = None,
+    tools: Annotated[str | None, typer.Option(help="Contestants, in the same way.")] = None,
+    repetitions: Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")] = 5,
+    core: Annotated[int | None, typer.Option(help="The core to run on; the last one unless said.")] = None,
+    seed: Annotated[int, typer.Option(help="The order of cells and all runs are drawn from this.")] = 1,
+    output: Annotated[Path, typer.Option(help="The run's folder.")] = ROOT / "runs" / NAME,
+    docs: Annotated[Path | None, typer.Option(help="Also put the page and its plots here.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Ours and the C loop alone, two short repetitions.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="Name the cases, and end.")] = False,
+) -> None:
+    """Measure the models beside other tools: speed, and error against exact values.
+
+    Each run is kept as it ends; Ctrl-C writes the page of what there is.
+
+    Example: benchmarks/models/bench --only "lps-H2-*" --tools sojourn,ciw
+    """
+    if list_all:
+        print(*(each.name for each in cases()))
+        return
+    if not quick:
+        contestants.install_peers()
+    everybody = [each for each in contestants.contestants(quick) if _matches(each.name, tools)]
+    chosen = [each for each in cases() if _matches(each.name, only or (",".join(QUICK_CASES) if quick else None))]
+    if not everybody or not chosen:
+        raise CouldNotRun("nothing to measure", "see --list, and --help for the names")
+    place = max(os.sched_getaffinity(0)) if core is None else core
+    repetitions = 2 if quick else repetitions
+    record = Record(output, _about(place, repetitions, seed, everybody))
+    _pin(place)
+    answers: list[Answer] = []
+    with Stages(talk) as stages:
+        complete = _run_all(_plan(chosen, everybody, repetitions, seed), record, seed, stages)
+        if complete:
+            stages.begin("exact answers")
+            answers = measure(2 if quick else repetitions, any(each.is_peer for each in everybody))
+    record.about["complete"] = complete
+    _write(record, chosen, everybody, answers, [output, *filter(None, [docs])])
+    for verdict in judge(record, answers):
+        print(f"{verdict.name}: {verdict.measured} ({verdict.wanted}): {verdict.word.strip('*')}")
+    sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
+
+
+def _pin(core: int) -> None:
+    # What is started from here on runs where this runs.
+    try:
+        os.sched_setaffinity(0, {core})
+    except OSError as error:
+        raise CouldNotRun(f"cannot run on core {core}: {error.strerror}", "give another --core") from error
+
+
+def _matches(name: str, patterns: str | None) -> bool:
+    return patterns is None or any(fnmatch(name, pattern) for pattern in patterns.split(","))
+
+
+def _plan(chosen: Sequence[Case], everybody: Sequence[Contestant], repetitions: int, seed: int) -> list[Step]:
+    """Each repetition has all cells in an order of its own, so that no program always follows another."""
+    plan: list[Step] = []
+    for repetition in range(repetitions):
+        cells = [(case, each, repetition) for case in chosen for each in everybody if each.takes(case)]
+        Random(f"{seed} {repetition}").shuffle(cells)
+        plan += cells
+    return plan
+
+
+def _run_all(plan: Sequence[Step], record: Record, seed: int, stages: Stages) -> bool:
+    stages.begin("runs", len(plan))
+    try:
+        for index, (case, contestant, repetition) in enumerate(plan):
+            stages.update(index, len(plan), f"{case.name} {contestant.name}")
+            jobs = contestant.jobs // (NETWORK_SHARE if case.group == "network" else 1)
+            figures = contestant.run(case, jobs, 1000 * seed + repetition)
+            record.add(Run(case.name, contestant.name, repetition, **figures))
+    except KeyboardInterrupt:
+        return False
+    stages.done(f"{len(plan)} runs")
+    return True
+
+
+def _write(
+    record: Record,
+    chosen: Sequence[Case],
+    everybody: Sequence[Contestant],
+    answers: Sequence[Answer],
+    folders: Sequence[Path],
+) -> None:
+    drawn = [(chart, f"{NAME}-{chart.identifier}.svg") for chart in charts(record, chosen, everybody)]
+    text = page(record, chosen, everybody, answers, [(chart.title, name) for chart, name in drawn])
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        for chart, name in drawn:
+            (folder / name).write_text(image(chart) + "\n")
+        (folder / f"{NAME}.md").write_text(text)
+        talk.print(f"page: {folder / NAME}.md", soft_wrap=True, highlight=False)
+
+
+def _about(core: int, repetitions: int, seed: int, everybody: Sequence[Contestant]) -> dict[str, Any]:
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": shlex.join(["benchmarks/models/bench", *sys.argv[1:]]),
+        "revision": done.stdout.strip() or "unknown: not a git checkout",
+        "core": core,
+        "repetitions": repetitions,
+        "seed": seed,
+        "complete": False,
+        "peers": contestants.versions() if any(each.is_peer for each in everybody) else {},
+        "environment": environment.describe(),
+    }
+
+
+def main() -> None:
+    """Runs it, and says in two lines what it could not do."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        typer.run(_bench)
+    except CouldNotRun as error:
+        print(error, file=sys.stderr)
+        sys.exit(EXIT_COULD_NOT_RUN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Exact answers and the time to import: what a simulation is not needed for, and what everyone pays first."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.models.contestants import HERE, call, ours, python_of_peers
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A figure in seconds, with the target it was set."""
+
+    name: str
+    seconds: float
+    low: float
+    high: float
+    target: float | None
+
+
+def measure(repetitions: int, with_peers: bool) -> list[Answer]:
+    """All figures, each the median of so many processes."""
+    asked: list[tuple[str, Callable[[], float], float | None]] = [
+        ("response-time law of M/H2/1/LPS, r = 4", lambda: _said(ours("lps", "4")), 0.5),
+        ("response-time law of M/H2/1/LPS, r = 16", lambda: _said(ours("lps", "16")), 2.0),
+        ("MVA of four stations, 1,000 users: Sojourn, all solvers", lambda: _said(ours("mva", "1000")), 1e-3),
+        ("import sojourn.queueing", lambda: _import(sys.executable, "sojourn.queueing"), 0.3),
+    ]
+    if with_peers:
+        peers, script = python_of_peers(), str(HERE / "peers" / "run_line_mva.py")
+        asked += [
+            ("MVA of four stations, 1,000 users: LINE, exact", lambda: _said([peers, script, "1000"]), None),
+            ("import line_solver", lambda: _import(peers, "line_solver"), None),
+            ("import ciw", lambda: _import(peers, "ciw"), None),
+            ("import simpy", lambda: _import(peers, "simpy"), None),
+        ]
+    times: dict[str, list[float]] = {name: [] for name, _, _ in asked}
+    for _ in range(repetitions):
+        for name, run, _ in asked:
+            times[name].append(run())
+    return [Answer(name, median(times[name]), min(times[name]), max(times[name]), target) for name, _, target in asked]
+
+
+def _said(command: list[str]) -> float:
+    return float(json.loads(call(command).stdout.strip().splitlines()[-1])["seconds"])
+
+
+def _import(python: str, module: str) -> float:
+    # The whole process less an empty one, as a person waits for it.
+    def seconds(program: str) -> float:
+        begun = time.perf_counter()
+        call([python, "-c", program])
+        return time.perf_counter() - begun
+
+    return max(0.0, seconds(f"import {module}") - seconds("pass"))
