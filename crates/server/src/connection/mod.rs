@@ -276,7 +276,11 @@ impl Connection {
         self.is_sending = true;
         let bytes = std::mem::take(&mut self.output);
         let is_last = self.after == After::Linger && !matches!(self.state, State::Streaming(_));
-        Want::Send(Output { bytes, body, sent: 0, is_last })
+        let (corks, uncorks) = match &mut self.state {
+            State::Streaming(stream) => stream.cork(),
+            _ => (false, false),
+        };
+        Want::Send(Output { bytes, body, sent: 0, corks, uncorks, is_last })
     }
 
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {

@@ -13,6 +13,10 @@ pub struct Output {
     pub body: Option<Piece>,
     /// How much of both is sent already.
     pub sent: usize,
+    /// Cork the socket before: until it is uncorked only full segments leave, whatever the client acknowledges.
+    pub corks: bool,
+    /// Uncork the socket afterwards.
+    pub uncorks: bool,
     /// Shut the sending side down afterwards.
     pub is_last: bool,
 }

@@ -10,6 +10,11 @@ use crate::log::{AccessLog, OpenLine};
 /// What a response from the page cache sends before others have their turn.
 const TURN_BYTES: u64 = 512 * 1024;
 
+/// Longer responses are corked. Bytes that do not fill a segment would leave at the client's next acknowledgement,
+/// so that half the segments are small; below this there is one segment (on loopback) or hardly an acknowledgement
+/// before the end, and corking is two system calls for nothing.
+const CORKED_BYTES_MIN: u64 = 64 * 1024;
+
 /// A document, and how much of it is sent.
 #[derive(Debug)]
 pub struct Stream {
@@ -21,6 +26,7 @@ pub struct Stream {
     from_memory: bool,
     /// What follows it, last first.
     rest: Vec<Part>,
+    is_corked: bool,
     body_bytes_sent: u64,
     line: Option<OpenLine>,
 }
@@ -51,7 +57,8 @@ impl Stream {
     /// The whole document, chunk by chunk from memory or from the page cache; `line` is logged when it ends.
     pub fn new(document: Arc<Document>, from_memory: bool, line: Option<OpenLine>) -> Stream {
         let end = document.size;
-        Stream { document, offset: 0, end, from_memory, rest: Vec::new(), body_bytes_sent: 0, line }
+        let rest = Vec::new();
+        Stream { document, offset: 0, end, from_memory, rest, is_corked: false, body_bytes_sent: 0, line }
     }
 
     /// One range of the document, from the page cache: a part of a chunk is not worth keeping in memory.
@@ -77,6 +84,14 @@ impl Stream {
         let length = (self.end - self.offset).min(most) as usize;
         let document = Arc::clone(&self.document);
         FileRange { document, offset: self.offset, length, into_memory: self.from_memory }
+    }
+
+    /// Whether the next output is to cork the socket before, and to uncork it afterwards.
+    pub fn cork(&mut self) -> (bool, bool) {
+        let corks = !self.is_corked && self.end - self.offset > CORKED_BYTES_MIN;
+        self.is_corked |= corks;
+        let is_last = self.turn().length as u64 == self.end - self.offset && self.rest.is_empty();
+        (corks, self.is_corked && is_last)
     }
 
     /// A turn of `length` bytes is sent.

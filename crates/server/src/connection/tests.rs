@@ -67,13 +67,23 @@ impl Bench {
         (sent, is_closed)
     }
 
+    /// Does what needs the disk.
+    fn perform(&mut self, connection: &mut Connection, want: Want) -> Want {
+        let job = match want {
+            Want::Open(opening) => Job::Open(opening),
+            Want::Load(range) => Job::Load(range),
+            other => panic!("{other:?} needs no disk"),
+        };
+        let done = job.perform(&self.origin, &mut Vec::new());
+        self.handle(connection, Event::Done(done))
+    }
+
     /// Does everything that needs no client.
     fn settle(&mut self, connection: &mut Connection, mut want: Want, sent: &mut Vec<u8>) -> Want {
         loop {
-            let event = match want {
+            want = match want {
                 Want::Receive(_) | Want::Close(_) => return want,
-                Want::Open(opening) => Event::Done(Job::Open(opening).perform(&self.origin, &mut Vec::new())),
-                Want::Load(range) => Event::Done(Job::Load(range).perform(&self.origin, &mut Vec::new())),
+                Want::Open(_) | Want::Load(_) => self.perform(connection, want),
                 Want::Send(output) => {
                     sent.extend_from_slice(&output.bytes);
                     match &output.body {
@@ -85,10 +95,9 @@ impl Bench {
                             self.origin.read(&range.document, range.offset, &mut sent[start..]).unwrap();
                         }
                     }
-                    Event::Sent(output)
+                    self.handle(connection, Event::Sent(output))
                 }
             };
-            want = self.handle(connection, event);
         }
     }
 }
@@ -163,6 +172,35 @@ fn parts_of_a_large_document_are_its_bytes() {
     }
     expected.extend(format!("\r\n--{boundary}--\r\n").bytes());
     assert!(body == expected, "{} bytes, expected {}", body.len(), expected.len());
+}
+
+#[test]
+fn a_long_response_is_corked_from_its_head_to_its_end() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    let mut corked = |target: &str| {
+        let mut connection = Connection::new([127, 0, 0, 1].into());
+        let mut buffer = Buffer::default();
+        buffer.space().extend_from_slice(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+        let mut want = bench.handle(&mut connection, Event::Received(buffer));
+        let mut outputs = Vec::new();
+        while !matches!(want, Want::Receive(_)) {
+            want = match want {
+                Want::Send(output) => {
+                    outputs.push((output.corks, output.uncorks));
+                    bench.handle(&mut connection, Event::Sent(output))
+                }
+                disk => bench.perform(&mut connection, disk),
+            };
+        }
+        outputs
+    };
+    assert_eq!(corked("/hello.txt"), [(false, false)]);
+    assert_eq!(corked("/medium.bin"), [(false, false)]);
+    let long = corked("/large.bin");
+    assert!(long.len() > 2, "{long:?}");
+    assert!(long[0] == (true, false) && long[long.len() - 1] == (false, true));
+    assert!(long[1..long.len() - 1].iter().all(|turn| *turn == (false, false)), "{long:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::sendfile;
 use rustix::io::Errno;
+use rustix::net::sockopt::set_tcp_cork;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
 
 use crate::connection::{Buffer, Output, Piece};
@@ -38,6 +39,10 @@ pub fn receive(socket: &OwnedFd, buffer: &mut Buffer) -> Transfer {
 /// Sends `output` as far as the socket takes it, remembering how far that was.
 pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
     let total = output.total_bytes();
+    // It is a matter of speed alone: a socket that cannot be corked sends all the same.
+    if std::mem::take(&mut output.corks) {
+        let _ = set_tcp_cork(socket, true);
+    }
     while output.sent < total {
         match send_some(socket, output) {
             // A file that is shorter than it was: there is nothing to send in place of the rest.
@@ -47,6 +52,9 @@ pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
             Err(Errno::INTR) => {}
             Err(_) => return Transfer::Failed,
         }
+    }
+    if output.uncorks {
+        let _ = set_tcp_cork(socket, false);
     }
     if output.is_last && shutdown(socket, Shutdown::Write).is_err() {
         return Transfer::Failed;
