@@ -1,6 +1,7 @@
 //! Phase-type demands: the time to absorption of a small Markov chain.
 
 use crate::distribution::{Distribution, HyperExponential, Law};
+use crate::fit::stages_for;
 
 /// The most phases an exact solution takes.
 const PHASES_MAX: usize = 8;
@@ -16,7 +17,7 @@ pub struct PhaseType {
 }
 
 impl PhaseType {
-    /// The phase-type form of a law that has one: exponential, Erlang, hyper-exponential.
+    /// The phase-type form of a law that has a small one: exponential, Erlang, hyper-exponential, mixtures of these.
     pub fn of(law: &Distribution) -> Option<Self> {
         match law {
             Distribution::Exponential(law) => Some(Self::parallel(&[1.0], &[1.0 / law.mean()])),
@@ -27,6 +28,10 @@ impl PhaseType {
             Distribution::Erlang(law) => {
                 let stages = law.stages() as usize;
                 (stages <= PHASES_MAX).then(|| Self::series(stages, stages as f64 / law.mean()))
+            }
+            Distribution::Mixture(law) => {
+                let parts = law.parts().iter().map(|(weight, part)| Some((*weight, Self::of(part)?)));
+                Self::choice(&parts.collect::<Option<Vec<_>>>()?)
             }
             _ => None,
         }
@@ -41,13 +46,8 @@ impl PhaseType {
         if scv >= 1.0 {
             return Self::of(&HyperExponential::balanced(mean, scv).ok()?.into());
         }
-        let stages = (1.0 / scv - 1e-9).ceil().max(2.0);
-        if scv <= 0.0 || stages > PHASES_MAX as f64 {
-            return None;
-        }
         // Skipping the first stage with this probability leaves one stage less.
-        let root = (stages * (1.0 + scv) - stages * stages * scv).max(0.0).sqrt();
-        let skip = ((stages * scv - root) / (1.0 + scv)).clamp(0.0, 1.0);
+        let (stages, skip) = stages_for(scv).filter(|(stages, _)| *stages <= PHASES_MAX as f64)?;
         let mut law = Self::series(stages as usize, (stages - skip) / mean);
         (law.initial[0], law.initial[1]) = (1.0 - skip, skip);
         Some(law)
@@ -56,6 +56,25 @@ impl PhaseType {
     fn parallel(initial: &[f64], exit: &[f64]) -> Self {
         let phases = initial.len();
         Self { initial: initial.to_vec(), rates: vec![vec![0.0; phases]; phases], exit: exit.to_vec() }
+    }
+
+    /// One of several laws, each with its own phases; `None` when they are too many.
+    fn choice(parts: &[(f64, Self)]) -> Option<Self> {
+        let phases = parts.iter().map(|(_, part)| part.phases()).sum();
+        if phases > PHASES_MAX {
+            return None;
+        }
+        let mut law = Self::parallel(&vec![0.0; phases], &vec![0.0; phases]);
+        let mut first = 0;
+        for (weight, part) in parts {
+            for phase in 0..part.phases() {
+                law.initial[first + phase] = weight * part.initial[phase];
+                law.exit[first + phase] = part.exit[phase];
+                law.rates[first + phase][first..first + part.phases()].copy_from_slice(&part.rates[phase]);
+            }
+            first += part.phases();
+        }
+        Some(law)
     }
 
     fn series(stages: usize, rate: f64) -> Self {

@@ -116,6 +116,10 @@ fn two_moment_fits_keep_two_moments() {
 
 #[test]
 fn refusals_say_why() {
+    // Branches of Erlang and hyper-exponential laws are phases side by side.
+    let mixture = |scv| PhaseType::of(&crate::fit::two_moments(MEAN, scv).unwrap()).unwrap();
+    check(mixture(0.281).second_moment(), 1.281 * MEAN * MEAN, 1e-9);
+    assert!(PhaseType::of(&crate::fit::two_moments(MEAN, 0.1).unwrap()).is_none());
     assert!(PhaseType::of(&LogNormal::new(0.0, 1.0).unwrap().into()).is_none());
     let demand = PhaseType::of(&Erlang::new(1.0, 8).unwrap().into()).unwrap();
     assert!(matches!(ExactLps::new(0.5, demand.clone(), 32), Err(ExactError::TooLarge { .. })));

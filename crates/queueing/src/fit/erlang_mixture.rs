@@ -14,12 +14,13 @@ const STAGES: [[u32; 2]; 9] = [[1, 1], [1, 2], [2, 2], [1, 4], [2, 4], [4, 4], [
 /// Values beyond this number are thinned evenly for the search: a step costs two exponentials per value.
 const VALUES_MAX: usize = 20_000;
 
+/// `stages` exponential stages, chosen with a probability.
 #[derive(Clone, Copy)]
-struct Branch {
-    probability: f64,
-    stages: u32,
+pub(super) struct Branch {
+    pub(super) probability: f64,
+    pub(super) stages: u32,
     /// Of one stage.
-    rate: f64,
+    pub(super) rate: f64,
 }
 
 impl Branch {
@@ -34,7 +35,7 @@ impl Branch {
         libm::lgamma(f64::from(self.stages))
     }
 
-    fn mean(&self) -> f64 {
+    pub(super) fn mean(&self) -> f64 {
         f64::from(self.stages) / self.rate
     }
 }
@@ -130,6 +131,6 @@ fn step(values: &[f64], branches: [Branch; 2]) -> ([Branch; 2], f64) {
     (next, likelihood)
 }
 
-fn log_likelihood(values: &[f64], branches: &[Branch; 2]) -> f64 {
+pub(super) fn log_likelihood(values: &[f64], branches: &[Branch; 2]) -> f64 {
     step(values, *branches).1
 }

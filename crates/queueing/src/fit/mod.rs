@@ -1,11 +1,13 @@
 //! Laws fitted to measured values by maximum likelihood, ranked, each with its goodness of fit.
 //!
-//! A table of families, a function each. The likelihood ranks them (AIC); the Kolmogorov-Smirnov distance says
-//! whether the best is any good. Heavy tails are fitted apart: their raw moments cannot be trusted.
+//! A table of families, a function each. The likelihood ranks them (AIC); the Kolmogorov-Smirnov and Anderson-Darling
+//! figures say whether the best is any good. Heavy tails are fitted apart: their raw moments cannot be trusted.
 
+mod bounded_pareto;
 mod erlang_mixture;
 mod least_squares;
 mod log_normal;
+mod moments;
 mod pareto_tail;
 mod usl;
 
@@ -14,6 +16,8 @@ use thiserror::Error;
 
 use crate::distribution::{Distribution, Exponential, Law};
 use crate::simulator::Named;
+pub(crate) use moments::stages_for;
+pub use moments::{fit_moments, two_moments};
 pub use pareto_tail::ParetoTail;
 pub use usl::{Interval, USL_POINTS_MIN, UslFit, fit_usl};
 
@@ -47,6 +51,9 @@ pub enum FitError {
         "{0} different loads are too few: the curve has three parameters and needs at least {USL_POINTS_MIN}"
     )]
     TooFewLoads(usize),
+    /// Values of one size: a constant.
+    #[error("the values hardly differ: a constant describes them")]
+    Equal,
     /// The share of values that make the tail.
     #[error("the tail must be a fraction between 0 and 1, not {0}")]
     TailFraction(f64),
@@ -55,7 +62,8 @@ pub enum FitError {
 /// A fitted law.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
-    /// As in system files: `exponential`, `log-normal`, `hyper-exponential`, `hyper-erlang`.
+    /// `exponential`, `log-normal`, `shifted-log-normal`, `bounded-pareto`, `hyper-exponential`, `hyper-erlang`; or
+    /// `two-moment` from [`fit_moments`].
     pub family: &'static str,
     /// By name; times and sizes in the unit of the values.
     pub parameters: Named<f64>,
@@ -69,6 +77,9 @@ pub struct Fit {
     pub aic: f64,
     /// sup |F − Fₙ|.
     pub kolmogorov_smirnov: f64,
+    /// n ∫ (F − Fₙ)² / F(1 − F) dF: as the former, but it minds the tails. About 2.5 at the 5 % point of a law that
+    /// was not fitted to these values (Anderson & Darling 1954), less for one that was.
+    pub anderson_darling: f64,
     /// The law itself.
     #[serde(skip)]
     pub law: Distribution,
@@ -87,6 +98,8 @@ type Fitter = fn(&[f64]) -> Option<Candidate>;
 const FAMILIES: &[(&str, Fitter)] = &[
     ("exponential", exponential),
     ("log-normal", log_normal::fit),
+    ("shifted-log-normal", log_normal::fit_shifted),
+    ("bounded-pareto", bounded_pareto::fit),
     ("hyper-exponential", erlang_mixture::hyper_exponential),
     ("hyper-erlang", erlang_mixture::hyper_erlang),
 ];
@@ -148,6 +161,7 @@ impl Candidate {
             log_likelihood: self.log_likelihood,
             aic: 2.0 * self.parameters.len() as f64 - 2.0 * self.log_likelihood,
             kolmogorov_smirnov: distance(&self.law, sorted),
+            anderson_darling: anderson_darling(&self.law, sorted),
             parameters: Named(self.parameters),
             law: self.law,
         }
@@ -162,6 +176,17 @@ fn distance(law: &Distribution, sorted: &[f64]) -> f64 {
         (cdf - index as f64 / count).abs().max((cdf - (index + 1) as f64 / count).abs())
     };
     sorted.iter().enumerate().map(gap).fold(0.0, f64::max)
+}
+
+/// −n − Σ (2i−1) (ln F(xᵢ) + ln(1 − F(xₙ₊₁₋ᵢ))) / n.
+fn anderson_darling(law: &Distribution, sorted: &[f64]) -> f64 {
+    let count = sorted.len() as f64;
+    // A value at the end of the support has no finite term: the last place of a double stands for it.
+    let cdf: Vec<f64> =
+        sorted.iter().map(|value| law.cdf(*value).clamp(f64::EPSILON, 1.0 - f64::EPSILON)).collect();
+    let term =
+        |(index, (low, high)): (usize, (&f64, &f64))| (2 * index + 1) as f64 * (low.ln() + (-high).ln_1p());
+    -count - cdf.iter().zip(cdf.iter().rev()).enumerate().map(term).sum::<f64>() / count
 }
 
 fn exponential(sorted: &[f64]) -> Option<Candidate> {

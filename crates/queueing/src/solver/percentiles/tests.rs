@@ -60,11 +60,12 @@ fn limited_sharing_is_exact() {
 fn processor_sharing_by_two_moments_is_near_the_exact_law() {
     // Exponential demand at ρ = 0.7: the gamma shape beside the tagged job's law, which is exact.
     let exact = queue(r#"discipline = "ps", demand = { law = "exponential", mean = "1s" }"#, 0.7);
-    let shaped = queue(
-        r#"discipline = "ps", demand = { law = "mixture", parts = [{ weight = 1, law = "exponential", mean = "1s" }] }"#,
-        0.7,
-    );
-    let ((exact, label), (shaped, other)) = (predicted(&exact), predicted(&shaped));
+    let shaped = r#"
+        document = { law = "exponential", mean = "1MB" }
+        stations.a = { discipline = "ps", rate = "1MB/s" }
+        classes.c = { rate = "0.7/s", route = ["a"], latency = "1s" }
+    "#;
+    let ((exact, label), (shaped, other)) = (predicted(&exact), predicted(shaped));
     assert!(label == "exact" && other.contains("two conditional moments"), "{label} {other}");
     for (a, b) in
         [(exact.p50, shaped.p50), (exact.p90, shaped.p90), (exact.p99, shaped.p99), (exact.p999, shaped.p999)]
