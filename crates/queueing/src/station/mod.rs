@@ -5,10 +5,12 @@
 //! job in service has received grows at v(n)/n, a job admitted at V with demand s finishes when V reaches V + s,
 //! and a heap on those finish tags makes every event O(log n) however many jobs share the server.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
+mod heap;
+
+use std::collections::VecDeque;
 
 use crate::speed::Speed;
+use heap::{TagHeap, Tagged};
 
 /// How a station serves.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +63,7 @@ impl Service {
 pub struct Station<T> {
     service: Service,
     /// Jobs in service, by finish tag.
-    in_service: BinaryHeap<Reverse<Tagged<T>>>,
+    in_service: TagHeap<T>,
     /// Jobs waiting, with their demands.
     waiting: VecDeque<(f64, T)>,
     /// Places kept by jobs that have been served and are elsewhere: they count towards r, not towards the load.
@@ -81,7 +83,7 @@ impl<T: Copy> Station<T> {
     pub fn new(service: Service) -> Self {
         Self {
             service,
-            in_service: BinaryHeap::new(),
+            in_service: TagHeap::new(),
             waiting: VecDeque::new(),
             held: 0,
             virtual_time: 0.0,
@@ -108,7 +110,7 @@ impl<T: Copy> Station<T> {
     /// The jobs present, in no particular order.
     pub fn jobs(&self) -> impl Iterator<Item = T> {
         let waiting = self.waiting.iter().map(|waiting| waiting.1);
-        self.in_service.iter().map(|Reverse(tagged)| tagged.job).chain(waiting)
+        self.in_service.iter().map(|tagged| tagged.job).chain(waiting)
     }
 
     /// ∫ v(n) dt until `now`, the work done in seconds: with c servers, server-seconds busy.
@@ -143,17 +145,19 @@ impl<T: Copy> Station<T> {
     #[inline]
     pub fn complete_or_hold(&mut self, hold: impl FnOnce(T) -> bool) -> Option<T> {
         let now = self.next_completion;
-        let Reverse(finished) = self.in_service.peek().copied()?;
+        let finished = *self.in_service.first()?;
         self.advance(now);
-        self.in_service.pop();
         // The tag, not the sum that led here: no rounding is carried on.
         self.virtual_time = finished.tag;
         if hold(finished.job) {
             self.held += 1;
+            self.in_service.remove_first();
+        } else if let Some((demand, job)) = self.waiting.pop_front() {
+            self.in_service.replace_first(Tagged { tag: self.virtual_time + demand, job });
         } else {
-            self.admit_next();
+            self.in_service.remove_first();
         }
-        if self.in_service.is_empty() {
+        if self.in_service.len() == 0 {
             // An idle station starts its clock afresh, so that tags never lose precision over a long run.
             self.virtual_time = 0.0;
         }
@@ -165,15 +169,10 @@ impl<T: Copy> Station<T> {
     pub fn release(&mut self, now: f64) {
         self.advance(now);
         self.held = self.held.saturating_sub(1);
-        self.admit_next();
-        self.schedule();
-    }
-
-    #[inline]
-    fn admit_next(&mut self) {
         if let Some((demand, job)) = self.waiting.pop_front() {
             self.admit(demand, job);
         }
+        self.schedule();
     }
 
     #[inline]
@@ -189,13 +188,13 @@ impl<T: Copy> Station<T> {
 
     #[inline]
     fn admit(&mut self, demand: f64, job: T) {
-        self.in_service.push(Reverse(Tagged { tag: self.virtual_time + demand, job }));
+        self.in_service.push(Tagged { tag: self.virtual_time + demand, job });
     }
 
     #[inline]
     fn schedule(&mut self) {
-        (self.share, self.next_completion) = match self.in_service.peek() {
-            Some(Reverse(first)) => {
+        (self.share, self.next_completion) = match self.in_service.first() {
+            Some(first) => {
                 let share = self.service.speed.share(self.in_service.len());
                 // A tag just passed by rounding completes now, not in the past.
                 (share, self.updated_at + ((first.tag - self.virtual_time) / share).max(0.0))
@@ -204,32 +203,3 @@ impl<T: Copy> Station<T> {
         };
     }
 }
-
-#[derive(Clone, Copy)]
-struct Tagged<T> {
-    tag: f64,
-    job: T,
-}
-
-impl<T> Ord for Tagged<T> {
-    #[inline]
-    fn cmp(&self, other: &Self) -> Ordering {
-        // Tags are sums of non-negative numbers: their bit patterns order as they do.
-        self.tag.to_bits().cmp(&other.tag.to_bits())
-    }
-}
-
-impl<T> PartialOrd for Tagged<T> {
-    #[inline]
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> PartialEq for Tagged<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.tag == other.tag
-    }
-}
-
-impl<T> Eq for Tagged<T> {}
