@@ -75,9 +75,11 @@ fn answer(mut client: &TcpStream, site: &Site) -> io::Result<()> {
 
 fn response(request: &Request<'_>, site: &Site) -> Vec<u8> {
     match (request.method, request.target) {
-        (Method::Get, b"/metrics") => {
-            page(Status::Ok, "text/plain; version=0.0.4", &metrics::page(&site.counters()))
-        }
+        (Method::Get, b"/metrics") => page(
+            Status::Ok,
+            "text/plain; version=0.0.4",
+            &metrics::page(&site.counters(), &site.board.workers()),
+        ),
         (Method::Get, _) => page(Status::NotFound, "text/html", &head::error_page(Status::NotFound)),
         _ => page(Status::MethodNotAllowed, "text/html", ""),
     }

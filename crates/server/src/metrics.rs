@@ -4,23 +4,41 @@ use std::fmt::Write;
 
 use crate::counters::{Counter, Kind, Served};
 
-/// The page.
-pub fn page(served: &Served) -> String {
+/// What is also shown for each worker or loop by itself: how evenly the work is spread.
+const OF_EACH: &[Counter] = &[Counter::Requests, Counter::ConnectionsAccepted, Counter::ConnectionsOpen];
+
+/// The page: what all have `served`, and each of several `workers`.
+pub fn page(served: &Served, workers: &[Served]) -> String {
     let mut page = String::with_capacity(8 * 1024);
     for counter in Counter::ALL {
-        let (suffix, kind) = match counter.kind() {
-            Kind::Total | Kind::Seconds => ("_total", "counter"),
-            Kind::Gauge => ("", "gauge"),
-        };
-        let (key, help) = (counter.key(), counter.help());
-        let value = match counter.kind() {
-            Kind::Seconds => served.seconds(*counter).to_string(),
-            Kind::Total | Kind::Gauge => served.value(*counter).to_string(),
-        };
-        let name = format!("sojourn_{key}{suffix}");
-        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
+        let (name, kind) = name_and_kind(*counter, "sojourn_");
+        let _ = writeln!(page, "# HELP {name} {}\n# TYPE {name} {kind}", counter.help());
+        let _ = writeln!(page, "{name} {}", value(served, *counter));
+    }
+    // Of one alone it would say the same again.
+    for counter in OF_EACH.iter().filter(|_| workers.len() > 1) {
+        let (name, kind) = name_and_kind(*counter, "sojourn_worker_");
+        let _ = writeln!(page, "# HELP {name} {} By one worker.\n# TYPE {name} {kind}", counter.help());
+        for (number, worker) in workers.iter().enumerate() {
+            let _ = writeln!(page, "{name}{{worker=\"{number}\"}} {}", value(worker, *counter));
+        }
     }
     page
+}
+
+fn name_and_kind(counter: Counter, prefix: &str) -> (String, &'static str) {
+    let (suffix, kind) = match counter.kind() {
+        Kind::Total | Kind::Seconds => ("_total", "counter"),
+        Kind::Gauge => ("", "gauge"),
+    };
+    (format!("{prefix}{}{suffix}", counter.key()), kind)
+}
+
+fn value(served: &Served, counter: Counter) -> String {
+    match counter.kind() {
+        Kind::Seconds => served.seconds(counter).to_string(),
+        Kind::Total | Kind::Gauge => served.value(counter).to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -31,11 +49,15 @@ mod tests {
     fn totals_and_gauges() {
         let mut served = Served::default();
         served.add(Counter::Requests, 7);
-        let page = page(&served);
+        let page = page(&served, &[served.clone(), Served::default()]);
         assert!(page.starts_with(
             "# HELP sojourn_requests_total Requests answered.\n# TYPE sojourn_requests_total counter\n\
              sojourn_requests_total 7\n"
         ));
         assert!(page.contains("\n# TYPE sojourn_connections_open gauge\nsojourn_connections_open 0\n"));
+        assert!(page.contains(
+            "\n# TYPE sojourn_worker_requests_total counter\nsojourn_worker_requests_total{worker=\"0\"} 7\n\
+             sojourn_worker_requests_total{worker=\"1\"} 0\n"
+        ));
     }
 }

@@ -19,6 +19,7 @@ mod helper;
 mod inetd;
 mod mp;
 mod mt;
+mod ncopy;
 mod sped;
 mod uring;
 
@@ -74,6 +75,7 @@ pub const ALL: &[&dyn Architecture] = &[
     &sped::Sped,
     &amped::Amped,
     &amped_nowait::AmpedNowait,
+    &ncopy::Ncopy,
     &uring::Uring,
 ];
 

@@ -20,7 +20,9 @@ impl<D: Disk> Loop<'_, D> {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(acceptor) = &mut self.acceptor else { return false };
             match acceptor.accept() {
-                Accepted::Connection(socket, _) if self.clients.len() >= self.site.limits.connections_max => {
+                Accepted::Connection(socket, _)
+                    if !self.site.board.enter(self.site.limits.connections_max) =>
+                {
                     self.shed(&socket);
                 }
                 Accepted::Connection(socket, peer) => self.admit(socket, Connection::new(peer)),
@@ -43,6 +45,7 @@ impl<D: Disk> Loop<'_, D> {
         let token = self.clients.vacant();
         let flags = F::IN | F::OUT | F::RDHUP | F::ET;
         if epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), flags).is_err() {
+            self.site.board.leave(1);
             return self.shed(&socket);
         }
         self.served.count(Counter::ConnectionsAccepted);

@@ -152,6 +152,7 @@ impl<D: Disk> Loop<'_, D> {
             Reason::TimedOut => self.served.count(Counter::Timeouts),
             Reason::Failed => self.served.count(Counter::ConnectionErrors),
         }
+        self.site.board.leave(1);
         let (clients, mut context) = self.context();
         let mut client = clients.remove(token);
         if let Some(Want::Receive(buffer)) = client.parked {

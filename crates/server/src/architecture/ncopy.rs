@@ -1,0 +1,107 @@
+//! N-copy: an AMPED loop per core, each with a listening socket of its own on the same port.
+//!
+//! The kernel spreads connections over the sockets by a hash of their addresses (`SO_REUSEPORT`): evenly in number,
+//! blind to load. The copies are threads with caches and helpers of their own; they share the limit on
+//! connections and nothing else.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::num::NonZero;
+use std::thread::{available_parallelism, scope};
+
+use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport, set_tcp_congestion, tcp_congestion};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
+use sojourn_content::Budgets;
+
+use super::{Architecture, Defaults, Helped};
+use crate::counters::Served;
+use crate::event_loop;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// Connections that may wait at each socket; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// The architecture of several loops.
+pub struct Ncopy;
+
+impl Architecture for Ncopy {
+    fn name(&self) -> &'static str {
+        "ncopy"
+    }
+
+    fn summary(&self) -> &'static str {
+        "N amped loops (one per core), each with its own socket on the same port"
+    }
+
+    fn defaults(&self) -> Defaults {
+        let workers = available_parallelism().map_or(1, NonZero::get);
+        Defaults { workers, ..Defaults::default() }
+    }
+
+    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+        let site = &share(site);
+        let listeners = listeners(listener, site.workers)?;
+        // Helpers that are processes are best started before there are threads.
+        let parts = listeners.into_iter().map(|listener| Ok((listener, Helped::new(site)?)));
+        let mut copies = parts.collect::<io::Result<Vec<_>>>()?;
+        let own = copies.pop().expect("at least one");
+        let serve = &|(listener, disk)| {
+            // If one fails the others would go on serving, and nobody would learn of it.
+            event_loop::run(site, listener, stop, disk).inspect_err(|_| stop.request())
+        };
+        scope(|scope| {
+            let threads: Vec<_> = copies.into_iter().map(|copy| scope.spawn(move || serve(copy))).collect();
+            let own = serve(own);
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a loop does not panic"))
+                .fold(own, Result::and)
+        })?;
+        Ok(site.counters())
+    }
+}
+
+/// The site as each copy has it: descriptors are the process's, so each may keep a part of the documents open.
+fn share(site: &Site) -> Site {
+    let documents_max = (site.budgets.documents_max / site.workers).max(1);
+    Site { budgets: Budgets { documents_max, ..site.budgets }, ..site.clone() }
+}
+
+/// `first` and more like it, `count` in all.
+fn listeners(first: TcpListener, count: usize) -> io::Result<Vec<TcpListener>> {
+    set_socket_reuseport(&first, true)?;
+    let another = |_| another(&first);
+    let mut listeners = (1..count).map(another).collect::<io::Result<Vec<_>>>()?;
+    listeners.push(first);
+    Ok(listeners)
+}
+
+fn another(first: &TcpListener) -> io::Result<TcpListener> {
+    let address = first.local_addr()?;
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    set_socket_reuseport(&socket, true)?;
+    set_tcp_congestion(&socket, &tcp_congestion(first)?)?;
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_share_a_port() {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = first.local_addr().unwrap();
+        let listeners = listeners(first, 3).unwrap();
+        assert_eq!(listeners.len(), 3);
+        assert!(listeners.iter().all(|listener| listener.local_addr().unwrap() == address));
+    }
+}
