@@ -98,7 +98,7 @@ impl Site {
             budgets: Budgets::default(),
             send_path: SendPath::default(),
             residency: sojourn_content::residency::ALL[0],
-            residency_trust: Duration::from_millis(100),
+            residency_trust: sojourn_content::residency::TRUST,
             helpers: 4,
             helper_kind: HelperKind::default(),
             workers: 1,

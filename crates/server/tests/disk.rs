@@ -6,9 +6,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use sojourn_content::{Directory, Document, Found, OpenError, Origin};
+use sojourn_content::{Directory, Document, Found, HelperKind, OpenError, Origin};
 use sojourn_http::SitePath;
-use sojourn_server::{Counter, Site, architecture};
+use sojourn_server::{Counter, Site, Stop, architecture};
 use support::{Server, fixture};
 
 /// A disk on which `large.bin` cannot be found until the gate opens.
@@ -79,6 +79,29 @@ fn sped_lets_everybody_wait() {
     other.stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
     assert!(other.rest().ends_with(b"hello"));
     assert!(waiting.rest().len() > fixture::LARGE_BYTES);
+}
+
+#[test]
+fn amped_nowait_waits_only_for_names_that_the_kernel_does_not_remember() {
+    let root = fixture::site();
+    let server = Server::start(architecture::by_name("amped-nowait").unwrap(), root.path());
+    // The files were made a moment ago.
+    assert!(server.get("/hello.txt").ends_with("hello"));
+    assert!(server.get("/large.bin").len() > fixture::LARGE_BYTES);
+    assert_eq!(server.site.counters().value(Counter::BlockingOpens), 0);
+    assert!(server.get("/none").starts_with("HTTP/1.1 404 "));
+    assert_eq!(server.stop().value(Counter::BlockingOpens), 1);
+}
+
+#[test]
+fn helpers_that_cannot_start_say_why() {
+    let root = fixture::site();
+    let directory = Directory::new(root.path(), false).unwrap();
+    let disk = SlowDisk { directory, gate: Mutex::new(true), opened: Condvar::new() };
+    let site = Site { helper_kind: HelperKind::Processes, ..Site::new(Arc::new(disk)) };
+    let stop = Stop::new().unwrap();
+    let error = architecture::by_name("amped").unwrap().serve(&site, support::listener(), &stop).unwrap_err();
+    assert_eq!(error.to_string(), "helper processes need a local directory to open files in");
 }
 
 #[test]

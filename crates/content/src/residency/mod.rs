@@ -21,7 +21,7 @@ mod tester;
 pub use mincore::Mincore;
 pub use never::Never;
 pub use nowait::Nowait;
-pub use tester::{Absent, ResidencyCounts, Tester};
+pub use tester::{Absent, ResidencyCounts, TRUST, Tester};
 
 /// What a test says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

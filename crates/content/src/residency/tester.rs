@@ -14,6 +14,11 @@ use super::{Answer, Residency};
 use crate::job::{Done, FileRange, LoadError};
 use crate::lru::Lru;
 
+/// How long an answer is trusted unless somebody decides otherwise. A test before every send of a hot document of
+/// 100 KB took 1.6 of 12.9 microseconds of processor time per request (one loop, 16 clients); from 10 ms on nothing
+/// of it was left to measure. A page that was sent within the last tenth of a second is not the next to be dropped.
+pub const TRUST: Duration = Duration::from_millis(100);
+
 /// A document is tested as a whole up to this size, beyond it in parts of this size.
 const PART_BYTES: u64 = 4 << 20;
 
@@ -149,8 +154,6 @@ mod tests {
     use std::io::Write;
 
     const SECOND: Duration = Duration::from_secs(1);
-    const TRUST: Duration = Duration::from_millis(100);
-
     /// A document of one part and a half, freshly written.
     fn document() -> Arc<Document> {
         let mut file = tempfile::tempfile().unwrap();
