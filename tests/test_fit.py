@@ -100,6 +100,18 @@ def test_intervals_give_demands_by_the_utilisation_law(tmp_path: Path) -> None:
     assert again["stations"]["server"]["utilisation"] == pytest.approx(rates.mean(0) @ [2e-3, 5e-3] + 0.02, rel=0.05)
 
 
+def test_scaling_becomes_the_speed_of_a_station(tmp_path: Path) -> None:
+    clients = np.array([1.0, 2, 4, 8, 16, 32, 64])
+    truth = 40 * clients / (1 + 0.03 * (clients - 1) + 0.002 * clients * (clients - 1))
+    table = tmp_path / "scaling.csv"
+    polars.DataFrame({"clients": clients, "requests_per_second": truth}).write_csv(table)
+    result = fitted(table)
+    assert result["estimates"]["peak_clients"] == pytest.approx(np.sqrt(0.97 / 0.002), rel=0.01)
+    # Sixty-four users who never think see the throughput that was measured with as many clients.
+    again = simulated(result["system_file"], tmp_path / "system.toml")
+    assert again["classes"]["clients"]["throughput_per_second"] == pytest.approx(truth[-1], rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("header", "row", "said"),
     [

@@ -139,13 +139,12 @@ def test_an_end_before_its_acceptance_is_refused() -> None:
 @pytest.mark.parametrize("beta", [0.0, 0.002])
 def test_the_scalability_law_is_recovered_without_a_point_at_one_client(beta: float) -> None:
     clients = np.repeat([2.0, 4, 8, 16, 32, 64], 3)
-    truth = scalability.throughput(clients, 40.0, 0.03, beta)
+    truth = 40.0 * clients / (1 + 0.03 * (clients - 1) + beta * clients * (clients - 1))
     found = scalability.fit(clients, truth * noise(len(clients), 0.01), 1)
-    assert found.gamma_per_second.estimate == pytest.approx(40, rel=0.05)
-    assert found.alpha.estimate == pytest.approx(0.03, abs=0.01)
-    assert found.beta.estimate == pytest.approx(beta, abs=2e-4)
+    for name, value, within in (("gamma", 40.0, 2.0), ("alpha", 0.03, 0.01), ("beta", beta, 2e-4)):
+        assert found.law[name]["estimate"] == pytest.approx(value, abs=within)  # type: ignore[literal-required]
     if beta:
-        assert found.peak_clients == pytest.approx(np.sqrt(0.97 / beta), rel=0.1)
+        assert found.law["peak_load"] == pytest.approx(np.sqrt(0.97 / beta), rel=0.1)
     else:
         assert "interval of beta holds zero" in found.warnings[0]
     assert 0 < found.held_out.relative_error_median < 0.05

@@ -10,7 +10,7 @@ from typing import Any
 from sojourn import system_file
 from sojourn.calibration import scalability
 from sojourn.calibration.fit import Fit, Options
-from sojourn.calibration.kinds.station import interval_record, server
+from sojourn.calibration.kinds.station import server
 from sojourn.calibration.tables import Table
 
 
@@ -18,21 +18,23 @@ def fit(table: Table, options: Options) -> Fit:
     """Fits the law; the station serves one request in 1 / gamma seconds."""
     clients, throughputs = table.numbers("clients", 1.0), table.positive("requests_per_second")
     found = scalability.fit(clients, throughputs, options.seed)
+    law = found.law
     station: dict[str, Any] = server(options) | {
-        "speed": {"alpha": found.alpha.estimate, "beta": found.beta.estimate},
-        "demand": system_file.time(1.0 / found.gamma_per_second.estimate),
+        "speed": {"alpha": law["alpha"]["estimate"], "beta": law["beta"]["estimate"]},
+        "demand": system_file.time(1.0 / law["gamma"]["estimate"]),
     }
+    # The speed says how far several servers help.
     station.pop("servers", None)
     return Fit(
         kind="scaling",
         sources=[table.path.name],
         points=len(clients),
         estimates={
-            "gamma_per_second": interval_record(found.gamma_per_second),
-            "alpha": interval_record(found.alpha),
-            "beta": interval_record(found.beta),
-            "peak_clients": found.peak_clients,
-            "peak_per_second": found.peak_per_second,
+            "gamma_per_second": law["gamma"],
+            "alpha": law["alpha"],
+            "beta": law["beta"],
+            "peak_clients": law["peak_load"],
+            "peak_per_second": law["peak_throughput"],
         },
         held_out=[found.held_out],
         warnings=list(found.warnings),
