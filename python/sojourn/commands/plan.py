@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from sojourn.commands import plan_web99
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
@@ -45,6 +46,7 @@ def register(app: typer.Typer) -> None:
         ),
     )
     group.command("system")(_system)
+    plan_web99.register(group)
     app.add_typer(group, name="plan")
 
 

@@ -1,0 +1,75 @@
+"""`sojourn plan web99`: RAM, disk and connections for a SPECweb99-like file set."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from sojourn import quantity
+from sojourn.commands.formats import Format, FormatOption, data, print_json
+from sojourn.failure import CouldNotRun
+from sojourn.planning.answers import as_json
+from sojourn.planning.web99.file_set import CONNECTIONS_MAX
+from sojourn.planning.web99.placement import Disk
+from sojourn.planning.web99.sizing import size
+from sojourn.planning.web99.terminal import print_sizing
+
+
+def register(group: typer.Typer) -> None:
+    """Adds the subcommand."""
+    group.command("web99")(_web99)
+
+
+def _web99(
+    ram: Annotated[str | None, typer.Option(help="RAM for files, as 4GiB: how many connections does it carry?")] = None,
+    connections: Annotated[
+        int | None, typer.Option(min=1, max=CONNECTIONS_MAX, help="How much RAM, disk and network do so many need?")
+    ] = None,
+    local: Annotated[
+        str | None, typer.Option("--local-disk", help="Bytes per second of the local disk, as 17.7MB/s; none: no disk.")
+    ] = "17.7MB/s",
+    remote: Annotated[str | None, typer.Option("--remote-disk", help="The same of remote files (NFS).")] = "14.8MB/s",
+    access_time: Annotated[
+        str | None,
+        typer.Option(
+            help="To reach a file on either disk, as 14ms, where the rates were measured without [default: 0]."
+        ),
+    ] = None,
+    per_connection: Annotated[str, typer.Option(help="What a connection takes, with overhead.")] = "400kbit/s",
+    kilobyte: Annotated[Literal["1024", "1000"], typer.Option(help="Bytes in a kilobyte of the file set.")] = "1024",
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Size RAM, disk and network for a SPECweb99-like file set, with the optimal placement of its files.
+
+    The file set grows with the connections, so RAM holds the files of a limited number; a disk that delivers the
+    least needed bytes adds to it. The default rates are those that section 5 of the study of diskless servers
+    measured for its largest files; notes say where its arithmetic is corrected.
+
+    Example: sojourn plan web99 --ram 4GiB --local-disk 17.7MB/s --remote-disk 14.8MB/s
+    """
+    if ram is None and connections is None:
+        raise CouldNotRun("neither --ram nor --connections is given", "for example --ram 4GiB, or --connections 3800")
+    seconds = 0.0 if access_time is None else quantity.seconds(access_time)
+    disks = [
+        Disk(name, _bytes_per_second(rate), seconds)
+        for name, rate in (("local", local), ("remote", remote))
+        if rate is not None and rate != "none"
+    ]
+    sizing = size(
+        ram_bytes=None if ram is None else quantity.size_bytes(ram),
+        connections=connections,
+        disks=disks,
+        connection_bits_per_second=quantity.bits_per_second(per_connection),
+        kilobyte=int(kilobyte),
+    )
+    if output_format is Format.json:
+        print_json(as_json(sizing))
+    else:
+        print_sizing(sizing, data)
+
+
+def _bytes_per_second(text: str) -> float:
+    if not text.endswith("/s"):
+        raise CouldNotRun(f"{text!r} is not a rate of a disk", "write it in bytes per second, as 17.7MB/s, or none")
+    return float(quantity.size_bytes(text.removesuffix("/s")))
