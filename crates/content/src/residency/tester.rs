@@ -154,6 +154,7 @@ mod tests {
     use std::io::Write;
 
     const SECOND: Duration = Duration::from_secs(1);
+
     /// A document of one part and a half, freshly written.
     fn document() -> Arc<Document> {
         let mut file = tempfile::tempfile().unwrap();
