@@ -20,6 +20,8 @@ from sojourn.measurement import Bench, Interrupted, ServerStopped
 from sojourn.systems import Launch, Running
 
 VERIFY_TIMEOUT_SECONDS = 10.0
+SERVED_FRACTION_MIN = 0.5
+"""A server that keeps fewer of its clients going than this has left the others waiting, and works for few."""
 SETTLE_SECONDS_PER_1000_CLIENTS = 0.2
 """What many clients need to connect is added to the warm-up."""
 
@@ -142,10 +144,22 @@ def _trouble(result: dict[str, Any], step: dict[str, Any], condition: Condition)
         return f"{result['errors']} of {result['requests'] + result['errors']} requests failed: {causes}"
     if not result["requests"]:
         return "no request was answered"
+    served = step["little"]["accounted"]
+    if _law_holds(result) and served < SERVED_FRACTION_MIN * condition.clients:
+        return f"about {served:,.0f} of {condition.clients:,} clients were served, the others waited"
     mean = step["response_bytes_mean"]
     if mean is None or abs(mean - condition.size_bytes) > 1e-6 * condition.size_bytes:
         return f"bodies of {mean} bytes on average instead of {condition.size_bytes}"
     return None
+
+
+def _law_holds(result: dict[str, Any]) -> bool:
+    """Whether Little's law says how many clients are served.
+
+    Throughput times response time is the requests under way, of which each client has one; but only over a time in
+    which a client is answered several times.
+    """
+    return bool(result["response_time_seconds"]["p50"] * 4 < result["duration_seconds"])
 
 
 class _WrongResponse(Exception):

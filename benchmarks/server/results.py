@@ -128,8 +128,9 @@ class Table:
 
     @property
     def reference(self) -> Row | None:
-        """The peer that everything is compared with."""
-        return self.row(REFERENCE)
+        """The peer that everything is compared with, unless it had trouble."""
+        row = self.row(REFERENCE)
+        return None if row is None or row.trouble else row
 
 
 def tables(cells: Iterable[Cell], conditions: Iterable[Condition], everybody: Iterable[Contestant]) -> list[Table]:

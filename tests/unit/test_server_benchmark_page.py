@@ -98,6 +98,12 @@ def test_a_server_with_errors_is_no_best_peer_and_meets_nothing() -> None:
     assert verdict([*found, ours], "keep-alive-500B", "nginx") == (None, "not measured")
 
 
+def test_nothing_is_compared_with_a_reference_that_had_errors() -> None:
+    found = cells("keep-alive-500KB", amped=4.0, nginx=6.0)
+    wrong = Cell("keep-alive-500KB", "nginx", 3, trouble="1 of 10 requests failed")
+    assert verdict([*found, wrong], "keep-alive-500KB", "nginx") == (None, "not measured")
+
+
 def test_the_cost_of_the_log_is_against_the_same_server_without() -> None:
     found = cells("keep-alive-500B", amped=4.0) + cells("access-log", amped=4.6)
     assert verdict(found, "access-log", "the same without a log") == (1.15, "not met")
