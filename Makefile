@@ -1,5 +1,6 @@
 # Thin on purpose: each target is a line or two; what they do lives in the programs.
 LOG ?=
+BENCH ?=
 PYTHON ?= python3
 VENV := .venv
 INSTALLED := $(VENV)/.installed
@@ -23,10 +24,10 @@ quick: $(DEVELOPED)
 peers:
 	scripts/peers
 
-## bench-server: our server beside nginx, h2o, lighttpd, Apache and the null responder; writes docs/server-benchmark.md
+## bench-server: our server beside nginx, h2o, lighttpd, Apache and the null responder; writes docs/server-benchmark.md; BENCH=--resume goes on
 bench-server: $(INSTALLED) peers
 	cargo build --release --locked --package null-responder
-	benchmarks/server/bench --docs docs
+	benchmarks/server/bench --docs docs $(BENCH)
 
 ## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
 bench-models: $(INSTALLED)
