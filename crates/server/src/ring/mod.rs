@@ -31,6 +31,7 @@ use crate::stop::Stop;
 mod admission;
 mod buffers;
 mod client;
+mod company;
 mod drive;
 mod queue;
 mod read;
@@ -40,6 +41,7 @@ mod unavailable;
 use admission::Accepting;
 use buffers::Buffers;
 use client::Client;
+use company::Company;
 use queue::{Completion, Purpose, Queue};
 use read::Scratch;
 pub use unavailable::Unavailable;
@@ -80,6 +82,7 @@ struct Ring<'a> {
     pool: Pool,
     clock: Clock,
     timers: Timers,
+    company: Company,
     served: Served,
     place: Place,
     /// When those still open are closed regardless.
@@ -105,8 +108,9 @@ impl<'a> Ring<'a> {
             outcomes: Vec::new(),
             caches: Caches::new(&site.budgets),
             pool: Pool::default(),
-            clock,
             timers,
+            company: Company::new(clock.now),
+            clock,
             served: Served::default(),
             place: site.board.place(),
             drain_until: None,
@@ -119,7 +123,7 @@ impl<'a> Ring<'a> {
         self.watch_outcomes();
         let mut completions = Vec::new();
         while !self.is_finished() {
-            self.queue.wait(self.timeout(), &mut completions)?;
+            self.queue.wait(self.timeout(), self.company.is_expected(), &mut completions)?;
             self.turn(&completions);
             completions.clear();
         }
@@ -145,6 +149,9 @@ impl<'a> Ring<'a> {
 
     fn turn(&mut self, completions: &[Completion]) {
         self.clock.look();
+        let is_arrival =
+            |completion: &&Completion| matches!(completion.purpose, Purpose::Accept | Purpose::Receive);
+        self.company.turn(completions.iter().filter(is_arrival).count(), self.clock.now);
         for completion in completions {
             match completion.purpose {
                 Purpose::Nothing => {}

@@ -16,6 +16,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Submitter, cqueue, opcode};
 use rustix::io::Errno;
 
+use super::company::{ENOUGH, MOMENT};
 use crate::clients::TOKEN_BITS;
 
 /// Operations handed over at once.
@@ -175,13 +176,25 @@ impl Queue {
     }
 
     /// Hands everything over, waits for a completion, at most for `timeout`, and adds what is complete to `into`.
-    pub fn wait(&mut self, timeout: Option<Duration>, into: &mut Vec<Completion>) -> io::Result<()> {
+    /// If it expects company it waits for more than one, for a moment.
+    pub fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        expects_company: bool,
+        into: &mut Vec<Completion>,
+    ) -> io::Result<()> {
         self.hand_over_backlog();
         let outcome = match timeout {
             None => self.ring.submit_and_wait(1),
             Some(timeout) => {
                 let timespec = Timespec::from(timeout);
-                self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&timespec))
+                let limits = SubmitArgs::new().timespec(&timespec);
+                if expects_company && self.ring.params().is_feature_min_timeout() {
+                    let limits = limits.min_wait_usec(MOMENT.as_micros() as u32);
+                    self.ring.submitter().submit_with_args(ENOUGH, &limits)
+                } else {
+                    self.ring.submitter().submit_with_args(1, &limits)
+                }
             }
         };
         into.extend(self.ring.completion().map(|entry| Completion::of(&entry)));
