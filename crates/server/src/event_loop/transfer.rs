@@ -36,13 +36,18 @@ pub fn receive(socket: &OwnedFd, buffer: &mut Buffer) -> Transfer {
     }
 }
 
-/// Sends `output` as far as the socket takes it, remembering how far that was.
-pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
-    let total = output.total_bytes();
+/// Corks the socket if `output` asks for it.
+pub fn cork(socket: &OwnedFd, output: &mut Output) {
     // It is a matter of speed alone: a socket that cannot be corked sends all the same.
     if std::mem::take(&mut output.corks) {
         let _ = set_tcp_cork(socket, true);
     }
+}
+
+/// Sends `output` as far as the socket takes it, remembering how far that was.
+pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
+    let total = output.total_bytes();
+    cork(socket, output);
     while output.sent < total {
         match send_some(socket, output) {
             // A file that is shorter than it was: there is nothing to send in place of the rest.

@@ -32,8 +32,9 @@ impl Ring<'_> {
         self.send_from_file(token, output)
     }
 
-    fn send_from_memory(&mut self, token: u64, output: Output) {
+    fn send_from_memory(&mut self, token: u64, mut output: Output) {
         let client = self.clients.at(token);
+        transfer::cork(&client.socket, &mut output);
         let socket = types::Fd(client.socket.as_raw_fd());
         let rest = output.total_bytes() - output.sent;
         let closes = client.connection.closes_after_sending() && rest <= SENT_AND_CLOSED_BYTES_MAX;
