@@ -38,6 +38,8 @@ const VARIANTS: &[(&str, &str, &[&str])] = &[
     ("amped without a test", "amped", &["--residency", "none"]),
     ("amped with memory", "amped", &["--memory-max", "1MiB"]),
     ("amped-nowait with memory", "amped-nowait", &["--memory-max", "1MiB"]),
+    ("uring with one ring", "uring", &["--workers", "1"]),
+    ("uring with one ring and memory", "uring", &["--workers", "1", "--memory-max", "1MiB"]),
 ];
 
 /// What the hot client saw while the other asked for all cold files.
