@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -14,6 +14,8 @@ from sojourn.report import format
 
 LIMITED = "†"
 TROUBLE = "✗"
+DISTURBED = "‡"
+STOLEN_FRACTION_WORTH_A_WORD = 0.02
 KINDS: dict[Kind, str] = {"ours": "Sojourn", "peer": "", "null": "limit"}
 _MICROSECONDS = 1e6
 _INCOMPLETE = "\n**Incomplete**: the run was interrupted; the tables hold what it had.\n"
@@ -49,9 +51,17 @@ def notes(measured: Iterable[Table]) -> list[str]:
         f"{sign} {row.contestant}, {table.condition.title}: {why}"
         for table in measured
         for row in table.rows
-        for sign, why in ((TROUBLE, row.trouble), (LIMITED, row.limited_because))
-        if why
+        for sign, why in _doubts(row)
     ]
+
+
+def _doubts(row: Row) -> Iterator[tuple[str, str]]:
+    if row.trouble:
+        yield TROUBLE, row.trouble
+    if row.limited_because:
+        yield LIMITED, row.limited_because
+    if row.stolen_fraction > STOLEN_FRACTION_WORTH_A_WORD:
+        yield DISTURBED, f"the hypervisor took up to {format.percent(row.stolen_fraction)} of the server's core"
 
 
 def cheapest_first(rows: Iterable[Row]) -> list[Row]:
@@ -61,7 +71,7 @@ def cheapest_first(rows: Iterable[Row]) -> list[Row]:
 
 def mark(row: Row) -> str:
     """What a contestant's name is followed by where its figures need a note."""
-    return (f" {TROUBLE}" if row.trouble else "") + (f" {LIMITED}" if row.limited_because else "")
+    return "".join(f" {sign}" for sign, _ in _doubts(row))
 
 
 def ratio_of(row: Row, other: Row | None) -> str:

@@ -103,6 +103,11 @@ class Row:
         """Why the generator was the limit, in the first repetition in which it was."""
         return next((cell.limited_because for cell in self.cells if cell.limited_because), None)
 
+    @property
+    def stolen_fraction(self) -> float:
+        """The most that the hypervisor took of the server's core in a repetition."""
+        return max((cell.core_steal_fraction or 0.0 for cell in self.cells), default=0.0)
+
 
 def _cost(cell: Cell) -> float | None:
     if cell.memory is not None:

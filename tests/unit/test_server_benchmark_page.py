@@ -139,14 +139,16 @@ def test_the_page_marks_what_it_does_not_hide() -> None:
     found = cells("keep-alive-500B", amped=4.0, nginx=6.0, null_epoll=3.0)
     found.append(Cell("keep-alive-500B", "h2o", 0, trouble="h2o is not installed"))
     found.append(Cell("keep-alive-500B", "sped", 0, cpu_seconds_per_request=5e-6, limited_because="it was busy"))
+    found.append(Cell("keep-alive-500B", "amped", 3, cpu_seconds_per_request=4e-6, core_steal_fraction=0.05))
     measured = tables(found, conditions.CONDITIONS, EVERYBODY)
     text = page(RUN, measured, tables_of(found), [])
-    assert "| amped | Sojourn | 4.00 [3.60–4.40] |" in text
+    assert "| amped ‡ | Sojourn | 4.00 [3.60–4.40] |" in text
+    assert "- ‡ amped, 500 B, keep-alive, 64 clients: the hypervisor took up to 5 % of the server's core" in text
     assert "- ✗ h2o, 500 B, keep-alive, 64 clients: h2o is not installed" in text
     assert "| sped † |" in text
     assert "| 5 KB, keep-alive, 64 clients | `amped` | nginx | ≤ 0.80 | – | not measured |" in text
     assert "one \\| two" in text
-    order = [text.index(f"\n| {name} |") for name in ("null-epoll", "amped", "sped †", "nginx", "h2o ✗")]
+    order = [text.index(f"\n| {name} |") for name in ("null-epoll", "amped ‡", "sped †", "nginx", "h2o ✗")]
     assert order == sorted(order)
     assert "Incomplete" not in text
     assert "**Incomplete**" in page(RUN | {"complete": False}, measured, tables_of(found), [])
