@@ -50,8 +50,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn p99(&self) -> Duration {
-        self.hot[(self.hot.len() - 1) * 99 / 100]
+    fn percentile(&self, percent: usize) -> Duration {
+        self.hot[(self.hot.len() - 1) * percent / 100]
     }
 }
 
@@ -136,19 +136,21 @@ fn only_sped_makes_others_wait_for_the_disk() {
             return writeln!(std::io::stderr(), "skipped, the disk cannot be made slow: {reason}").unwrap();
         }
     };
-    for Seen { name, cold_seconds, hot } in &seen {
-        let [median, p99, max] = [50, 99, 100].map(|percent| hot[(hot.len() - 1) * percent / 100]);
-        let count = hot.len();
+    for each in &seen {
+        let [median, p99, max] = [50, 99, 100].map(|percent| each.percentile(percent));
+        let (name, cold_seconds, count) = (&each.name, each.cold_seconds, each.hot.len());
         eprintln!(
             "{name}: cold files in {cold_seconds:.2} s; {count} hot, median {median:?}, p99 {p99:?}, max {max:?}"
         );
     }
-    let sped = seen.iter().find(|seen| seen.name == "sped").expect("sped is a row").p99();
     let disk_seconds = (COLD_FILES * COLD_BYTES) as f64 / DISK_BYTES_PER_SECOND as f64;
+    // Not the 99th: on a busy machine one in a hundred waits for a processor.
+    let usual = |seen: &Seen| seen.percentile(90);
+    let sped = seen.iter().find(|seen| seen.name == "sped").map(usual).expect("sped is a row");
     for other in &seen {
         assert!(other.cold_seconds > disk_seconds * 0.8, "{}: the files were not cold", other.name);
         if other.name != "sped" {
-            assert!(other.p99() * RATIO_MIN <= sped, "{}: {:?}, sped {sped:?}", other.name, other.p99());
+            assert!(usual(other) * RATIO_MIN <= sped, "{}: {:?}, sped {sped:?}", other.name, usual(other));
         }
     }
 }
