@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -51,6 +52,11 @@ impl Counters {
         self.0[counter.key()] as u64
     }
 
+    /// The value of a counter that is a time.
+    pub fn seconds(&self, counter: Counter) -> f64 {
+        self.0[counter.key()]
+    }
+
     fn of_json(text: &str) -> Counters {
         Counters(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}")))
     }
@@ -72,6 +78,7 @@ pub struct Server {
     pub address: SocketAddr,
     pub admin: SocketAddr,
     process: Child,
+    said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
@@ -102,9 +109,17 @@ impl Server {
         };
         let admin = after("metrics on http://");
         let address = after("listening on ");
-        // What it says later is shown with the test's output.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("server: {line}")));
-        Server { address, admin, process }
+        let said = Arc::new(Mutex::new(said));
+        let theirs = Arc::clone(&said);
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| theirs.lock().unwrap().push(line))
+        });
+        Server { address, admin, process, said }
+    }
+
+    /// What it has said on standard error, but for its addresses.
+    pub fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
     }
 
     /// Its process.
@@ -182,7 +197,8 @@ impl Drop for Server {
     }
 }
 
-fn get(address: SocketAddr, path: &str) -> String {
+/// What one GET on a connection of its own to `address` gives, whole.
+pub fn get(address: SocketAddr, path: &str) -> String {
     let mut client = Client::to(address);
     client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
     String::from_utf8_lossy(&client.rest()).into_owned()

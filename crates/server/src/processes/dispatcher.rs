@@ -118,6 +118,7 @@ impl<'a> Dispatcher<'a> {
             drain_until: None,
         };
         this.complete_helpers()?;
+        this.publish();
         Ok(this)
     }
 
