@@ -25,6 +25,7 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("amped", &["--helper-kind", "processes", "--memory-max", "1MiB"]),
     ("amped-nowait", &[]),
     ("amped-nowait", &["--residency", "mincore", "--memory-max", "1MiB"]),
+    ("amped-nowait", &["--residency", "none"]),
 ];
 
 /// A version may be served for so long after it was replaced.
