@@ -22,8 +22,9 @@ use crate::origin::{Directory, OpenError, Origin};
 #[cfg(test)]
 mod tests;
 
-/// Helpers that may be lost over one job before it has failed: it may be what kills them.
-const LOST_HELPERS_MAX: u32 = 3;
+/// Helpers that may be lost over one job before it has failed: it may be what kills them. Where something else kills
+/// one every 50 ms, three were not enough for jobs that waited long for a busy disk.
+const LOST_HELPERS_MAX: u32 = 8;
 
 /// The event of an outcome for which no helper is needed.
 const OUTCOME: u64 = u64::MAX;
