@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
@@ -94,7 +95,7 @@ def _truth(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant
 
 
 def _error(cell: Cell, reference: float, itself: bool) -> str:
-    width = f"± {format.percent(cell.half_width / reference)}"
+    width = f"± {format.percent(cell.half_width / reference)}" if math.isfinite(cell.half_width) else "(one seed)"
     if itself:
         return f"reference {width}"
     error = f"{format.error(cell.mean / reference - 1)} {width}"

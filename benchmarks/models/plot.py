@@ -41,7 +41,7 @@ def _speed(record: Record, everybody: Sequence[Contestant]) -> Chart:
         series = _series(record, everybody, lambda _, r: f"thesis-{r}", rate, _millions)
     return Chart(
         "speed",
-        "Simulated jobs per second of one core: limited processor sharing at 80 % load",
+        "Simulated jobs per CPU second: limited processor sharing at 80 % load",
         "Medians; bars join the least and the greatest repetition. Hyper-exponential demand, C² = 10; the C loop has "
         "the thesis's demand.",
         _limits(),

@@ -25,7 +25,7 @@ class Run:
     repetition: int
     jobs: float
     visits: float
-    seconds: float
+    cpu_seconds: float
     mean_response_time_seconds: float
 
 
@@ -37,18 +37,13 @@ class Cell:
 
     @property
     def rates(self) -> list[float]:
-        """Station visits per second of each run; jobs where there is one station."""
-        return [run.visits / run.seconds for run in self.runs]
+        """Station visits per CPU second of each run; jobs where there is one station."""
+        return [run.visits / run.cpu_seconds for run in self.runs]
 
     @property
     def rate(self) -> float:
         """Their median."""
         return median(self.rates)
-
-    @property
-    def seconds(self) -> float:
-        """The median time of a run."""
-        return median(run.seconds for run in self.runs)
 
     @property
     def jobs(self) -> float:
@@ -62,10 +57,15 @@ class Cell:
 
     @property
     def half_width(self) -> float:
-        """Of the 95 % interval of that mean, by Student's t over the seeds; zero for solvers without chance."""
+        """Of the 95 % interval of that mean, by Student's t over the seeds; zero for solvers without chance.
+
+        Infinite for one seed, which says nothing of the others.
+        """
+        if self.jobs == 0:
+            return 0.0
         count = len(self.runs)
         if count < 2:
-            return 0.0
+            return math.inf
         spread = stdev(run.mean_response_time_seconds for run in self.runs)
         return float(t.ppf(0.975, count - 1)) * spread / math.sqrt(count)
 

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.server import conditions, contestants, network
+from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
 from benchmarks.server.cell import Setting, measure
 from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import ROOT, Contestant
@@ -24,6 +25,7 @@ from benchmarks.server.progress import Progress
 from benchmarks.server.results import Record
 from sojourn import cores, engine, environment, quantity, site
 from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.report import format
 
 SYSTEM_CONGESTION_CONTROL = "system"
 QUICK_DURATION_SECONDS = 0.1
@@ -68,8 +70,10 @@ def _bench(
     planned = cores.plan()
     if not planned.pinned:
         raise CouldNotRun("server and generator need a core each, and there is only one", "run it on two cores or more")
-    if congestion_control != SYSTEM_CONGESTION_CONTROL:
-        network.enter_own(congestion_control)
+    chosen_control = None if congestion_control == SYSTEM_CONGESTION_CONTROL else congestion_control
+    if chosen_control is not None:
+        # Before anything is measured: whether it can be done, and so that what is described is this network.
+        network.enter_own(chosen_control)
     _raise_descriptors()
     folder = output / "site"
     site.build(folder, conditions.documents(), SITE_BYTES_MAX)
@@ -79,9 +83,12 @@ def _bench(
         seed,
         QUICK_DURATION_SECONDS if quick else quantity.seconds(duration),
         QUICK_DURATION_SECONDS if quick else quantity.seconds(warm_up),
+        chosen_control,
     )
     repetitions = 1 if quick else repetitions
-    record = Record(output, _run(setting, congestion_control, repetitions), resume=resume)
+    record = Record(output, _run(setting, repetitions), resume=resume)
+    if record.run["busy_fraction"] > BUSY_FRACTION_MAX:
+        talk.print(f"warning: other work uses {format.percent(record.run['busy_fraction'])} of this machine")
     complete = _measure_all(_plan(chosen, everybody, repetitions, seed), setting, record)
     outcome = Outcome(record, chosen, everybody, complete=complete)
     outcome.print(Console())
@@ -121,7 +128,7 @@ def _measure_all(plan: list[Step], setting: Setting, record: Record) -> bool:
     return True
 
 
-def _run(setting: Setting, congestion_control: str, repetitions: int) -> dict[str, Any]:
+def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
     described = environment.describe()
     return {
         "revision": _revision(),
@@ -131,9 +138,8 @@ def _run(setting: Setting, congestion_control: str, repetitions: int) -> dict[st
         "repetitions": repetitions,
         "duration_seconds": setting.duration_seconds,
         "warm_up_seconds": setting.warm_up_seconds,
-        "congestion_control": described["congestion_control"]
-        if congestion_control == SYSTEM_CONGESTION_CONTROL
-        else congestion_control,
+        "congestion_control": described["congestion_control"],
+        "busy_fraction": busy_fraction(),
         "cores": {"server": setting.cores.server, "generator": setting.cores.generator},
         "engine_modified": int(engine.path().stat().st_mtime),
         "environment": described,

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.server import idle
+from benchmarks.server import idle, network
 from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import Contestant
 from sojourn.cores import Cores
@@ -35,6 +35,8 @@ class Setting:
     seed: int
     duration_seconds: float
     warm_up_seconds: float
+    congestion_control: str | None
+    """None leaves it, and the network, as they are."""
 
     def seconds_of(self, condition: Condition) -> float:
         """How long a cell's load takes, starting and stopping left out."""
@@ -93,6 +95,8 @@ class Cell:
 def measure(condition: Condition, contestant: Contestant, repetition: int, setting: Setting) -> Cell:
     """Measures one cell. A server that fails is a cell with trouble; only Ctrl-C goes on to the caller."""
     began = time.monotonic()
+    if setting.congestion_control is not None:
+        network.enter_own(setting.congestion_control)
     cell = _measure(Cell(condition.name, contestant.name, repetition), condition, contestant, setting)
     return replace(cell, seconds=time.monotonic() - began)
 

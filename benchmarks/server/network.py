@@ -1,7 +1,8 @@
-"""A network of the benchmark's own: a namespace with nothing but a loopback, and one congestion control for all.
+"""A network of a cell's own: a namespace with nothing but a loopback, and one congestion control for all.
 
-Few servers let their congestion control be chosen, so the kernel's default is set, in the namespace alone: nothing
-has to be restored, even after a crash, and neither other programs' ports nor connections in TIME_WAIT matter.
+What a cell leaves behind, 100,000 connections in TIME_WAIT or what the kernel remembers of a path, would make the next
+one dearer. Few servers let their congestion control be chosen, so the kernel's default is set, in the namespace alone:
+nothing has to be restored, even after a crash, and other programs' connections do not matter.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SETTINGS = Path("/proc/sys/net/ipv4")
 
 
 def enter_own(congestion_control: str) -> None:
-    """Moves this process, which must have one thread, and what it will start, to a new network namespace.
+    """Moves this thread, and what it will start, to a new network namespace; the one before ends with its sockets.
 
     Raises:
         CouldNotRun: it is not allowed, or the kernel has no such congestion control.

@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from benchmarks.server.busy import BUSY_FRACTION_MAX
 from benchmarks.server.contestants import Kind
 from benchmarks.server.results import Row, Spread, Table, ratio
 from benchmarks.server.targets import Tables, judge
@@ -18,7 +19,6 @@ DISTURBED = "‡"
 STOLEN_FRACTION_WORTH_A_WORD = 0.02
 KINDS: dict[Kind, str] = {"ours": "Sojourn", "peer": "", "null": "limit"}
 _MICROSECONDS = 1e6
-_INCOMPLETE = "\n**Incomplete**: the run was interrupted; the tables hold what it had.\n"
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images: Sequence[tuple[str, str]]) -> str:
@@ -28,7 +28,7 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images:
         date=run["date"],
         took=format.duration(run["seconds"]),
         command=run["command"],
-        incomplete="" if run["complete"] else _INCOMPLETE,
+        warnings=_warnings(run),
         targets=_targets(tables),
         images="\n\n".join(f"![{title}]({name})" for title, name in images),
         loaded="\n\n".join(_loaded(table) for table in measured if not table.condition.idle),
@@ -93,6 +93,16 @@ def cost_of(row: Row, *, idle: bool) -> str:
 def median_of(spread: Spread | None) -> float | None:
     """A figure's median, where it was measured."""
     return spread.median if spread else None
+
+
+def _warnings(run: dict[str, Any]) -> str:
+    said = ""
+    if not run["complete"]:
+        said += "\n**Incomplete**: the run was interrupted; the tables hold what it had.\n"
+    if run["busy_fraction"] > BUSY_FRACTION_MAX:
+        share = format.percent(run["busy_fraction"])
+        said += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
+    return said
 
 
 def _targets(tables: Tables) -> str:

@@ -30,6 +30,7 @@ RUN = {
     "congestion_control": "cubic",
     "cores": {"server": 0, "generator": 1},
     "engine_modified": 7,
+    "busy_fraction": 0.01,
     "environment": {"processor": "one | two"},
     "complete": True,
     "seconds": 61.0,
@@ -151,6 +152,8 @@ def test_the_page_marks_what_it_does_not_hide() -> None:
     order = [text.index(f"\n| {name} |") for name in ("null-epoll", "amped ‡", "sped †", "nginx", "h2o ✗")]
     assert order == sorted(order)
     assert "Incomplete" not in text
+    assert "Disturbed" not in text
+    assert "used 40 % of the machine" in page(RUN | {"busy_fraction": 0.4}, measured, tables_of(found), [])
     assert "**Incomplete**" in page(RUN | {"complete": False}, measured, tables_of(found), [])
 
 

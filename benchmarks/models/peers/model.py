@@ -9,8 +9,8 @@ import json
 import math
 import random
 import re
+import resource
 import sys
-import time
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -110,6 +110,12 @@ def answer(run: Callable[[str, int, int], dict[str, float]]) -> None:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    begun = time.perf_counter()
+    """CPU seconds, those of programs that it starts among them."""
+    begun = cpu_seconds()
     result = work()
-    return time.perf_counter() - begun, result
+    return cpu_seconds() - begun, result
+
+
+def cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)

@@ -57,7 +57,7 @@ def run(text, jobs, seed):
         seconds, table = timed(lambda: SolverMVA(built, method=solver).getAvgTable())
         jobs = 0
     mean = float(table[table["Station"] == "server"]["RespT"].iloc[0])
-    return {"jobs": jobs, "visits": jobs, "seconds": seconds, "mean_response_time_seconds": mean}
+    return {"jobs": jobs, "visits": jobs, "cpu_seconds": seconds, "mean_response_time_seconds": mean}
 
 
 answer(run)

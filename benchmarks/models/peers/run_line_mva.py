@@ -20,7 +20,7 @@ think.setService(jobs, Exp(1.0))
 for index, station in enumerate(stations):
     station.setService(jobs, Exp(1e3 / (5 + index)))
 network.link(Network.serialRouting(think, *stations))
-begun = time.perf_counter()
+begun = time.process_time()
 table = SolverMVA(network, method="exact").getAvgTable()
-seconds = time.perf_counter() - begun
-print(json.dumps({"seconds": seconds, "throughput_per_second": float(table["Tput"].iloc[0])}))
+seconds = time.process_time() - begun
+print(json.dumps({"cpu_seconds": seconds, "throughput_per_second": float(table["Tput"].iloc[0])}))

@@ -125,7 +125,7 @@ def run(text, jobs, seed):
     return {
         "jobs": seen["jobs"],
         "visits": seen["visits"],
-        "seconds": seconds,
+        "cpu_seconds": seconds,
         "mean_response_time_seconds": seen["sum"] / seen["counted"],
     }
 
