@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 
 from benchmarks.models.cases import LIMITS, Case
 from benchmarks.models.contestants import Contestant
@@ -53,7 +54,8 @@ def _speed(record: Record, everybody: Sequence[Contestant]) -> Chart:
 
 def _truth(record: Record, exact: Sequence[Case], everybody: Sequence[Contestant]) -> Chart:
     def mean(cell: Cell) -> tuple[float, float, float]:
-        return cell.mean, cell.mean - cell.half_width, cell.mean + cell.half_width
+        width = cell.half_width if isfinite(cell.half_width) else 0.0
+        return cell.mean, cell.mean - width, cell.mean + width
 
     points = [
         Point(case.r or 0, case.exact_seconds, format.seconds(case.exact_seconds))

@@ -67,23 +67,19 @@ def _bench(
         return
     everybody = contestants.chosen(servers)
     chosen = conditions.chosen(only)
-    planned = cores.plan()
-    if not planned.pinned:
-        raise CouldNotRun("server and generator need a core each, and there is only one", "run it on two cores or more")
-    chosen_control = None if congestion_control == SYSTEM_CONGESTION_CONTROL else congestion_control
-    if chosen_control is not None:
+    control = None if congestion_control == SYSTEM_CONGESTION_CONTROL else congestion_control
+    if control is not None:
         # Before anything is measured: whether it can be done, and so that what is described is this network.
-        network.enter_own(chosen_control)
+        network.enter_own(control)
     _raise_descriptors()
-    folder = output / "site"
-    site.build(folder, conditions.documents(), SITE_BYTES_MAX)
+    moment = QUICK_DURATION_SECONDS if quick else None
     setting = Setting(
-        folder,
-        planned,
-        seed,
-        QUICK_DURATION_SECONDS if quick else quantity.seconds(duration),
-        QUICK_DURATION_SECONDS if quick else quantity.seconds(warm_up),
-        chosen_control,
+        site=_site(output),
+        cores=_cores(),
+        seed=seed,
+        duration_seconds=moment or quantity.seconds(duration),
+        warm_up_seconds=moment or quantity.seconds(warm_up),
+        congestion_control=control,
     )
     repetitions = 1 if quick else repetitions
     record = Record(output, _run(setting, repetitions), resume=resume)
@@ -95,6 +91,19 @@ def _bench(
     for each in filter(None, (output, docs)):
         talk.print(f"page: {outcome.write(each)}", soft_wrap=True, highlight=False)
     sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
+
+
+def _site(output: Path) -> Path:
+    folder = output / "site"
+    site.build(folder, conditions.documents(), SITE_BYTES_MAX)
+    return folder
+
+
+def _cores() -> cores.Cores:
+    planned = cores.plan()
+    if not planned.pinned:
+        raise CouldNotRun("server and generator need a core each, and there is only one", "run it on two cores or more")
+    return planned
 
 
 def _plan(chosen: list[Condition], everybody: list[Contestant], repetitions: int, seed: int) -> list[Step]:
@@ -139,6 +148,7 @@ def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
         "duration_seconds": setting.duration_seconds,
         "warm_up_seconds": setting.warm_up_seconds,
         "congestion_control": described["congestion_control"],
+        "own_network": setting.congestion_control is not None,
         "busy_fraction": busy_fraction(),
         "cores": {"server": setting.cores.server, "generator": setting.cores.generator},
         "engine_modified": int(engine.path().stat().st_mtime),

@@ -19,6 +19,11 @@ DISTURBED = "‡"
 STOLEN_FRACTION_WORTH_A_WORD = 0.02
 KINDS: dict[Kind, str] = {"ours": "Sojourn", "peer": "", "null": "limit"}
 _MICROSECONDS = 1e6
+_OWN_NETWORK = (
+    "Each cell has a network namespace of its own with only a loopback, so that no connection of an earlier one\n"
+    "  waits in it."
+)
+_SYSTEM_NETWORK = "All cells share the system's network, in which connections of earlier ones may still wait."
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images: Sequence[tuple[str, str]]) -> str:
@@ -41,6 +46,7 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images:
         seed=run["seed"],
         duration=format.seconds(run["duration_seconds"]),
         warm_up=format.seconds(run["warm_up_seconds"]),
+        network=_OWN_NETWORK if run["own_network"] else _SYSTEM_NETWORK,
         congestion_control=run["congestion_control"],
     )
 

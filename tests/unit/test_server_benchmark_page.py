@@ -31,6 +31,7 @@ RUN = {
     "cores": {"server": 0, "generator": 1},
     "engine_modified": 7,
     "busy_fraction": 0.01,
+    "own_network": True,
     "environment": {"processor": "one | two"},
     "complete": True,
     "seconds": 61.0,
