@@ -38,10 +38,10 @@ pub struct Options {
     /// Congestion control of the connections, as in net.ipv4.tcp_available_congestion_control [default: the system's]
     #[arg(long, value_name = "NAME")]
     pub congestion_control: Option<String>,
-    /// Helpers that wait for the disk (amped)
+    /// Helpers that wait for the disk (amped; ncopy, for each copy)
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub helpers: u32,
-    /// Helpers are threads, or processes as Flash had them (amped)
+    /// Helpers are threads, or processes as Flash had them (amped, ncopy)
     #[arg(long, default_value = "threads", value_parser = helper_kinds())]
     pub helper_kind: String,
     /// Processes, threads or loops, where there are several [default: as the architecture's line says]
@@ -80,10 +80,10 @@ pub struct Options {
     /// Look at a file again when it is asked for this long after the last look
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub recheck_after: Duration,
-    /// How to find out what is in memory (amped) [default: nowait]
+    /// How to find out what is in memory (amped, amped-nowait, ncopy) [default: nowait]
     #[arg(long, value_name = "TEST", value_parser = residencies())]
     pub residency: Option<String>,
-    /// Trust what that says about a large document for so long; 0s asks before every send, as Flash did (amped)
+    /// Trust what that says about a large document for so long; 0s asks before every send, as Flash did
     #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = duration)]
     pub residency_trust: Duration,
     /// Connections open at once, more are answered 503 [default: 3/4 of the descriptors allowed]
