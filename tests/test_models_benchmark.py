@@ -33,7 +33,7 @@ def test_a_quick_run_measures_ours_and_the_c_loop_and_writes_the_page(tmp_path: 
     }
     for run in runs:
         assert run["visits"] >= run["jobs"] * 0.9 > 0
-        assert run["seconds"] > 0
+        assert run["cpu_seconds"] > 0
     # The C loop and ours say the same of the thesis's server.
     means = {run["contestant"]: run["mean_response_time_seconds"] for run in runs if run["case"] == "thesis-4"}
     assert means["c"] == pytest.approx(means["sojourn"], rel=0.15)
@@ -60,7 +60,8 @@ def test_exact_values_are_those_of_the_literature() -> None:
     assert exact["lps-H2-1"] == pytest.approx(mean * (1 + 22))
     assert exact["lps-H2-4"] == pytest.approx(0.34965, rel=1e-3)
     assert exact["ps-H2"] == pytest.approx(mean / (1 - UTILISATION))
-    assert {exact[f"lps-M-{r}"] for r in (1, 4, 16)} == {pytest.approx(mean / (1 - UTILISATION))}
+    for r in (1, 4, 16):
+        assert exact[f"lps-M-{r}"] == pytest.approx(mean / (1 - UTILISATION))
 
 
 def cell(*means: float) -> Cell:
@@ -71,5 +72,6 @@ def test_only_an_error_that_chance_does_not_explain_is_wrong() -> None:
     assert cell(1.30, 1.31, 1.29).is_wrong(1.0)
     assert not cell(0.9, 1.3, 1.1).is_wrong(1.0), "its interval holds the truth"
     assert not cell(1.01, 1.01, 1.01).is_wrong(1.0), "less than what counts"
+    assert not cell(1.3).is_wrong(1.0), "one seed says nothing of the others"
     # 1.96 would be for known variance: three seeds have Student's 4.30.
     assert cell(0.9, 1.0, 1.1).half_width == pytest.approx(4.303 * 0.1 / 3**0.5, rel=1e-3)
