@@ -7,8 +7,12 @@ use sojourn_http::range::ByteRange;
 
 use crate::log::{AccessLog, OpenLine};
 
-/// What a response from the page cache sends before others have their turn.
-const TURN_BYTES: u64 = 512 * 1024;
+/// What a response from the page cache sends first before others have their turn. Each turn is twice as long as
+/// the last: the first bytes come soon from a slow disk, and the many bytes of a large file in few calls.
+const FIRST_TURN_BYTES: u64 = 512 * 1024;
+
+/// No turn is longer: about a tenth of a millisecond of copying.
+const TURN_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 /// Longer responses are corked. Bytes that do not fill a segment would leave at the client's next acknowledgement,
 /// so that half the segments are small; below this there is one segment (on loopback) or hardly an acknowledgement
@@ -23,6 +27,7 @@ pub struct Stream {
     offset: u64,
     /// The end of that part.
     end: u64,
+    turn_bytes: u64,
     from_memory: bool,
     /// What follows it, last first.
     rest: Vec<Part>,
@@ -57,8 +62,17 @@ impl Stream {
     /// The whole document, chunk by chunk from memory or from the page cache; `line` is logged when it ends.
     pub fn new(document: Arc<Document>, from_memory: bool, line: Option<OpenLine>) -> Stream {
         let end = document.size;
-        let rest = Vec::new();
-        Stream { document, offset: 0, end, from_memory, rest, is_corked: false, body_bytes_sent: 0, line }
+        Stream {
+            document,
+            offset: 0,
+            end,
+            turn_bytes: if from_memory { CHUNK_BYTES } else { FIRST_TURN_BYTES },
+            from_memory,
+            rest: Vec::new(),
+            is_corked: false,
+            body_bytes_sent: 0,
+            line,
+        }
     }
 
     /// One range of the document, from the page cache: a part of a chunk is not worth keeping in memory.
@@ -80,8 +94,7 @@ impl Stream {
 
     /// What comes next.
     pub fn turn(&self) -> FileRange {
-        let most = if self.from_memory { CHUNK_BYTES } else { TURN_BYTES };
-        let length = (self.end - self.offset).min(most) as usize;
+        let length = (self.end - self.offset).min(self.turn_bytes) as usize;
         let document = Arc::clone(&self.document);
         FileRange { document, offset: self.offset, length, into_memory: self.from_memory }
     }
@@ -99,6 +112,9 @@ impl Stream {
         self.offset += length as u64;
         self.body_bytes_sent += length as u64;
         if self.offset < self.end {
+            if !self.from_memory {
+                self.turn_bytes = (2 * self.turn_bytes).min(TURN_BYTES_MAX);
+            }
             return Next::Turn;
         }
         let Some(Part { preamble, range }) = self.rest.pop() else { return Next::Nothing };

@@ -6,7 +6,6 @@ use rustix::event::epoll;
 
 use super::accept::{self, Accepted};
 use super::client::Client;
-use super::patience::Patience;
 use super::{Disk, LISTENER, Loop};
 use crate::connection::{Connection, Reason, Want};
 use crate::counters::Counter;
@@ -40,17 +39,25 @@ impl<D: Disk> Loop<'_, D> {
         true
     }
 
+    /// Serves the new connection at once: its request is often there already, and if it is the only one nobody ever
+    /// waits for this socket.
     fn admit(&mut self, socket: OwnedFd, connection: Connection) {
-        use epoll::EventFlags as F;
-        let token = self.clients.vacant();
-        let flags = F::IN | F::OUT | F::RDHUP | F::ET;
-        if epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token), flags).is_err() {
-            self.site.board.leave(1);
-            return self.shed(&socket);
-        }
         self.served.count(Counter::ConnectionsAccepted);
-        let patience = Patience::new(token, self.clock.now, &self.site.limits, &mut self.timers);
-        self.clients.insert(Client::new(socket, connection, patience));
+        let token = self.clients.vacant();
+        self.clients.insert(Client::new(socket, connection));
+        self.drive_parked(token);
+    }
+
+    /// Has the poll tell of the client's socket from now on; returns whether that can be done.
+    pub(super) fn watch(&mut self, token: u64) -> bool {
+        use epoll::EventFlags as F;
+        let client = self.clients.at(token);
+        if !client.is_watched {
+            let flags = F::IN | F::OUT | F::RDHUP | F::ET;
+            let data = epoll::EventData::new_u64(token);
+            client.is_watched = epoll::add(&self.epoll, &client.socket, data, flags).is_ok();
+        }
+        client.is_watched
     }
 
     fn shed(&mut self, socket: &OwnedFd) {

@@ -13,6 +13,8 @@ pub struct Client {
     pub connection: Connection,
     /// What it wants and could not have; `None` while it waits for the disk.
     pub parked: Option<Want>,
+    /// Whether the poll tells of the socket: from the first time that the client is waited for.
+    pub is_watched: bool,
     pub is_readable: bool,
     pub is_writable: bool,
     /// The other side has shut its sending side: an end is to be read although no edge announces it.
@@ -22,15 +24,16 @@ pub struct Client {
 
 impl Client {
     /// A client that has yet to send its first request.
-    pub fn new(socket: OwnedFd, connection: Connection, patience: Patience) -> Client {
+    pub fn new(socket: OwnedFd, connection: Connection) -> Client {
         Client {
             socket,
             parked: Some(connection.start()),
             connection,
-            is_readable: false,
+            is_watched: false,
+            is_readable: true,
             is_writable: true,
             is_ended: false,
-            patience,
+            patience: Patience::new(),
         }
     }
 

@@ -143,6 +143,10 @@ impl<D: Disk> Loop<'_, D> {
         if wait == Wait::Request && self.drain_until.is_some() {
             return self.close(token, Reason::Finished);
         }
+        if !self.watch(token) {
+            return self.close(token, Reason::Failed);
+        }
+        let client = self.clients.at(token);
         client.patience.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);
     }
 

@@ -20,10 +20,9 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// With a client behind `token` who has yet to send its first request.
-    pub fn new(token: u64, now: Duration, limits: &Limits, timers: &mut Timers) -> Patience {
-        let deadline = deadline(now, limits.idle);
-        Patience { wait: Wait::Request, deadline, entered: timers.enter(token, deadline) }
+    /// With a client who has not been waited for yet.
+    pub fn new() -> Patience {
+        Patience { wait: Wait::Request, deadline: u32::MAX, entered: u32::MAX }
     }
 
     /// The client behind `token` is waited for, from `now` on.

@@ -118,10 +118,9 @@ impl Ring<'_> {
         }
         self.served.count(Counter::ConnectionsAccepted);
         let token = self.clients.vacant();
-        let patience = Patience::new(token, self.clock.now, &self.site.limits, &mut self.timers);
         let connection = Connection::new(peer);
         let want = connection.start();
-        self.clients.insert(Client::new(socket, connection, patience));
+        self.clients.insert(Client::new(socket, connection, Patience::new()));
         self.drive(token, want);
     }
 
