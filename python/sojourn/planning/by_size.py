@@ -1,7 +1,9 @@
 """Mean response time by document size, for each analytic answer.
 
 Eq. 2.1 at FIFO and LPS stations of the solvers that rest on it; elsewhere processor sharing, whose conditional mean
-is proportional to the demand in any product-form network. Sizes are quantiles of the class's own documents.
+is proportional to the demand in any product-form network. What a solver says of a station is over all classes; a
+class's own share follows from its own mean, for users of a closed class do not meet themselves. Sizes are quantiles
+of the class's own documents.
 """
 
 from __future__ import annotations
@@ -41,17 +43,22 @@ def by_size(system: System, solver: str, answer: SolverAnswer) -> dict[str, BySi
 
 def _mean(system: System, solver: str, answer: SolverAnswer, each: ClassModel, sizes: Array) -> Array:
     stations = {station.name: station for station in system.stations}
-    total = np.full(len(sizes), each.latency_seconds)
+    delay, delay_mean = np.full(len(sizes), each.latency_seconds), each.latency_seconds
+    limited, limited_mean = np.zeros(len(sizes)), 0.0
     for route, visits in zip(each.routes, system.demands(each.name, sizes), strict=True):
         for visit, demands in zip(route.visits, visits, strict=True):
-            station = stations[visit.station]
-            total += route.probability * _residence(system, solver, answer, station, demands)
-    return total
+            station, mean = stations[visit.station], np.array([visit.demand_mean_seconds])
+            if station.is_delay:
+                delay += route.probability * demands
+                delay_mean += route.probability * visit.demand_mean_seconds
+            else:
+                limited += route.probability * _residence(system, solver, answer, station, demands)
+                limited_mean += route.probability * float(_residence(system, solver, answer, station, mean)[0])
+    own = answer["classes"][each.name]["response_time_seconds"]["mean"] - delay_mean
+    return delay + limited * (own / limited_mean if limited_mean > 0 else 1.0)
 
 
 def _residence(system: System, solver: str, answer: SolverAnswer, station: StationModel, demands: Array) -> Array:
-    if station.is_delay:
-        return demands
     rate, mean, second = _arrivals(system, answer, station)
     if mean == 0:
         return demands

@@ -20,7 +20,7 @@ from sojourn.planning.system_document import SystemDocument
 
 PRICED_MAX = 4
 """Resources that can be priced at once."""
-MIXES_ANALYTIC = 4_000
+MIXES_ANALYTIC = 2_500
 MIXES_SIMULATED = 150
 """The most combinations evaluated; a simulation takes some hundred times as long as a formula."""
 SPAN = (0.25, 16.0)

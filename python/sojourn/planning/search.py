@@ -20,6 +20,8 @@ REACH = 1024.0
 """How far from its present value a parameter is searched, up and down."""
 PRECISION = 2e-3
 """Relative width at which a bisection ends."""
+STEADY = 4
+"""Steps of a ladder over which a metric must change for the climb to go on."""
 CORRECTIONS_MAX = 6
 """Rounds of search and confirmation."""
 SLACK = 0.02
@@ -131,13 +133,17 @@ def _least(
 
 def _first(evaluator: Evaluator, change: Change, counts: list[int], limit: float) -> tuple[float, bool]:
     """The first count that meets the limit; a metric need not fall with a count, so the ladder is climbed."""
-    values = [evaluator.evaluate(change(count)).seconds for count in counts]
-    for index, (count, value) in enumerate(zip(counts, values, strict=True)):
-        if value <= limit:
+    values: list[float] = []
+    for index, count in enumerate(counts):
+        values.append(evaluator.evaluate(change(count)).seconds)
+        if values[-1] <= limit:
             below = range(counts[index - 1] + 1 if index else count, count)
             exact = next((each for each in below if evaluator.evaluate(change(each)).seconds <= limit), count)
             return float(exact), True
-    best = min(range(len(counts)), key=lambda index: values[index])
+        if index > STEADY and max(values[-STEADY:]) - min(values[-STEADY:]) < PRECISION * values[-1]:
+            # More places than are ever taken change nothing, and cost the exact solver dear.
+            break
+    best = min(range(len(values)), key=lambda index: values[index])
     return float(counts[best]), False
 
 

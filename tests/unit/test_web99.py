@@ -1,0 +1,100 @@
+"""The SPECweb99 sizing against section 5 of the study of diskless servers, as corrected."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sojourn.planning.web99.file_set import FileSet, access_kilobytes, connections_of
+from sojourn.planning.web99.placement import Disk, Ranking, largest_connections
+from sojourn.planning.web99.sizing import size
+
+GIB = 2**30
+LOCAL, REMOTE = Disk("local", 17.7e6), Disk("remote", 14.8e6)
+CONNECTION = 400e3 / 8
+
+
+def test_the_file_set() -> None:
+    assert access_kilobytes() == pytest.approx((14.366825, 4.895))
+    assert FileSet(1_000).directories == pytest.approx(680.7, abs=0.05)
+    assert FileSet(1_000).size_bytes / GIB == pytest.approx(3.246, abs=5e-4)
+    assert FileSet(1_000).largest_class_bytes / GIB == pytest.approx(2.92, abs=5e-3)
+    sizes, probabilities = FileSet(1_000).files()
+    assert len(sizes) == 36 * 681
+    # The published popularities of the files are rounded: they sum to 0.999.
+    assert probabilities.sum() == pytest.approx(0.999)
+    assert sizes.sum() == pytest.approx(FileSet(1_000).size_bytes, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("ram_bytes", "kilobyte", "connections"),
+    [(4 * GIB, 1024, 1_241), (4e9, 1000, 1_182), (GIB, 1024, 282), (1e9, 1000, 267), (12 * GIB, 1024, 3_800)],
+)
+def test_connections_from_ram_alone(ram_bytes: float, kilobyte: int, connections: int) -> None:
+    assert connections_of(ram_bytes, kilobyte) == pytest.approx(connections, abs=0.6)
+
+
+def test_class_3_on_disk_carries_869_and_1039() -> None:
+    sizing = size(
+        ram_bytes=None,
+        connections=None,
+        disks=[LOCAL, REMOTE],
+        connection_bits_per_second=400e3,
+        kilobyte=1024,
+    )
+    assert [round(disk.class3_on_disk_connections) for disk in sizing.disks] == [1_039, 869]
+
+
+def test_optimal_placement_beats_the_hottest_of_class_3() -> None:
+    # Keeping classes 0 to 2 and the hottest files of class 3 in 4 GiB carries 5,414 and 4,935.
+    local, remote = (largest_connections(4 * GIB, disk, CONNECTION, 1024) for disk in (LOCAL, REMOTE))
+    assert 5_414 < local < 5_700
+    assert 4_935 < remote < 5_200
+    assert 1 - remote / local == pytest.approx(0.088, abs=2e-3)
+
+
+def test_one_connection_more_would_be_too_much() -> None:
+    most = largest_connections(GIB, REMOTE, CONNECTION, 1024)
+    utilisations = [
+        Ranking(FileSet(connections), REMOTE, CONNECTION).within(GIB).disk_utilisation
+        for connections in (most, most + 1)
+    ]
+    assert utilisations[0] <= 1 < utilisations[1]
+
+
+@pytest.mark.parametrize("access_seconds", [0.0, 14e-3])
+def test_no_exchange_of_two_files_is_better(access_seconds: float) -> None:
+    disk, ram = Disk("local", 30e6, access_seconds), 200e6
+    file_set = FileSet(100)
+    placement = Ranking(file_set, disk, CONNECTION).within(ram)
+    sizes, probabilities = file_set.files()
+    spared = probabilities * (access_seconds + sizes / disk.bytes_per_second)
+    # The linear relaxation bounds every placement from above; what the cut leaves is less than one file.
+    order = np.argsort(-spared / sizes)
+    filled = np.cumsum(sizes[order])
+    relaxed = np.interp(ram, filled, np.cumsum(spared[order]))
+    kept = spared.sum() * (1 - placement.disk_utilisation / Ranking(file_set, disk, CONNECTION).utilisations[0])
+    assert kept <= relaxed
+    assert kept >= relaxed - spared[order][placement.files_in_ram]
+
+
+def test_small_files_belong_in_ram_where_reaching_them_takes_long() -> None:
+    byte_bound, seek_bound = (
+        Ranking(FileSet(1_000), disk, CONNECTION).within(GIB)
+        for disk in (Disk("fast to reach", 30e6), Disk("slow to reach", 30e6, 20e-3))
+    )
+    assert seek_bound.disk_access_fraction < byte_bound.disk_access_fraction
+    assert seek_bound.disk_byte_fraction > byte_bound.disk_byte_fraction
+
+
+def test_the_smallest_ram_is_just_enough() -> None:
+    ranking = Ranking(FileSet(3_800), LOCAL, CONNECTION)
+    ram = ranking.smallest_ram_bytes()
+    assert ranking.within(ram).disk_utilisation <= 1
+    assert ranking.within(ram - 1).disk_utilisation > 1
+    assert ram < FileSet(3_800).size_bytes / 4
+
+
+def test_without_a_usable_disk_everything_is_in_ram() -> None:
+    ranking = Ranking(FileSet(100), Disk("hardly", 1.0), CONNECTION)
+    assert ranking.within(ranking.smallest_ram_bytes()).files_on_disk == 0
