@@ -23,6 +23,7 @@ COMMANDS = (
     "replay",
     "simulate",
     "predict",
+    "plan",
     "fit",
     "import-jmt",
     "export-jmt",

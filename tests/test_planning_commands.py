@@ -54,7 +54,7 @@ def test_predict_an_overloaded_system_says_so() -> None:
     done = run("predict", SITE, "--set", "class.visitors.rate=40/s", env=WIDE)
     assert done.returncode == 0
     assert "NO ANSWER" in done.stdout
-    assert "line is unstable" in done.stdout
+    assert "is unstable: its utilisation would be" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["predict", "simulate", "plan"])
