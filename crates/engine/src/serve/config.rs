@@ -34,10 +34,18 @@ pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsStr
         )
     })?;
     let file = File { path, text: &text, command };
-    for (key, value) in DeTable::parse(&text).map_err(|error| file.no_toml(&error))?.get_ref() {
-        let word = file.word(key, value)?;
-        if !is_given(&given, key.get_ref()) {
-            expanded.extend(word);
+    let table = DeTable::parse(&text).map_err(|error| file.no_toml(&error))?;
+    let mut from_file = Vec::new();
+    for (key, value) in table.get_ref() {
+        from_file.extend(file.word(key, value)?.map(|word| (key, word)));
+    }
+    expanded.extend(
+        from_file.iter().filter(|(key, _)| !is_given(&given, key.get_ref())).map(|(_, word)| word.clone()),
+    );
+    // Whose mistake it is matters only if there is one: this runs for each connection under inetd.
+    if command.clone().try_get_matches_from(&expanded).is_err() {
+        for (key, word) in &from_file {
+            file.check(key, word)?;
         }
     }
     Ok(expanded)
@@ -103,14 +111,15 @@ impl File<'_> {
         if name == ROOT {
             return Ok(Some(text.into()));
         }
-        let word: OsString = format!("--{name}={text}").into();
-        self.check(name, at_key, &word)?;
-        Ok(Some(word))
+        Ok(Some(format!("--{name}={text}").into()))
     }
 
-    /// Whether the command line would take `word`.
-    fn check(&self, name: &str, at: usize, word: &OsString) -> anyhow::Result<()> {
+    /// Whether the command line would take `word`, which stands for `key`.
+    fn check(&self, key: &Spanned<impl AsRef<str>>, word: &OsString) -> anyhow::Result<()> {
+        let (name, at) = (key.get_ref().as_ref(), key.span().start);
+        // The root is a word without dashes: any will do.
         let words = ["sojourn".into(), "serve".into(), "DIR".into(), word.clone()];
+        let words = if name == ROOT { &words[..3] } else { &words };
         let Err(error) = self.command.clone().try_get_matches_from(words) else { return Ok(()) };
         if error.kind() == ErrorKind::UnknownArgument {
             let hint = match error.get(ContextKind::SuggestedArg) {

@@ -114,7 +114,7 @@ mod tests {
     fn connections_go_and_words_come() {
         let (dispatcher, helper) = channel().unwrap();
         for peer in ["127.0.0.1", "2001:db8::7"].map(|peer| peer.parse().unwrap()) {
-            let (reading, writing) = std::io::pipe().unwrap();
+            let (reading, writing) = io::pipe().unwrap();
             dispatcher.pass(writing.as_fd(), peer).unwrap();
             drop(writing);
             let (socket, received) = helper.receive().unwrap();
