@@ -19,6 +19,7 @@ pub mod metrics;
 mod processes;
 mod program;
 mod ring;
+mod signals;
 mod site;
 mod stop;
 
@@ -26,6 +27,7 @@ pub use architecture::{ALL, Architecture};
 pub use blocking::serve_one;
 pub use board::{Board, PLACES_MAX};
 pub use counters::{Counter, Served};
+pub use event_loop::accept::BACKLOG;
 pub use log::{AccessLog, LogFormat};
 pub use program::Program;
 pub use site::{Limits, Site};

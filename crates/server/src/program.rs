@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::processes::{Visit, hold_back};
+use crate::processes::Visit;
+use crate::signals::hold_back;
 use crate::site::Site;
 
 /// The program, which counts where `--counters FD:PLACE` says.

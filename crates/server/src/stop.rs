@@ -5,13 +5,14 @@
 //! not count as a second one: whoever signals a whole group of processes would else cut its requests short.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::c_int;
 use rustix::event::{EventfdFlags, eventfd};
+
+use crate::signals::let_through;
 
 /// The signal by which a server tells its children to stop.
 pub const PASSED_ON: c_int = libc::SIGHUP;
@@ -53,7 +54,7 @@ impl Stop {
             }
         }
         // Whoever executed this program may have held them back until now.
-        unblock(signals);
+        let_through(signals);
         Ok(stop)
     }
 
@@ -78,18 +79,6 @@ impl Stop {
 impl AsFd for Stop {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd()
-    }
-}
-
-fn unblock(signals: &[c_int]) {
-    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set; with valid arguments none of these fails.
-    unsafe {
-        libc::sigemptyset(set.as_mut_ptr());
-        for signal in signals {
-            libc::sigaddset(set.as_mut_ptr(), *signal);
-        }
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
     }
 }
 

@@ -9,13 +9,12 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{set_tcp_congestion, socket_acceptconn, socket_type};
 use rustix::net::{SocketType, listen as set_backlog};
 
+use sojourn_server::BACKLOG;
+
 use super::options::Options;
 
 /// The first descriptor that a service manager passes (sd_listen_fds(3)).
 const PASSED_FD: RawFd = 3;
-
-/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
 
 impl Options {
     /// The socket that is passed, or one of our own.

@@ -16,11 +16,9 @@ use sojourn_content::Budgets;
 use super::{Architecture, Defaults, Helped};
 use crate::counters::Served;
 use crate::event_loop;
+use crate::event_loop::accept::BACKLOG;
 use crate::site::Site;
 use crate::stop::Stop;
-
-/// Connections that may wait at each socket; the kernel caps it at `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
 
 /// The architecture of several loops.
 pub struct Ncopy;

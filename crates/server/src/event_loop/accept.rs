@@ -12,6 +12,9 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send};
 
+/// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+pub const BACKLOG: i32 = 4096;
+
 /// What a connection is told for which there is no room.
 const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Sojourn\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";

@@ -20,6 +20,7 @@ use rustix::process::{
 
 use crate::board::{Board, Place};
 use crate::counters::{Counter, Served};
+use crate::signals::hold_back;
 use crate::stop::{PASSED_ON, Stop};
 
 mod channel;
@@ -27,11 +28,9 @@ mod dispatcher;
 mod entrance;
 mod helper;
 mod pool;
-mod signals;
 mod supervisor;
 
 pub use dispatcher::{Plan, Visit, dispatch};
-pub use signals::hold_back;
 pub use supervisor::supervise;
 
 /// The exit status of a child that failed.
