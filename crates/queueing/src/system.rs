@@ -31,6 +31,8 @@ pub struct StationModel {
     pub servers: u32,
     /// v(n) where it is not min(n, c): PS and LPS only, and then `servers` is 1.
     pub speed: Option<Speed>,
+    /// Where the system file defines it, from 1.
+    pub line: usize,
 }
 
 /// The order of service.
@@ -64,6 +66,11 @@ impl StationModel {
         }
     }
 
+    /// What messages call it.
+    pub fn place(&self) -> String {
+        format!("station {} (line {})", self.name, self.line)
+    }
+
     /// Whether jobs can be in each other's way here.
     pub fn is_limited(&self) -> bool {
         self.discipline != Discipline::Is
@@ -84,6 +91,8 @@ pub struct Class {
     pub latency: f64,
     /// What a job may do; one is chosen at random when it starts.
     pub routes: Vec<Route>,
+    /// Where the system file defines it, from 1.
+    pub line: usize,
 }
 
 /// Where jobs come from.

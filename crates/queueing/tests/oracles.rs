@@ -12,7 +12,8 @@ use sojourn_queueing::exact_lps::{ExactLps, PhaseType};
 use sojourn_queueing::simulator::{
     Plan, PoissonStation, StationRun, SystemResult, simulate_poisson, simulate_system,
 };
-use sojourn_queueing::solver::predict;
+use sojourn_queueing::solver::{Answer, predict};
+use sojourn_queueing::speed::Speed;
 use sojourn_queueing::station::Service;
 use sojourn_queueing::system_file::parse;
 
@@ -52,7 +53,6 @@ impl Suite {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "half a minute of simulation in a debug build")]
 fn oracles_hold() {
     let mut suite = Suite::default();
     moments(&mut suite);
@@ -63,6 +63,10 @@ fn oracles_hold() {
     simulated_lps(&mut suite);
     simulated_percentiles(&mut suite);
     networks(&mut suite);
+    speeds(&mut suite);
+    possession(&mut suite);
+    mixed(&mut suite);
+    end_to_end(&mut suite);
     assert!(suite.0.len() >= 40, "only {} oracles", suite.0.len());
     eprintln!("| oracle | source | expected | obtained | error | tolerance |\n|---|---|---|---|---|---|");
     for row in &suite.0 {
@@ -338,10 +342,148 @@ fn networks(suite: &mut Suite) {
             classes.users = {{ users = 10, think_time = {{ law = "exponential", mean = "1s" }}, route = ["cpu"] }}
             "#
         );
-        let prediction = predict(&parse(&text).unwrap());
-        let answer = prediction.solvers.find("mva").unwrap().answer.as_ref().unwrap();
-        let expected = answer.classes.find("users").unwrap().throughput_per_second;
+        let expected = answer(&text, "mva").classes.find("users").unwrap().throughput_per_second;
         let name = format!("simulated M/{law}/1/PS//10, think 1 s, /s");
         suite.add(name, "exact MVA (insensitive)", expected, run(&text).throughput_per_second, 0.005);
     }
+}
+
+fn answer(text: &str, solver: &str) -> Answer {
+    predict(&parse(text).unwrap()).solvers.find(solver).unwrap().answer.clone().unwrap()
+}
+
+/// Deterministic and very variable demand of this mean, as in system files.
+fn demands(mean: &str) -> [(&'static str, String); 2] {
+    let variable = format!(r#"{{ law = "hyper-exponential", mean = "{mean}", scv = 10 }}"#);
+    [("D", format!("\"{mean}\"")), ("H2", variable)]
+}
+
+fn speeds(suite: &mut Suite) {
+    let table = "[1, 1.8, 2.4, 2.6, 2.3]";
+    for (law, demand) in demands("100ms") {
+        let open = format!(
+            r#"
+            stations.web = {{ discipline = "ps", speed = {table}, demand = {demand} }}
+            classes.open = {{ rate = "18/s", route = ["web"] }}
+            "#
+        );
+        let expected = answer(&open, "open").classes.0[0].1.response_time_seconds.mean;
+        let name = format!("simulated M/{law}/1/PS at v(n) = {table}, 18/s, s");
+        suite.add(name, "product form", expected, run(&open).response_time_seconds.mean, 0.02);
+        let closed = format!(
+            r#"
+            stations.web = {{ discipline = "ps", speed = {{ alpha = 0.1, beta = 0.012 }}, demand = {demand} }}
+            classes.users = {{ users = 30, think_time = {{ law = "exponential", mean = "500ms" }}, route = ["web"] }}
+            "#
+        );
+        let expected = answer(&closed, "load-dependent-mva").classes.0[0].1.throughput_per_second;
+        let name = format!("simulated M/{law}/1/PS//30 at the USL speed, /s");
+        suite.add(name, "product form by convolution", expected, run(&closed).throughput_per_second, 0.01);
+    }
+    let usl = Speed::usl(0.1, 0.012).unwrap();
+    for (law, demand, speed, limit, rho) in [
+        ("H2 (C² = 10)", h2(10.0), usl.clone(), 5, 0.8),
+        ("E3", Erlang::new(MEAN, 3).unwrap().into(), usl, 5, 0.8),
+        ("H2 (C² = 10)", h2(10.0), Speed::Servers(3.0), 3, 0.7),
+    ] {
+        let service = Service::lps(limit, 1).at_speed(speed.clone());
+        let rate = rho * service.saturation() / demand.mean();
+        let solved =
+            ExactLps::with_speed(rate, PhaseType::of(&demand).unwrap(), limit as u32, &speed).unwrap();
+        let curve = if limit == 3 { "three servers" } else { "the USL speed" };
+        let obtained = simulated(&demand, rho, service);
+        let name = format!("simulated M/{law}/LPS-{limit} at {curve}, ρ = {rho}");
+        let mean = obtained.response_time_seconds.mean;
+        suite.add(format!("{name}, ms"), "exact QBD", solved.mean_response_time(), mean, 0.03);
+        let p95 = solved.distribution().quantile(0.95);
+        suite.add(format!("{name}: p95, ms"), "exact law", p95, obtained.response_time_seconds.p95, 0.03);
+    }
+}
+
+fn possession(suite: &mut Suite) {
+    let text = |r: u32, rate: f64, delay: &str| {
+        format!(
+            r#"
+            stations.web = {{ discipline = "lps", r = {r}, demand = "0s" }}
+            stations.line = {{ discipline = "is", demand = {delay} }}
+            classes.visitors = {{ rate = "{rate}/s", route = ["web", {{ station = "line", holds = "web" }}] }}
+            "#
+        )
+    };
+    // The place held while the document is sent is the server of an M/G/r queue.
+    for (law, delay) in demands("100ms") {
+        let scv = if law == "D" { 0.0 } else { 10.0 };
+        let expected = 0.1 + 0.7 / 0.3 * 0.1 * (1.0 + scv) / 2.0;
+        let obtained = run(&text(1, 7.0, &delay)).response_time_seconds.mean;
+        let name = format!("simulated one helper held through a delay of law {law}, ρ = 0.7, s");
+        suite.add(name, "Pollaczek-Khinchine", expected, obtained, 0.03);
+    }
+    let delay = r#"{ law = "exponential", mean = "100ms" }"#;
+    let obtained = run(&text(4, 32.0, delay)).response_time_seconds.mean;
+    let expected = 0.1 * (1.0 + 0.596_43 / 0.8);
+    suite.add(
+        "simulated four helpers held through a delay, ρ = 0.8, s",
+        "Erlang C",
+        expected,
+        obtained,
+        0.02,
+    );
+}
+
+fn mixed(suite: &mut Suite) {
+    for (law, demand) in demands("10ms") {
+        let text = format!(
+            r#"
+            stations.cpu = {{ discipline = "ps", demand = {demand} }}
+            stations.net = {{ discipline = "is", demand = {{ law = "erlang", mean = "50ms", stages = 4 }} }}
+            classes.open = {{ rate = "40/s", route = ["cpu"] }}
+            classes.closed = {{ users = 4, think_time = "0s", route = ["cpu", "net"] }}
+            "#
+        );
+        let (expected, obtained) = (answer(&text, "mva"), run(&text));
+        let throughput = expected.classes.find("closed").unwrap().throughput_per_second;
+        let found = obtained.classes.find("closed").unwrap().throughput_per_second;
+        suite.add(
+            format!("simulated mixed network, {law}: closed class, /s"),
+            "exact MVA",
+            throughput,
+            found,
+            0.01,
+        );
+        let response = expected.classes.find("open").unwrap().response_time_seconds.mean;
+        let found = obtained.classes.find("open").unwrap().response_time_seconds.mean;
+        suite.add(
+            format!("simulated mixed network, {law}: open class, s"),
+            "exact MVA",
+            response,
+            found,
+            0.02,
+        );
+    }
+}
+
+fn end_to_end(suite: &mut Suite) {
+    let source = "transforms of the stations";
+    let mut add = |name: &str, text: &str, tolerance: f64| {
+        let expected = answer(text, "open").classes.0[0].1.response_time_seconds;
+        let found = run(text).response_time_seconds;
+        for (label, expected, found) in [
+            ("p50", expected.p50, found.p50),
+            ("p95", expected.p95, found.p95),
+            ("p99", expected.p99, found.p99),
+        ] {
+            suite.add(format!("simulated {name}: {label}, s"), source, expected.unwrap(), found, tolerance);
+        }
+    };
+    for (law, demand) in demands("100ms") {
+        let text = format!(
+            r#"
+            stations.disk = {{ discipline = "fifo", demand = {demand} }}
+            stations.net = {{ discipline = "is", demand = {{ law = "erlang", mean = "200ms", stages = 4 }} }}
+            classes.visitors = {{ rate = "6/s", route = ["net", "disk"] }}
+            "#
+        );
+        add(&format!("delay and M/{law}/1 FIFO, ρ = 0.6"), &text, 0.03);
+    }
+    add("public site at 5/s", include_str!("../../../studies/systems/public-site.toml"), 0.03);
 }

@@ -13,6 +13,7 @@ mod pool;
 mod recorder;
 mod replication;
 mod result;
+mod sequential;
 mod sessions;
 mod trace;
 
@@ -36,8 +37,6 @@ pub use trace::simulate_station;
 pub const JOBS_MAX_DEFAULT: u64 = 50_000_000;
 /// The fewest jobs before the first look at the half-width: earlier looks stop too early too often.
 pub const JOBS_MIN_DEFAULT: u64 = 65_536;
-/// How often, in jobs, the caller is asked whether to go on.
-const PROGRESS_JOBS: u64 = 1 << 17;
 
 /// How long to simulate.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,14 +85,6 @@ impl Plan {
         }
         Ok(())
     }
-
-    /// The number of jobs at which to look again, given the half-width now.
-    fn next_look(&self, jobs: u64, relative_half_width: f64) -> u64 {
-        // The half-width falls as 1/√n. Looking seldom matters: each look is a chance to stop by luck.
-        let needed = (relative_half_width / self.relative_half_width).powi(2) * 1.05;
-        let factor = if needed.is_finite() { needed.clamp(1.4, 2.0) } else { 2.0 };
-        ((jobs as f64 * factor) as u64).min(self.jobs_max).max(jobs + 1)
-    }
 }
 
 /// What a long simulation tells its caller from time to time; answering `false` ends it.
@@ -107,13 +98,6 @@ pub struct Progress {
     pub estimate_seconds: Option<f64>,
     /// Its half-width as a fraction of it; infinite while too little is known to have one.
     pub relative_half_width: Option<f64>,
-}
-
-impl Progress {
-    fn new(jobs: u64, jobs_max: u64, seen: Option<(f64, f64)>) -> Self {
-        let (estimate_seconds, relative_half_width) = seen.unzip();
-        Self { jobs, jobs_max, estimate_seconds, relative_half_width }
-    }
 }
 
 /// Why a simulation cannot run.
@@ -131,16 +115,28 @@ pub enum SimulationError {
     },
     /// A station whose speed falls to nothing under a crowd.
     #[error(
-        "{0} is unstable at any rate: its speed falls to 0 as jobs crowd in; limit them with `lps` and r near the peak"
+        "{station} is unstable at any rate: its speed falls to 0 as jobs crowd in; limit them with `lps` and r near \
+         the peak{}",
+        at_line(*line)
     )]
-    Collapses(String),
+    Collapses {
+        /// Which station.
+        station: String,
+        /// Of the system file that defines it.
+        line: Option<usize>,
+    },
     /// An open station would grow for ever.
-    #[error("{station} is unstable: its utilisation would be {utilisation:.4}; lower the rate or the demand")]
+    #[error(
+        "{station} is unstable: its utilisation would be {utilisation:.4}; lower the rate or the demand{}",
+        at_line(*line)
+    )]
     Unstable {
         /// Which station.
         station: String,
         /// λ `E[S]` / v(r), the load on a full station.
         utilisation: f64,
+        /// Of the system file that defines it.
+        line: Option<usize>,
     },
     /// Arrival times and demands (or sizes) differ in number.
     #[error("{times} arrival times but {values} {what}: give one per arrival")]
@@ -178,13 +174,21 @@ pub enum SimulationError {
     Distribution(#[from] DistributionError),
 }
 
+fn at_line(line: Option<usize>) -> String {
+    line.map_or_else(String::new, |line| format!(" (line {line})"))
+}
+
 /// `work` is λ `E[S]`, and `saturation` what the station does per second when it is full.
-fn refuse_overload(station: &str, work: f64, saturation: f64) -> Result<(), SimulationError> {
+fn refuse_overload(
+    station: &str,
+    line: Option<usize>,
+    work: f64,
+    saturation: f64,
+) -> Result<(), SimulationError> {
+    let station = station.to_owned();
     match work / saturation {
-        _ if saturation == 0.0 => Err(SimulationError::Collapses(station.to_owned())),
-        utilisation if utilisation >= 1.0 => {
-            Err(SimulationError::Unstable { station: station.to_owned(), utilisation })
-        }
+        _ if saturation == 0.0 => Err(SimulationError::Collapses { station, line }),
+        utilisation if utilisation >= 1.0 => Err(SimulationError::Unstable { station, utilisation, line }),
         _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use super::estimate::{Estimate, half_width, lag_one};
 use super::histogram::Histogram;
 use super::recorder::Recorder;
 use super::result::{ResponseTime, Target};
+use super::sequential::Look;
 
 /// Sections are merged until there are fewer than twice as many: long sections are nearly independent.
 const SECTIONS: usize = 16;
@@ -39,13 +40,16 @@ pub(super) fn response_time(recorder: &Recorder, estimate: &Estimate, delta: f64
     }
 }
 
-/// The target in seconds and its relative half-width, infinite when unknown.
-pub(super) fn look(recorder: &Recorder, estimate: &Estimate, delta: f64, target: Target) -> (f64, f64) {
+/// The target on the way.
+pub(super) fn look(recorder: &Recorder, estimate: &Estimate, delta: f64, target: Target) -> Look {
+    let settled = estimate.is_settled();
     if target == Target::Mean {
-        return (estimate.mean + delta, estimate.relative_half_width());
+        let (value, relative_half_width) = (estimate.mean + delta, estimate.relative_half_width());
+        return Look { value, relative_half_width, settled };
     }
     let response = response_time(recorder, estimate, delta);
-    (response.target(target).0, response.relative_half_width(target).unwrap_or(f64::INFINITY))
+    let relative_half_width = response.relative_half_width(target).unwrap_or(f64::INFINITY);
+    Look { value: response.target(target).0, relative_half_width, settled }
 }
 
 fn sections(segments: &[Histogram]) -> Vec<Histogram> {

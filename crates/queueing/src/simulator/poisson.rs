@@ -7,8 +7,9 @@ use super::estimate::Estimate;
 use super::percentile::{look, response_time};
 use super::replication::replicate;
 use super::result::{StationRun, Stop};
+use super::sequential::{Look, Simulation, until_stop};
 use super::trace::validate_service;
-use super::{PROGRESS_JOBS, Plan, Progress, Recorder, SimulationError, pool, refuse_overload};
+use super::{Plan, Progress, Recorder, SimulationError, pool, refuse_overload};
 use crate::distribution::{Distribution, Law};
 use crate::random::Random;
 use crate::station::{Service, Station};
@@ -39,7 +40,7 @@ pub fn simulate_poisson(
     model.validate()?;
     let run = |plan: &Plan, go_on: &mut dyn FnMut(&Progress) -> bool| {
         let mut run = Run::new(model, plan);
-        let stop = run.until_stop(go_on);
+        let stop = until_stop(&mut run, plan, false, go_on);
         run.result(stop)
     };
     Ok(match plan.replications {
@@ -69,7 +70,7 @@ impl PoissonStation {
             let (name, requirement) = ("delta", "non-negative and finite");
             return Err(SimulationError::Parameter { name, requirement, value: self.delta });
         }
-        refuse_overload("the station", self.work(), self.service.saturation())
+        refuse_overload("the station", None, self.work(), self.service.saturation())
     }
 
     /// The exact mean work in the system, where it is known: one server that no limit and no crowd slows down.
@@ -98,8 +99,6 @@ struct Run<'a> {
     workload: f64,
     workload_at: f64,
     expected_workload: Option<f64>,
-    /// The target and its relative half-width at the last look.
-    seen: Option<(f64, f64)>,
 }
 
 impl<'a> Run<'a> {
@@ -117,39 +116,12 @@ impl<'a> Run<'a> {
             workload: 0.0,
             workload_at: 0.0,
             expected_workload: model.expected_workload(),
-            seen: None,
         }
     }
+}
 
-    fn until_stop(&mut self, go_on: &mut dyn FnMut(&Progress) -> bool) -> Stop {
-        let mut look_at = self.plan.jobs_min.clamp(1, self.plan.jobs_max);
-        let mut ask_at = PROGRESS_JOBS;
-        loop {
-            let until = look_at.min(ask_at);
-            self.finish_jobs(until);
-            if until == look_at {
-                let estimate = Estimate::of(&self.recorder, self.expected_workload);
-                let (value, relative) = look(&self.recorder, &estimate, self.model.delta, self.plan.target);
-                self.seen = Some((value, relative));
-                if estimate.is_settled() && relative <= self.plan.relative_half_width {
-                    return Stop::HalfWidth;
-                }
-                if until >= self.plan.jobs_max {
-                    return Stop::JobsMax;
-                }
-                look_at = self.plan.next_look(until, relative);
-            }
-            if until == ask_at {
-                ask_at += PROGRESS_JOBS;
-                if !go_on(&Progress::new(until, self.plan.jobs_max, self.seen)) {
-                    return Stop::Interrupted;
-                }
-            }
-        }
-    }
-
-    /// Runs until `jobs` jobs have finished in all.
-    fn finish_jobs(&mut self, jobs: u64) {
+impl Simulation for Run<'_> {
+    fn finish_jobs(&mut self, jobs: u64) -> bool {
         let gap = 1.0 / self.model.arrival_rate;
         let mut left = jobs - self.recorder.jobs();
         while left > 0 {
@@ -168,8 +140,16 @@ impl<'a> Run<'a> {
                 }
             }
         }
+        true
     }
 
+    fn look(&self) -> Look {
+        let estimate = Estimate::of(&self.recorder, self.expected_workload);
+        look(&self.recorder, &estimate, self.model.delta, self.plan.target)
+    }
+}
+
+impl Run<'_> {
     fn result(&self, stop: Stop) -> StationRun {
         let estimate = Estimate::of(&self.recorder, self.expected_workload);
         let (capacity, jobs) = (self.model.service.capacity(), self.recorder.jobs());

@@ -49,7 +49,7 @@ fn mean_per_visit(flow: &Flow<'_>, station: usize, limit: u32, throughputs: &[f6
 
 /// The phase-type demand that all visits to a station have.
 pub(super) fn phase_type(flow: &Flow<'_>, station: usize) -> Result<PhaseType, String> {
-    let name = &flow.system.stations[station].name;
+    let name = flow.system.stations[station].place();
     let law = common_law(flow, station)?.ok_or_else(|| format!("nobody visits {name}"))?;
     PhaseType::of(law)
         .ok_or_else(|| format!("the demand at {name} is not exponential, Erlang or hyper-exponential"))
@@ -57,7 +57,7 @@ pub(super) fn phase_type(flow: &Flow<'_>, station: usize) -> Result<PhaseType, S
 
 /// The one law of demand of all visits to a station; `None` without visits.
 fn common_law<'s>(flow: &Flow<'s>, station: usize) -> Result<Option<&'s Distribution>, String> {
-    let name = &flow.system.stations[station].name;
+    let name = flow.system.stations[station].place();
     let mut found = None;
     for (_, visit) in flow.system.classes.iter().flat_map(|class| class.visits()) {
         if visit.station != station {

@@ -119,9 +119,7 @@ impl<'s> Flow<'s> {
     /// Refuses speeds v(n) in the name of solvers for equal servers.
     pub(super) fn without_speeds(&self) -> Result<(), String> {
         match self.system.stations.iter().find(|station| station.speed.is_some()) {
-            Some(station) => {
-                Err(format!("station {} has a speed v(n): see load-dependent-mva", station.name))
-            }
+            Some(station) => Err(format!("{} has a speed v(n): see load-dependent-mva", station.place())),
             None => Ok(()),
         }
     }

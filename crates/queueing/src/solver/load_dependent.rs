@@ -36,7 +36,10 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         return Err("no station has several servers or a speed v(n): mva is the same".to_owned());
     }
     if users > USERS_MAX {
-        return Err(format!("more than {USERS_MAX} users: see amva, or simulate"));
+        let line = flow.system.classes[class].line;
+        return Err(format!(
+            "more than {USERS_MAX} users are too many for the convolution: see amva, or simulate (line {line})"
+        ));
     }
     let (users, demands) = (users as usize, &flow.classes[class].demands);
     let queues = queues(flow, class, users)?;
@@ -74,7 +77,7 @@ fn queues(flow: &Flow<'_>, class: usize, users: usize) -> Result<Vec<Queue>, Str
             (flow.classes[class].demands[station], flow.system.stations[station].service());
         let constant = service.speed.is_single_server().then(|| demand / (1.0 - work[station]));
         let weights = Weights::new(demand, work[station], &service, users)
-            .map_err(|error| format!("station {}: {error}", flow.system.stations[station].name))?;
+            .map_err(|error| format!("{}: {error}", flow.system.stations[station].place()))?;
         Ok(Queue { station, weights, demand: constant })
     };
     (0..flow.stations()).filter(|k| !flow.is_delay(*k)).map(build).collect()

@@ -101,7 +101,10 @@ pub(super) fn exact(flow: &Flow<'_>) -> Result<Answer, String> {
         closed.users.iter().try_fold(1_usize, |states, users| states.checked_mul(*users as usize + 1));
     let states = states.filter(|states| states.saturating_mul(flow.stations()) <= STATES_MAX);
     let Some(states) = states else {
-        return Err("the populations are too large for the exact recursion: see amva, or simulate".to_owned());
+        let line = closed.classes.first().map_or(0, |class| flow.system.classes[*class].line);
+        return Err(format!(
+            "the populations are too large for the exact recursion: see amva, or simulate (from line {line})"
+        ));
     };
     let stations = flow.stations();
     // queues[state·stations + station]; a state is the population vector in mixed radix, class 0 fastest.

@@ -71,7 +71,7 @@ fn several_servers(
     match model.discipline {
         Discipline::Ps => Ok((0.0, 1.0 + extra)),
         Discipline::Fifo => Ok((mean * extra * (second / (mean * mean)) / 2.0, 1.0)),
-        _ => Err(format!("no closed form for lps with several servers (station {}): simulate", model.name)),
+        _ => Err(format!("no closed form for lps with several servers at {}: see exact-lps", model.place())),
     }
 }
 

@@ -163,7 +163,8 @@ fn several_servers() {
         check(class(&text(4, kind), "open", "open").1, 1.0 + 0.5964 / 0.8, 1e-3);
     }
     let refusal = predict(&parse(&text(3, "ps")).unwrap()).solvers.find("open").unwrap().refusal.clone();
-    assert!(refusal.unwrap().contains("unstable"));
+    let refusal = refusal.unwrap();
+    assert!(refusal.contains("station cpu is unstable") && refusal.ends_with("(line 2)"), "{refusal}");
 }
 
 #[test]
@@ -188,7 +189,16 @@ fn a_large_population_is_referred_to_amva() {
         + "stations.b = { discipline = \"ps\", demand = \"1ms\" }\n"
         + &["x", "y", "z"].map(class).concat();
     let prediction = predict(&parse(&text).unwrap());
-    assert!(prediction.solvers.find("mva").unwrap().refusal.as_ref().unwrap().contains("see amva"));
+    assert!(
+        prediction
+            .solvers
+            .find("mva")
+            .unwrap()
+            .refusal
+            .as_ref()
+            .unwrap()
+            .ends_with("see amva, or simulate (from line 3)")
+    );
     assert!(prediction.solvers.find("amva").unwrap().answer.is_some());
 }
 

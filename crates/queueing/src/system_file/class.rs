@@ -47,7 +47,7 @@ impl Context<'_> {
             (None, Some(routes)) => self.routes(&routes, document.as_ref())?,
         };
         table.finish()?;
-        let class = Class { name, source, document, latency, routes };
+        let class = Class { name, source, document, latency, routes, line: table.line() };
         refuse_instant(&class, self.stations.len(), table)?;
         Ok(class)
     }

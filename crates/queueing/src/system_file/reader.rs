@@ -47,6 +47,11 @@ impl<'d> Reader<'d> {
         SystemFileError { line: self.line, message: message.into() }
     }
 
+    /// From 1.
+    pub(super) fn line(&self) -> usize {
+        self.line
+    }
+
     pub(super) fn optional(&self, key: &'static str) -> Option<Value<'d>> {
         self.known.borrow_mut().insert(key);
         let value = self.table.get(key)?;

@@ -48,7 +48,7 @@ fn parse(name: String, table: &Reader<'_>) -> Result<ParsedStation, SystemFileEr
         (None, None) => None,
     };
     table.finish()?;
-    Ok(ParsedStation { model: StationModel { name, discipline, servers, speed }, demand })
+    Ok(ParsedStation { model: StationModel { name, discipline, servers, speed, line: table.line() }, demand })
 }
 
 fn discipline(table: &Reader<'_>) -> Result<Discipline, SystemFileError> {

@@ -115,6 +115,31 @@ fn errors_name_the_line_and_the_cure() {
         "{ station = \"line\", holds = \"web\" }]",
         "line 19: the visit before is not at `web`",
     );
+    check(
+        "rate = \"5/s\"",
+        "rate = \"nan/s\"",
+        "line 18: `rate` must be a number with a unit such as \"40/s\"",
+    );
+    check(
+        "rate = \"5/s\"",
+        "rate = \"-5/s\"",
+        "line 18: `rate` must be non-negative and finite, not \"-5/s\"",
+    );
+    check("rate = \"5/s\"", "rate = \"5ms\"", "line 18: `rate`: \"ms\" is not a unit that fits here");
+    check(
+        "rate = \"5/s\"",
+        "users = -3\nthink_time = \"1s\"",
+        "line 18: `users` must be a whole number from 1 to 1000000, not -3",
+    );
+    check("rate = \"5/s\"", "users = 3\nthink_time = \"-1s\"", "line 19: `think_time` must be non-negative");
+    check("rate = \"5/s\"", "users = 3\nthink_time = \"1e999s\"", "line 19: `think_time` must be finite");
+    check("per_byte = \"0.4851us/B\"", "per_byte = \"-1us/B\"", "line 10: `per_byte` must be non-negative");
+    check(
+        "per_byte = \"0.4851us/B\"",
+        "per_byte = \"1us\"",
+        "line 10: `per_byte`: \"us\" is not a unit that fits",
+    );
+    check("[classes.visitors]", "[clases.visitors]", "line 1: `classes` is missing; is `clases` meant?");
     check("mean = \"195ms\"", "mean = \"195KB\"", "line 16: `mean`: \"KB\" is not a unit that fits here");
 }
 
@@ -139,7 +164,7 @@ fn probabilities_must_sum_to_one() {
         "routes = [{ name = \"a\", probability = 0.5, visits = [\"web\"] }]",
     );
     let error = parse(&text).unwrap_err().to_string();
-    assert!(error.contains("sum to 0.5, not to 1"), "{error}");
+    assert!(error.starts_with("line 19: the probabilities of the routes sum to 0.5, not to 1"), "{error}");
 }
 
 #[test]

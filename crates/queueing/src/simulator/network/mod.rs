@@ -7,6 +7,7 @@ mod report;
 mod run;
 
 use super::replication::replicate;
+use super::sequential::until_stop;
 use super::trace::validate_trace;
 use super::{Plan, Progress, SimulationError, SystemResult, pool, refuse_overload};
 use crate::system::{Class, Source, System};
@@ -52,7 +53,7 @@ pub fn simulate_system(
     }
     let run = |plan: &Plan, go_on: &mut dyn FnMut(&Progress) -> bool| {
         let mut run = Run::new(system, plan, traces);
-        let stop = run.until_stop(go_on);
+        let stop = until_stop(&mut run, plan, !traces.is_empty(), go_on);
         run.result(stop)
     };
     Ok(match plan.replications {
@@ -65,7 +66,8 @@ pub fn simulate_system(
 pub(crate) fn refuse_unstable(system: &System) -> Result<(), SimulationError> {
     for (station, work) in system.stations.iter().zip(system.open_work()) {
         if station.is_limited() && work > 0.0 {
-            refuse_overload(&format!("station {}", station.name), work, station.service().saturation())?;
+            let (name, saturation) = (format!("station {}", station.name), station.service().saturation());
+            refuse_overload(&name, Some(station.line), work, saturation)?;
         }
     }
     Ok(())

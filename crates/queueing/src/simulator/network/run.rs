@@ -3,11 +3,11 @@
 use super::Trace;
 use crate::distribution::Law;
 use crate::random::Random;
+use crate::simulator::Plan;
 use crate::simulator::estimate::Estimate;
 use crate::simulator::percentile::look;
 use crate::simulator::recorder::Recorder;
-use crate::simulator::result::Stop;
-use crate::simulator::{PROGRESS_JOBS, Plan, Progress};
+use crate::simulator::sequential::{Look, Simulation};
 use crate::station::{Service, Station};
 use crate::system::{Class, Demand, Source, System};
 
@@ -61,8 +61,6 @@ pub(super) struct Run<'a> {
     pub(super) finished: u64,
     pub(super) response_sum: f64,
     pub(super) now: f64,
-    /// The target and its relative half-width at the last look.
-    seen: Option<(f64, f64)>,
 }
 
 impl<'a> Run<'a> {
@@ -102,7 +100,6 @@ impl<'a> Run<'a> {
             finished: 0,
             response_sum: 0.0,
             now: 0.0,
-            seen: None,
         };
         (0..classes).for_each(|class| run.begin(class));
         run
@@ -119,53 +116,6 @@ impl<'a> Run<'a> {
                 }
             }
         }
-    }
-
-    pub(super) fn until_stop(&mut self, go_on: &mut dyn FnMut(&Progress) -> bool) -> Stop {
-        let traced = self.traces.iter().any(Option::is_some);
-        let mut look_at = self.plan.jobs_min.clamp(1, self.plan.jobs_max);
-        let mut ask_at = PROGRESS_JOBS;
-        loop {
-            let until = if traced { ask_at.min(self.plan.jobs_max) } else { look_at.min(ask_at) };
-            if !self.finish_jobs(until) {
-                return Stop::TraceEnd;
-            }
-            if until >= self.plan.jobs_max {
-                return Stop::JobsMax;
-            }
-            if until == look_at && !traced {
-                let estimate = Estimate::of(&self.recorders[0], None);
-                let (value, relative) = look(&self.recorders[0], &estimate, 0.0, self.plan.target);
-                self.seen = Some((value, relative));
-                if estimate.is_settled() && relative <= self.plan.relative_half_width {
-                    return Stop::HalfWidth;
-                }
-                look_at = self.plan.next_look(until, relative);
-            }
-            if until == ask_at {
-                ask_at += PROGRESS_JOBS;
-                if !go_on(&Progress::new(until, self.plan.jobs_max, self.seen)) {
-                    return Stop::Interrupted;
-                }
-            }
-        }
-    }
-
-    /// Runs until `jobs` jobs have finished in all; false when every trace has been served to its end.
-    fn finish_jobs(&mut self, jobs: u64) -> bool {
-        let traced = self.traces.iter().any(Option::is_some);
-        while self.finished < jobs {
-            let (event, time) = self.next_event();
-            if time == f64::INFINITY || (traced && self.traced_left == 0) {
-                return false;
-            }
-            self.now = time;
-            match event.checked_sub(self.stations.len()) {
-                Some(class) => self.arrive(class),
-                None => self.complete(event),
-            }
-        }
-        true
     }
 
     #[inline]
@@ -307,6 +257,29 @@ impl<'a> Run<'a> {
         let slot = self.system.stations.len() + class;
         self.stations[slot].arrive(self.now, pause, index);
         self.next[slot] = self.stations[slot].next_completion();
+    }
+}
+
+impl Simulation for Run<'_> {
+    /// False when every trace has been served to its end.
+    fn finish_jobs(&mut self, jobs: u64) -> bool {
+        let traced = self.traces.iter().any(Option::is_some);
+        while self.finished < jobs {
+            let (event, time) = self.next_event();
+            if time == f64::INFINITY || (traced && self.traced_left == 0) {
+                return false;
+            }
+            self.now = time;
+            match event.checked_sub(self.stations.len()) {
+                Some(class) => self.arrive(class),
+                None => self.complete(event),
+            }
+        }
+        true
+    }
+
+    fn look(&self) -> Look {
+        look(&self.recorders[0], &Estimate::of(&self.recorders[0], None), 0.0, self.plan.target)
     }
 }
 

@@ -42,7 +42,7 @@ impl StationLaw {
             return Ok(Self::Delay);
         }
         let (rho, speed) = (rate * mean, model.service().speed);
-        let refuse = |what: &str| Err(format!("no percentiles: {what} at station {}; simulate", model.name));
+        let refuse = |what: &str| Err(format!("no percentiles: {what} at {}; simulate", model.place()));
         match model.discipline {
             Discipline::Fifo if model.servers == 1 => {
                 Ok(Self::Fifo { utilisation: rho, mean, demands: demands(flow, station, rate) })
