@@ -155,12 +155,6 @@ impl Connection {
         }
     }
 
-    /// Whether nothing but closing follows the output that was asked to be sent. Whoever can may then do both at
-    /// once.
-    pub fn closes_after_sending(&self) -> bool {
-        self.after == After::Close && !matches!(self.state, State::Streaming(_))
-    }
-
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         if let State::Streaming(stream) = &self.state {
@@ -276,11 +270,15 @@ impl Connection {
         self.is_sending = true;
         let bytes = std::mem::take(&mut self.output);
         let is_last = self.after == After::Linger && !matches!(self.state, State::Streaming(_));
-        let (corks, uncorks) = match &mut self.state {
-            State::Streaming(stream) => stream.cork(),
-            _ => (false, false),
+        let may_close = self.after == After::Close;
+        let (closes, (corks, uncorks)) = match &mut self.state {
+            State::Streaming(stream) => {
+                let closes = may_close && stream.is_ending();
+                (closes, stream.cork(closes))
+            }
+            _ => (may_close, (false, false)),
         };
-        Want::Send(Output { bytes, body, sent: 0, corks, uncorks, is_last })
+        Want::Send(Output { bytes, body, sent: 0, corks, uncorks, closes, is_last })
     }
 
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {

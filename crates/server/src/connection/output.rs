@@ -17,6 +17,8 @@ pub struct Output {
     pub corks: bool,
     /// Uncork the socket afterwards.
     pub uncorks: bool,
+    /// Nothing but closing follows, so that the last bytes may leave together with the end of the connection.
+    pub closes: bool,
     /// Shut the sending side down afterwards.
     pub is_last: bool,
 }

@@ -99,12 +99,17 @@ impl Stream {
         FileRange { document, offset: self.offset, length, into_memory: self.from_memory }
     }
 
-    /// Whether the next output is to cork the socket before, and to uncork it afterwards.
-    pub fn cork(&mut self) -> (bool, bool) {
-        let corks = !self.is_corked && self.end - self.offset > CORKED_BYTES_MIN;
+    /// Whether the response ends with the next output.
+    pub fn is_ending(&self) -> bool {
+        self.end - self.offset <= self.turn_bytes && self.rest.is_empty()
+    }
+
+    /// Whether the next output is to cork the socket before, and to uncork it afterwards; `closes` tells whether
+    /// only closing follows it.
+    pub fn cork(&mut self, closes: bool) -> (bool, bool) {
+        let corks = !self.is_corked && (closes || self.end - self.offset > CORKED_BYTES_MIN);
         self.is_corked |= corks;
-        let is_last = self.turn().length as u64 == self.end - self.offset && self.rest.is_empty();
-        (corks, self.is_corked && is_last)
+        (corks, self.is_corked && self.is_ending() && !closes)
     }
 
     /// A turn of `length` bytes is sent.

@@ -205,6 +205,37 @@ fn a_long_response_is_corked_from_its_head_to_its_end() {
 }
 
 #[test]
+fn the_end_of_a_connection_goes_with_its_last_bytes() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    let mut closing = |target: &str, connection_field: &str| {
+        let mut connection = Connection::new([127, 0, 0, 1].into());
+        let mut buffer = Buffer::default();
+        let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: {connection_field}\r\n\r\n");
+        buffer.space().extend_from_slice(request.as_bytes());
+        let mut want = bench.handle(&mut connection, Event::Received(buffer));
+        let mut outputs = Vec::new();
+        loop {
+            want = match want {
+                Want::Send(output) => {
+                    assert!(!(output.closes && output.uncorks), "closing uncorks");
+                    outputs.push(output.closes);
+                    bench.handle(&mut connection, Event::Sent(output))
+                }
+                Want::Receive(_) | Want::Close(_) => return outputs,
+                disk => bench.perform(&mut connection, disk),
+            };
+        }
+    };
+    assert_eq!(closing("/hello.txt", "keep-alive"), [false]);
+    assert_eq!(closing("/hello.txt", "close"), [true]);
+    assert_eq!(closing("/medium.bin", "close"), [true]);
+    let long = closing("/large.bin", "close");
+    assert_eq!(long.iter().filter(|closes| **closes).count(), 1);
+    assert!(long.len() > 2 && long.ends_with(&[true]));
+}
+
+#[test]
 fn aligned_heads_end_at_a_multiple() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());

@@ -68,7 +68,11 @@ pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
 }
 
 fn send_some(socket: &OwnedFd, output: &Output) -> Result<usize, Errno> {
-    let flags = SendFlags::NOSIGNAL;
+    let mut flags = SendFlags::NOSIGNAL;
+    if output.closes || output.is_last {
+        // What waits for more leaves with the end of the connection: one segment less for both sides.
+        flags |= SendFlags::MORE;
+    }
     let head = output.bytes.get(output.sent..).unwrap_or_default();
     let body_sent = output.sent.saturating_sub(output.bytes.len());
     match &output.body {

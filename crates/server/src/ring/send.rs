@@ -37,9 +37,9 @@ impl Ring<'_> {
         transfer::cork(&client.socket, &mut output);
         let socket = types::Fd(client.socket.as_raw_fd());
         let rest = output.total_bytes() - output.sent;
-        let closes = client.connection.closes_after_sending() && rest <= SENT_AND_CLOSED_BYTES_MAX;
-        // WAITALL: a short send fails and with it the close.
-        let flags = libc::MSG_NOSIGNAL | if closes { libc::MSG_WAITALL } else { 0 };
+        let closes = output.closes && rest <= SENT_AND_CLOSED_BYTES_MAX;
+        // WAITALL: a short send fails and with it the close. MORE: the bytes leave with the end of the connection.
+        let flags = libc::MSG_NOSIGNAL | if closes { libc::MSG_WAITALL | libc::MSG_MORE } else { 0 };
         let (operation, gather) = operation(socket, &output, flags);
         client.doing = Doing::Sending(output, gather);
         if closes {
