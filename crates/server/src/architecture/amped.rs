@@ -2,8 +2,8 @@
 //!
 //! Identical to `sped` but for what may block: data that is in memory is used at once, everything else the loop
 //! gives to a helper and goes on; the helper's answer comes back as an event. Helpers never touch a socket.
-//! Whether an open document is still current, the loop asks itself: the kernel keeps the path of an open file
-//! in memory, and a helper's turn would cost ten times the answer.
+//! Names are like data: those that the kernel remembers (`RESOLVE_CACHED`) the loop opens at once, because a helper's
+//! turn costs ten times the answer, and for the same reason it asks itself whether an open document is current.
 
 use std::io;
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use sojourn_content::{Done, FileRange, HelperCounts, Helpers, Job, Origin, Refus
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
-use crate::event_loop::{self, Disk, Submitted, report_residency, still_open};
+use crate::event_loop::{self, Disk, Submitted, open_now, report_residency};
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -60,7 +60,7 @@ impl Helped {
 impl Disk for Helped {
     fn submit(&mut self, token: u64, job: Job) -> Submitted {
         let done = match &job {
-            Job::Open(opening) => still_open(&*self.origin, opening),
+            Job::Open(opening) => open_now(&*self.origin, opening),
             Job::Load(range) => self.load_now(range),
         };
         if let Some(done) = done {

@@ -10,11 +10,11 @@ use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use sojourn_content::{Absent, Done, HelperCounts, Job, Opened, Opening, Origin, Readahead, Refused, Tester};
+use sojourn_content::{Absent, Done, HelperCounts, Job, Opening, Origin, Readahead, Refused, Tester};
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
-use crate::event_loop::{self, Disk, Submitted, report_residency, still_open};
+use crate::event_loop::{self, Disk, Submitted, open_now, report_residency};
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -51,11 +51,8 @@ struct Patient {
 
 impl Patient {
     fn open(&mut self, opening: Opening) -> Done {
-        if let Some(done) = still_open(&*self.origin, &opening) {
+        if let Some(done) = open_now(&*self.origin, &opening) {
             return done;
-        }
-        if let Some(found) = self.origin.open_now(&opening.path) {
-            return Done::Opened(found.map(Opened::from));
         }
         self.blocking_opens += 1;
         // The body need not be waited for.

@@ -34,10 +34,13 @@ pub trait Disk {
     fn report(&self, _served: &mut Served) {}
 }
 
-/// The outcome of opening what is open already, if that is still current.
-pub fn still_open(origin: &dyn Origin, opening: &Opening) -> Option<Done> {
-    let known = opening.known.as_ref().filter(|known| origin.is_current(known))?;
-    Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))))
+/// The outcome of opening, if that needs no waiting: the document is open already and still current, or the kernel
+/// remembers the name.
+pub fn open_now(origin: &dyn Origin, opening: &Opening) -> Option<Done> {
+    if let Some(known) = opening.known.as_ref().filter(|known| origin.is_current(known)) {
+        return Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))));
+    }
+    origin.open_now(&opening.path).map(|found| Done::Opened(found.map(Opened::from)))
 }
 
 /// Writes a residency test's counters to the table.

@@ -33,7 +33,7 @@ pub(crate) mod transfer;
 
 use accept::Acceptor;
 use client::Client;
-pub use disk::{Disk, Submitted, report_residency, still_open};
+pub use disk::{Disk, Submitted, open_now, report_residency};
 use timers::Timers;
 
 /// Events taken from one wait.
