@@ -15,7 +15,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use super::queue::Queue;
 
 /// Buffers: what may arrive between two waits without being asked for again. A power of two.
-const BUFFERS: u16 = 256;
+pub const BUFFERS: u16 = 256;
 
 /// The most that one operation receives.
 const BYTES_EACH: usize = 4096;

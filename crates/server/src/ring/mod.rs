@@ -36,6 +36,8 @@ mod drive;
 mod queue;
 mod read;
 mod send;
+#[cfg(test)]
+mod tests;
 mod unavailable;
 
 use admission::Accepting;

@@ -1,0 +1,124 @@
+//! What the loop takes for granted about the ring: pairs complete once, nothing pushed is lost, buffers come back.
+
+use std::io::Write;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::net::UnixStream;
+use std::ptr;
+use std::time::Duration;
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::{opcode, types};
+use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
+use super::buffers::{BUFFERS, Buffers, GROUP};
+use super::queue::{Completion, Purpose, Queue};
+
+const TOKEN: u64 = 7;
+
+/// What completes until nothing does for a while.
+fn drain(queue: &mut Queue) -> Vec<Completion> {
+    let mut completions = Vec::new();
+    loop {
+        let before = completions.len();
+        queue.wait(Some(Duration::from_millis(50)), false, &mut completions).unwrap();
+        if completions.len() == before {
+            return completions;
+        }
+    }
+}
+
+fn send(socket: &UnixStream, bytes: &[u8]) -> Entry {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+    opcode::Send::new(types::Fd(socket.as_raw_fd()), bytes.as_ptr(), bytes.len() as u32).flags(flags).build()
+}
+
+/// Sends `bytes` and closes; `meanwhile` happens while that is under way. Returns the one completion.
+fn send_and_close(bytes: &[u8], meanwhile: impl FnOnce(&mut Queue, UnixStream)) -> Completion {
+    let (socket, peer) = UnixStream::pair().unwrap();
+    set_socket_send_buffer_size(&socket, 4096).unwrap();
+    let mut queue = Queue::new().unwrap();
+    let close = opcode::Close::new(types::Fd(socket.as_raw_fd())).build();
+    let pair = ((send(&socket, bytes), Purpose::Send), (close, Purpose::CloseAfterSend));
+    // SAFETY: the bytes outlive the queue.
+    unsafe { queue.push_pair(pair.0, pair.1, TOKEN) };
+    meanwhile(&mut queue, peer);
+    let completions = drain(&mut queue);
+    let [completion] = completions[..] else { panic!("one completion: {completions:?}") };
+    assert_eq!(completion.token, TOKEN);
+    if completion.purpose == Purpose::CloseAfterSend {
+        // The ring has closed it, and others may have the number now.
+        let _ = socket.into_raw_fd();
+    }
+    completion
+}
+
+#[test]
+fn a_pair_completes_once() {
+    let mut kept = None;
+    let done = send_and_close(b"hello", |_, peer| kept = Some(peer));
+    assert_eq!((done.purpose, done.result), (Purpose::CloseAfterSend, Ok(0)));
+    // It reads to the end, so it is closed.
+    assert_eq!(std::io::read_to_string(kept.take().unwrap()).unwrap(), "hello");
+
+    let failed = send_and_close(b"hello", |_, peer| drop(peer));
+    assert_eq!((failed.purpose, failed.result), (Purpose::Send, Err(Errno::PIPE)));
+
+    let long = vec![0; 1 << 20];
+    let cancelled = send_and_close(&long, |queue, peer| {
+        queue.flush().unwrap();
+        queue.cancel(Purpose::Send, TOKEN);
+        kept = Some(peer);
+    });
+    assert_eq!(cancelled.purpose, Purpose::Send);
+    assert!(cancelled.result.is_err() || cancelled.result.is_ok_and(|sent| (sent as usize) < long.len()));
+}
+
+#[test]
+fn nothing_that_is_pushed_is_lost() {
+    let mut queue = Queue::new().unwrap();
+    // More than the completions that the ring has room for, let alone the operations.
+    let count = 20_000;
+    for token in 0..count {
+        // SAFETY: it points to nothing.
+        unsafe { queue.push(opcode::Nop::new().build(), Purpose::Read, token) };
+    }
+    let mut tokens: Vec<u64> = drain(&mut queue).iter().map(|completion| completion.token).collect();
+    tokens.sort_unstable();
+    assert!(tokens.into_iter().eq(0..count));
+}
+
+#[test]
+fn buffers_run_out_and_come_back() {
+    let mut queue = Queue::new().unwrap();
+    let mut buffers = Buffers::new(&queue).unwrap();
+    let surplus = 20;
+    let mut pairs: Vec<_> =
+        (0..usize::from(BUFFERS) + surplus).map(|_| UnixStream::pair().unwrap()).collect();
+    for round in 0..3u8 {
+        for (token, (ours, theirs)) in pairs.iter_mut().enumerate() {
+            theirs.write_all(&[round, token as u8]).unwrap();
+            let receive = opcode::Recv::new(types::Fd(ours.as_raw_fd()), ptr::null_mut(), 0).buf_group(GROUP);
+            let receive = receive.build().flags(Flags::BUFFER_SELECT);
+            // SAFETY: the buffers are dropped after everything has completed.
+            unsafe { queue.push(receive, Purpose::Receive, token as u64) };
+        }
+        let completions = drain(&mut queue);
+        assert_eq!(completions.len(), pairs.len());
+        let mut refused = Vec::new();
+        for completion in completions {
+            let (Ok(count), Some(id)) = (completion.result, completion.buffer()) else {
+                assert_eq!(completion.result, Err(Errno::NOBUFS));
+                refused.push(completion.token);
+                continue;
+            };
+            let mut bytes = vec![b'>'];
+            buffers.take(id, count as usize, &mut bytes);
+            assert_eq!(bytes, [b'>', round, completion.token as u8]);
+        }
+        assert_eq!(refused.len(), surplus);
+        for token in refused {
+            std::io::Read::read_exact(&mut pairs[token as usize].0, &mut [0; 2]).unwrap();
+        }
+    }
+}
