@@ -27,7 +27,7 @@ from sojourn.queueing.distributions import (
     mixture,
     pareto,
 )
-from sojourn.queueing.fits import Fit, Interval, ParetoTail, UslFit, fit_laws, fit_tail, fit_usl
+from sojourn.queueing.fits import Fit, Interval, ParetoTail, UslFit, fit_laws, fit_moments, fit_tail, fit_usl
 from sojourn.queueing.lps import ExactLps, Lps, Validity
 from sojourn.queueing.results import (
     Bounds,
@@ -68,6 +68,7 @@ __all__ = [
     "erlang",
     "exponential",
     "fit_laws",
+    "fit_moments",
     "fit_tail",
     "fit_usl",
     "hyper_exponential",

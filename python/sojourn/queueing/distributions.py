@@ -56,10 +56,10 @@ class Distribution:
         """The density at each x, 0 below the support.
 
         Raises:
-            ValueError: if the law has atoms (deterministic, empirical) and so no density.
+            ValueError: if the law has atoms (deterministic, empirical) and so no density, or none is known.
         """
         if self._density is None:
-            raise ValueError(f"a {self._name} law has atoms and no density: use cdf")
+            raise ValueError(f"no density is known of a {self._name} law: use cdf")
         return self._density(vector(x, "x"))
 
     def quantile(self, p: ArrayLike) -> Array:

@@ -22,6 +22,8 @@ class Fit(TypedDict):
     """Akaike's criterion: the smallest wins."""
     kolmogorov_smirnov: float
     """The largest distance between the law and the values' distribution functions."""
+    anderson_darling: float
+    """The same distance squared, averaged with weights that grow in both tails."""
 
 
 class ParetoTail(TypedDict):
@@ -66,6 +68,16 @@ def fit_laws(values: ArrayLike) -> list[Fit]:
     """
     fits: list[Fit] = _native.fit_laws(vector(values, "values"))  # type: ignore[assignment]
     return fits
+
+
+def fit_moments(values: ArrayLike) -> Fit:
+    """The phase-type law with the mean and squared coefficient of variation of the values: for exact LPS.
+
+    Raises:
+        ValueError: if there are too few values, one is not positive and finite, or they vary too little.
+    """
+    fit: Fit = _native.fit_moments(vector(values, "values"))  # type: ignore[assignment]
+    return fit
 
 
 def fit_tail(values: ArrayLike, fraction: float = 0.05) -> ParetoTail:

@@ -8,6 +8,7 @@ use super::{dictionary, refused};
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fit_laws, module)?)?;
+    module.add_function(wrap_pyfunction!(fit_moments, module)?)?;
     module.add_function(wrap_pyfunction!(fit_tail, module)?)?;
     module.add_function(wrap_pyfunction!(fit_usl, module)?)
 }
@@ -18,6 +19,13 @@ fn fit_laws<'py>(py: Python<'py>, values: PyReadonlyArray1<'py, f64>) -> PyResul
     let values = super::values(&values);
     let fits = py.detach(|| fit::fit(&values));
     dictionary(py, &fits.map_err(refused)?)
+}
+
+/// The phase-type law with the values' first two moments.
+#[pyfunction]
+fn fit_moments<'py>(py: Python<'py>, values: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyAny>> {
+    let values = super::values(&values);
+    dictionary(py, &fit::fit_moments(&values).map_err(refused)?)
 }
 
 /// A Pareto tail fitted to the largest `fraction` of the values.
