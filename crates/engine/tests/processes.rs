@@ -238,6 +238,28 @@ fn with_forking_nobody_waits() {
 }
 
 #[test]
+fn with_forking_the_queue_begins_where_children_end() {
+    let flags = ["--workers", "1", "--children-max", "1", "--helper-queue-max", "1"];
+    over(&["helper+fork"], &flags, |server, _| {
+        let mut clients: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+        let (busy, waiting) = clients.split_at_mut(2);
+        for client in &mut *busy {
+            client.send(KEPT);
+            client.take(100);
+        }
+        waiting[0].send(LAST);
+        server.wait_until(Counter::HelperQueueLength, 1);
+        assert!(server.get("/hello.txt").starts_with("HTTP/1.1 503 "));
+        // The second has the child: when that is gone there may be another.
+        busy[1].end();
+        assert!(waiting[0].rest().ends_with(&fixture::large()));
+        let counted = server.stop();
+        assert_eq!(counted.value(Counter::ChildrenStarted), 3);
+        assert_eq!(counted.value(Counter::HelperRefused), 1);
+    });
+}
+
+#[test]
 fn every_process_writes_whole_lines_to_one_log() {
     let logs = tempfile::tempdir().unwrap();
     let path = logs.path().join("access.log");

@@ -169,17 +169,13 @@ impl<'a> Dispatcher<'a> {
         true
     }
 
-    /// To a helper, to a child, or into the queue.
+    /// Into the queue, from where somebody may take it at once.
     fn receive(&mut self, client: Waiting) {
-        if self.queue.is_empty() && self.helpers.has_idle() {
+        let is_next = self.queue.is_empty() && (self.helpers.has_idle() || self.may_fork());
+        let room = if self.plan.helpers > 0 { self.site.limits.helper_queue_max } else { 0 };
+        if is_next || self.queue.len() < room {
             self.queue.push_back(client);
             return self.dispatch();
-        }
-        if self.plan.child.is_some() && self.visits.len() < self.site.limits.children_max {
-            return self.fork(client);
-        }
-        if self.plan.helpers > 0 && self.queue.len() < self.site.limits.helper_queue_max {
-            return self.queue.push_back(client);
         }
         if self.plan.helpers > 0 {
             self.served.count(Counter::HelperRefused);
@@ -188,18 +184,24 @@ impl<'a> Dispatcher<'a> {
         self.site.board.leave(1);
     }
 
-    /// The queue's first to idle helpers.
+    /// The queue's first to idle helpers, or to children.
     fn dispatch(&mut self) {
-        while let Some(client) = self.queue.front()
-            && let Some(passed) = self.helpers.pass(client.socket.as_fd(), client.peer)
-        {
-            // A helper that is gone already is noticed by its end; the connection goes to another.
-            if passed.is_ok() {
-                let waited = client.since.elapsed().as_nanos() as u64;
-                self.served.add(Counter::HelperQueueWait, waited);
-                self.queue.pop_front();
+        while let Some(client) = self.queue.pop_front() {
+            match self.helpers.pass(client.socket.as_fd(), client.peer) {
+                Some(Ok(())) => {
+                    let waited = client.since.elapsed().as_nanos() as u64;
+                    self.served.add(Counter::HelperQueueWait, waited);
+                }
+                // A helper that is gone already is noticed by its end; the connection goes to another.
+                Some(Err(_)) => self.queue.push_front(client),
+                None if self.may_fork() => self.fork(client),
+                None => return self.queue.push_front(client),
             }
         }
+    }
+
+    fn may_fork(&self) -> bool {
+        self.plan.child.is_some() && self.visits.len() < self.site.limits.children_max
     }
 
     fn fork(&mut self, client: Waiting) {
@@ -216,7 +218,13 @@ impl<'a> Dispatcher<'a> {
             life(Visit { socket, peer, place, stop })
         });
         match (started, socket) {
-            (Ok(process), _) => drop(self.visits.insert(process)),
+            (Ok(process), _) => {
+                self.visits.insert(process);
+                if self.drain_until.is_some() {
+                    // It came too late to be told with the others.
+                    self.children.request_stop();
+                }
+            }
             // No more processes or descriptors now.
             (Err(_), Some(socket)) => {
                 turn_away(&socket, &mut self.served);
