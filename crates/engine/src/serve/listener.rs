@@ -9,7 +9,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{set_tcp_congestion, socket_acceptconn, socket_type};
 use rustix::net::{SocketType, listen as set_backlog};
 
-use sojourn_server::BACKLOG;
+use sojourn_server::{BACKLOG, defer_accept};
 
 use super::options::Options;
 
@@ -27,6 +27,11 @@ impl Options {
             // Accepted connections inherit it.
             set_tcp_congestion(&listener, name).map_err(|error| {
                 anyhow!("cannot use congestion control {name}: {error}\nhint: try cubic or reno, which every kernel has")
+            })?;
+        }
+        if let Some(patience) = self.defer_accept {
+            defer_accept(&listener, patience).map_err(|error| {
+                anyhow!("cannot defer accepting: {error}\nhint: leave --defer-accept out on this system")
             })?;
         }
         Ok(listener)

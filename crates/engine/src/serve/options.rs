@@ -38,6 +38,9 @@ pub struct Options {
     /// Congestion control of the connections, as in net.ipv4.tcp_available_congestion_control [default: the system's]
     #[arg(long, value_name = "NAME")]
     pub congestion_control: Option<String>,
+    /// Accept a connection when its first bytes are there, or after about this time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub defer_accept: Option<Duration>,
     /// Helpers that wait for the disk (amped; ncopy, for each copy)
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub helpers: u32,

@@ -15,6 +15,7 @@ use sojourn_content::Budgets;
 
 use super::{Architecture, Defaults, Helped};
 use crate::counters::Served;
+use crate::deferral::{defer_accept, deferral};
 use crate::event_loop;
 use crate::event_loop::accept::BACKLOG;
 use crate::site::Site;
@@ -87,6 +88,9 @@ fn another(first: &TcpListener) -> io::Result<TcpListener> {
     set_tcp_congestion(&socket, &tcp_congestion(first)?)?;
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
+    if let Some(patience) = deferral(first) {
+        defer_accept(&socket, patience)?;
+    }
     Ok(socket.into())
 }
 
