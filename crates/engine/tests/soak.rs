@@ -50,6 +50,11 @@ fn amped_nowait() {
     soak("amped-nowait", &[]);
 }
 
+#[test]
+fn uring() {
+    soak("uring", &[]);
+}
+
 /// Runs the load on a server, and returns what that counted.
 fn soak(architecture: &str, flags: &[&str]) -> Counters {
     let seconds = std::env::var("SOJOURN_SOAK_SECONDS").map_or(3.0, |text| text.parse().expect("seconds"));
