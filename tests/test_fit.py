@@ -13,6 +13,10 @@ import pytest
 from conftest import run
 from example_run import example_summary, write_example
 from sojourn import _native
+from sojourn.calibration.fit import Options
+from sojourn.calibration.kinds import fit_table
+from sojourn.calibration.tables import Table
+from sojourn.queueing import System
 
 
 def fitted(*arguments: str | Path) -> dict[str, Any]:
@@ -56,6 +60,27 @@ def test_times_of_requests_give_r_and_a_demand_per_class(
     again = simulated(result["system_file"], tmp_path / "system.toml")
     measured = (requests["ended_at_seconds"] - requests["accepted_at_seconds"]).mean()
     assert again["response_time_seconds"]["mean"] == pytest.approx(measured, rel=0.3)
+
+
+@pytest.mark.parametrize("law", ["constant", "shifted", "pareto", "two-branches", "erlang"])
+def test_every_law_of_demands_is_written_so_that_it_is_read(law: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    count = 1500
+    demands = {
+        "constant": np.full(count, 0.01),
+        "shifted": 0.02 + random.lognormal(-6, 1.5, count),
+        "pareto": 0.001 / (1 - 0.99 * random.random(count)) ** 0.6,
+        "two-branches": random.exponential(np.where(random.random(count) < 0.9, 0.005, 0.05)),
+        "erlang": random.gamma(6, 0.002, count),
+    }[law]
+    accepted = np.cumsum(random.exponential(demands.mean() / 0.5, count))
+    table = tmp_path / "requests.parquet"
+    ended = accepted + _native.simulate_station(accepted, demands, 3)
+    polars.DataFrame({"accepted_at_seconds": accepted, "ended_at_seconds": ended}).write_parquet(table)
+    system = System(fit_table(Table.read(table), Options()).system_text())
+    assert system.stations[0].r == 3
+    visit = system.classes[0].routes[0].visits[0]
+    assert visit.demand_mean_seconds == pytest.approx(demands.mean(), rel=0.1)
 
 
 def test_hits_and_misses_of_a_proxy_become_routes(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sojourn import _native
+from sojourn import _native, queueing
 from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, FloatArray, HeldOut, held_out, percentile_interval
 from sojourn.failure import CouldNotRun
 from sojourn.summary import Interval
@@ -32,8 +32,11 @@ REQUESTS_MAX = 200_000
 HELD_OUT_FRACTION = 0.2
 REPLAYS = 10
 """Simulations of the held-out requests with demands drawn anew."""
-UNDECIDED = 1.92
-"""Log likelihoods closer than this are not told apart: half the 95 % point of chi-squared (1 d.f.)."""
+CONSTANT_DEVIATION = 1e-3
+"""Demands that deviate by a smaller share of their mean are one constant."""
+FITTED_SUPPORT = ("shifted-log-normal", "bounded-pareto")
+UNDECIDED = 5.41
+"""Log likelihoods closer than this are not told apart: half the 99.9 % point of chi-squared (1 d.f.)."""
 EARLY_FRACTION_MAX = 0.01
 """More requests that start before earlier ones than this: the order is not first come, first admitted."""
 
@@ -60,7 +63,7 @@ class ResponseTimesFit:
     demands_seconds: dict[str, Interval]
     """Mean demand by class."""
     laws: dict[str, dict[str, Any]]
-    """By class: the best of `fit_laws`."""
+    """By class: the best of `queueing.fit_laws`, or `deterministic`."""
     demands: FloatArray
     """What each request received until its end, seconds; shape (requests,)."""
     held_out: tuple[HeldOut, ...]
@@ -231,10 +234,20 @@ def _shared(
 
 
 def _law(demands: FloatArray, name: str) -> dict[str, Any]:
+    """The best law, as `fit_laws` describes it, or the constant that it does not know."""
+    mean, deviation = float(demands.mean()), float(demands.std())
+    if deviation < CONSTANT_DEVIATION * mean:
+        # The density of a narrow normal law around the constant, for the comparison with other limits.
+        density = -0.5 - np.log(max(deviation, CONSTANT_DEVIATION**2 * mean) * np.sqrt(2 * np.pi))
+        likelihood = len(demands) * float(density)
+        return {"family": "deterministic", "parameters": {"mean": mean}, "scv": 0.0, "log_likelihood": likelihood}
     try:
-        return dict(_native.fit_laws(demands)[0])
+        fits = queueing.fit_laws(demands)
     except ValueError as error:
         raise CouldNotRun(f"class {name}: {error}", "leave the class out, or record more of it") from error
+    # A law whose support is fitted has a likelihood of its own: it would choose r by the least demand.
+    free = max(each["log_likelihood"] for each in fits if each["family"] not in FITTED_SUPPORT)
+    return {**fits[0], "log_likelihood": free}
 
 
 def _held_out(

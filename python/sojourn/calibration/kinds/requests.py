@@ -89,10 +89,16 @@ def _by_size(
 def law_table(law: Mapping[str, Any]) -> dict[str, Any] | str:
     """A law of `fit_laws` in seconds, as a system file says it."""
     parameters, family = law["parameters"], law["family"]
+    if family == "deterministic":
+        return system_file.time(parameters["mean"])
     if family == "exponential":
         return {"law": "exponential", "mean": system_file.time(parameters["mean"])}
-    if family == "log-normal":
-        return {"law": "log-normal", "mu": parameters["mu"], "sigma": parameters["sigma"], "unit": "s"}
+    if family in ("log-normal", "shifted-log-normal"):
+        shift = {"shift": system_file.time(parameters["shift"])} if "shift" in parameters else {}
+        return {"law": "log-normal", "mu": parameters["mu"], "sigma": parameters["sigma"], "unit": "s", **shift}
+    if family == "bounded-pareto":
+        low, high = (system_file.time(parameters[name]) for name in ("min", "max"))
+        return {"law": "pareto", "shape": parameters["shape"], "min": low, "max": high}
     parts = []
     for place, weight in (("first", parameters["probability"]), ("second", 1.0 - parameters["probability"])):
         mean, stages = system_file.time(parameters[f"mean_{place}"]), int(parameters.get(f"stages_{place}", 1))
