@@ -140,7 +140,7 @@ def _about(core: int, repetitions: int, seed: int, everybody: Sequence[Contestan
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": shlex.join(["benchmarks/models/bench", *sys.argv[1:]]),
+        "command": shlex.join(["benchmarks/models/bench", *_without_output(sys.argv[1:])]),
         "revision": done.stdout.strip() or "unknown: not a git checkout",
         "core": core,
         "repetitions": repetitions,
@@ -149,6 +149,14 @@ def _about(core: int, repetitions: int, seed: int, everybody: Sequence[Contestan
         "peers": contestants.versions() if any(each.is_peer for each in everybody) else {},
         "environment": environment.describe(),
     }
+
+
+def _without_output(arguments: list[str]) -> list[str]:
+    # Where a person keeps runs says nothing of how they were made.
+    if "--output" not in arguments:
+        return arguments
+    place = arguments.index("--output")
+    return arguments[:place] + arguments[place + 2 :]
 
 
 def main() -> None:

@@ -39,14 +39,14 @@ def _speed(record: Record, everybody: Sequence[Contestant]) -> Chart:
         record, everybody, lambda name, r: f"thesis-{r}" if name == "c" else f"lps-H2-{r}", rate, _millions
     )
     if not any(each.name == "Sojourn" for each in series):
-        series = _series(record, everybody, lambda _, r: f"thesis-{r}", rate, _millions)
+        series = _series(record, everybody, lambda _, r: f"thesis-{r}", rate, _jobs)
     return Chart(
         "speed",
         "Simulated jobs per CPU second: limited processor sharing at 80 % load",
         "Medians; bars join the least and the greatest repetition. Hyper-exponential demand, C² = 10; the C loop has "
         "the thesis's demand.",
         _limits(),
-        Axis("jobs per second", logarithmic(_values(series)), format.number),
+        Axis("million jobs per CPU second", logarithmic(_values(series)), _millions),
         series,
         shape="wide",
     )
@@ -105,4 +105,8 @@ def _values(series: Sequence[Series]) -> list[float]:
 
 
 def _millions(value: float) -> str:
+    return format.number(value / 1e6)
+
+
+def _jobs(value: float) -> str:
     return f"{format.number(value)} jobs/s"
