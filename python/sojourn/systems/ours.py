@@ -35,7 +35,8 @@ class Sojourn:
         said = launch.work / "sojourn-serve.log"
         command = [str(engine.path()), "serve", str(launch.root), "--listen", "127.0.0.1:0"]
         command += ["--admin-listen", "127.0.0.1:0", "--architecture", launch.architecture]
-        command += ["--helpers", str(HELPERS)]
+        # As the peers are told to where they can.
+        command += ["--helpers", str(HELPERS), "--defer-accept", "1s"]
         if launch.access_log:
             command += ["--access-log", str(launch.work / "access.log")]
         process = start_process(cores.pinned_command(launch.core, command), said)
