@@ -55,6 +55,8 @@ def test_predict_an_overloaded_system_says_so() -> None:
     assert done.returncode == 0
     assert "NO ANSWER" in done.stdout
     assert "is unstable: its utilisation would be" in done.stdout
+    # The file that the setting makes is nobody's to look into.
+    assert "(line" not in done.stdout
 
 
 @pytest.mark.parametrize("command", ["predict", "simulate", "plan"])
@@ -96,11 +98,16 @@ def test_simulate_to_a_half_width_of_a_percentile() -> None:
     assert json.loads(run("simulate", SITE, *arguments).stdout) == result
 
 
-def test_simulate_an_overloaded_system_is_refused() -> None:
+def test_simulate_an_overloaded_system_is_refused(tmp_path: Path) -> None:
     done = run("simulate", SITE, "--set", "traffic=5")
     assert done.returncode == 2
-    assert "line is unstable" in done.stderr
-    assert "hint:" in done.stderr
+    assert f"{SITE}: station line is unstable" in done.stderr
+    assert "hint: lower the rate" in done.stderr
+    path = tmp_path / "site.toml"
+    path.write_text(SITE.read_text().replace('rate = "5/s"', 'rate = "50/s"'))
+    done = run("simulate", path)
+    assert done.returncode == 2
+    assert f"{path}, line 14: station web is unstable" in done.stderr
 
 
 @pytest.mark.parametrize("half_width", ["2", "none", "0%"])

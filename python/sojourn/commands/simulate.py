@@ -12,7 +12,7 @@ import typer
 from sojourn import queueing
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system, share
-from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.failure import EXIT_RAN_WITH_FAILURES
 from sojourn.planning.system_document import SystemDocument
 from sojourn.progress import Stages
 from sojourn.report import format
@@ -92,8 +92,7 @@ def simulated(
                 progress=partial(_show, stages, target, half_width),
             )
         except ValueError as error:
-            what, _, cure = str(error).partition("; ")
-            raise CouldNotRun(f"{document.system.name}: {what}", cure or None) from error
+            raise document.failure(str(error)) from error
         stages.done(f"{result['jobs']:,} jobs")
     return result
 

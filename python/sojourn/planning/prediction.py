@@ -16,7 +16,9 @@ PERCENTILES = ("p50", "p90", "p95", "p99", "p999", "max")
 def predicted(document: SystemDocument, simulation: Simulation | None) -> dict[str, Any]:
     """The object of `--format json`: units in the keys, None where a solver does not know."""
     prediction = queueing.predict(document.system)
-    solvers = {name: dict(outcome) for name, outcome in prediction["solvers"].items()}
+    solvers: dict[str, dict[str, Any]] = {name: {**each} for name, each in prediction["solvers"].items()}
+    for each in solvers.values():
+        each["refusal"] = None if each["refusal"] is None else document.said(each["refusal"])
     for name, outcome in prediction["solvers"].items():
         answer = outcome["answer"]
         if answer is not None:

@@ -26,6 +26,7 @@ SYSTEM_FILE_BYTES_MAX = 1 << 20
 """The largest file read; the native reader has the same limit."""
 
 _QUANTITY = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
+_LINE = re.compile(r" \(line ([0-9]+)\)")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)")
 _KINDS = {"station": "stations", "stations": "stations", "class": "classes", "classes": "classes"}
 _SCHEMA = "docs/models.md has the schema of a system file"
@@ -34,8 +35,14 @@ _SCHEMA = "docs/models.md has the schema of a system file"
 class SystemDocument:
     """A system file and the settings made to it; immutable."""
 
-    def __init__(self, content: dict[str, Any], settings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, content: dict[str, Any], settings: tuple[str, ...] = (), text: str | None = None, source: str = "system"
+    ) -> None:
         self._content = content
+        self.source = source
+        """The file that it was read from."""
+        self.text = toml_text(content) if text is None else text
+        """A system file: the original, or one without its comments and layout where settings were made."""
         self.settings = settings
         """What was changed, in order."""
 
@@ -61,7 +68,7 @@ class SystemDocument:
         except SystemFileError as error:
             what, _, cure = error.message.partition("; ")
             raise CouldNotRun(f"{path}, line {error.line}: {what}", cure or _SCHEMA) from None
-        document = cls(tomllib.loads(text))
+        document = cls(tomllib.loads(text), text=text, source=str(path))
         return document.set(*settings) if settings else document
 
     def set(self, *settings: str) -> SystemDocument:
@@ -76,23 +83,28 @@ class SystemDocument:
             if not equals or not value.strip():
                 raise CouldNotRun(f"{setting!r} is not a setting", "write NAME=VALUE, as in station.web.speed=2")
             _set(content, path.strip(), _parsed(value.strip()))
-        changed = SystemDocument(content, (*self.settings, *settings))
+        changed = SystemDocument(content, (*self.settings, *settings), source=self.source)
         try:
             _ = changed.system
         except SystemFileError as error:
-            what, _, cure = error.message.partition("; ")
+            what, _, cure = changed.said(error.message).partition("; ")
             raise CouldNotRun(f"--set {' --set '.join(settings)}: {what}", cure or _SCHEMA) from None
         return changed
+
+    def failure(self, message: str) -> CouldNotRun:
+        """A solver's refusal as a failure: file, line, what and the likely cure."""
+        line = None if self.settings else _LINE.search(message)
+        what, _, cure = _LINE.sub("", message).partition("; ")
+        return CouldNotRun(f"{self.source}{f', line {line[1]}' if line else ''}: {what}", cure or None)
 
     @cached_property
     def system(self) -> System:
         """The system for the solvers."""
         return System(self.text)
 
-    @property
-    def text(self) -> str:
-        """The document as a system file; comments and layout are those of the original no more."""
-        return toml_text(self._content)
+    def said(self, message: str) -> str:
+        """What a solver says of the system, without the lines of a file that nobody has seen."""
+        return _LINE.sub("", message) if self.settings else message
 
     @property
     def stations(self) -> Mapping[str, Mapping[str, Any]]:
