@@ -23,6 +23,8 @@ from sojourn.failure import CouldNotRun
 from sojourn.run_folder import RunFolder
 from sojourn.summary import DemandFit, Step, Summary
 
+CALIBRATION_PLAUSIBLE = (0.2, 5.0)
+"""A mix that costs another multiple of what g foretells was measured on a disturbed machine."""
 START_FRACTION = 0.5
 """The file begins with this share of what the overloaded server delivers."""
 
@@ -64,7 +66,7 @@ def refit(runs: Sequence[Path], rate: float | None, seed: int) -> Fit:
         points=len(points) + len(below) + (overloaded is not None),
         estimates=_estimates(fit, station),
         held_out=[*filter(None, [line.held_out]), *_held_out(mix, fit, below, overloaded, seed)],
-        warnings=[*line.warnings, *_bend(line, bent)],
+        warnings=[*line.warnings, *_bend(line, bent), *_calibration(station)],
         system=system,
     )
 
@@ -152,4 +154,15 @@ def _bend(line: work_demand.WorkDemandFit, bent: work_demand.WorkDemandFit) -> l
     return [
         f"The demand bends at {knees} bytes: on sizes held out a line is off by {straight:.0%} (median), pieces by "
         f"{pieces:.0%}. The file has the line, as the models of the runs have."
+    ]
+
+
+def _calibration(station: Station) -> list[str]:
+    low, high = CALIBRATION_PLAUSIBLE
+    factor = station.calibration.estimate
+    if low <= factor <= high:
+        return []
+    return [
+        f"The steps say that the mix costs {factor:.2g} times what the demands of single documents foretell: the machine "
+        "was disturbed. Do not use this file; assess again on a quiet machine."
     ]
