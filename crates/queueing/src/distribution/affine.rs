@@ -41,6 +41,11 @@ impl Law for Affine {
     }
     #[inline]
     fn sample(&self, random: &mut Random) -> f64 {
-        self.factor * self.inner.sample(random) + self.offset
+        // The demand of a log-normal document is drawn for every simulated job: it is spared the second dispatch.
+        let value = match &*self.inner {
+            Distribution::LogNormal(law) => law.sample(random),
+            other => other.sample(random),
+        };
+        self.factor * value + self.offset
     }
 }

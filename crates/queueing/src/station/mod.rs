@@ -59,9 +59,14 @@ impl Service {
     }
 }
 
+/// Crowds up to this size have their shares in a table: two divisions less per event.
+const SHARES_IN_TABLE: usize = 256;
+
 /// A station that carries jobs described by `T`.
 pub struct Station<T> {
     service: Service,
+    /// v(n)/n and n/v(n) for small n.
+    shares: Box<[(f64, f64)]>,
     /// Jobs in service, by finish tag.
     in_service: TagHeap<T>,
     /// Jobs waiting, with their demands.
@@ -81,8 +86,12 @@ pub struct Station<T> {
 impl<T: Copy> Station<T> {
     /// An empty station at time 0.
     pub fn new(service: Service) -> Self {
+        let share = |jobs: usize| (service.speed.share(jobs), 1.0 / service.speed.share(jobs));
+        let shares =
+            (0..SHARES_IN_TABLE).map(|jobs| if jobs == 0 { (0.0, 0.0) } else { share(jobs) }).collect();
         Self {
             service,
+            shares,
             in_service: TagHeap::new(),
             waiting: VecDeque::new(),
             held: 0,
@@ -195,9 +204,13 @@ impl<T: Copy> Station<T> {
     fn schedule(&mut self) {
         (self.share, self.next_completion) = match self.in_service.first() {
             Some(first) => {
-                let share = self.service.speed.share(self.in_service.len());
+                let jobs = self.in_service.len();
+                let (share, pace) = self.shares.get(jobs).copied().unwrap_or_else(|| {
+                    let share = self.service.speed.share(jobs);
+                    (share, 1.0 / share)
+                });
                 // A tag just passed by rounding completes now, not in the past.
-                (share, self.updated_at + ((first.tag - self.virtual_time) / share).max(0.0))
+                (share, self.updated_at + ((first.tag - self.virtual_time) * pace).max(0.0))
             }
             None => (0.0, f64::INFINITY),
         };
