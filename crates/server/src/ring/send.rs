@@ -38,8 +38,9 @@ impl Ring<'_> {
         let socket = types::Fd(client.socket.as_raw_fd());
         let rest = output.total_bytes() - output.sent;
         let closes = output.closes && rest <= SENT_AND_CLOSED_BYTES_MAX;
-        // WAITALL: a short send fails and with it the close. MORE: the bytes leave with the end of the connection.
-        let flags = libc::MSG_NOSIGNAL | if closes { libc::MSG_WAITALL | libc::MSG_MORE } else { 0 };
+        // WAITALL: a short send fails and with it the close. No MORE: when the bytes left together with the end of the
+        // connection, one that served a single request cost 23 us of CPU time instead of 21.
+        let flags = libc::MSG_NOSIGNAL | if closes { libc::MSG_WAITALL } else { 0 };
         let (operation, gather) = operation(socket, &output, flags);
         client.doing = Doing::Sending(output, gather);
         if closes {
