@@ -4,7 +4,7 @@
 //! A client wants one thing at a time, so one thing at a time is under way for it. What takes too long, or is
 //! not worth finishing, is interrupted; it then completes like any other, perhaps after all with success.
 
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::IntoRawFd;
 
 use io_uring::squeue::Flags;
 use io_uring::{opcode, types};
@@ -12,21 +12,16 @@ use rustix::io::Errno;
 use sojourn_content::{FileRange, Job};
 
 use super::Ring;
-use super::buffers::GROUP;
 use super::client::{Client, Doing, Interruption};
 use super::queue::{Completion, Purpose};
 use super::read::Reading;
 use crate::clients::Clients;
-use crate::connection::{Buffer, Context, Event, Reason, Wait, Want};
+use crate::connection::{Context, Event, Reason, Want};
 use crate::counters::Counter;
-use crate::event_loop::transfer::{self, Transfer};
 use crate::event_loop::{Disk, Submitted};
 
 /// Sends of one connection before others have their turn.
 const SENDS_PER_TURN: usize = 4;
-
-/// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.
-const POLL_FIRST: u16 = 1;
 
 impl Ring<'_> {
     /// What was under way for a client has completed.
@@ -119,7 +114,7 @@ impl Ring<'_> {
         self.queue.cancel(purpose, token);
     }
 
-    fn happen(&mut self, token: u64, event: Event) {
+    pub(super) fn happen(&mut self, token: u64, event: Event) {
         let want = self.handle(token, event);
         self.drive(token, want);
     }
@@ -147,67 +142,6 @@ impl Ring<'_> {
                 Some(event) => self.handle(token, event),
                 None => return self.park(token),
             };
-        }
-    }
-
-    fn receive(&mut self, token: u64, buffer: Buffer) {
-        let client = self.clients.at(token);
-        if self.drain_until.is_some() && client.connection.waits_for() == Wait::Request {
-            return self.look_once(token, buffer);
-        }
-        client.doing = Doing::Receiving(buffer);
-        self.ask_to_receive(token);
-        self.park(token);
-    }
-
-    fn ask_to_receive(&mut self, token: u64) {
-        let client = self.clients.at(token);
-        let first = if std::mem::take(&mut client.may_be_readable) { 0 } else { POLL_FIRST };
-        let socket = types::Fd(client.socket.as_raw_fd());
-        let receive = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP).ioprio(first);
-        let operation = receive.build().flags(Flags::BUFFER_SELECT);
-        // SAFETY: the kernel chooses one of our buffers, which outlive every receive.
-        unsafe { self.queue.push(operation, Purpose::Receive, token) };
-    }
-
-    fn received(&mut self, token: u64, mut buffer: Buffer, completion: &Completion) -> Option<Event> {
-        match (completion.result, completion.buffer()) {
-            (Ok(count @ 1..), Some(id)) => {
-                if !buffer.is_allocated() {
-                    buffer = self.pool.take_buffer();
-                }
-                self.buffers.take(id, count as usize, buffer.space());
-                self.served.add(Counter::ReceivedBytes, u64::from(count));
-                self.clients.at(token).may_be_readable = completion.leaves_data();
-                Some(Event::Received(buffer))
-            }
-            (Ok(_), _) => Some(Event::Ended),
-            // By the time this is handed over, the buffers that were used up are back.
-            (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
-                let client = self.clients.at(token);
-                client.doing = Doing::Receiving(buffer);
-                client.may_be_readable = true;
-                self.ask_to_receive(token);
-                None
-            }
-            (Err(_), _) => Some(Event::Failed),
-        }
-    }
-
-    /// The server is stopping: what has arrived already is still received; who has sent nothing goes.
-    fn look_once(&mut self, token: u64, mut buffer: Buffer) {
-        if !buffer.is_allocated() {
-            buffer = self.pool.take_buffer();
-        }
-        match transfer::receive(&self.clients.at(token).socket, &mut buffer) {
-            Transfer::Complete(count) => {
-                self.served.add(Counter::ReceivedBytes, count as u64);
-                self.happen(token, Event::Received(buffer));
-            }
-            _ => {
-                self.pool.put_buffer(buffer);
-                self.close(token, Reason::Finished);
-            }
         }
     }
 
@@ -266,7 +200,7 @@ impl Ring<'_> {
     }
 
     /// Leaves the client waiting, with a deadline for what it waits for.
-    fn park(&mut self, token: u64) {
+    pub(super) fn park(&mut self, token: u64) {
         let client = self.clients.at(token);
         let wait = client.connection.waits_for();
         client.patience.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);

@@ -35,6 +35,7 @@ mod company;
 mod drive;
 mod queue;
 mod read;
+mod receive;
 mod send;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,89 @@
+//! Receiving: into whichever buffer the kernel takes when something has arrived.
+//!
+//! One operation receives once. Operations that go on by themselves measured no faster, and would go on while
+//! the client's answers wait to be sent: a client that asks and never reads could not be held back.
+
+use std::os::fd::AsRawFd;
+
+use io_uring::squeue::Flags;
+use io_uring::{opcode, types};
+use rustix::io::Errno;
+
+use super::Ring;
+use super::buffers::GROUP;
+use super::client::Doing;
+use super::queue::{Completion, Purpose};
+use crate::connection::{Buffer, Event, Reason, Wait};
+use crate::counters::Counter;
+use crate::event_loop::transfer::{self, Transfer};
+
+/// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.
+const POLL_FIRST: u16 = 1;
+
+impl Ring<'_> {
+    pub(super) fn receive(&mut self, token: u64, buffer: Buffer) {
+        let client = self.clients.at(token);
+        if self.drain_until.is_some() && client.connection.waits_for() == Wait::Request {
+            return self.look_once(token, buffer);
+        }
+        client.doing = Doing::Receiving(buffer);
+        self.ask_to_receive(token);
+        self.park(token);
+    }
+
+    fn ask_to_receive(&mut self, token: u64) {
+        let client = self.clients.at(token);
+        let first = if std::mem::take(&mut client.may_be_readable) { 0 } else { POLL_FIRST };
+        let socket = types::Fd(client.socket.as_raw_fd());
+        let receive = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP).ioprio(first);
+        let operation = receive.build().flags(Flags::BUFFER_SELECT);
+        // SAFETY: the kernel chooses one of our buffers, which outlive every receive.
+        unsafe { self.queue.push(operation, Purpose::Receive, token) };
+    }
+
+    pub(super) fn received(
+        &mut self,
+        token: u64,
+        mut buffer: Buffer,
+        completion: &Completion,
+    ) -> Option<Event> {
+        match (completion.result, completion.buffer()) {
+            (Ok(count @ 1..), Some(id)) => {
+                if !buffer.is_allocated() {
+                    buffer = self.pool.take_buffer();
+                }
+                self.buffers.take(id, count as usize, buffer.space());
+                self.served.add(Counter::ReceivedBytes, u64::from(count));
+                self.clients.at(token).may_be_readable = completion.leaves_data();
+                Some(Event::Received(buffer))
+            }
+            (Ok(_), _) => Some(Event::Ended),
+            // By the time this is handed over, the buffers that were used up are back.
+            (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
+                let client = self.clients.at(token);
+                client.doing = Doing::Receiving(buffer);
+                client.may_be_readable = true;
+                self.ask_to_receive(token);
+                None
+            }
+            (Err(_), _) => Some(Event::Failed),
+        }
+    }
+
+    /// The server is stopping: what has arrived already is still received; who has sent nothing goes.
+    pub(super) fn look_once(&mut self, token: u64, mut buffer: Buffer) {
+        if !buffer.is_allocated() {
+            buffer = self.pool.take_buffer();
+        }
+        match transfer::receive(&self.clients.at(token).socket, &mut buffer) {
+            Transfer::Complete(count) => {
+                self.served.add(Counter::ReceivedBytes, count as u64);
+                self.happen(token, Event::Received(buffer));
+            }
+            _ => {
+                self.pool.put_buffer(buffer);
+                self.close(token, Reason::Finished);
+            }
+        }
+    }
+}
