@@ -15,9 +15,9 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use super::children::{Children, GRACE};
 use super::entrance::{Entrance, turn_away};
 use super::pool::Pool;
-use super::{Children, GRACE};
 use crate::board::Place;
 use crate::counters::{Counter, Served};
 use crate::site::Site;

@@ -1,0 +1,221 @@
+//! A process's children: started, told to stop, and buried when they have ended.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, waitpid};
+
+use super::child::live;
+use crate::board::{Board, Place};
+use crate::counters::{Counter, Served};
+use crate::signals::hold_back;
+use crate::stop::{PASSED_ON, Stop};
+
+/// How long children may take beyond the time for requests, until they are killed.
+pub const GRACE: Duration = Duration::from_secs(2);
+
+/// The live children of this process.
+pub struct Children {
+    board: Board,
+    /// Readable when a child has ended.
+    ended: OwnedFd,
+    /// A descriptor for the next child's end.
+    spare: Option<OwnedFd>,
+    alive: HashMap<i32, Child>,
+    started: u64,
+    replaced: u64,
+    failed: u64,
+}
+
+struct Child {
+    /// Readable when it has ended.
+    pidfd: OwnedFd,
+    place: Place,
+    born: Instant,
+}
+
+/// A child that has ended.
+pub struct Ended {
+    /// Its number while it lived.
+    pub process: Pid,
+    /// What it showed last.
+    pub served: Served,
+    /// How long it lived.
+    pub age: Duration,
+}
+
+impl Children {
+    /// None yet; they will count on `board`.
+    pub fn new(board: &Board) -> io::Result<Children> {
+        let ended = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let (board, alive) = (board.clone(), HashMap::new());
+        Ok(Children { board, ended, spare: None, alive, started: 0, replaced: 0, failed: 0 })
+    }
+
+    /// Starts a child that counts at `place` and lives `life`, at the end of which it exits.
+    ///
+    /// A life that fails says why on standard error, and the exit tells the parent.
+    ///
+    /// `life` must close what the child has inherited and must not keep open: the connections of others.
+    pub fn start(
+        &mut self,
+        place: Place,
+        life: impl FnOnce(Place, &'static Stop) -> io::Result<()>,
+    ) -> io::Result<Pid> {
+        if self.spare.is_none() {
+            match open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(spare) => self.spare = Some(spare),
+                Err(error) => {
+                    self.board.take_back(place);
+                    return Err(error.into());
+                }
+            }
+        }
+        // A signal in between would reach the parent's handler in the child.
+        let held_back = hold_back();
+        let parent = getpid();
+        // SAFETY: the child runs `life` on memory of its own; see the head of this folder about locks.
+        let process = match unsafe { libc::fork() } {
+            -1 => {
+                let error = io::Error::last_os_error();
+                self.board.take_back(place);
+                return Err(error);
+            }
+            0 => {
+                // When there are few descriptors, the child needs one too, for its stop.
+                drop(self.spare.take());
+                live(parent, held_back, |stop| life(place, stop))
+            }
+            process => Pid::from_raw(process).expect("a child has a number"),
+        };
+        drop(held_back);
+        self.started += 1;
+        self.board.let_to(&place, process);
+        // A child whose end would go unnoticed could not be kept.
+        drop(self.spare.take());
+        let pidfd = match self.watch(process) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                let _ = kill_process(process, Signal::KILL);
+                let _ = waitpid(Some(process), WaitOptions::empty());
+                self.board.take_back(place);
+                return Err(error);
+            }
+        };
+        self.alive.insert(process.as_raw_pid(), Child { pidfd, place, born: Instant::now() });
+        Ok(process)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.alive.len()
+    }
+
+    /// How many there have been.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// Takes those who have ended off the list; what they counted stays.
+    pub fn reap(&mut self) -> Vec<Ended> {
+        let mut gone = Vec::new();
+        let mut events = Vec::with_capacity(64);
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        while epoll::wait(&self.ended, rustix::buffer::spare_capacity(&mut events), Some(&now)) != Ok(0) {
+            for event in events.drain(..) {
+                let process = Pid::from_raw(event.data.u64() as i32).expect("registered under its number");
+                gone.extend(self.bury(process));
+            }
+        }
+        gone
+    }
+
+    /// One that has ended unasked has been replaced.
+    pub fn count_replaced(&mut self) {
+        self.replaced += 1;
+    }
+
+    /// Ends all at once.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Tells all to stop after their requests.
+    pub fn request_stop(&self) {
+        let passed_on = Signal::from_named_raw(PASSED_ON).expect("a signal");
+        self.signal(passed_on);
+    }
+
+    /// Waits until all have ended, calling `each_turn` with those who have; kills those who take longer than
+    /// `patience` and some grace.
+    pub fn wait_for_all(&mut self, patience: Duration, mut each_turn: impl FnMut(&mut Children, Vec<Ended>)) {
+        let until = Instant::now() + patience + GRACE;
+        let mut is_killed = false;
+        while self.len() > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() && !is_killed {
+                self.kill();
+                is_killed = true;
+            }
+            let mut waits = [PollFd::new(&self.ended, PollFlags::IN)];
+            let timeout = (!is_killed).then(|| Timespec::try_from(left).ok()).flatten();
+            match poll(&mut waits, timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => std::thread::sleep(GRACE / 10),
+            }
+            let ended = self.reap();
+            each_turn(self, ended);
+        }
+    }
+
+    /// Shows the counters of a process that counts nothing else.
+    pub fn publish(&self, place: &Place) {
+        let mut served = Served::default();
+        self.report(&mut served);
+        place.publish(&served);
+    }
+
+    /// Writes the counters to the table.
+    pub fn report(&self, served: &mut Served) {
+        served.set(Counter::Children, self.alive.len() as u64);
+        served.set(Counter::ChildrenStarted, self.started);
+        served.set(Counter::ChildrenReplaced, self.replaced);
+        served.set(Counter::ChildrenFailed, self.failed);
+    }
+
+    fn watch(&self, process: Pid) -> io::Result<OwnedFd> {
+        let pidfd = pidfd_open(process, PidfdFlags::empty())?;
+        let data = epoll::EventData::new_u64(process.as_raw_pid() as u64);
+        epoll::add(&self.ended, &pidfd, data, epoll::EventFlags::IN)?;
+        Ok(pidfd)
+    }
+
+    fn bury(&mut self, process: Pid) -> Option<Ended> {
+        let status = waitpid(Some(process), WaitOptions::NOHANG).ok().flatten();
+        let child = self.alive.remove(&process.as_raw_pid())?;
+        // Later children have inherited the descriptor, so closing it would not take it off the list.
+        let _ = epoll::delete(&self.ended, &child.pidfd);
+        if status.is_some_and(|(_, status)| status.exit_status() != Some(0)) {
+            self.failed += 1;
+        }
+        Some(Ended { process, served: self.board.take_back(child.place), age: child.born.elapsed() })
+    }
+
+    fn signal(&self, signal: Signal) {
+        for process in self.alive.keys().filter_map(|process| Pid::from_raw(*process)) {
+            // It may have ended just now.
+            let _ = kill_process(process, signal);
+        }
+    }
+}
+
+impl AsFd for Children {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+}
