@@ -14,7 +14,8 @@ use sojourn_content::{Done, FileRange, HelperCounts, Helpers, Job, Origin, Refus
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
-use crate::event_loop::{self, Disk, Submitted, open_now, report_residency};
+use crate::disk::{Disk, Submitted, open_now, report_residency};
+use crate::event_loop;
 use crate::site::Site;
 use crate::stop::Stop;
 

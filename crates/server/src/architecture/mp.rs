@@ -11,9 +11,9 @@ use sojourn_content::Budgets;
 use super::{Architecture, Defaults};
 use crate::blocking::{ACCEPT_PATIENCE, Service, Worker, accept_and_serve};
 use crate::counters::Served;
-use crate::event_loop::accept::Acceptor;
 use crate::processes::supervise;
 use crate::site::Site;
+use crate::sockets::accept::Acceptor;
 use crate::stop::Stop;
 
 /// As many processes as Flash-MP had, each with its own small caches (USENIX ATC 1999, 6).

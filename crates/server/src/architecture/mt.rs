@@ -9,8 +9,8 @@ use std::net::TcpListener;
 use super::{Architecture, Defaults};
 use crate::blocking::{ACCEPT_PATIENCE, Service, Worker, accept_and_serve};
 use crate::counters::Served;
-use crate::event_loop::accept::Acceptor;
 use crate::site::Site;
+use crate::sockets::accept::Acceptor;
 use crate::stop::Stop;
 
 /// As many threads as Flash-MT had (USENIX ATC 1999, 6).

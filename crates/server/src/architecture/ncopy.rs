@@ -15,10 +15,10 @@ use sojourn_content::Budgets;
 
 use super::{Architecture, Defaults, Helped};
 use crate::counters::Served;
-use crate::deferral::{defer_accept, deferral};
 use crate::event_loop;
-use crate::event_loop::accept::BACKLOG;
 use crate::site::Site;
+use crate::sockets::accept::BACKLOG;
+use crate::sockets::deferral::{defer_accept, deferral};
 use crate::stop::Stop;
 
 /// The architecture of several loops.

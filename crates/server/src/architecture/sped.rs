@@ -10,8 +10,9 @@ use sojourn_content::Job;
 
 use super::Architecture;
 use crate::counters::Served;
-use crate::event_loop::{self, Disk, Submitted};
-use crate::inline::Inline;
+use crate::disk::Inline;
+use crate::disk::{Disk, Submitted};
+use crate::event_loop;
 use crate::site::Site;
 use crate::stop::Stop;
 

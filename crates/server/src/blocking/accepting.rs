@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Worker;
 use crate::counters::Counter;
-use crate::event_loop::accept::{Accepted, Acceptor, shed};
+use crate::sockets::accept::{Accepted, Acceptor, shed};
 
 /// How long a worker waits in `accept` before it looks whether it is to stop.
 pub const ACCEPT_PATIENCE: Duration = Duration::from_millis(250);

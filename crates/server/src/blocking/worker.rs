@@ -15,8 +15,8 @@ use super::client::Client;
 use super::{Service, Traffic};
 use crate::clock::Clock;
 use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
-use crate::event_loop::transfer::{self, Transfer};
-use crate::inline::Inline;
+use crate::disk::Inline;
+use crate::sockets::transfer::{self, Transfer};
 use crate::stop::Stop;
 
 /// One thread of service.

@@ -4,11 +4,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::event::epoll;
 
-use super::accept::{self, Accepted};
 use super::client::Client;
 use super::{Disk, LISTENER, Loop};
 use crate::connection::{Connection, Reason, Want};
 use crate::counters::Counter;
+use crate::sockets::accept::{self, Accepted};
 
 /// Connections accepted before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;

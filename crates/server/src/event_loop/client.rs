@@ -2,10 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
-use super::patience::Patience;
-use super::transfer::{self, Transfer};
 use crate::connection::{Buffer, Connection, Event, Pool, Want};
 use crate::counters::{Counter, Served};
+use crate::patience::Patience;
+use crate::sockets::transfer::{self, Transfer};
 
 /// A connection and its socket.
 pub struct Client {

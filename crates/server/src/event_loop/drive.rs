@@ -6,11 +6,11 @@ use sojourn_content::Job;
 
 use super::Loop;
 use super::client::Client;
-use super::disk::{Disk, Submitted};
-use super::transfer::{self, Transfer};
 use crate::clients::Clients;
 use crate::connection::{Context, Event, Output, Reason, Wait, Want};
 use crate::counters::Counter;
+use crate::disk::{Disk, Submitted};
+use crate::sockets::transfer::{self, Transfer};
 
 /// Sends of one connection before others have their turn.
 const SENDS_PER_TURN: usize = 4;

@@ -19,22 +19,17 @@ use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::connection::Pool;
 use crate::counters::{Counter, Served};
+use crate::disk::Disk;
+use crate::patience::timers::{self, Timers};
 use crate::site::Site;
+use crate::sockets::accept::Acceptor;
 use crate::stop::Stop;
 
-pub(crate) mod accept;
 mod admission;
 mod client;
-mod disk;
 mod drive;
-pub(crate) mod patience;
-pub(crate) mod timers;
-pub(crate) mod transfer;
 
-use accept::Acceptor;
 use client::Client;
-pub use disk::{Disk, Submitted, open_now, report_residency};
-use timers::Timers;
 
 /// Events taken from one wait.
 const EVENTS_MAX: usize = 512;

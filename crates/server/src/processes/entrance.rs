@@ -5,8 +5,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::counters::{Counter, Served};
-use crate::event_loop::accept::{Accepted, Acceptor, shed};
 use crate::site::Site;
+use crate::sockets::accept::{Accepted, Acceptor, shed};
 
 /// How long nobody is accepted after descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(250);

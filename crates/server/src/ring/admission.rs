@@ -16,8 +16,8 @@ use super::client::{Client, Doing, Interruption};
 use super::queue::{Completion, Purpose};
 use crate::connection::{Connection, Reason, Wait};
 use crate::counters::Counter;
-use crate::event_loop::accept::{self, Accepted};
-use crate::event_loop::patience::Patience;
+use crate::patience::Patience;
+use crate::sockets::accept::{self, Accepted};
 
 /// Connections accepted by calls before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;

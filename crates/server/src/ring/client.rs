@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use super::read::Reading;
 use super::send::Gather;
 use crate::connection::{Buffer, Connection, Output, Reason};
-use crate::event_loop::patience::Patience;
+use crate::patience::Patience;
 
 /// A connection and its socket.
 pub struct Client {

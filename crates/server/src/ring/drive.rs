@@ -18,7 +18,7 @@ use super::read::Reading;
 use crate::clients::Clients;
 use crate::connection::{Context, Event, Reason, Want};
 use crate::counters::Counter;
-use crate::event_loop::{Disk, Submitted};
+use crate::disk::{Disk, Submitted};
 
 /// Sends of one connection before others have their turn.
 const SENDS_PER_TURN: usize = 4;

@@ -22,10 +22,10 @@ use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::connection::Pool;
 use crate::counters::{Counter, Served};
-use crate::event_loop::Disk;
-use crate::event_loop::accept::Acceptor;
-use crate::event_loop::timers::{self, Timers};
+use crate::disk::Disk;
+use crate::patience::timers::{self, Timers};
 use crate::site::Site;
+use crate::sockets::accept::Acceptor;
 use crate::stop::Stop;
 
 mod admission;

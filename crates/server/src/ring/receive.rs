@@ -15,7 +15,7 @@ use super::client::Doing;
 use super::queue::{Completion, Purpose};
 use crate::connection::{Buffer, Event, Reason, Wait};
 use crate::counters::Counter;
-use crate::event_loop::transfer::{self, Transfer};
+use crate::sockets::transfer::{self, Transfer};
 
 /// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.
 const POLL_FIRST: u16 = 1;

@@ -15,7 +15,7 @@ use super::client::Doing;
 use super::queue::Purpose;
 use crate::connection::{Event, Output, Piece};
 use crate::counters::Counter;
-use crate::event_loop::transfer::{self, Transfer};
+use crate::sockets::transfer::{self, Transfer};
 
 /// The most that is sent and closed as a pair. Until all of it is sent nothing shows how far that came, so the
 /// client has its patience for the whole.

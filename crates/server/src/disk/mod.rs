@@ -7,6 +7,10 @@ use sojourn_content::{Done, Job, Opened, Opening, Origin, ResidencyCounts, Teste
 
 use crate::counters::{Counter, Served};
 
+mod inline;
+
+pub use inline::Inline;
+
 /// What becomes of work that may block.
 pub enum Submitted {
     /// It is done.

@@ -5,9 +5,12 @@
 
 use std::time::Duration;
 
-use super::timers::{Timers, deadline};
 use crate::connection::Wait;
 use crate::site::Limits;
+
+pub mod timers;
+
+use timers::{Timers, deadline};
 
 /// The deadline of one client, and its entry in the timers.
 #[derive(Debug)]

@@ -1,0 +1,5 @@
+//! What every driver of connections does with sockets: accept, receive, send. None of it waits unless it says so.
+
+pub mod accept;
+pub mod deferral;
+pub mod transfer;
