@@ -4,7 +4,7 @@
  * xoshiro256++ with ziggurat tables of 256 layers), the thesis's demand (21.55 ms + 0.4851 us/B, log-normal sizes),
  * and no statistics but the mean response time. Prints "JOBS SECONDS" (of CPU time) and, on standard error, the mean in ms.
  *
- *     cc -O3 -march=native -o lps lps.c -lm && ./lps RHO R JOBS SEED        (./lps 0.8 4 20000000 7)
+ *     cc -O3 -o lps lps.c -lm && ./lps RHO R JOBS SEED        (./lps 0.8 4 20000000 7)
  */
 #define _POSIX_C_SOURCE 199309L
 #include <math.h>
