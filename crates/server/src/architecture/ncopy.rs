@@ -15,7 +15,7 @@ use sojourn_content::Budgets;
 
 use super::{Architecture, Defaults, Helped};
 use crate::counters::Served;
-use crate::event_loop;
+use crate::event_loop::Loop;
 use crate::site::Site;
 use crate::sockets::accept::BACKLOG;
 use crate::sockets::deferral::{defer_accept, deferral};
@@ -41,14 +41,13 @@ impl Architecture for Ncopy {
     fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
         let site = &share(site);
         let listeners = listeners(listener, site.workers)?;
-        // Helpers that are processes are best started before there are threads.
-        let parts = listeners.into_iter().map(|listener| Ok((listener, Helped::new(site)?)));
-        let mut copies = parts.collect::<io::Result<Vec<_>>>()?;
+        // All of them before there are threads: helpers that are processes are best started so, and when the first
+        // loop runs no other may fail any more for want of descriptors.
+        let copy = |listener| Loop::new(site, listener, stop, Helped::new(site)?);
+        let mut copies = listeners.into_iter().map(copy).collect::<io::Result<Vec<_>>>()?;
         let own = copies.pop().expect("at least one");
-        let serve = &|(listener, disk)| {
-            // If one fails the others would go on serving, and nobody would learn of it.
-            event_loop::run(site, listener, stop, disk).inspect_err(|_| stop.request())
-        };
+        // If one fails the others would go on serving, and nobody would learn of it.
+        let serve = &|copy: Loop<'_, Helped>| copy.run().inspect_err(|_| stop.request());
         scope(|scope| {
             let threads: Vec<_> = copies.into_iter().map(|copy| scope.spawn(move || serve(copy))).collect();
             let own = serve(own);

@@ -40,21 +40,11 @@ const DISK: u64 = u64::MAX - 2;
 
 /// Serves `site` on `listener` until `stop`.
 pub fn run<D: Disk>(site: &Site, listener: TcpListener, stop: &Stop, disk: D) -> io::Result<Served> {
-    let mut this = Loop::new(site, listener, stop, disk)?;
-    let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
-    while !this.is_finished() {
-        events.clear();
-        match epoll::wait(&this.epoll, rustix::buffer::spare_capacity(&mut events), this.timeout().as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        this.turn(&events);
-    }
-    this.publish();
-    Ok(site.counters())
+    Loop::new(site, listener, stop, disk)?.run()
 }
 
-struct Loop<'a, D> {
+/// A loop that has all it needs to run.
+pub struct Loop<'a, D> {
     site: &'a Site,
     stop: &'a Stop,
     disk: D,
@@ -78,7 +68,8 @@ struct Loop<'a, D> {
 }
 
 impl<'a, D: Disk> Loop<'a, D> {
-    fn new(site: &'a Site, listener: TcpListener, stop: &'a Stop, disk: D) -> io::Result<Self> {
+    /// A loop for `site` on `listener` that has yet to run.
+    pub fn new(site: &'a Site, listener: TcpListener, stop: &'a Stop, disk: D) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let acceptor = Acceptor::new(listener)?;
         let watch = |fd: BorrowedFd<'_>, token| {
@@ -109,6 +100,22 @@ impl<'a, D: Disk> Loop<'a, D> {
             place: site.board.place(),
             drain_until: None,
         })
+    }
+
+    /// Serves until the stop.
+    pub fn run(mut self) -> io::Result<Served> {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
+        while !self.is_finished() {
+            events.clear();
+            let room = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, room, self.timeout().as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.turn(&events);
+        }
+        self.publish();
+        Ok(self.site.counters())
     }
 
     fn is_finished(&self) -> bool {
