@@ -65,8 +65,8 @@ def _bench(
         print("conditions:", *(each.name for each in conditions.CONDITIONS))
         print("servers:", *(each.name for each in contestants.contestants()))
         return
-    everybody = contestants.chosen(servers)
     chosen = conditions.chosen(only)
+    everybody = contestants.chosen(servers)
     control = None if congestion_control == SYSTEM_CONGESTION_CONTROL else congestion_control
     if control is not None:
         # Before anything is measured: whether it can be done, and so that what is described is this network.
