@@ -1,14 +1,18 @@
-"""The command line: `sojourn COMMAND`. Each command lives in its own file under `commands/`."""
+"""The command line: `sojourn COMMAND`. Each command lives in its own file under `commands/`.
+
+Only the command that is asked for is imported: the libraries of the others take seconds, and a server need not wait
+for them.
+"""
 
 from __future__ import annotations
 
 import signal
 import sys
+from importlib import import_module
 
 import typer
 
 from sojourn import __version__
-from sojourn.commands import assess, data_plane, example_log, fit, jmt, plan, predict, report, simulate, trace
 from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 app = typer.Typer(
@@ -25,16 +29,22 @@ app = typer.Typer(
     ),
 )
 
-assess.register(app)
-trace.register(app)
-data_plane.register(app)
-predict.register(app)
-simulate.register(app)
-plan.register(app)
-fit.register(app)
-jmt.register(app)
-report.register(app)
-example_log.register(app)
+_COMMANDS = {
+    "assess": "assess",
+    "trace": "trace",
+    "serve": "data_plane",
+    "load": "data_plane",
+    "replay": "data_plane",
+    "predict": "predict",
+    "simulate": "simulate",
+    "plan": "plan",
+    "fit": "fit",
+    "import-jmt": "jmt",
+    "export-jmt": "jmt",
+    "report": "report",
+    "example-log": "example_log",
+}
+"""By name, the module that registers it, in the order of the help."""
 
 
 @app.callback(invoke_without_command=True)
@@ -44,8 +54,16 @@ def _options(version: bool = typer.Option(False, "--version", help="Show the ver
         raise typer.Exit
 
 
+def _register(command: str | None) -> None:
+    """Adds the command, or all of them for the help and for names that are none."""
+    modules = [_COMMANDS[command]] if command in _COMMANDS else dict.fromkeys(_COMMANDS.values())
+    for module in modules:
+        import_module(f"sojourn.commands.{module}").register(app)
+
+
 def main() -> None:
     """Runs the command line; a failure is printed once, with its likely cure."""
+    _register(sys.argv[1] if len(sys.argv) > 1 else None)
     # kill is to keep what was measured, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
