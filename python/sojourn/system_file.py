@@ -7,17 +7,17 @@ text with a unit by `time`, `size`, `time_per_byte` and `rate`, so that every fi
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sojourn import toml_text
+
 SIZE_GROUPS = 60
 LINE_LENGTH = 110
 
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (0.0, "ns"))
 _UNIT_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -36,7 +36,7 @@ def write(system: Mapping[str, Any], comment: str = "") -> str:
         parts += _table("document", system["document"])
     for kind in ("stations", "classes"):
         for name, table in system[kind].items():
-            parts += _table(f"{kind}.{_key(name)}", table)
+            parts += _table(f"{kind}.{toml_text.key(name)}", table)
     return "\n".join(parts) + "\n"
 
 
@@ -95,18 +95,18 @@ def _table(name: str, table: Mapping[str, Any]) -> list[str]:
 
 
 def _assignments(table: Mapping[str, Any]) -> list[str]:
-    return [f"{_key(key)} = {_value(value)}" for key, value in table.items() if key != "comment"]
+    return [f"{toml_text.key(key)} = {_value(value)}" for key, value in table.items() if key != "comment"]
 
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(each)}" for key, each in value.items()) + " }"
+        return "{ " + ", ".join(f"{toml_text.key(key)} = {_value(each)}" for key, each in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _list([_value(each) for each in value])
     if isinstance(value, float):
         return _number(value)
-    # Strings, booleans and integers are written alike in JSON and TOML.
-    return json.dumps(value, ensure_ascii=False)
+    # Booleans and integers are written alike in JSON and TOML.
+    return toml_text.string(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _list(texts: list[str]) -> str:
@@ -123,10 +123,6 @@ def _list(texts: list[str]) -> str:
 
 def _commented(text: str) -> list[str]:
     return [f"# {line}".rstrip() for line in text.splitlines()]
-
-
-def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _scaled(seconds: float) -> str:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.failure import CouldNotRun
-from sojourn.planning.toml_text import toml_text
 from sojourn.queueing import System, SystemFileError
+from sojourn.toml_text import toml_text
 
 SYSTEM_FILE_BYTES_MAX = 1 << 20
 """The largest file read; the native reader has the same limit."""

@@ -19,32 +19,34 @@ def toml_text(document: Mapping[str, Any]) -> str:
     parts = [_lines({name: value for name, value in document.items() if name not in sections})]
     for name in (name for name in document if name in sections):
         for entry, value in document[name].items():
-            parts.append(f"\n[{_key(name)}.{_key(entry)}]\n{_lines(value)}")
+            parts.append(f"\n[{key(name)}.{key(entry)}]\n{_lines(value)}")
     return "".join(parts)
 
 
 def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in table.items())
+    return "".join(f"{key(name)} = {_value(value)}\n" for name, value in table.items())
 
 
 def _is_table_of_tables(value: Any) -> bool:
     return isinstance(value, Mapping) and bool(value) and all(isinstance(part, Mapping) for part in value.values())
 
 
-def _key(name: str) -> str:
-    return name if name.isascii() and name.replace("_", "").replace("-", "").isalnum() else _string(name)
+def key(name: str) -> str:
+    """A key as it stands in TOML, in quotes where it needs them."""
+    return name if name.isascii() and name.replace("_", "").replace("-", "").isalnum() else string(name)
 
 
-def _string(text: str) -> str:
+def string(text: str) -> str:
+    """A basic string, in quotes."""
     # A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
     return json.dumps(text, ensure_ascii=False).replace(_DELETE, "\\u007F")
 
 
 def _value(value: Any) -> str:
     if isinstance(value, str):
-        return _string(value)
+        return string(value)
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {_value(part)}" for name, part in value.items()) + " }"
+        return "{ " + ", ".join(f"{key(name)} = {_value(part)}" for name, part in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_value, value)) + "]"
     if isinstance(value, bool):
