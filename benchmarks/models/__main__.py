@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks import entry
 from benchmarks.models import contestants
 from benchmarks.models.answers import Answer, measure
 from benchmarks.models.cases import Case, cases
@@ -26,7 +26,7 @@ from benchmarks.models.plot import charts
 from benchmarks.models.record import Record, Run
 from benchmarks.models.targets import judge
 from sojourn import environment
-from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.progress import Stages
 from sojourn.report.image import image
 
@@ -159,15 +159,5 @@ def _without_output(arguments: list[str]) -> list[str]:
     return arguments[:place] + arguments[place + 2 :]
 
 
-def main() -> None:
-    """Runs it, and says in two lines what it could not do."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        typer.run(_bench)
-    except CouldNotRun as error:
-        print(error, file=sys.stderr)
-        sys.exit(EXIT_COULD_NOT_RUN)
-
-
 if __name__ == "__main__":
-    main()
+    entry.run(_bench)

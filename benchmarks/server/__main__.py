@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import shlex
-import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from benchmarks import entry
 from benchmarks.server import conditions, contestants, network
 from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
 from benchmarks.server.cell import Setting, measure
@@ -24,7 +24,7 @@ from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
 from benchmarks.server.results import Record
 from sojourn import cores, engine, environment, quantity, site
-from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.report import format
 
 SYSTEM_CONGESTION_CONTROL = "system"
@@ -169,16 +169,5 @@ def _raise_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def main() -> None:
-    """Runs it, and says in two lines what it could not do."""
-    # Whoever ends it, what was measured is kept and the server is stopped.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        typer.run(_bench)
-    except CouldNotRun as error:
-        print(error, file=sys.stderr)
-        sys.exit(EXIT_COULD_NOT_RUN)
-
-
 if __name__ == "__main__":
-    main()
+    entry.run(_bench)
