@@ -21,15 +21,15 @@ impl Options {
     pub fn listener(&self) -> anyhow::Result<TcpListener> {
         let listener = match passed()? {
             Some(listener) => listener,
-            None => listen(&self.listen)?,
+            None => listen(&self.listening.listen)?,
         };
-        if let Some(name) = &self.congestion_control {
+        if let Some(name) = &self.listening.congestion_control {
             // Accepted connections inherit it.
             set_tcp_congestion(&listener, name).map_err(|error| {
                 anyhow!("cannot use congestion control {name}: {error}\nhint: try cubic or reno, which every kernel has")
             })?;
         }
-        if let Some(patience) = self.defer_accept {
+        if let Some(patience) = self.listening.defer_accept {
             defer_accept(&listener, patience).map_err(|error| {
                 anyhow!("cannot defer accepting: {error}\nhint: leave --defer-accept out on this system")
             })?;

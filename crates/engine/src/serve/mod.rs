@@ -22,11 +22,12 @@ pub use options::Options;
 
 /// Serves as asked for until a signal. `words` are the command line that was given, to `command`.
 pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
-    if let Some(core) = options.pin_core {
+    if let Some(core) = options.organisation.pin_core {
         // Before any thread starts: they inherit it.
         pin(core)?;
     }
-    let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
+    let architecture =
+        architecture::by_name(&options.organisation.architecture).context("no such architecture")?;
     if options.stdio {
         return stdio::run(options, architecture);
     }
@@ -35,7 +36,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     site.program = Some(program::per_connection(command, words)?);
     let listener = options.listener()?;
     let address = listener.local_addr()?;
-    let admin = options.admin_listen.as_deref().map(listen).transpose()?;
+    let admin = options.listening.admin_listen.as_deref().map(listen).transpose()?;
     let stop = Stop::on_signals(&[SIGTERM, SIGINT])?;
     let served = serve(architecture, &site, listener, address, admin, stop)?;
     if options.format == "json" {

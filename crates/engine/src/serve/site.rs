@@ -26,21 +26,21 @@ impl Options {
             Directory::new(&self.root, self.serve_hidden).map_err(|error| bad_root(&self.root, &error))?;
         let defaults = architecture.defaults();
         let mut site = Site::new(Arc::new(origin));
-        site.helpers = self.helpers as usize;
+        site.helpers = self.organisation.helpers as usize;
         site.helper_kind = HelperKind::ALL
             .iter()
             .copied()
-            .find(|kind| kind.name() == self.helper_kind)
+            .find(|kind| kind.name() == self.organisation.helper_kind)
             .context("no such helpers")?;
-        site.workers = self.workers.map_or(defaults.workers, |workers| workers as usize);
+        site.workers = self.organisation.workers.map_or(defaults.workers, |workers| workers as usize);
         (site.budgets, site.limits) = self.limits(defaults.budgets, raise_descriptors(DESCRIPTORS_WANTED));
         site.send_path = SendPath {
-            copied_bytes_max: self.copy_max as u64,
-            memory_bytes_max: self.memory_max as u64,
-            aligns_heads: self.align_heads,
+            copied_bytes_max: self.caching.copy_max as u64,
+            memory_bytes_max: self.caching.memory_max as u64,
+            aligns_heads: self.caching.align_heads,
         };
         site.residency = self.residency_test()?;
-        site.residency_trust = self.residency_trust;
+        site.residency_trust = self.organisation.residency_trust;
         site.log = self.open_log()?;
         Ok(site)
     }
@@ -48,24 +48,24 @@ impl Options {
     /// Budgets and limits that fit into so many descriptors: connections come first, documents get the rest.
     fn limits(&self, defaults: Budgets, descriptors: u64) -> (Budgets, Limits) {
         let usable = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2) as usize;
-        let connections_max = self.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
+        let connections_max = self.limits.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
         let documents_max = defaults.documents_max.min(usable - connections_max);
         let budgets = Budgets {
-            path_bytes: self.path_cache,
-            head_bytes: self.head_cache,
-            body_bytes: self.body_cache.unwrap_or(defaults.body_bytes),
+            path_bytes: self.caching.path_cache,
+            head_bytes: self.caching.head_cache,
+            body_bytes: self.caching.body_cache.unwrap_or(defaults.body_bytes),
             documents_max,
-            recheck_after: self.recheck_after,
+            recheck_after: self.caching.recheck_after,
         };
         let limits = Limits {
             connections_max,
-            idle: self.idle_timeout,
-            head: self.head_timeout,
-            send: self.send_timeout,
-            end: self.end_timeout,
-            drain: self.drain_timeout,
-            helper_queue_max: self.helper_queue_max,
-            children_max: self.children_max as usize,
+            idle: self.limits.idle_timeout,
+            head: self.limits.head_timeout,
+            send: self.limits.send_timeout,
+            end: self.limits.end_timeout,
+            drain: self.limits.drain_timeout,
+            helper_queue_max: self.limits.helper_queue_max,
+            children_max: self.limits.children_max as usize,
         };
         (budgets, limits)
     }
@@ -73,12 +73,12 @@ impl Options {
     /// The test asked for, or the default. One that cannot tell is refused if it was asked for; as the default
     /// it is no worse than none, so then the server says so and goes on.
     fn residency_test(&self) -> anyhow::Result<&'static dyn Residency> {
-        let test = match &self.residency {
+        let test = match &self.organisation.residency {
             Some(name) => residency::by_name(name).context("no such residency test")?,
             None => residency::ALL[0],
         };
         match residency::probe(test, &self.root) {
-            Err(error) if self.residency.is_some() => bail!("{error}\nhint: {}", error.hint()),
+            Err(error) if self.organisation.residency.is_some() => bail!("{error}\nhint: {}", error.hint()),
             Err(error) => eprintln!("warning: {error}: what is not cached is sent by way of a helper"),
             Ok(()) => {}
         }
@@ -86,11 +86,12 @@ impl Options {
     }
 
     fn open_log(&self) -> anyhow::Result<Option<AccessLog>> {
-        let Some(path) = &self.access_log else { return Ok(None) };
+        let Some(path) = &self.log.access_log else { return Ok(None) };
         let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
             anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to", path.display())
         })?;
-        let format = if self.access_log_format == "common" { LogFormat::Common } else { LogFormat::Combined };
+        let format =
+            if self.log.access_log_format == "common" { LogFormat::Common } else { LogFormat::Combined };
         Ok(Some(AccessLog::new(file, format)))
     }
 }

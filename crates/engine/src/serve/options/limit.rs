@@ -1,0 +1,35 @@
+//! Limits on clients: how many, and how long they may take.
+
+use std::time::Duration;
+
+use super::values::duration;
+
+/// Limits, each named as it is in the guide.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitOptions {
+    /// Connections open at once, more are answered 503 [default: 3/4 of the descriptors allowed]
+    #[arg(long, value_name = "N")]
+    pub connections_max: Option<usize>,
+    /// Connections that may wait for a helper, more are answered 503 (helper)
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub helper_queue_max: usize,
+    /// Children alive at once, more connections are answered 503 (fork, inetd, helper+fork, standard)
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub children_max: u32,
+    /// How long a connection may be without a request
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub idle_timeout: Duration,
+    /// How long a request head may take to arrive
+    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
+    pub head_timeout: Duration,
+    /// How long a client may take no byte of its response
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub send_timeout: Duration,
+    /// How long a client may take to close after its last response
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
+    pub end_timeout: Duration,
+    /// How long requests in progress may take once a stop was requested
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
+    pub drain_timeout: Duration,
+}

@@ -1,0 +1,58 @@
+//! The options of `serve`: one table for the command line, the help and the configuration file, in groups.
+//!
+//! A group is a file here with what belongs together; a new option goes into the group that it is about.
+
+use std::path::PathBuf;
+
+mod cache;
+mod limit;
+mod listen;
+mod log;
+mod organisation;
+mod values;
+
+use cache::CacheOptions;
+use limit::LimitOptions;
+use listen::ListenOptions;
+use log::LogOptions;
+use organisation::OrganisationOptions;
+
+/// Serve the files below a directory.
+///
+/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
+/// progress finish first, a second signal ends it at once.
+///
+/// Example: sojourn serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Options {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    pub root: PathBuf,
+    /// Take options from this TOML file: keys are the long options without dashes, and root for DIR; those on
+    /// the command line win
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Serve the one connection that is standard input, as under inetd, and end with it
+    #[arg(long)]
+    pub stdio: bool,
+    /// Count on this board, inherited from the server: its descriptor and a place
+    #[arg(long, hide = true, value_name = "FD:PLACE", value_parser = values::counters)]
+    pub counters: Option<(i32, usize)>,
+    /// Also serve files and directories whose names begin with a dot
+    #[arg(long)]
+    pub serve_hidden: bool,
+    /// What to print at the end: nothing, or the counters as one JSON object
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub format: String,
+    #[command(flatten)]
+    pub listening: ListenOptions,
+    #[command(flatten)]
+    pub organisation: OrganisationOptions,
+    #[command(flatten)]
+    pub caching: CacheOptions,
+    #[command(flatten)]
+    pub limits: LimitOptions,
+    #[command(flatten)]
+    pub log: LogOptions,
+}

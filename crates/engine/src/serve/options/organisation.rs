@@ -1,0 +1,52 @@
+//! The architecture and what it is made of.
+
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use sojourn_content::{HelperKind, residency};
+use sojourn_server::ALL;
+
+use super::values::duration;
+
+/// Processes, threads, helpers, cores.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Organisation")]
+pub struct OrganisationOptions {
+    /// How the server is organised
+    #[arg(long, default_value = "amped", value_parser = architectures())]
+    pub architecture: String,
+    /// Processes, threads or loops, where there are several [default: as the architecture's line says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+    /// Helpers that wait for the disk (amped; ncopy, for each copy)
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub helpers: u32,
+    /// Helpers are threads, or processes as Flash had them (amped, ncopy)
+    #[arg(long, default_value = "threads", value_parser = helper_kinds())]
+    pub helper_kind: String,
+    /// Pin the server to this core
+    #[arg(long, value_name = "CORE")]
+    pub pin_core: Option<usize>,
+    /// How to find out what is in memory (amped, amped-nowait, ncopy) [default: nowait]
+    #[arg(long, value_name = "TEST", value_parser = residencies())]
+    pub residency: Option<String>,
+    /// Trust what that says about a large document for so long; 0s asks before every send, as Flash did
+    #[arg(long, default_value = "100ms", value_name = "TIME", value_parser = duration)]
+    pub residency_trust: Duration,
+}
+
+fn architectures() -> PossibleValuesParser {
+    ALL.iter().map(|row| PossibleValue::new(row.name()).help(row.summary())).collect::<Vec<_>>().into()
+}
+
+fn helper_kinds() -> PossibleValuesParser {
+    HelperKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>().into()
+}
+
+fn residencies() -> PossibleValuesParser {
+    residency::ALL
+        .iter()
+        .map(|row| PossibleValue::new(row.name()).help(row.summary()))
+        .collect::<Vec<_>>()
+        .into()
+}
