@@ -13,8 +13,12 @@ pub enum Cause {
     Reset,
     /// The server closed the connection in the middle of an answer.
     ClosedEarly,
-    /// The answer was not complete in time.
+    /// The request could not be sent in time.
+    SendTimeout,
+    /// Nothing of the answer came in time.
     ResponseTimeout,
+    /// The answer began but was not complete in time.
+    TransferTimeout,
     /// What came is not an HTTP response.
     BadResponse,
     /// The body has another size than the document.
@@ -33,13 +37,15 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of its number.
-    pub const ALL: [Cause; 13] = [
+    pub const ALL: [Cause; 15] = [
         Cause::ConnectRefused,
         Cause::ConnectTimeout,
         Cause::ConnectFailed,
         Cause::Reset,
         Cause::ClosedEarly,
+        Cause::SendTimeout,
         Cause::ResponseTimeout,
+        Cause::TransferTimeout,
         Cause::BadResponse,
         Cause::WrongSize,
         Cause::Status3xx,
@@ -49,6 +55,14 @@ impl Cause {
         Cause::Addresses,
     ];
 
+    /// Whether a time-out ended the request: its latency is known only to be longer.
+    pub fn is_timeout(self) -> bool {
+        matches!(
+            self,
+            Cause::ConnectTimeout | Cause::SendTimeout | Cause::ResponseTimeout | Cause::TransferTimeout
+        )
+    }
+
     /// Its key in results.
     pub fn name(self) -> &'static str {
         match self {
@@ -57,7 +71,9 @@ impl Cause {
             Cause::ConnectFailed => "connect_failed",
             Cause::Reset => "reset",
             Cause::ClosedEarly => "closed_early",
+            Cause::SendTimeout => "send_timeout",
             Cause::ResponseTimeout => "response_timeout",
+            Cause::TransferTimeout => "transfer_timeout",
             Cause::BadResponse => "bad_response",
             Cause::WrongSize => "wrong_size",
             Cause::Status3xx => "status_3xx",

@@ -4,7 +4,13 @@
 use serde::Serialize;
 use sojourn_measure::{Nanos, Reading};
 
-use crate::{Cause, ledger::StepRecord, mark::StepMarks, report::ServerUse, span::Span};
+use crate::{
+    Cause,
+    mark::StepMarks,
+    record::{Errors, StepRecord},
+    report::{ServerUse, StepReport},
+    span::Span,
+};
 
 /// Above this share of a core the generator has nothing left to be on time with.
 const GENERATOR_BUSY_MAX: f64 = 0.95;
@@ -18,6 +24,11 @@ const CORE_SATURATED: f64 = 0.95;
 const SERVER_SHARE_MIN: f64 = 0.85;
 /// From this share on, the time that others held the generator's core explains its lateness.
 const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
+/// Little's law holds better than this in a steady step with this many answers or more.
+const LITTLE_ERROR_MAX: f64 = 0.05;
+const LITTLE_REQUESTS_MIN: u64 = 1000;
+/// Above this share, what the hypervisor takes is in every figure.
+const CORE_STEAL_MAX: f64 = 0.10;
 /// Throughput below this share of the offered rate has left it behind, chance set aside.
 const FOLLOWS_FRACTION_MIN: f64 = 0.8;
 /// The share of requests that may miss the target when it is a 95th percentile.
@@ -88,6 +99,27 @@ impl Little {
     }
 }
 
+/// Little's law for what is under way: L = X W, whoever comes and however. Both sides are measured apart:
+/// the left one is an integral over time, the right one counts answers.
+#[derive(Clone, Debug, Serialize)]
+pub struct LittleInFlight {
+    /// L, requests under way on average.
+    pub in_flight_mean: f64,
+    /// X W, requests accounted for: good answers per second times their mean time since they were sent.
+    pub accounted: f64,
+    /// How far they are apart. Requests that fail, pile up or outlive the step are not accounted for.
+    pub relative_error: Option<f64>,
+}
+
+impl LittleInFlight {
+    /// Checks a step.
+    pub fn of(in_flight_mean: f64, requests_per_second: f64, response_seconds: f64) -> LittleInFlight {
+        let accounted = requests_per_second * response_seconds;
+        let relative_error = (in_flight_mean > 0.0).then(|| accounted / in_flight_mean - 1.0);
+        LittleInFlight { in_flight_mean, accounted, relative_error }
+    }
+}
+
 /// What the generator's part in a result is judged by.
 pub struct Suspect<'a> {
     /// Its CPU time over wall time.
@@ -96,40 +128,58 @@ pub struct Suspect<'a> {
     pub send_lag_p99_seconds: Option<f64>,
     /// How long others held its core.
     pub core_wait_fraction: Option<f64>,
+    /// What the hypervisor took from its core.
+    pub core_steal_fraction: Option<f64>,
     /// Whether the server is known to be at its limit.
     pub server_saturated: bool,
     /// Whether arrivals wait for answers.
     pub closed: bool,
-    /// Errors by cause.
-    pub errors: &'a [u64; Cause::ALL.len()],
+    /// Failed requests.
+    pub errors: &'a Errors,
 }
 
 impl Suspect<'_> {
-    /// Why the generator, not the server, was the limit; `None` when it was not.
-    pub fn limited_because(&self) -> Option<String> {
-        let ran_out = [
+    /// Why the generator, not the server, was the limit; nothing when it was not.
+    pub fn reasons(&self) -> Vec<String> {
+        [self.ran_out(), self.busy(), self.late(), self.stolen()].into_iter().flatten().collect()
+    }
+
+    fn ran_out(&self) -> Option<String> {
+        let causes = [
             (Cause::Descriptors, "ran out of descriptors: raise the limit (ulimit -n)"),
-            (Cause::Addresses, "ran out of local ports: lower the connection rate or keep connections alive"),
+            (
+                Cause::Addresses,
+                "ran out of local ports: keep connections alive, lower the connection rate, or connect from \
+                 more addresses (--source)",
+            ),
         ];
-        if let Some((_, what)) = ran_out.into_iter().find(|(cause, _)| self.errors[*cause as usize] > 0) {
-            return Some(format!("the generator {what}"));
-        }
+        let (cause, what) = causes.into_iter().find(|(cause, _)| self.errors.of(*cause) > 0)?;
+        Some(format!("the generator {what}; {} requests failed for it", self.errors.of(cause)))
+    }
+
+    fn busy(&self) -> Option<String> {
         let busy_max = if self.closed { GENERATOR_BUSY_CLOSED_MAX } else { GENERATOR_BUSY_MAX };
-        let busy = self.cpu_fraction;
-        if busy > busy_max && !(self.closed && self.server_saturated) {
-            return Some(format!("the generator's thread used {:.0} % of a core", busy * 100.0));
+        let limited = self.cpu_fraction > busy_max && !(self.closed && self.server_saturated);
+        limited.then(|| format!("the generator's thread used {:.0} % of a core", self.cpu_fraction * 100.0))
+    }
+
+    fn late(&self) -> Option<String> {
+        let lag = self.send_lag_p99_seconds.filter(|&lag| lag > SEND_LAG_P99_SECONDS_MAX)?;
+        if self.server_saturated {
+            return None;
         }
-        if let Some(lag) =
-            self.send_lag_p99_seconds.filter(|&lag| lag > SEND_LAG_P99_SECONDS_MAX && !self.server_saturated)
-        {
-            let late = format!("1 % of requests were sent more than {:.0} ms late", lag * 1e3);
-            let waited = self.core_wait_fraction.filter(|&waited| waited > CORE_WAIT_WORTH_A_WORD);
-            let held = |waited| {
+        let late = format!("1 % of requests were sent more than {:.0} ms late", lag * 1e3);
+        Some(match self.core_wait_fraction.filter(|&waited| waited > CORE_WAIT_WORTH_A_WORD) {
+            Some(waited) => {
                 format!("{late}; others held the generator's core for {:.0} % of the time", waited * 100.0)
-            };
-            return Some(waited.map_or(late.clone(), held));
-        }
-        None
+            }
+            None => late,
+        })
+    }
+
+    fn stolen(&self) -> Option<String> {
+        let stolen = self.core_steal_fraction.filter(|&stolen| stolen > CORE_STEAL_MAX)?;
+        Some(format!("the hypervisor took {:.0} % of the generator's core", stolen * 100.0))
     }
 }
 
@@ -145,8 +195,8 @@ pub fn is_saturated(server: &ServerUse) -> bool {
 /// target for an answer; they are not in the record yet.
 pub fn failing(record: &StepRecord, marks: &StepMarks, overdue: u64, target_p95: Nanos) -> Option<String> {
     let late = record.time_to_first_byte_intended.count_above(target_p95);
-    let missed = late + overdue + record.errors_total();
-    let seen = record.answered + overdue + record.errors_total();
+    let missed = late + overdue + record.errors.total();
+    let seen = record.answered + overdue + record.errors.total();
     if seen > 0 && missed as f64 > MISSED_FRACTION_MAX * seen as f64 {
         let target_ms = target_p95.seconds() * 1e3;
         return Some(format!("{missed} of {seen} requests failed or waited longer than {target_ms:.0} ms"));
@@ -155,6 +205,35 @@ pub fn failing(record: &StepRecord, marks: &StepMarks, overdue: u64, target_p95:
     let offered = record.begun as f64 / (marks.end.as_ref()?.time - marks.from.as_ref()?.time).seconds();
     let left_behind = achieved < FOLLOWS_FRACTION_MIN * offered;
     left_behind.then(|| format!("{achieved:.0} requests/s were answered of {offered:.0} asked"))
+}
+
+/// What makes results doubtful without voiding them.
+pub fn warnings(steps: &[StepReport], skipped: u64) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if skipped > 0 {
+        warnings.push(format!(
+            "{skipped} arrivals were skipped: as many as allowed were under way, and so less load was made than \
+             asked for"
+        ));
+    }
+    let overflows: u64 = steps.iter().filter_map(|step| step.tcp.listen_overflows.value()).sum();
+    if overflows > 0 {
+        warnings.push(format!(
+            "a listen queue on this machine overflowed {overflows} times: each costs a client a second or more"
+        ));
+    }
+    let unaccounted = |step: &StepReport| {
+        let error = step.little_in_flight.as_ref()?.relative_error?;
+        let counts = step.steady && step.figures.errors == 0 && step.figures.requests >= LITTLE_REQUESTS_MIN;
+        (counts && error.abs() > LITTLE_ERROR_MAX).then_some(error)
+    };
+    if let Some(error) = steps.iter().filter_map(unaccounted).max_by(|a, b| a.abs().total_cmp(&b.abs())) {
+        warnings.push(format!(
+            "Little's law is off by {:.0} %: requests under way and latencies do not fit together",
+            error * 100.0
+        ));
+    }
+    warnings
 }
 
 #[cfg(test)]
@@ -180,31 +259,41 @@ mod tests {
 
     #[test]
     fn who_is_the_limit() {
-        let none = [0; Cause::ALL.len()];
+        let none = Errors::default();
         let suspect = |cpu_fraction, lag, server_saturated, closed| Suspect {
             cpu_fraction,
             send_lag_p99_seconds: lag,
             core_wait_fraction: Some(0.3),
+            core_steal_fraction: Some(0.01),
             server_saturated,
             closed,
             errors: &none,
         };
-        assert_eq!(suspect(0.5, Some(0.001), true, true).limited_because(), None);
-        assert_eq!(suspect(0.99, None, true, true).limited_because(), None);
-        assert!(suspect(0.92, None, false, true).limited_because().is_some());
-        assert!(suspect(0.96, None, true, false).limited_because().is_some());
-        let late = suspect(0.3, Some(0.02), false, false).limited_because().unwrap();
+        let reasons = |suspect: Suspect<'_>| suspect.reasons().join("; ");
+        assert_eq!(reasons(suspect(0.5, Some(0.001), true, true)), "");
+        assert_eq!(reasons(suspect(0.99, None, true, true)), "");
+        assert!(reasons(suspect(0.92, None, false, true)).contains("92 %"));
+        assert!(reasons(suspect(0.96, None, true, false)).contains("96 %"));
+        let late = reasons(suspect(0.3, Some(0.02), false, false));
         assert!(late.contains("20 ms late") && late.contains("30 %"), "{late}");
-        assert_eq!(suspect(0.3, Some(0.02), true, false).limited_because(), None);
-        let mut errors = none;
-        errors[Cause::Addresses as usize] = 1;
-        let exhausted = Suspect { errors: &errors, ..suspect(0.1, None, false, false) };
-        assert!(exhausted.limited_because().unwrap().contains("ports"));
+        assert_eq!(reasons(suspect(0.3, Some(0.02), true, false)), "");
+        let mut errors = Errors::default();
+        errors.count(Cause::Addresses, Nanos(1));
+        let stolen = Suspect {
+            errors: &errors,
+            core_steal_fraction: Some(0.5),
+            ..suspect(0.99, Some(0.02), false, false)
+        };
+        let all = stolen.reasons();
+        assert_eq!(all.len(), 4, "{all:?}");
+        assert!(all[0].contains("ports") && all[3].contains("50 %"), "{all:?}");
     }
 
     #[test]
     fn little() {
         assert!(Little::of(10, 100.0, 0.02, 0.08).relative_error.abs() < 1e-9);
         assert!((Little::of(10, 50.0, 0.02, 0.08).relative_error + 0.5).abs() < 1e-9);
+        assert!(LittleInFlight::of(2.0, 100.0, 0.02).relative_error.unwrap().abs() < 1e-9);
+        assert!(LittleInFlight::of(0.0, 0.0, 0.0).relative_error.is_none());
     }
 }

@@ -254,7 +254,7 @@ impl Run<'_> {
         }
         match self.clients[key].errand {
             Some(errand) if errand.acted > Nanos::ZERO => {
-                self.ledger.fail(errand.step, cause, at);
+                self.ledger.fail(&errand, cause, at);
                 self.advance(key, at, Some(cause));
             }
             // Nothing was under way: it connects again when its request is due.

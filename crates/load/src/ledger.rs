@@ -8,7 +8,10 @@ use std::iter;
 
 use sojourn_measure::{Histogram, Nanos};
 
-use crate::{Cause, catalogue::Catalogue, connection::Exchange, reception::Response};
+use crate::{
+    Cause, catalogue::Catalogue, client::Errand, connection::Exchange, reception::Response,
+    record::StepRecord,
+};
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -19,55 +22,6 @@ pub struct Ledger {
     pub totals: Totals,
     /// Times to first byte since it was last looked at, if anyone looks.
     pub recent: Option<Histogram>,
-}
-
-/// What one step's requests met.
-#[derive(Clone, Debug, Default)]
-pub struct StepRecord {
-    /// Requests due in the step that were begun.
-    pub begun: u64,
-    /// Requests answered as they should be.
-    pub answered: u64,
-    /// Their bodies together.
-    pub body_bytes: u64,
-    /// Failed requests by cause.
-    pub errors: [u64; Cause::ALL.len()],
-    /// Requests still unanswered, or held up behind one, when the run ended.
-    pub unfinished: u64,
-    /// Requests never sent because one before them in their session failed.
-    pub abandoned: u64,
-    /// From the first packet to an established connection.
-    pub connect_time: Histogram,
-    /// From the actual send to the first byte.
-    pub time_to_first_byte: Histogram,
-    /// From the intended start to the first byte.
-    pub time_to_first_byte_intended: Histogram,
-    /// From the intended start to the last byte.
-    pub response_time: Histogram,
-    /// From the intended start until the generator acted.
-    pub send_lag: Histogram,
-}
-
-impl StepRecord {
-    /// All failed requests.
-    pub fn errors_total(&self) -> u64 {
-        self.errors.iter().sum()
-    }
-
-    /// Adds another step's record.
-    pub fn merge(&mut self, other: &StepRecord) {
-        self.begun += other.begun;
-        self.answered += other.answered;
-        self.body_bytes += other.body_bytes;
-        self.unfinished += other.unfinished;
-        self.abandoned += other.abandoned;
-        iter::zip(&mut self.errors, other.errors).for_each(|(sum, count)| *sum += count);
-        self.connect_time.merge(&other.connect_time);
-        self.time_to_first_byte.merge(&other.time_to_first_byte);
-        self.time_to_first_byte_intended.merge(&other.time_to_first_byte_intended);
-        self.response_time.merge(&other.response_time);
-        self.send_lag.merge(&other.send_lag);
-    }
 }
 
 /// Running totals.
@@ -152,38 +106,31 @@ impl Ledger {
         catalogue: &mut Catalogue,
     ) -> Option<Cause> {
         let failure = judge(exchange, response, catalogue);
+        self.totals.in_flight.down(at);
         match failure {
-            Some(cause) => self.fail(exchange.errand.step, cause, at),
-            None => self.success(exchange, response, at),
+            Some(_) => self.totals.errors += 1,
+            None => self.totals.answered += 1,
+        }
+        if let (None, Some(recent)) = (failure, &mut self.recent) {
+            recent.record(exchange.first_byte.unwrap_or(at) - exchange.errand.intended);
+        }
+        if let Some(step) = exchange.errand.step {
+            let record = &mut self.steps[step];
+            match failure {
+                Some(cause) => record.wrong(cause, exchange, response, at),
+                None => record.success(exchange, response, at),
+            }
         }
         failure
     }
 
-    /// A request under way failed.
-    pub fn fail(&mut self, step: Option<usize>, cause: Cause, at: Nanos) {
+    /// A request under way failed without a complete response.
+    pub fn fail(&mut self, errand: &Errand, cause: Cause, at: Nanos) {
         self.totals.in_flight.down(at);
         self.totals.errors += 1;
-        if let Some(step) = step {
-            self.steps[step].errors[cause as usize] += 1;
+        if let Some(step) = errand.step {
+            self.steps[step].errors.count(cause, at - errand.intended);
         }
-    }
-
-    fn success(&mut self, exchange: &Exchange, response: &Response, at: Nanos) {
-        self.totals.in_flight.down(at);
-        self.totals.answered += 1;
-        let errand = &exchange.errand;
-        let first_byte = exchange.first_byte.unwrap_or(at);
-        if let Some(recent) = &mut self.recent {
-            recent.record(first_byte - errand.intended);
-        }
-        let Some(step) = errand.step else { return };
-        let record = &mut self.steps[step];
-        record.answered += 1;
-        record.body_bytes += response.body_bytes;
-        record.time_to_first_byte.record(first_byte - exchange.sent);
-        record.time_to_first_byte_intended.record(first_byte - errand.intended);
-        record.response_time.record(at - errand.intended);
-        record.send_lag.record(errand.acted - errand.intended);
     }
 }
 

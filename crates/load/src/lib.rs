@@ -4,7 +4,7 @@
 //! [`run`] does it and answers a [`Report`] that distrusts itself: it says how late the generator was, how
 //! busy its core was, and whether it, not the server, was the limit.
 //!
-//! Reading order: `plan`, `run`, `rhythm`, `client`, `exchange`, `reception` (pure), `ledger`, `report`.
+//! Reading order: `plan`, `run`, `rhythm`, `client`, `exchange`, `reception` (pure), `ledger`, `record`, `report`.
 
 mod agenda;
 mod catalogue;
@@ -23,6 +23,7 @@ mod observer;
 mod outcome;
 mod plan;
 mod reception;
+mod record;
 pub mod report;
 mod rhythm;
 mod run;

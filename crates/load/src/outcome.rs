@@ -1,6 +1,6 @@
 //! What a run leaves, and the report made of it.
 
-use std::{io, iter, ops::Add, time::SystemTime};
+use std::{collections::BTreeMap, io, iter, ops::Add, time::SystemTime};
 
 use sojourn_measure::{
     Histogram, Nanos, Reading,
@@ -9,15 +9,19 @@ use sojourn_measure::{
 };
 
 use crate::{
-    Cause, Schedule, Step,
-    check::{self, Little, SteadyEvidence, Suspect},
-    ledger::{Ledger, StepRecord},
+    Schedule, Step,
+    check::{self, Little, LittleInFlight, SteadyEvidence, Suspect},
+    ledger::Ledger,
     mark::StepMarks,
-    report::{Figures, Generator, Report, StepReport},
+    record::{SIZE_CLASS_BYTES, StepRecord},
+    report::{Censored, Figures, Generator, Report, SizeFigures, StatusFigures, StepReport},
     run::Stopped,
     span::Span,
     timeline::Timeline,
 };
+
+/// A request sent later than this after its intended start is counted as late.
+const LATE: Nanos = Nanos(1_000_000);
 
 /// All that a run left.
 pub struct Outcome {
@@ -30,6 +34,8 @@ pub struct Outcome {
     pub(crate) ledger: Ledger,
     pub(crate) marks: Vec<StepMarks>,
     pub(crate) timeline: Option<Timeline>,
+    /// Whether the kernel said when answers came, or why not.
+    pub(crate) timestamps: Reading<()>,
 }
 
 impl Outcome {
@@ -51,7 +57,8 @@ impl Outcome {
             complete: matches!(self.stopped, Stopped::Completed | Stopped::Failing(_)),
             interrupted: self.stopped == Stopped::Interrupted,
             stopped_because,
-            figures: figures(&whole, &total),
+            warnings: check::warnings(&steps, whole.skipped),
+            figures: self.figures(&whole, &total),
             generator: self.generator(&whole, &total, &steps),
             steps,
         }
@@ -59,14 +66,17 @@ impl Outcome {
 
     /// Writes every step's histograms as one HDR interval log, the kind of latency as the tag.
     pub fn write_histograms(&self, output: &mut impl io::Write) -> io::Result<()> {
-        let rows = self.measured().flat_map(|Measured { step, record, span, .. }| {
+        let response_times: Vec<Histogram> =
+            self.measured().map(|measured| measured.record.response_time()).collect();
+        let rows = self.measured().zip(&response_times).flat_map(|(measured, response_time)| {
+            let Measured { step, record, span, .. } = measured;
             let row = move |(tag, histogram)| Interval {
                 tag,
                 start: step.measured_from(),
                 length: Nanos::from_seconds(span.seconds()),
                 histogram,
             };
-            latencies(record).into_iter().map(row)
+            iter::once(("response_time", response_time)).chain(latencies(record)).map(row)
         });
         let comment = concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
         interval_log::write(output, self.started_at, comment, rows)
@@ -90,7 +100,7 @@ impl Outcome {
         let Measured { step, record, marks, span } = measured;
         let mut total = Total::default();
         total.add(span);
-        let figures = figures(record, &total);
+        let figures = self.figures(record, &total);
         let evidence = SteadyEvidence::of(marks);
         let little = self.closed_clients.zip(self.mean_think).zip(figures.requests_per_second);
         let little = little
@@ -110,34 +120,65 @@ impl Outcome {
             steady: evidence.as_ref().is_some_and(|evidence| evidence.is_steady(span.seconds())),
             steady_evidence: evidence,
             little,
+            little_in_flight: span.in_flight_mean().zip(figures.requests_per_second).and_then(
+                |(mean, rate)| Some(LittleInFlight::of(mean, rate, figures.response_time_sent_seconds.mean?)),
+            ),
             response_bytes_mean: (record.answered > 0)
                 .then(|| record.body_bytes as f64 / record.answered as f64),
-            generator: generator(record, &total, self.suspicion(record, &total, saturated)),
+            generator: generator(record, &total, self.reasons(record, &total, saturated)),
             server,
             tcp: span.tcp_trouble(),
             figures,
         }
     }
 
-    fn suspicion(&self, record: &StepRecord, total: &Total, server_saturated: bool) -> Option<String> {
+    fn reasons(&self, record: &StepRecord, total: &Total, server_saturated: bool) -> Vec<String> {
         let suspect = Suspect {
             cpu_fraction: total.generator_cpu_fraction().unwrap_or(0.0),
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
             core_wait_fraction: total.core_wait_fraction().value().copied(),
+            core_steal_fraction: total.core_steal_fraction().value().copied(),
             server_saturated,
             closed: self.closed_clients.is_some(),
             errors: &record.errors,
         };
-        suspect.limited_because()
+        suspect.reasons()
     }
 
     /// The run is limited where one of its steps is.
     fn generator(&self, whole: &StepRecord, total: &Total, steps: &[StepReport]) -> Generator {
-        let limited = iter::zip(1.., steps).find_map(|(number, step)| {
-            let why = step.generator.limited_because.as_ref()?;
-            Some(if steps.len() > 1 { format!("step {number}: {why}") } else { why.clone() })
-        });
-        generator(whole, total, limited)
+        let numbered = |(number, step): (usize, &StepReport)| {
+            let place = if steps.len() > 1 { format!("step {number}: ") } else { String::new() };
+            step.generator.reasons.iter().map(|why| format!("{place}{why}")).collect::<Vec<_>>()
+        };
+        generator(whole, total, iter::zip(1.., steps).flat_map(numbered).collect())
+    }
+
+    fn figures(&self, record: &StepRecord, total: &Total) -> Figures {
+        let errors = || record.errors.occurred();
+        Figures {
+            requests: record.answered,
+            errors: record.errors.total(),
+            errors_by_cause: errors().map(|(cause, count, _)| (cause.name(), count)).collect(),
+            error_time_seconds: errors().map(|(cause, _, times)| (cause.name(), times.summary())).collect(),
+            censored: censored(record),
+            skipped: record.skipped,
+            unfinished: record.unfinished,
+            abandoned: record.abandoned,
+            duration_seconds: total.seconds,
+            requests_per_second: total.per_second(total.answered),
+            bytes_per_second: total.per_second(total.received_bytes),
+            response_time_seconds: record.response_time().summary(),
+            response_time_sent_seconds: record.response_time_sent.summary(),
+            time_to_first_byte_seconds: record.time_to_first_byte.summary(),
+            time_to_first_byte_intended_seconds: record.time_to_first_byte_intended.summary(),
+            transfer_time_seconds: record.transfer_time.summary(),
+            connect_time_seconds: record.connect_time.summary(),
+            send_lag_seconds: record.send_lag.summary(),
+            receive_lag_seconds: self.timestamps.clone().map(|()| record.receive_lag.summary()),
+            by_status: by_status(record),
+            by_size: by_size(record),
+        }
     }
 }
 
@@ -198,44 +239,58 @@ fn known<T: Clone>(sum: &Option<Reading<T>>) -> Reading<T> {
     sum.clone().unwrap_or_else(|| Reading::unavailable("nothing was measured"))
 }
 
-fn figures(record: &StepRecord, total: &Total) -> Figures {
-    let by_cause = Cause::ALL.into_iter().zip(record.errors).filter(|(_, count)| *count > 0);
-    Figures {
-        requests: record.answered,
-        errors: record.errors_total(),
-        errors_by_cause: by_cause.map(|(cause, count)| (cause.name(), count)).collect(),
-        unfinished: record.unfinished,
-        abandoned: record.abandoned,
-        duration_seconds: total.seconds,
-        requests_per_second: total.per_second(total.answered),
-        bytes_per_second: total.per_second(total.received_bytes),
-        response_time_seconds: record.response_time.summary(),
-        time_to_first_byte_seconds: record.time_to_first_byte.summary(),
-        time_to_first_byte_intended_seconds: record.time_to_first_byte_intended.summary(),
-        connect_time_seconds: record.connect_time.summary(),
-        send_lag_seconds: record.send_lag.summary(),
-    }
+fn censored(record: &StepRecord) -> Censored {
+    let timeouts = record.errors.occurred().filter(|(cause, ..)| cause.is_timeout());
+    let timeouts = timeouts.map(|(_, count, _)| count).sum();
+    let all = record.answered + record.errors.total() + record.unfinished;
+    let fraction = (all > 0).then(|| (timeouts + record.unfinished) as f64 / all as f64);
+    Censored { timeouts, unfinished: record.unfinished, fraction }
 }
 
-fn generator(record: &StepRecord, total: &Total, limited_because: Option<String>) -> Generator {
+fn by_status(record: &StepRecord) -> BTreeMap<u16, StatusFigures> {
+    let figures =
+        |times: Histogram| StatusFigures { responses: times.count(), response_time_seconds: times.summary() };
+    record.by_status().into_iter().map(|(status, times)| (status, figures(times))).collect()
+}
+
+/// Classes that nothing falls into are left out.
+fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
+    let bytes_from = iter::once(0).chain(SIZE_CLASS_BYTES);
+    let bytes_below = SIZE_CLASS_BYTES.into_iter().map(Some).chain([None]);
+    let classes = iter::zip(bytes_from, bytes_below).zip(0..).map(|((bytes_from, bytes_below), class)| {
+        let times = record.of_size_class(class);
+        SizeFigures {
+            bytes_from,
+            bytes_below,
+            requests: times.count(),
+            response_time_seconds: times.summary(),
+        }
+    });
+    classes.filter(|class| class.requests > 0).collect()
+}
+
+fn generator(record: &StepRecord, total: &Total, reasons: Vec<String>) -> Generator {
     Generator {
         cpu_fraction: total.generator_cpu_fraction(),
         cpu_seconds_per_request: (total.answered > 0)
             .then(|| total.generator_cpu_seconds / total.answered as f64),
         core_wait_fraction: total.core_wait_fraction(),
         core_steal_fraction: total.core_steal_fraction(),
-        limited: limited_because.is_some(),
-        limited_because,
+        limited: !reasons.is_empty(),
+        limited_because: (!reasons.is_empty()).then(|| reasons.join("; ")),
+        reasons,
+        late_sends: record.send_lag.count_above(LATE),
         send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
     }
 }
 
-fn latencies(record: &StepRecord) -> [(&'static str, &Histogram); 5] {
+fn latencies(record: &StepRecord) -> [(&'static str, &Histogram); 6] {
     [
         ("connect_time", &record.connect_time),
         ("time_to_first_byte", &record.time_to_first_byte),
         ("time_to_first_byte_intended", &record.time_to_first_byte_intended),
-        ("response_time", &record.response_time),
+        ("transfer_time", &record.transfer_time),
+        ("response_time_sent", &record.response_time_sent),
         ("send_lag", &record.send_lag),
     ]
 }

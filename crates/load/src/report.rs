@@ -1,11 +1,17 @@
 //! The result as data: what is printed as JSON. Keys are stable; units stand last in each.
+//!
+//! Four moments of a request matter: the *intended start* (when it was due, or when the answer that it had
+//! to wait for was complete), when the generator *acted* (sent it or began to connect for it), when it was
+//! *sent*, and when the first and the last byte of its answer came. Every latency says which two it spans.
+//! Latencies are those of good answers; failures have histograms of their own. All are HDR histograms of
+//! three significant digits; those of several steps are added up, never averaged.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sojourn_measure::{Reading, Summary};
 
-use crate::check::{Little, SteadyEvidence};
+use crate::check::{Little, LittleInFlight, SteadyEvidence};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -16,6 +22,8 @@ pub struct Report {
     pub interrupted: bool,
     /// Why it stopped before the schedule's end.
     pub stopped_because: Option<String>,
+    /// What makes the figures doubtful without voiding them, in words.
+    pub warnings: Vec<String>,
     /// All steps together, settle parts left out.
     #[serde(flatten)]
     pub figures: Figures,
@@ -50,6 +58,8 @@ pub struct StepReport {
     pub steady_evidence: Option<SteadyEvidence>,
     /// Little's law, in a closed loop.
     pub little: Option<Little>,
+    /// Little's law for requests under way, whoever comes.
+    pub little_in_flight: Option<LittleInFlight>,
     /// What clients saw.
     #[serde(flatten)]
     pub figures: Figures,
@@ -72,6 +82,12 @@ pub struct Figures {
     pub errors: u64,
     /// The same by cause; causes that did not occur are left out.
     pub errors_by_cause: BTreeMap<&'static str, u64>,
+    /// How long requests took to fail, by cause: from the intended start until the failure showed.
+    pub error_time_seconds: BTreeMap<&'static str, Summary>,
+    /// Requests whose latency is known only to be longer than they were waited for; not in any latency.
+    pub censored: Censored,
+    /// Arrivals due in the span that were not begun because as many as allowed were under way.
+    pub skipped: u64,
     /// Requests due in the span and still unanswered at the end: the longest latencies are among them.
     pub unfinished: u64,
     /// Requests due in the span and never sent because their session had failed.
@@ -84,14 +100,59 @@ pub struct Figures {
     pub bytes_per_second: Option<f64>,
     /// From the intended start to the last byte, connecting included where it was needed.
     pub response_time_seconds: Summary,
+    /// From when the generator acted to the last byte: what a tool reports that does not know when a
+    /// request was due. The difference to the line above is what it would have hidden.
+    pub response_time_sent_seconds: Summary,
     /// From the actual send to the first byte.
     pub time_to_first_byte_seconds: Summary,
     /// From the intended start to the first byte: the generator's lateness is included.
     pub time_to_first_byte_intended_seconds: Summary,
+    /// From the first byte to the last.
+    pub transfer_time_seconds: Summary,
     /// From the first packet to an established connection.
     pub connect_time_seconds: Summary,
     /// From the intended start until the generator sent, or began to connect.
     pub send_lag_seconds: Summary,
+    /// From when the kernel had the first bytes of an answer until the generator looked: a part of every
+    /// other latency that is not the server's. Known only with kernel timestamps.
+    pub receive_lag_seconds: Reading<Summary>,
+    /// Complete responses by status code, good or not.
+    pub by_status: BTreeMap<u16, StatusFigures>,
+    /// Good answers by the size of their body.
+    pub by_size: Vec<SizeFigures>,
+}
+
+/// Requests that outlived the patience of the run.
+#[derive(Debug, Serialize)]
+pub struct Censored {
+    /// Ended by a time-out, in whatever phase; they are among the errors too.
+    pub timeouts: u64,
+    /// Unanswered when the run ended.
+    pub unfinished: u64,
+    /// Both over all requests due in the span: percentiles above one minus this are not known.
+    pub fraction: Option<f64>,
+}
+
+/// Complete responses of one status.
+#[derive(Debug, Serialize)]
+pub struct StatusFigures {
+    /// How many.
+    pub responses: u64,
+    /// From the intended start to the last byte.
+    pub response_time_seconds: Summary,
+}
+
+/// Good answers whose bodies have about this size.
+#[derive(Debug, Serialize)]
+pub struct SizeFigures {
+    /// The smallest body of the class.
+    pub bytes_from: u64,
+    /// All bodies are smaller than this; `null` for the last class.
+    pub bytes_below: Option<u64>,
+    /// How many.
+    pub requests: u64,
+    /// From the intended start to the last byte.
+    pub response_time_seconds: Summary,
 }
 
 /// The generator's own part.
@@ -107,8 +168,12 @@ pub struct Generator {
     pub core_steal_fraction: Reading<f64>,
     /// Whether it, not the server, was the limit.
     pub limited: bool,
-    /// Why.
+    /// Why, in one line.
     pub limited_because: Option<String>,
+    /// Each reason by itself.
+    pub reasons: Vec<String>,
+    /// Requests sent more than a millisecond after their intended start.
+    pub late_sends: u64,
     /// How late it was.
     pub send_lag_p99_seconds: Option<f64>,
 }

@@ -110,7 +110,11 @@ impl Run<'_> {
             State::Sending(_) | State::Receiving
                 if now - connection.exchange.sent > limits.response_timeout =>
             {
-                Some(Cause::ResponseTimeout)
+                Some(match (connection.state, connection.exchange.first_byte) {
+                    (_, Some(_)) => Cause::TransferTimeout,
+                    (State::Sending(_), None) => Cause::SendTimeout,
+                    _ => Cause::ResponseTimeout,
+                })
             }
             State::Lingering if now - connection.exchange.sent > LINGER_MAX => Some(Cause::ClosedEarly),
             _ => None,

@@ -21,7 +21,7 @@ use rustix::{
     thread::set_current_timer_slack,
 };
 use slab::Slab;
-use sojourn_measure::{Nanos, clock, limits};
+use sojourn_measure::{Nanos, Reading, clock, limits};
 use thiserror::Error;
 
 use crate::{
@@ -284,6 +284,7 @@ impl<'a> Run<'a> {
             ledger: self.ledger,
             marks: self.marks,
             timeline: self.observer.into_timeline(),
+            timestamps: Reading::unavailable("kernel timestamps were not asked for"),
         }
     }
 }

@@ -26,6 +26,9 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         all.errors,
         all.unfinished,
     )?;
+    if all.skipped > 0 {
+        writeln!(output, "  {} arrivals skipped", all.skipped)?;
+    }
     for (cause, count) in &all.errors_by_cause {
         writeln!(output, "  {count} {cause}")?;
     }
@@ -35,18 +38,21 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         "milliseconds", "mean", "p50", "p95", "p99", "max"
     )?;
     write_row(output, "response time", &all.response_time_seconds)?;
+    write_row(output, "  from the actual send", &all.response_time_sent_seconds)?;
     write_row(output, "time to first byte", &all.time_to_first_byte_seconds)?;
     write_row(output, "  from the intended start", &all.time_to_first_byte_intended_seconds)?;
+    write_row(output, "transfer", &all.transfer_time_seconds)?;
     write_row(output, "connect", &all.connect_time_seconds)?;
     write_row(output, "generator's lateness", &all.send_lag_seconds)?;
     write_steps(output, report)?;
     let generator = &report.generator;
     let busy = number(generator.cpu_fraction.map(|fraction| fraction * 100.0));
     writeln!(output, "\ngenerator: {busy} % of a core")?;
-    if let Some(why) = &generator.limited_because {
-        writeln!(output, "THE GENERATOR WAS THE LIMIT, not the server: {why}")?;
-    }
-    Ok(())
+    generator
+        .reasons
+        .iter()
+        .try_for_each(|why| writeln!(output, "THE GENERATOR WAS THE LIMIT, not the server: {why}"))?;
+    report.warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))
 }
 
 fn write_steps(output: &mut impl Write, report: &Report) -> io::Result<()> {
