@@ -8,6 +8,8 @@ use sojourn_load::{Arrivals, Catalogue, Pick, Plan, Schedule, StopRule, Target, 
 use sojourn_measure::Nanos;
 
 pub mod common;
+mod progress;
+mod start;
 mod text;
 
 use common::Common;

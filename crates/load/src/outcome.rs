@@ -11,6 +11,7 @@ use sojourn_measure::{
 use crate::{
     Schedule, Step,
     check::{self, Little, LittleInFlight, SteadyEvidence, Suspect},
+    intervals::Intervals,
     ledger::Ledger,
     mark::StepMarks,
     record::{SIZE_CLASS_BYTES, StepRecord},
@@ -22,6 +23,10 @@ use crate::{
 
 /// A request sent later than this after its intended start is counted as late.
 const LATE: Nanos = Nanos(1_000_000);
+
+/// The first line of every log.
+pub(crate) const LOG_COMMENT: &str =
+    concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
 
 /// All that a run left.
 pub struct Outcome {
@@ -36,6 +41,7 @@ pub struct Outcome {
     pub(crate) timeline: Option<Timeline>,
     /// Whether the kernel said when answers came, or why not.
     pub(crate) timestamps: Reading<()>,
+    pub(crate) intervals: Option<Intervals>,
 }
 
 impl Outcome {
@@ -78,8 +84,12 @@ impl Outcome {
             };
             iter::once(("response_time", response_time)).chain(latencies(record)).map(row)
         });
-        let comment = concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
-        interval_log::write(output, self.started_at, comment, rows)
+        interval_log::write(output, self.started_at, LOG_COMMENT, rows)
+    }
+
+    /// Writes the latencies of every interval, if the plan asked for intervals.
+    pub fn write_intervals(&self, output: &mut impl io::Write) -> io::Result<()> {
+        self.intervals.as_ref().map_or(Ok(()), |intervals| intervals.write(output, self.started_at))
     }
 
     /// How the run went, if the plan asked for a timeline.

@@ -143,4 +143,6 @@ pub struct Observe {
     pub own_core: Option<usize>,
     /// Whether to keep a timeline.
     pub timeline: bool,
+    /// How long the intervals are whose latencies are kept apart, if they are to be.
+    pub interval: Option<Nanos>,
 }

@@ -1,11 +1,12 @@
 //! What is done by the clock: marks where steps begin and end, ticks ten times a second, and among them
 //! a report of progress every second.
 
-use sojourn_measure::{Histogram, Nanos};
+use sojourn_measure::{Histogram, Nanos, Summary, clock};
 
 use crate::{
     Cause, StopRule, check,
     connection::{Connection, State},
+    ledger::Totals,
     mark::StepMarks,
     observer::TICK,
     run::Run,
@@ -28,8 +29,14 @@ pub struct Progress {
     pub step: Option<usize>,
     /// Good answers in the last second.
     pub requests_per_second: f64,
-    /// From the intended start, of the last second's answers.
-    pub time_to_first_byte_p95_seconds: Option<f64>,
+    /// Requests that failed in the last second.
+    pub errors_per_second: f64,
+    /// Requests under way.
+    pub in_flight: u64,
+    /// CPU time over wall time of the generator in the last second.
+    pub generator_cpu_fraction: f64,
+    /// From the intended start to the first byte, of the last second's answers.
+    pub time_to_first_byte: Summary,
 }
 
 impl Run<'_> {
@@ -90,7 +97,10 @@ impl Run<'_> {
         let step = self.step_of(now);
         let with_plan = step.map(|index| (index, &self.schedule.steps()[index]));
         self.observer.tick(&self.ledger.totals, with_plan, p95);
-        rhythm.advance(now, self.schedule.end(), self.origin, step, self.ledger.totals.answered);
+        if let (Some(intervals), Some((index, step))) = (&mut self.intervals, with_plan) {
+            intervals.tick(now - self.origin, index, step.measured_from(), &self.ledger.steps[index]);
+        }
+        rhythm.advance(now, self.schedule.end(), self.origin, step, &self.ledger.totals);
         self.expire(now);
         if let Some(pid) = self.observer.ended_process() {
             return Some(format!("the observed process {pid} ended"));
@@ -136,16 +146,18 @@ pub(crate) struct Rhythm<'p> {
     next_report: Nanos,
     report: Option<&'p mut dyn FnMut(&Progress)>,
     second: Histogram,
-    answered_before: u64,
+    before: Totals,
+    generator_cpu_before: Nanos,
 }
 
 impl<'p> Rhythm<'p> {
     pub(crate) fn new(origin: Nanos, report: Option<&'p mut dyn FnMut(&Progress)>) -> Rhythm<'p> {
         let (next_tick, next_report) = (origin + TICK, origin + SECOND);
-        Rhythm { next_tick, next_report, report, second: Histogram::coarse(), answered_before: 0 }
+        let (second, before) = (Histogram::coarse(), Totals::default());
+        Rhythm { next_tick, next_report, report, second, before, generator_cpu_before: clock::thread_cpu() }
     }
 
-    fn advance(&mut self, now: Nanos, length: Nanos, origin: Nanos, step: Option<usize>, answered: u64) {
+    fn advance(&mut self, now: Nanos, length: Nanos, origin: Nanos, step: Option<usize>, totals: &Totals) {
         // Ticks that were missed are left out, not made up for.
         while self.next_tick <= now {
             self.next_tick = self.next_tick + TICK;
@@ -154,16 +166,21 @@ impl<'p> Rhythm<'p> {
             return;
         }
         let seconds = (now - (self.next_report - SECOND)).seconds();
+        let generator_cpu = clock::thread_cpu() - totals.idle;
         if let Some(report) = &mut self.report {
             report(&Progress {
                 fraction: ((now - origin).seconds() / length.seconds()).min(1.0),
                 step,
-                requests_per_second: (answered - self.answered_before) as f64 / seconds,
-                time_to_first_byte_p95_seconds: self.second.quantile_seconds(0.95),
+                requests_per_second: (totals.answered - self.before.answered) as f64 / seconds,
+                errors_per_second: (totals.errors - self.before.errors) as f64 / seconds,
+                in_flight: totals.in_flight.count,
+                generator_cpu_fraction: (generator_cpu - self.generator_cpu_before).seconds() / seconds,
+                time_to_first_byte: self.second.summary(),
             });
         }
         self.second.reset();
-        self.answered_before = answered;
+        self.before = *totals;
+        self.generator_cpu_before = generator_cpu;
         self.next_report = now + SECOND;
     }
 }

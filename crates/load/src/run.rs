@@ -30,6 +30,7 @@ use crate::{
     client::Client,
     connection::Connection,
     connector::Connector,
+    intervals::Intervals,
     ledger::Ledger,
     mark::StepMarks,
     observer::Observer,
@@ -101,6 +102,7 @@ pub(crate) struct Run<'a> {
     pub(crate) limits: Limits,
     waiting: Waiting,
     pub(crate) observer: Observer,
+    pub(crate) intervals: Option<Intervals>,
     pub(crate) marks: Vec<StepMarks>,
 }
 
@@ -155,6 +157,7 @@ impl<'a> Run<'a> {
             limits: plan.limits,
             waiting: plan.waiting,
             observer: Observer::new(&plan.observe, origin),
+            intervals: plan.observe.interval.map(|length| Intervals::new(steps, length)),
             marks: vec![StepMarks::default(); steps],
         })
     }
@@ -274,6 +277,12 @@ impl<'a> Run<'a> {
         if let Some(marks) = self.marks.iter_mut().find(|marks| marks.from.is_some() && marks.end.is_none()) {
             marks.end = Some(self.observer.mark(&totals));
         }
+        if let Some(intervals) = &mut self.intervals {
+            for (step, (record, marks)) in self.ledger.steps.iter().zip(&self.marks).enumerate() {
+                let end = marks.end.as_ref().map_or(Nanos::ZERO, |end| end.time - self.origin);
+                intervals.finish(end, step, record);
+            }
+        }
         Outcome {
             stopped,
             started_at: self.started_at,
@@ -285,6 +294,7 @@ impl<'a> Run<'a> {
             marks: self.marks,
             timeline: self.observer.into_timeline(),
             timestamps: Reading::unavailable("kernel timestamps were not asked for"),
+            intervals: self.intervals,
         }
     }
 }

@@ -158,18 +158,23 @@ fn a_failing_server_ends_the_staircase() {
 #[test]
 fn the_timeline_and_the_progress_follow_the_run() {
     let server = Server::delayed(|_| Duration::from_millis(2), 10);
-    let observe = Observe { timeline: true, pids: vec![std::process::id()], core: Some(0), own_core: None };
+    let pids = vec![std::process::id()];
+    let interval = Some(Nanos(500 * MS));
+    let observe = Observe { timeline: true, interval, pids, core: Some(0), ..Observe::default() };
     let plan = Plan { observe, ..closed(&server, 2, 500, 2000) };
     let mut seen = Vec::new();
     let mut note = |progress: &sojourn_load::Progress| seen.push(progress.clone());
     let outcome = run(plan, &AtomicBool::new(false), Some(&mut note)).unwrap();
     assert_eq!(seen.len(), 2);
-    assert!(seen[1].requests_per_second > 100.0 && seen[1].time_to_first_byte_p95_seconds.is_some());
+    assert!(seen[1].requests_per_second > 100.0 && seen[1].time_to_first_byte.p95.is_some());
     assert!(seen[0].fraction < seen[1].fraction && seen[1].step == Some(0));
     assert!(outcome.timeline().is_some());
     let mut log = Vec::new();
     outcome.write_histograms(&mut log).unwrap();
     assert!(String::from_utf8(log).unwrap().contains("Tag=response_time,"));
+    let mut log = Vec::new();
+    outcome.write_intervals(&mut log).unwrap();
+    assert_eq!(String::from_utf8(log).unwrap().matches("Tag=response_time,").count(), 4);
     let server_use = outcome.report().steps.remove(0).server.unwrap();
     assert!(server_use.cpu_seconds.value().is_some_and(|&seconds| seconds > 0.0));
     assert!(server_use.core_busy_fraction.value().is_some());

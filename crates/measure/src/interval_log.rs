@@ -1,6 +1,7 @@
 //! HDR interval logs, version 1.3: histograms on disk that any HdrHistogram tool reads and merges.
 
 use std::{
+    borrow::Borrow,
     io::{self, Write},
     time::{Duration, SystemTime},
 };
@@ -15,7 +16,7 @@ use crate::{Histogram, Nanos};
 const MAX_COLUMN_UNIT_NS: f64 = 1_000_000.0;
 
 /// One row of a log.
-pub struct Interval<'a> {
+pub struct Interval<'a, H = &'a Histogram> {
     /// What was measured: letters, digits, `_`; no comma and no space.
     pub tag: &'a str,
     /// When it began, since the run's start.
@@ -23,15 +24,15 @@ pub struct Interval<'a> {
     /// How long it lasted.
     pub length: Nanos,
     /// What was recorded, in nanoseconds; the log's maximum column is in milliseconds, as usual.
-    pub histogram: &'a Histogram,
+    pub histogram: H,
 }
 
 /// Writes a log whose time zero is `start_time`.
-pub fn write<'a>(
+pub fn write<'a, H: Borrow<Histogram>>(
     output: &mut impl Write,
     start_time: SystemTime,
     comment: &str,
-    intervals: impl IntoIterator<Item = Interval<'a>>,
+    intervals: impl IntoIterator<Item = Interval<'a, H>>,
 ) -> io::Result<()> {
     write_header(output, start_time, comment)?;
     let mut serializer = V2DeflateSerializer::new();
@@ -40,7 +41,7 @@ pub fn write<'a>(
         .begin_log_with(output, &mut serializer)?;
     for interval in intervals {
         log.write_histogram(
-            interval.histogram.counts(),
+            interval.histogram.borrow().counts(),
             Duration::from_nanos(interval.start.0),
             Duration::from_nanos(interval.length.0),
             Tag::new(interval.tag),

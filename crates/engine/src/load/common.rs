@@ -12,11 +12,11 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use sojourn_load::{
-    Connections, Limits, Observe, Outcome, Plan, Progress, Report, Version, Waiting, duration,
+    Connections, Limits, Observe, Outcome, Plan, Progress, Report, TICK, Timeline, Version, Waiting, duration,
 };
 use sojourn_measure::{Nanos, affinity};
 
-use super::text::write_text;
+use super::{progress, start, text::write_text};
 
 /// Options of every command that makes load.
 #[derive(Args)]
@@ -60,9 +60,21 @@ pub struct Common {
     /// Write ten rows a second here: throughput, latency, CPU.
     #[arg(long, value_name = "FILE.json")]
     timeline: Option<PathBuf>,
+    /// Write the latencies of every interval here, as an HDR interval log.
+    #[arg(long, value_name = "FILE.hlog")]
+    intervals: Option<PathBuf>,
+    /// How long an interval is, in whole tenths of a second.
+    #[arg(long, default_value = "1s", value_parser = interval)]
+    interval: Nanos,
+    /// Put the timeline, the steps' and the intervals' latencies into the JSON object.
+    #[arg(long)]
+    embed: bool,
     /// Say on stderr, once a second, how it goes: a JSON object a line.
     #[arg(long)]
     progress: bool,
+    /// Say `ready` on stderr and begin when standard input says `go TIME`.
+    #[arg(long)]
+    start_on_stdin: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,7 +135,8 @@ impl Common {
             pids: self.observe_pid.clone(),
             core: self.observe_core,
             own_core: self.core,
-            timeline: self.timeline.is_some(),
+            timeline: self.timeline.is_some() || self.embed,
+            interval: (self.intervals.is_some() || self.embed).then_some(self.interval),
         }
     }
 
@@ -134,7 +147,10 @@ impl Common {
         }
         let url = plan.target.url.clone();
         let interrupted = interrupt_flag()?;
-        let mut print = |progress: &Progress| print_progress(progress);
+        if self.start_on_stdin {
+            start::wait_on_stdin(&interrupted)?;
+        }
+        let mut print = progress::print;
         let progress = if self.progress { Some(&mut print as &mut dyn FnMut(&Progress)) } else { None };
         let outcome = sojourn_load::run(plan, &interrupted, progress)?;
         self.write_files(&outcome)?;
@@ -147,10 +163,11 @@ impl Common {
         };
         let result =
             RunResult { tool, version: env!("CARGO_PKG_VERSION"), url, seed: self.seed, connection, report };
+        let embedded = self.embed.then(|| Embedded::of(&outcome)).transpose()?;
         let mut output = io::stdout().lock();
         match self.format {
             Format::Json => {
-                serde_json::to_writer(&mut output, &result)?;
+                serde_json::to_writer(&mut output, &Printed { result: &result, embedded })?;
                 writeln!(output)?;
             }
             Format::Text => write_text(&mut output, &result)?,
@@ -162,11 +179,20 @@ impl Common {
         if let Some(path) = &self.histograms {
             write_file(path, |file| outcome.write_histograms(file))?;
         }
+        if let Some(path) = &self.intervals {
+            write_file(path, |file| outcome.write_intervals(file))?;
+        }
         if let (Some(path), Some(timeline)) = (&self.timeline, outcome.timeline()) {
             write_file(path, |file| Ok(serde_json::to_writer(file, timeline)?))?;
         }
         Ok(())
     }
+}
+
+fn interval(text: &str) -> anyhow::Result<Nanos> {
+    let interval = duration::parse(text)?;
+    anyhow::ensure!(interval >= TICK, "an interval of {text} is shorter than the clock's tick of 100 ms");
+    Ok(interval)
 }
 
 fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> anyhow::Result<()> {
@@ -200,21 +226,30 @@ pub struct RunResult {
     pub report: Report,
 }
 
-fn print_progress(progress: &Progress) {
-    #[derive(Serialize)]
-    struct Line {
-        progress: f64,
-        step: Option<usize>,
-        requests_per_second: f64,
-        time_to_first_byte_p95_seconds: Option<f64>,
-    }
-    let line = Line {
-        progress: progress.fraction,
-        step: progress.step,
-        requests_per_second: progress.requests_per_second,
-        time_to_first_byte_p95_seconds: progress.time_to_first_byte_p95_seconds,
-    };
-    if let Ok(line) = serde_json::to_string(&line) {
-        eprintln!("{line}");
+/// The result with what else was asked for inside it.
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    result: &'a RunResult,
+    #[serde(flatten)]
+    embedded: Option<Embedded<'a>>,
+}
+
+/// What otherwise goes to files, for a reader who has only the output.
+#[derive(Serialize)]
+struct Embedded<'a> {
+    timeline: Option<&'a Timeline>,
+    /// HDR interval logs.
+    histograms: String,
+    intervals: String,
+}
+
+impl<'a> Embedded<'a> {
+    fn of(outcome: &'a Outcome) -> anyhow::Result<Embedded<'a>> {
+        let (mut histograms, mut intervals) = (Vec::new(), Vec::new());
+        outcome.write_histograms(&mut histograms)?;
+        outcome.write_intervals(&mut intervals)?;
+        let [histograms, intervals] = [histograms, intervals].map(String::from_utf8);
+        Ok(Embedded { timeline: outcome.timeline(), histograms: histograms?, intervals: intervals? })
     }
 }
