@@ -230,7 +230,7 @@ fn with_forking_nobody_waits() {
             client.send(KEPT);
             client.take(100);
         }
-        assert_eq!(server.counters().value(Counter::Children), 4);
+        server.wait_until(Counter::Children, 4);
         drop(clients);
         server.wait_until(Counter::Children, 1);
         assert_eq!(server.stop().value(Counter::HelperJobs), 1);

@@ -35,6 +35,7 @@ pub use counters::{Counter, Served};
 pub use log::{AccessLog, LogFormat};
 pub use program::Program;
 pub use site::{Limits, Site};
-pub use sockets::accept::BACKLOG;
+pub use sockets::accept::{Arrival, BACKLOG};
 pub use sockets::deferral::defer_accept;
+pub use sockets::listener::{LISTENERS_MAX, Listener};
 pub use stop::{PASSED_ON, Stop};

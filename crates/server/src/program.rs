@@ -30,7 +30,7 @@ impl Program {
     /// # Errors
     /// What kept it from being executed.
     pub fn execute(&self, visit: &Visit, site: &Site) -> io::Result<()> {
-        rustix::stdio::dup2_stdin(&visit.socket)?;
+        rustix::stdio::dup2_stdin(&visit.arrival.socket)?;
         let board = site.board.fd();
         inherit(board)?;
         if let Some(inherited) = &self.inherited {

@@ -100,7 +100,8 @@ fn helpers_that_cannot_start_say_why() {
     let disk = SlowDisk { directory, gate: Mutex::new(true), opened: Condvar::new() };
     let site = Site { helper_kind: HelperKind::Processes, ..Site::new(Arc::new(disk)) };
     let stop = Stop::new().unwrap();
-    let error = architecture::by_name("amped").unwrap().serve(&site, support::listener(), &stop).unwrap_err();
+    let error =
+        architecture::by_name("amped").unwrap().serve(&site, vec![support::listener()], &stop).unwrap_err();
     assert_eq!(error.to_string(), "helper processes need a local directory to open files in");
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -37,7 +37,7 @@ pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsStr
     let table = DeTable::parse(&text).map_err(|error| file.no_toml(&error))?;
     let mut from_file = Vec::new();
     for (key, value) in table.get_ref() {
-        from_file.extend(file.word(key, value)?.map(|word| (key, word)));
+        from_file.extend(file.words(key, value)?.into_iter().map(|word| (key, word)));
     }
     expanded.extend(
         from_file.iter().filter(|(key, _)| !is_given(&given, key.get_ref())).map(|(_, word)| word.clone()),
@@ -60,7 +60,12 @@ pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
         if name == "config" {
             return None;
         }
-        let value = match given.get_raw(option.get_id().as_str())?.next() {
+        let mut values = given.get_raw(option.get_id().as_str())?;
+        let value = match values.next() {
+            Some(first) if repeats(option) => {
+                let texts = std::iter::once(first).chain(values).map(|value| value.to_str());
+                toml::Value::from(texts.collect::<Option<Vec<_>>>()?)
+            }
             Some(value) if option.get_action().takes_values() => toml::Value::from(value.to_str()?),
             _ => toml::Value::from(true),
         };
@@ -77,6 +82,21 @@ struct File<'a> {
 }
 
 impl File<'_> {
+    /// The words that `key = value` is on the command line: none for a flag that is not set, several for a list.
+    fn words(
+        &self,
+        key: &Spanned<impl AsRef<str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> anyhow::Result<Vec<OsString>> {
+        match value.get_ref() {
+            DeValue::Array(values) if may_repeat(self.command, key.get_ref().as_ref()) => {
+                let words = values.iter().map(|value| self.words(key, value));
+                Ok(words.collect::<anyhow::Result<Vec<_>>>()?.concat())
+            }
+            _ => Ok(self.word(key, value)?.into_iter().collect()),
+        }
+    }
+
     /// The word that `key = value` is on the command line; `None` for a flag that is not set.
     fn word(
         &self,
@@ -104,7 +124,7 @@ impl File<'_> {
                 return Err(self.refuse(
                     at_key,
                     &what,
-                    "a value is a string, a number, or true or false for a flag",
+                    "a value is a string, a number, true or false for a flag, or a list where an option may be repeated",
                 ));
             }
         };
@@ -164,6 +184,14 @@ fn is_given(given: &ArgMatches, key: &str) -> bool {
 
 fn is_flag(command: &Command, key: &str) -> bool {
     options(command).any(|option| option.get_long() == Some(key) && !option.get_action().takes_values())
+}
+
+fn may_repeat(command: &Command, key: &str) -> bool {
+    options(command).any(|option| option.get_long() == Some(key) && repeats(option))
+}
+
+fn repeats(option: &Arg) -> bool {
+    matches!(option.get_action(), ArgAction::Append)
 }
 
 fn options(command: &Command) -> impl Iterator<Item = &Arg> {

@@ -1,15 +1,16 @@
-//! The listening socket: opened here, or passed by a service manager.
+//! The listening sockets: opened here, or passed by a service manager.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use anyhow::{anyhow, bail};
+use anyhow::{anyhow, bail, ensure};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::sockopt::{set_tcp_congestion, socket_acceptconn, socket_type};
 use rustix::net::{SocketType, listen as set_backlog};
 
-use sojourn_server::{BACKLOG, defer_accept};
+use sojourn_server::connection::Transport;
+use sojourn_server::{BACKLOG, LISTENERS_MAX, Listener, defer_accept};
 
 use super::options::Options;
 
@@ -17,24 +18,33 @@ use super::options::Options;
 const PASSED_FD: RawFd = 3;
 
 impl Options {
-    /// The socket that is passed, or one of our own.
-    pub fn listener(&self) -> anyhow::Result<TcpListener> {
-        let listener = match passed()? {
-            Some(listener) => listener,
-            None => listen(&self.listening.listen)?,
-        };
+    /// The sockets that are passed, or our own.
+    pub fn listeners(&self) -> anyhow::Result<Vec<Listener>> {
+        let passed = passed()?;
+        let listeners = if passed.is_empty() { self.own_listeners()? } else { passed };
+        listeners.iter().try_for_each(|listener| self.adjust(&listener.socket))?;
+        Ok(listeners)
+    }
+
+    fn own_listeners(&self) -> anyhow::Result<Vec<Listener>> {
+        check_count(self.listening.listen.len())?;
+        let plain = |address: &String| Ok(Listener { socket: listen(address)?, transport: Transport::Plain });
+        self.listening.listen.iter().map(plain).collect()
+    }
+
+    fn adjust(&self, listener: &TcpListener) -> anyhow::Result<()> {
         if let Some(name) = &self.listening.congestion_control {
             // Accepted connections inherit it.
-            set_tcp_congestion(&listener, name).map_err(|error| {
+            set_tcp_congestion(listener, name).map_err(|error| {
                 anyhow!("cannot use congestion control {name}: {error}\nhint: try cubic or reno, which every kernel has")
             })?;
         }
         if let Some(patience) = self.listening.defer_accept {
-            defer_accept(&listener, patience).map_err(|error| {
+            defer_accept(listener, patience).map_err(|error| {
                 anyhow!("cannot defer accepting: {error}\nhint: leave --defer-accept out on this system")
             })?;
         }
-        Ok(listener)
+        Ok(())
     }
 }
 
@@ -55,29 +65,36 @@ pub fn listen(address: &str) -> anyhow::Result<TcpListener> {
     Ok(listener)
 }
 
-/// The listening socket that a service manager passes, if one does.
-fn passed() -> anyhow::Result<Option<TcpListener>> {
+/// The listening sockets that a service manager passes, if one does.
+fn passed() -> anyhow::Result<Vec<Listener>> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
     // Meant for this process, not for one that it was started by.
     if number("LISTEN_PID") != Some(std::process::id()) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    match number("LISTEN_FDS") {
-        None | Some(0) => return Ok(None),
-        Some(1) => {}
-        Some(count) => bail!(
-            "{count} sockets are passed by LISTEN_FDS, only one can be served\nhint: leave one ListenStream= in the socket unit"
-        ),
-    }
+    let count = number("LISTEN_FDS").unwrap_or(0);
+    check_count(count as usize)?;
+    (PASSED_FD..PASSED_FD + count as RawFd).map(passed_listener).collect()
+}
+
+fn check_count(count: usize) -> anyhow::Result<()> {
+    ensure!(
+        count <= LISTENERS_MAX,
+        "{count} sockets are too many to listen on\nhint: the most is {LISTENERS_MAX}; an address such as [::]:8080 stands for all of a machine's"
+    );
+    Ok(())
+}
+
+fn passed_listener(number: RawFd) -> anyhow::Result<Listener> {
     // SAFETY: by sd_listen_fds(3) the descriptor is open and nobody else's in this process.
-    let socket = unsafe { OwnedFd::from_raw_fd(PASSED_FD) };
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
     if !listens(socket.as_fd()) {
         bail!(
             "the socket that is passed does not listen for TCP connections\nhint: use ListenStream= in the socket unit; with Accept=yes, or under inetd, serve --stdio"
         );
     }
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
-    Ok(Some(socket.into()))
+    Ok(Listener { socket: socket.into(), transport: Transport::Plain })
 }
 
 fn listens(socket: BorrowedFd<'_>) -> bool {

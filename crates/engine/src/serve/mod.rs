@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sojourn_measure::affinity::pin_to;
-use sojourn_server::{Architecture, Site, Stop, admin, architecture};
+use sojourn_server::{Architecture, Listener, Site, Stop, admin, architecture};
 
 pub mod config;
 mod listener;
@@ -34,11 +34,10 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     architecture.available()?;
     let mut site = options.site(architecture)?;
     site.program = Some(program::per_connection(command, words)?);
-    let listener = options.listener()?;
-    let address = listener.local_addr()?;
+    let listeners = options.listeners()?;
     let admin = options.listening.admin_listen.as_deref().map(listen).transpose()?;
     let stop = Stop::on_signals(&[SIGTERM, SIGINT])?;
-    let served = serve(architecture, &site, listener, address, admin, stop)?;
+    let served = serve(architecture, &site, listeners, admin, stop)?;
     if options.format == "json" {
         serde_json::to_writer(io::stdout(), &served)?;
         io::Write::write_all(&mut io::stdout(), b"\n")?;
@@ -49,8 +48,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
 fn serve(
     architecture: &dyn Architecture,
     site: &Site,
-    listener: TcpListener,
-    address: SocketAddr,
+    listeners: Vec<Listener>,
     admin: Option<TcpListener>,
     stop: &Stop,
 ) -> anyhow::Result<sojourn_server::Served> {
@@ -59,8 +57,10 @@ fn serve(
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
             scope.spawn(move || admin::serve(site, admin, stop));
         }
-        eprintln!("listening on {address}");
-        let served = architecture.serve(site, listener, stop);
+        for listener in &listeners {
+            eprintln!("listening on {}", listener.socket.local_addr()?);
+        }
+        let served = architecture.serve(site, listeners, stop);
         // Also when it failed: the admin thread waits for it.
         stop.request();
         served.with_context(|| format!("the {} server failed", architecture.name()))

@@ -10,7 +10,8 @@ use rustix::fs::fstat;
 use rustix::io::ioctl_fionbio;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{SendFlags, getpeername, send};
-use sojourn_server::{Architecture, Board, PASSED_ON, Stop, serve_one};
+use sojourn_server::connection::Transport;
+use sojourn_server::{Architecture, Arrival, Board, PASSED_ON, Stop, serve_one};
 
 use super::Options;
 
@@ -33,7 +34,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
         }
         None => site.board.place(),
     };
-    serve_one(&site, socket, peer, place, stop);
+    serve_one(&site, Arrival { socket, peer, transport: Transport::Plain }, place, stop);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -117,7 +117,21 @@ impl Server {
         Server { address, admin, process, said }
     }
 
-    /// What it has said on standard error, but for its addresses.
+    /// The address of the listener whose line is said `after` that many others, the first's not counted.
+    pub fn another_address(&self, after: usize) -> SocketAddr {
+        let begun = Instant::now();
+        loop {
+            let said = self.said();
+            let mut lines = said.iter().filter_map(|line| line.strip_prefix("listening on "));
+            if let Some(address) = lines.nth(after) {
+                return address.parse().unwrap();
+            }
+            assert!(begun.elapsed() < PATIENCE, "no such listener; it said {said:?}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// What it has said on standard error, but for its first addresses.
     pub fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().clone()
     }

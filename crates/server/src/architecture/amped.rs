@@ -6,7 +6,6 @@
 //! turn costs ten times the answer, and for the same reason it asks itself whether an open document is current.
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use crate::counters::{Counter, Served};
 use crate::disk::{Disk, Submitted, open_now, report_residency};
 use crate::event_loop;
 use crate::site::Site;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The asymmetric multi-process event-driven architecture; its helpers are threads or processes.
@@ -31,8 +31,8 @@ impl Architecture for Amped {
         "one event loop, with helpers for whatever may wait for a disk"
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
-        event_loop::run(site, listener, stop, Helped::new(site)?)
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
+        event_loop::run(site, listeners, stop, Helped::new(site)?)
     }
 }
 

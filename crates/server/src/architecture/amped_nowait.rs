@@ -6,7 +6,6 @@
 //! ahead has no end that could be seen, and the loop reads itself.
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -17,6 +16,7 @@ use crate::counters::{Counter, Served};
 use crate::disk::{Disk, Submitted, open_now, report_residency};
 use crate::event_loop;
 use crate::site::Site;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The event-driven architecture that waits for the disk by looking again.
@@ -31,14 +31,14 @@ impl Architecture for AmpedNowait {
         "one event loop that has the kernel read ahead and looks again; only opens may wait for a disk"
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let disk = Patient {
             readahead: Readahead::new(site.limits.helper_queue_max)?,
             origin: Arc::clone(&site.origin),
             tester: Tester::new(site.residency, site.residency_trust),
             blocking_opens: 0,
         };
-        event_loop::run(site, listener, stop, disk)
+        event_loop::run(site, listeners, stop, disk)
     }
 }
 

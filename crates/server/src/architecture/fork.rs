@@ -4,13 +4,13 @@
 //! every connection begins with nothing known. The operating system does the rest, at the price of a process each.
 
 use std::io;
-use std::net::TcpListener;
 
 use super::Architecture;
 use crate::blocking::serve_one;
 use crate::counters::Served;
 use crate::processes::{Plan, Visit, dispatch};
 use crate::site::Site;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The forking architecture.
@@ -25,17 +25,17 @@ impl Architecture for Fork {
         "a child process per connection"
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let child = child(site);
-        dispatch(site, listener, stop, &Plan { helpers: 0, child: Some(&child) })?;
+        dispatch(site, listeners, stop, &Plan { helpers: 0, child: Some(&child) })?;
         Ok(site.counters())
     }
 }
 
 /// The life of a child for one connection to `site`.
 pub fn child(site: &Site) -> impl Fn(Visit) -> io::Result<()> {
-    |Visit { socket, peer, place, stop }| {
-        serve_one(site, socket, peer, place, stop);
+    |Visit { arrival, place, stop }| {
+        serve_one(site, arrival, place, stop);
         Ok(())
     }
 }

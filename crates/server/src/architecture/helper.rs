@@ -4,13 +4,13 @@
 //! behind large ones waits for them. With forking too, nobody waits: a child is forked instead.
 
 use std::io;
-use std::net::TcpListener;
 
 use super::fork::child;
 use super::{Architecture, Defaults};
 use crate::counters::Served;
 use crate::processes::{Plan, Visit, dispatch};
 use crate::site::Site;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The architectures with helpers.
@@ -54,10 +54,10 @@ impl Architecture for Helper {
         Defaults { workers: self.helpers, ..Defaults::default() }
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let child = child(site);
         let child = self.forks.then_some(&child as &dyn Fn(Visit) -> io::Result<()>);
-        dispatch(site, listener, stop, &Plan { helpers: site.workers, child })?;
+        dispatch(site, listeners, stop, &Plan { helpers: site.workers, child })?;
         Ok(site.counters())
     }
 }

@@ -4,12 +4,12 @@
 //! itself (`serve --stdio`), as it would be under another inetd; what it costs to start is what is studied.
 
 use std::io;
-use std::net::TcpListener;
 
 use super::Architecture;
 use crate::counters::Served;
 use crate::processes::{Plan, Visit, dispatch};
 use crate::site::Site;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The architecture of the Internet super-server.
@@ -24,12 +24,12 @@ impl Architecture for Inetd {
         "fork and exec per connection, the configuration read anew each time"
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let program = site.program.as_ref().ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "there is no program to execute for each connection")
         })?;
         let child = |visit: Visit| program.execute(&visit, site);
-        dispatch(site, listener, stop, &Plan { helpers: 0, child: Some(&child) })?;
+        dispatch(site, listeners, stop, &Plan { helpers: 0, child: Some(&child) })?;
         Ok(site.counters())
     }
 }

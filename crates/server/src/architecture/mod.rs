@@ -1,15 +1,15 @@
 //! Architectures: who waits for what. One file each, one table.
 //!
-//! An architecture takes a site and a listening socket and serves until it is told to stop. It may use whatever
+//! An architecture takes a site and listening sockets and serves until it is told to stop. It may use whatever
 //! processes and threads it likes; HTTP, caches and the order of steps within a request are not its business.
 
 use std::io;
-use std::net::TcpListener;
 
 use sojourn_content::Budgets;
 
 use crate::counters::Served;
 use crate::site::Site;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 mod amped;
@@ -44,8 +44,8 @@ pub trait Architecture: Sync {
         Ok(())
     }
 
-    /// Serves `site` on `listener` until `stop`; returns once every accepted connection is closed.
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served>;
+    /// Serves `site` on `listeners` until `stop`; returns once every accepted connection is closed.
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served>;
 }
 
 /// An architecture's own choices.

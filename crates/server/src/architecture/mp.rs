@@ -4,16 +4,15 @@
 //! has in its caches the others read again. A worker that dies takes one connection with it, and is replaced.
 
 use std::io;
-use std::net::TcpListener;
 
 use sojourn_content::Budgets;
 
 use super::{Architecture, Defaults};
-use crate::blocking::{ACCEPT_PATIENCE, Service, Worker, accept_and_serve};
+use crate::blocking::{Door, Service, Worker, accept_and_serve};
 use crate::counters::Served;
 use crate::processes::supervise;
 use crate::site::Site;
-use crate::sockets::accept::Acceptor;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// As many processes as Flash-MP had, each with its own small caches (USENIX ATC 1999, 6).
@@ -39,11 +38,12 @@ impl Architecture for Mp {
         Defaults { workers: PROCESSES, budgets }
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
-        let acceptor = Acceptor::waiting(listener, ACCEPT_PATIENCE)?;
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
+        let door = Door::new(listeners)?;
         supervise(site, stop, |place, stop| {
             let service = Service::of_child(site, place);
-            accept_and_serve(&mut Worker::new(&service, stop), &acceptor);
+            accept_and_serve(&mut Worker::new(&service, stop), &door.place()?);
+            Ok(())
         })?;
         Ok(site.counters())
     }

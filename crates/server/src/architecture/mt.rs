@@ -4,13 +4,12 @@
 //! is held while a connection handles an event; nobody waits for a disk or a client with it.
 
 use std::io;
-use std::net::TcpListener;
 
 use super::{Architecture, Defaults};
-use crate::blocking::{ACCEPT_PATIENCE, Service, Worker, accept_and_serve};
+use crate::blocking::{Door, Service, Worker, accept_and_serve};
 use crate::counters::Served;
 use crate::site::Site;
-use crate::sockets::accept::Acceptor;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// As many threads as Flash-MT had (USENIX ATC 1999, 6).
@@ -32,17 +31,19 @@ impl Architecture for Mt {
         Defaults { workers: THREADS, ..Defaults::default() }
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
-        let acceptor = Acceptor::waiting(listener, ACCEPT_PATIENCE)?;
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
+        let door = Door::new(listeners)?;
         let service = Service::of_threads(site, site.board.place());
         std::thread::scope(|scope| {
-            let work = || accept_and_serve(&mut Worker::new(&service, stop), &acceptor);
+            let start = |number| {
+                let place = door.place()?;
+                let work = || accept_and_serve(&mut Worker::new(&service, stop), &{ place });
+                std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, work)
+            };
             // Each holds a descriptor while it waits for a connection; one more than connections tells who has no room.
             for number in 0..site.workers.min(site.limits.connections_max + 1) {
-                let started =
-                    std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, work);
                 // Without one more the others serve; without any there is no server.
-                if let (0, Err(error)) = (number, started) {
+                if let (0, Err(error)) = (number, start(number)) {
                     return Err(error);
                 }
             }

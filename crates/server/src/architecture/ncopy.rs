@@ -19,6 +19,7 @@ use crate::event_loop::Loop;
 use crate::site::Site;
 use crate::sockets::accept::BACKLOG;
 use crate::sockets::deferral::{defer_accept, deferral};
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The architecture of several loops.
@@ -38,13 +39,13 @@ impl Architecture for Ncopy {
         Defaults { workers, ..Defaults::default() }
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let site = &share(site);
-        let listeners = listeners(listener, site.workers)?;
+        let shares = share_out(listeners, site.workers)?;
         // All of them before there are threads: helpers that are processes are best started so, and when the first
         // loop runs no other may fail any more for want of descriptors.
-        let copy = |listener| Loop::new(site, listener, stop, Helped::new(site)?);
-        let mut copies = listeners.into_iter().map(copy).collect::<io::Result<Vec<_>>>()?;
+        let copy = |listeners| Loop::new(site, listeners, stop, Helped::new(site)?);
+        let mut copies = shares.into_iter().map(copy).collect::<io::Result<Vec<_>>>()?;
         let own = copies.pop().expect("at least one");
         // If one fails the others would go on serving, and nobody would learn of it.
         let serve = &|copy: Loop<'_, Helped>| copy.run().inspect_err(|_| stop.request());
@@ -66,13 +67,18 @@ fn share(site: &Site) -> Site {
     Site { budgets: Budgets { documents_max, ..site.budgets }, ..site.clone() }
 }
 
-/// `first` and more like it, `count` in all.
-fn listeners(first: TcpListener, count: usize) -> io::Result<Vec<TcpListener>> {
-    set_socket_reuseport(&first, true)?;
-    let another = |_| another(&first);
-    let mut listeners = (1..count).map(another).collect::<io::Result<Vec<_>>>()?;
-    listeners.push(first);
-    Ok(listeners)
+/// `listeners` for one copy, and more like them for each of the others.
+fn share_out(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<Listener>>> {
+    for listener in &listeners {
+        set_socket_reuseport(&listener.socket, true)?;
+    }
+    let another = |Listener { socket, transport }: &Listener| {
+        Ok(Listener { socket: another(socket)?, transport: *transport })
+    };
+    let others = |_| listeners.iter().map(another).collect::<io::Result<Vec<_>>>();
+    let mut shares = (1..copies).map(others).collect::<io::Result<Vec<_>>>()?;
+    shares.push(listeners);
+    Ok(shares)
 }
 
 fn another(first: &TcpListener) -> io::Result<TcpListener> {
@@ -96,13 +102,15 @@ fn another(first: &TcpListener) -> io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connection::Transport;
 
     #[test]
     fn copies_share_a_port() {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = first.local_addr().unwrap();
-        let listeners = listeners(first, 3).unwrap();
-        assert_eq!(listeners.len(), 3);
-        assert!(listeners.iter().all(|listener| listener.local_addr().unwrap() == address));
+        let first = Listener { socket: first, transport: Transport::Plain };
+        let shares = share_out(vec![first], 3).unwrap();
+        assert_eq!(shares.len(), 3);
+        assert!(shares.iter().all(|share| share[0].socket.local_addr().unwrap() == address));
     }
 }

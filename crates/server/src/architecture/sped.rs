@@ -4,7 +4,6 @@
 //! cheaper.
 
 use std::io;
-use std::net::TcpListener;
 
 use sojourn_content::Job;
 
@@ -14,6 +13,7 @@ use crate::disk::Inline;
 use crate::disk::{Disk, Submitted};
 use crate::event_loop;
 use crate::site::Site;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The single-process event-driven architecture.
@@ -28,8 +28,8 @@ impl Architecture for Sped {
         "one event loop that does everything itself, disk included"
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
-        event_loop::run(site, listener, stop, Inline::new(&site.origin))
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
+        event_loop::run(site, listeners, stop, Inline::new(&site.origin))
     }
 }
 

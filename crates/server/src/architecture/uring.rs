@@ -1,10 +1,9 @@
 //! io_uring: one ring per core, driven by completions instead of readiness.
 //!
 //! Each ring has a thread, the loop that belongs to it, caches and helpers of its own; they share the listening
-//! socket, the limit on connections and nothing else. On one core there is one ring and no other thread serves.
+//! sockets, the limit on connections and nothing else. On one core there is one ring and no other thread serves.
 
 use std::io;
-use std::net::TcpListener;
 use std::num::NonZero;
 use std::sync::Barrier;
 use std::thread::{available_parallelism, scope};
@@ -13,6 +12,7 @@ use super::{Architecture, Defaults, Helped, Unavailable};
 use crate::counters::Served;
 use crate::ring;
 use crate::site::Site;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The architecture of completions.
@@ -36,16 +36,17 @@ impl Architecture for Uring {
         ring::available()
     }
 
-    fn serve(&self, site: &Site, listener: TcpListener, stop: &Stop) -> io::Result<Served> {
+    fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         // Helpers that are processes are best started before there are threads.
-        let parts = |_| Ok((listener.try_clone()?, Helped::new(site)?));
+        let shared = || listeners.iter().map(Listener::try_clone).collect::<io::Result<Vec<_>>>();
+        let parts = |_| Ok((shared()?, Helped::new(site)?));
         let mut rings = (0..site.workers.max(1)).map(parts).collect::<io::Result<Vec<_>>>()?;
-        // The rings' own are closed when they stop accepting: this one must not keep the port.
-        drop(listener);
+        // The rings' own are closed when they stop accepting: these must not keep the ports.
+        drop(listeners);
         let built = Barrier::new(rings.len());
         let own = rings.pop().expect("at least one");
-        let serve = |(listener, disk)| {
-            let outcome = ring::run(site, listener, stop, disk, &built);
+        let serve = |(listeners, disk)| {
+            let outcome = ring::run(site, listeners, stop, disk, &built);
             if outcome.is_err() {
                 // The others would go on serving, and nobody would learn of it.
                 stop.request();

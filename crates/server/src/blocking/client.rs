@@ -1,11 +1,11 @@
 //! The connection that a worker serves, its socket, and how long the worker has patience with it.
 
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::connection::{Connection, Wait};
 use crate::site::Limits;
+use crate::sockets::accept::Arrival;
 
 pub struct Client {
     pub socket: OwnedFd,
@@ -17,8 +17,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(socket: OwnedFd, peer: IpAddr) -> Client {
-        let connection = Connection::new(peer);
+    pub fn new(Arrival { socket, peer, transport }: Arrival) -> Client {
+        let connection = Connection::new(peer, transport);
         Client { socket, connection, is_readable: false, wait: None, deadline: Duration::MAX }
     }
 

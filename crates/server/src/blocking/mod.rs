@@ -4,8 +4,6 @@
 //! shares memory. A [`Service`] is what the workers of one process have in common, a [`Worker`] serves connection
 //! after connection. Limits, deadlines and counters are those of the event loop.
 
-use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_content::Caches;
@@ -16,13 +14,14 @@ use crate::connection::{Connection, Context, Event, Pool, Reason, Want};
 use crate::counters::{Counter, Served};
 use crate::log::AccessLog;
 use crate::site::Site;
+use crate::sockets::accept::Arrival;
 use crate::stop::Stop;
 
 mod accepting;
 mod client;
 mod worker;
 
-pub use accepting::{ACCEPT_PATIENCE, accept_and_serve};
+pub use accepting::{Door, accept_and_serve};
 pub use worker::Worker;
 
 /// What the workers of one process share: caches and counters behind one lock, held while a connection handles
@@ -42,9 +41,9 @@ struct State {
 }
 
 /// The life of a child process that serves one connection.
-pub fn serve_one(site: &Site, socket: OwnedFd, peer: IpAddr, place: Place, stop: &Stop) {
+pub fn serve_one(site: &Site, arrival: Arrival, place: Place, stop: &Stop) {
     let service = Service::of_child(site, place);
-    Worker::new(&service, stop).serve(socket, peer);
+    Worker::new(&service, stop).serve(arrival);
 }
 
 /// Bytes moved since the last event.

@@ -3,8 +3,7 @@
 //! It waits for three things at once: the client, the end of patience with it, and the server's stop. While it
 //! waits its log lines do not: they are written out when they have been in memory for long enough.
 
-use std::net::IpAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,6 +15,7 @@ use super::{Service, Traffic};
 use crate::clock::Clock;
 use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
 use crate::disk::Inline;
+use crate::sockets::accept::Arrival;
 use crate::sockets::transfer::{self, Transfer};
 use crate::stop::Stop;
 
@@ -56,11 +56,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Serves one connection until it is over. Its socket is non-blocking.
-    pub fn serve(&mut self, socket: OwnedFd, peer: IpAddr) {
+    /// Serves one connection until it is over.
+    pub fn serve(&mut self, arrival: Arrival) {
         self.service.begin();
         self.clock.look();
-        let mut client = Client::new(socket, peer);
+        let mut client = Client::new(arrival);
         let mut want = client.connection.start();
         let reason = loop {
             let event = match want {

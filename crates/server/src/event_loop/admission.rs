@@ -1,37 +1,34 @@
 //! Who comes in, and how all go out when the server stops.
 
-use std::os::fd::OwnedFd;
-
 use rustix::event::epoll;
+use rustix::io::Errno;
 
 use super::client::Client;
-use super::{Disk, LISTENER, Loop};
+use super::{Disk, LISTENERS, Loop};
 use crate::connection::{Connection, Reason, Want};
 use crate::counters::Counter;
-use crate::sockets::accept::{self, Accepted};
+use crate::sockets::accept::{Accepted, Arrival, shed};
 
 /// Connections accepted before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
 impl<D: Disk> Loop<'_, D> {
-    /// Accepts who waits, up to a turn's worth; returns whether there may be more.
-    pub(super) fn accept(&mut self) -> bool {
+    /// Accepts who waits at a listener, up to a turn's worth; returns whether there may be more.
+    pub(super) fn accept(&mut self, listener: usize) -> bool {
         for _ in 0..ACCEPTS_PER_TURN {
-            let Some(acceptor) = &mut self.acceptor else { return false };
+            let Some(acceptor) = self.acceptors.get(listener) else { return false };
             match acceptor.accept() {
-                Accepted::Connection(socket, _)
-                    if !self.site.board.enter(self.site.limits.connections_max) =>
-                {
-                    self.shed(&socket);
+                Accepted::Connection(arrival) if !self.site.board.enter(self.site.limits.connections_max) => {
+                    shed(&arrival);
+                    self.served.count(Counter::ConnectionsShed);
                 }
-                Accepted::Connection(socket, peer) => self.admit(socket, Connection::new(peer)),
+                Accepted::Connection(arrival) => self.admit(arrival),
                 Accepted::Shed => self.served.count(Counter::ConnectionsShed),
                 Accepted::Failed => self.served.count(Counter::AcceptErrors),
                 Accepted::Nobody => return false,
                 Accepted::Exhausted => {
                     self.served.count(Counter::AcceptErrors);
-                    // Waiting for the listener would return at once, again and again.
-                    self.accepting_is_paused = epoll::delete(&self.epoll, acceptor.fd()).is_ok();
+                    self.pause_accepting();
                     return false;
                 }
             }
@@ -41,10 +38,10 @@ impl<D: Disk> Loop<'_, D> {
 
     /// Serves the new connection at once: its request is often there already, and if it is the only one nobody ever
     /// waits for this socket.
-    fn admit(&mut self, socket: OwnedFd, connection: Connection) {
+    fn admit(&mut self, Arrival { socket, peer, transport }: Arrival) {
         self.served.count(Counter::ConnectionsAccepted);
         let token = self.clients.vacant();
-        self.clients.insert(Client::new(socket, connection));
+        self.clients.insert(Client::new(socket, Connection::new(peer, transport)));
         self.drive_parked(token);
     }
 
@@ -60,19 +57,25 @@ impl<D: Disk> Loop<'_, D> {
         client.is_watched
     }
 
-    fn shed(&mut self, socket: &OwnedFd) {
-        accept::shed(socket);
-        self.served.count(Counter::ConnectionsShed);
+    /// Does not wait for the listeners: that would return at once, again and again.
+    fn pause_accepting(&mut self) {
+        for acceptor in &self.acceptors {
+            let _ = epoll::delete(&self.epoll, acceptor.fd());
+        }
+        self.accepting_is_paused = true;
     }
 
-    /// Waits for the listener again, in case descriptors have become free.
+    /// Waits for the listeners again, in case descriptors have become free.
     pub(super) fn resume_accepting(&mut self) {
-        if self.accepting_is_paused
-            && let Some(acceptor) = &self.acceptor
-        {
-            let data = epoll::EventData::new_u64(LISTENER);
-            self.accepting_is_paused =
-                epoll::add(&self.epoll, acceptor.fd(), data, epoll::EventFlags::IN).is_err();
+        if !self.accepting_is_paused {
+            return;
+        }
+        self.accepting_is_paused = false;
+        for (acceptor, token) in self.acceptors.iter().zip(LISTENERS..) {
+            let data = epoll::EventData::new_u64(token);
+            let added = epoll::add(&self.epoll, acceptor.fd(), data, epoll::EventFlags::IN);
+            // The next tick tries again; those that are waited for already say so.
+            self.accepting_is_paused |= !matches!(added, Ok(()) | Err(Errno::EXIST));
         }
     }
 
@@ -81,8 +84,10 @@ impl<D: Disk> Loop<'_, D> {
         debug_assert!(self.stop.is_requested(), "woken without a stop");
         let _ = epoll::delete(&self.epoll, self.stop.fd());
         // Those who have connected already are served.
-        while self.accept() {}
-        self.acceptor = None;
+        for listener in 0..self.acceptors.len() {
+            while self.accept(listener) {}
+        }
+        self.acceptors.clear();
         self.accepting_is_paused = false;
         self.drain_until = Some(self.clock.now + self.site.limits.drain);
         for token in self.clients.tokens() {

@@ -5,7 +5,6 @@
 //! for both directions, so a request on a kept connection costs one receive, one send and its share of a wait.
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use rustix::io::Errno;
 use sojourn_content::{Caches, Done};
 
 use crate::board::Place;
-use crate::clients::Clients;
+use crate::clients::{Clients, TOKEN_BITS};
 use crate::clock::Clock;
 use crate::connection::Pool;
 use crate::counters::{Counter, Served};
@@ -23,6 +22,7 @@ use crate::disk::Disk;
 use crate::patience::timers::{self, Timers};
 use crate::site::Site;
 use crate::sockets::accept::Acceptor;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 mod admission;
@@ -34,13 +34,15 @@ use client::Client;
 /// Events taken from one wait.
 const EVENTS_MAX: usize = 512;
 
-const LISTENER: u64 = u64::MAX;
-const STOP: u64 = u64::MAX - 1;
-const DISK: u64 = u64::MAX - 2;
+const STOP: u64 = u64::MAX;
+const DISK: u64 = u64::MAX - 1;
 
-/// Serves `site` on `listener` until `stop`.
-pub fn run<D: Disk>(site: &Site, listener: TcpListener, stop: &Stop, disk: D) -> io::Result<Served> {
-    Loop::new(site, listener, stop, disk)?.run()
+/// Listeners' tokens begin here, above those of clients.
+const LISTENERS: u64 = 1 << TOKEN_BITS;
+
+/// Serves `site` on `listeners` until `stop`.
+pub fn run<D: Disk>(site: &Site, listeners: Vec<Listener>, stop: &Stop, disk: D) -> io::Result<Served> {
+    Loop::new(site, listeners, stop, disk)?.run()
 }
 
 /// A loop that has all it needs to run.
@@ -49,9 +51,9 @@ pub struct Loop<'a, D> {
     stop: &'a Stop,
     disk: D,
     epoll: OwnedFd,
-    /// Gone once the server is stopping.
-    acceptor: Option<Acceptor>,
-    /// Descriptors have run out: the listener is not waited for until the next tick.
+    /// None once the server is stopping.
+    acceptors: Vec<Acceptor>,
+    /// Descriptors have run out: the listeners are not waited for until the next tick.
     accepting_is_paused: bool,
     clients: Clients<Client>,
     /// Clients that had their turn and could go on.
@@ -68,14 +70,16 @@ pub struct Loop<'a, D> {
 }
 
 impl<'a, D: Disk> Loop<'a, D> {
-    /// A loop for `site` on `listener` that has yet to run.
-    pub fn new(site: &'a Site, listener: TcpListener, stop: &'a Stop, disk: D) -> io::Result<Self> {
+    /// A loop for `site` on `listeners` that has yet to run.
+    pub fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, disk: D) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let acceptor = Acceptor::new(listener)?;
+        let acceptors = listeners.into_iter().map(Acceptor::new).collect::<io::Result<Vec<_>>>()?;
         let watch = |fd: BorrowedFd<'_>, token| {
             epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
         };
-        watch(acceptor.fd(), LISTENER)?;
+        for (acceptor, token) in acceptors.iter().zip(LISTENERS..) {
+            watch(acceptor.fd(), token)?;
+        }
         watch(stop.fd(), STOP)?;
         if let Some(fd) = disk.completion_fd() {
             watch(fd, DISK)?;
@@ -87,7 +91,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             stop,
             disk,
             epoll,
-            acceptor: Some(acceptor),
+            acceptors,
             accepting_is_paused: false,
             clients: Clients::default(),
             runnable: Vec::new(),
@@ -139,11 +143,11 @@ impl<'a, D: Disk> Loop<'a, D> {
         for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
             match token {
-                LISTENER => {
-                    self.accept();
-                }
                 STOP => self.begin_drain(),
                 DISK => self.collect(),
+                LISTENERS.. => {
+                    self.accept((token - LISTENERS) as usize);
+                }
                 token => self.ready(token, flags),
             }
         }

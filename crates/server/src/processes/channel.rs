@@ -12,6 +12,12 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
 };
 
+use crate::connection::Transport;
+use crate::sockets::accept::Arrival;
+
+/// An address, and a byte for the transport.
+const ARRIVAL_BYTES: usize = 17;
+
 /// What a helper tells its dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -38,13 +44,15 @@ pub fn channel() -> io::Result<(ToHelper, ToDispatcher)> {
 
 impl ToHelper {
     /// Passes a connection on. The caller's descriptor stays open.
-    pub fn pass(&self, socket: BorrowedFd<'_>, peer: IpAddr) -> io::Result<()> {
-        let peer = to_v6(peer).octets();
-        let descriptors = [socket];
+    pub fn pass(&self, arrival: &Arrival) -> io::Result<()> {
+        let mut bytes = [0; ARRIVAL_BYTES];
+        bytes[..16].copy_from_slice(&to_v6(arrival.peer).octets());
+        bytes[16] = arrival.transport as u8;
+        let descriptors = [arrival.socket.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
-        sendmsg(&self.0, &[IoSlice::new(&peer)], &mut control, SendFlags::NOSIGNAL)?;
+        sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 
@@ -61,12 +69,13 @@ impl ToHelper {
 
 impl ToDispatcher {
     /// Waits for a connection; `None` when there will be no more.
-    pub fn receive(&self) -> Option<(OwnedFd, IpAddr)> {
-        let mut peer = [0; 16];
+    pub fn receive(&self) -> Option<Arrival> {
+        let mut bytes = [0; ARRIVAL_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         loop {
-            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut peer)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            match recvmsg(&self.0, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
+            {
                 Err(Errno::INTR) => {}
                 Ok(message) if message.bytes > 0 => break,
                 Ok(_) | Err(_) => return None,
@@ -76,7 +85,9 @@ impl ToDispatcher {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         });
-        Some((socket?, Ipv6Addr::from(peer).to_canonical()))
+        let [peer @ .., transport] = bytes;
+        let peer = Ipv6Addr::from(peer).to_canonical();
+        Some(Arrival { socket: socket?, peer, transport: Transport::from_u8(transport)? })
     }
 
     /// Tells the dispatcher. That it is gone shows when the next connection is waited for.
@@ -115,10 +126,11 @@ mod tests {
         let (dispatcher, helper) = channel().unwrap();
         for peer in ["127.0.0.1", "2001:db8::7"].map(|peer| peer.parse().unwrap()) {
             let (reading, writing) = io::pipe().unwrap();
-            dispatcher.pass(writing.as_fd(), peer).unwrap();
-            drop(writing);
-            let (socket, received) = helper.receive().unwrap();
-            assert_eq!(received, peer);
+            let arrival = Arrival { socket: writing.into(), peer, transport: Transport::Plain };
+            dispatcher.pass(&arrival).unwrap();
+            drop(arrival);
+            let Arrival { socket, peer: received, transport } = helper.receive().unwrap();
+            assert_eq!((received, transport), (peer, Transport::Plain));
             File::from(socket).write_all(b"here").unwrap();
             let mut text = String::new();
             (&reading).read_to_string(&mut text).unwrap();

@@ -7,8 +7,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
-use std::net::{IpAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
@@ -21,6 +20,8 @@ use super::pool::Pool;
 use crate::board::Place;
 use crate::counters::{Counter, Served};
 use crate::site::Site;
+use crate::sockets::accept::Arrival;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// Connections taken in before others have their turn.
@@ -42,9 +43,7 @@ pub struct Plan<'a> {
 /// One connection, and what its child needs to serve it.
 pub struct Visit {
     /// The connection.
-    pub socket: OwnedFd,
-    /// Its client.
-    pub peer: IpAddr,
+    pub arrival: Arrival,
     /// Where the child counts.
     pub place: Place,
     /// The child's stop.
@@ -53,14 +52,13 @@ pub struct Visit {
 
 /// Who waits in the queue.
 struct Waiting {
-    socket: OwnedFd,
-    peer: IpAddr,
+    arrival: Arrival,
     since: Instant,
 }
 
-/// Serves `site` on `listener` until `stop`, as planned.
-pub fn dispatch(site: &Site, listener: TcpListener, stop: &Stop, plan: &Plan<'_>) -> io::Result<()> {
-    let mut this = Dispatcher::new(site, listener, stop, plan)?;
+/// Serves `site` on `listeners` until `stop`, as planned.
+pub fn dispatch(site: &Site, listeners: Vec<Listener>, stop: &Stop, plan: &Plan<'_>) -> io::Result<()> {
+    let mut this = Dispatcher::new(site, listeners, stop, plan)?;
     let mut events = Vec::with_capacity(256);
     while !this.is_finished() {
         let timeout = this.timeout().and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -93,12 +91,14 @@ struct Dispatcher<'a> {
 }
 
 impl<'a> Dispatcher<'a> {
-    fn new(site: &'a Site, listener: TcpListener, stop: &'a Stop, plan: &'a Plan<'a>) -> io::Result<Self> {
+    fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, plan: &'a Plan<'a>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let entrance = Entrance::new(site, listener)?;
+        let entrance = Entrance::new(site, listeners)?;
         let children = Children::new(&site.board)?;
         let data = epoll::EventData::new_u64;
-        epoll::add(&epoll, entrance.fd(), data(ENTRANCE), epoll::EventFlags::IN)?;
+        for listener in entrance.fds() {
+            epoll::add(&epoll, listener, data(ENTRANCE), epoll::EventFlags::IN)?;
+        }
         epoll::add(&epoll, stop, data(STOP), epoll::EventFlags::IN)?;
         epoll::add(&epoll, &children, data(ENDED), epoll::EventFlags::IN)?;
         let helpers = Pool::new(plan.helpers)?;
@@ -163,8 +163,8 @@ impl<'a> Dispatcher<'a> {
     fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(entrance) = &mut self.entrance else { return false };
-            let Some((socket, peer)) = entrance.next(&mut self.served) else { return false };
-            self.receive(Waiting { socket, peer, since: Instant::now() });
+            let Some(arrival) = entrance.next(&mut self.served) else { return false };
+            self.receive(Waiting { arrival, since: Instant::now() });
         }
         true
     }
@@ -180,14 +180,14 @@ impl<'a> Dispatcher<'a> {
         if self.plan.helpers > 0 {
             self.served.count(Counter::HelperRefused);
         }
-        turn_away(&client.socket, &mut self.served);
+        turn_away(&client.arrival, &mut self.served);
         self.site.board.leave(1);
     }
 
     /// The queue's first to idle helpers, or to children.
     fn dispatch(&mut self) {
         while let Some(client) = self.queue.pop_front() {
-            match self.helpers.pass(client.socket.as_fd(), client.peer) {
+            match self.helpers.pass(&client.arrival) {
                 Some(Ok(())) => {
                     let waited = client.since.elapsed().as_nanos() as u64;
                     self.served.add(Counter::HelperQueueWait, waited);
@@ -206,18 +206,17 @@ impl<'a> Dispatcher<'a> {
 
     fn fork(&mut self, client: Waiting) {
         let Some(life) = self.plan.child else { return };
-        let Waiting { socket, peer, .. } = client;
         let Dispatcher { children, entrance, helpers, queue, site, .. } = self;
-        let mut socket = Some(socket);
+        let mut arrival = Some(client.arrival);
         let started = children.start(site.board.passing_place(), |place, stop| {
             // Other connections are not to stay open because this child lives.
             *entrance = None;
             queue.clear();
             helpers.let_go();
-            let socket = socket.take().expect("taken in the child only");
-            life(Visit { socket, peer, place, stop })
+            let arrival = arrival.take().expect("taken in the child only");
+            life(Visit { arrival, place, stop })
         });
-        match (started, socket) {
+        match (started, arrival) {
             (Ok(process), _) => {
                 self.visits.insert(process);
                 if self.drain_until.is_some() {
@@ -226,8 +225,8 @@ impl<'a> Dispatcher<'a> {
                 }
             }
             // No more processes or descriptors now.
-            (Err(_), Some(socket)) => {
-                turn_away(&socket, &mut self.served);
+            (Err(_), Some(arrival)) => {
+                turn_away(&arrival, &mut self.served);
                 self.site.board.leave(1);
             }
             (Err(_), None) => unreachable!("taken in the child only"),
@@ -274,7 +273,7 @@ impl<'a> Dispatcher<'a> {
     fn drain(&mut self, until: Instant) {
         if self.helpers.is_empty() || Instant::now() >= until {
             for client in std::mem::take(&mut self.queue) {
-                turn_away(&client.socket, &mut self.served);
+                turn_away(&client.arrival, &mut self.served);
                 self.site.board.leave(1);
             }
         }

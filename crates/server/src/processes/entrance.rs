@@ -1,12 +1,12 @@
 //! The entrance of a server that accepts for others: whom it lets in, whom it sheds, when it pauses.
 
-use std::net::{IpAddr, TcpListener};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::counters::{Counter, Served};
 use crate::site::Site;
-use crate::sockets::accept::{Accepted, Acceptor, shed};
+use crate::sockets::accept::{Accepted, Acceptor, Arrival, shed};
+use crate::sockets::listener::Listener;
 
 /// How long nobody is accepted after descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -14,31 +14,34 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Attempts to let somebody in before others have their turn.
 const ATTEMPTS_MAX: usize = 64;
 
-/// The listening socket and the limit on who is inside.
+/// The listening sockets and the limit on who is inside.
 pub struct Entrance<'a> {
     site: &'a Site,
-    acceptor: Acceptor,
+    acceptors: Vec<Acceptor>,
+    /// Whose turn it is.
+    turn: usize,
     paused_until: Option<Instant>,
 }
 
 impl<'a> Entrance<'a> {
-    /// Lets those who come to `listener` in, as far as the limits of `site` allow.
-    pub fn new(site: &'a Site, listener: TcpListener) -> std::io::Result<Entrance<'a>> {
-        Ok(Entrance { site, acceptor: Acceptor::new(listener)?, paused_until: None })
+    /// Lets those who come to `listeners` in, as far as the limits of `site` allow.
+    pub fn new(site: &'a Site, listeners: Vec<Listener>) -> std::io::Result<Entrance<'a>> {
+        let acceptors = listeners.into_iter().map(Acceptor::new).collect::<std::io::Result<_>>()?;
+        Ok(Entrance { site, acceptors, turn: 0, paused_until: None })
     }
 
     /// The next who is let in. Who is counts as [inside](crate::Board::enter) until somebody says otherwise.
-    pub fn next(&mut self, served: &mut Served) -> Option<(OwnedFd, IpAddr)> {
+    pub fn next(&mut self, served: &mut Served) -> Option<Arrival> {
         if self.pause().is_some() {
             return None;
         }
         for _ in 0..ATTEMPTS_MAX {
-            match self.acceptor.accept() {
-                Accepted::Connection(socket, peer) => {
+            match self.attempt() {
+                Accepted::Connection(arrival) => {
                     if self.site.board.enter(self.site.limits.connections_max) {
-                        return Some((socket, peer));
+                        return Some(arrival);
                     }
-                    turn_away(&socket, served);
+                    turn_away(&arrival, served);
                 }
                 Accepted::Shed => served.count(Counter::ConnectionsShed),
                 Accepted::Failed => served.count(Counter::AcceptErrors),
@@ -53,20 +56,32 @@ impl<'a> Entrance<'a> {
         None
     }
 
+    /// Who waits at one of the sockets, each having its turn.
+    fn attempt(&mut self) -> Accepted {
+        for _ in &self.acceptors {
+            self.turn = (self.turn + 1) % self.acceptors.len();
+            match self.acceptors[self.turn].accept() {
+                Accepted::Nobody => {}
+                accepted => return accepted,
+            }
+        }
+        Accepted::Nobody
+    }
+
     /// How long nobody will be let in.
     pub fn pause(&self) -> Option<Duration> {
         let left = self.paused_until?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// Readable when somebody waits.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.acceptor.fd()
+    /// One is readable when somebody waits.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.acceptors.iter().map(Acceptor::fd)
     }
 }
 
 /// Tells somebody that there is no room.
-pub fn turn_away(socket: &OwnedFd, served: &mut Served) {
-    shed(socket);
+pub fn turn_away(arrival: &Arrival, served: &mut Served) {
+    shed(arrival);
     served.count(Counter::ConnectionsShed);
 }

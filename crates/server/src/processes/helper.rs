@@ -20,8 +20,8 @@ pub fn help(site: &Site, place: Place, stop: &Stop, channel: &ToDispatcher) {
             is_leaving = true;
         }
         if worker.wait_for_work(channel, !is_leaving) {
-            let Some((socket, peer)) = channel.receive() else { return };
-            worker.serve(socket, peer);
+            let Some(arrival) = channel.receive() else { return };
+            worker.serve(arrival);
             channel.say(Message::Ready);
         }
     }

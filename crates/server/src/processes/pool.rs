@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use super::helper::help;
 use super::supervisor::Mourning;
 use super::{Children, Ended};
 use crate::site::Site;
+use crate::sockets::accept::Arrival;
 
 /// Helpers heard before others have their turn.
 const EVENTS_MAX: usize = 64;
@@ -87,9 +87,9 @@ impl Pool {
     }
 
     /// Passes a connection to an idle helper, if there is one.
-    pub fn pass(&mut self, socket: BorrowedFd<'_>, peer: IpAddr) -> Option<io::Result<()>> {
+    pub fn pass(&mut self, arrival: &Arrival) -> Option<io::Result<()>> {
         let helper = self.helpers.get_mut(&self.idle.pop()?)?;
-        let passed = helper.channel.pass(socket, peer);
+        let passed = helper.channel.pass(arrival);
         helper.busy = passed.is_ok().then(Instant::now);
         Some(passed)
     }

@@ -46,7 +46,11 @@ impl Mourning {
 ///
 /// # Errors
 /// If not one can be started.
-pub fn supervise(site: &Site, stop: &Stop, life: impl Fn(Place, &'static Stop)) -> io::Result<()> {
+pub fn supervise(
+    site: &Site,
+    stop: &Stop,
+    life: impl Fn(Place, &'static Stop) -> io::Result<()>,
+) -> io::Result<()> {
     let mut children = Children::new(&site.board)?;
     let mut mourning = Mourning::default();
     let place = site.board.passing_place();
@@ -71,14 +75,11 @@ fn complete(
     children: &mut Children,
     mourning: &mut Mourning,
     site: &Site,
-    life: &impl Fn(Place, &'static Stop),
+    life: &impl Fn(Place, &'static Stop) -> io::Result<()>,
 ) -> io::Result<()> {
     while children.len() < site.workers && mourning.left().is_none() {
         let replaces = children.started() >= site.workers as u64;
-        let started = children.start(site.board.place(), |place, stop| {
-            life(place, stop);
-            Ok(())
-        });
+        let started = children.start(site.board.place(), life);
         match started {
             Ok(_) if replaces => children.count_replaced(),
             Ok(_) => {}

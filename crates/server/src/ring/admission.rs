@@ -4,6 +4,7 @@
 //! the ring only waits until somebody knocks, and who does is accepted by calls, with the reserve if need be,
 //! until there are descriptors again.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -17,10 +18,18 @@ use super::queue::{Completion, Purpose};
 use crate::connection::{Connection, Reason, Wait};
 use crate::counters::Counter;
 use crate::patience::Patience;
-use crate::sockets::accept::{self, Accepted};
+use crate::sockets::accept::{self, Accepted, Acceptor, Arrival, shed};
+use crate::sockets::listener::Listener;
 
 /// Connections accepted by calls before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;
+
+/// A listening socket of the ring; its index is the token of what is under way for it.
+pub struct Entrance {
+    /// Gone once the server is stopping.
+    acceptor: Option<Acceptor>,
+    accepting: Accepting,
+}
 
 /// How the ring learns of new connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +42,28 @@ pub enum Accepting {
     Paused,
 }
 
+impl Entrance {
+    /// Where nobody is accepted yet.
+    pub fn new(listener: Listener) -> io::Result<Entrance> {
+        Ok(Entrance { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Itself })
+    }
+
+    /// Whether nobody is accepted any more.
+    pub fn is_closed(&self) -> bool {
+        self.acceptor.is_none()
+    }
+
+    /// Whether nobody is accepted before the next tick.
+    pub fn is_paused(&self) -> bool {
+        self.accepting == Accepting::Paused
+    }
+}
+
 impl Ring<'_> {
     /// Accepts from now on, unless the server is stopping.
-    pub(super) fn accept(&mut self, how: Accepting) {
-        let Some(acceptor) = &self.acceptor else { return };
-        self.accepting = how;
+    pub(super) fn accept(&mut self, entrance: usize, how: Accepting) {
+        let Entrance { acceptor: Some(acceptor), accepting } = &mut self.entrances[entrance] else { return };
+        *accepting = how;
         let listener = types::Fd(acceptor.fd().as_raw_fd());
         let (operation, purpose) = match how {
             Accepting::Itself => {
@@ -50,20 +76,24 @@ impl Ring<'_> {
             Accepting::Paused => return,
         };
         // SAFETY: neither points to anything.
-        unsafe { self.queue.push(operation, purpose, 0) };
+        unsafe { self.queue.push(operation, purpose, entrance as u64) };
     }
 
     /// The ring has accepted a connection, or cannot.
     pub(super) fn accepted(&mut self, completion: &Completion) {
+        let entrance = completion.token as usize;
         let next = match completion.result {
             Ok(socket) => {
                 // SAFETY: a new descriptor that nobody else knows.
                 let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
                 let peer = self.peer(&socket);
-                self.admit(socket, peer);
+                if let Some(acceptor) = &self.entrances[entrance].acceptor {
+                    let transport = acceptor.transport();
+                    self.admit(Arrival { socket, peer, transport });
+                }
                 Accepting::Itself
             }
-            Err(Errno::MFILE | Errno::NFILE) => self.accept_by_calls(),
+            Err(Errno::MFILE | Errno::NFILE) => self.accept_by_calls(entrance),
             Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => Accepting::Itself,
             Err(error) => {
                 self.served.count(Counter::AcceptErrors);
@@ -72,28 +102,29 @@ impl Ring<'_> {
             }
         };
         if !completion.goes_on() {
-            self.accept_next(next);
+            self.accept_next(entrance, next);
         }
     }
 
     /// Somebody connects, but there may be no descriptor for it.
-    pub(super) fn knocked(&mut self) {
-        let next = self.accept_by_calls();
-        self.accept_next(next);
+    pub(super) fn knocked(&mut self, completion: &Completion) {
+        let entrance = completion.token as usize;
+        let next = self.accept_by_calls(entrance);
+        self.accept_next(entrance, next);
     }
 
-    fn accept_next(&mut self, next: Accepting) {
-        if self.drain_until.is_some() { self.end_accepting() } else { self.accept(next) }
+    fn accept_next(&mut self, entrance: usize, next: Accepting) {
+        if self.drain_until.is_some() { self.end_accepting(entrance) } else { self.accept(entrance, next) }
     }
 
     /// Accepts who waits, up to a turn's worth.
-    fn accept_by_calls(&mut self) -> Accepting {
+    fn accept_by_calls(&mut self, entrance: usize) -> Accepting {
         let mut next = Accepting::Knocks;
         for _ in 0..ACCEPTS_PER_TURN {
-            let Some(acceptor) = &self.acceptor else { break };
+            let Some(acceptor) = &self.entrances[entrance].acceptor else { break };
             match acceptor.accept() {
-                Accepted::Connection(socket, peer) => {
-                    self.admit(socket, peer);
+                Accepted::Connection(arrival) => {
+                    self.admit(arrival);
                     next = Accepting::Itself;
                 }
                 Accepted::Shed => {
@@ -111,14 +142,15 @@ impl Ring<'_> {
         next
     }
 
-    fn admit(&mut self, socket: OwnedFd, peer: IpAddr) {
+    fn admit(&mut self, arrival: Arrival) {
         if !self.site.board.enter(self.site.limits.connections_max) {
-            accept::shed(&socket);
+            shed(&arrival);
             return self.served.count(Counter::ConnectionsShed);
         }
+        let Arrival { socket, peer, transport } = arrival;
         self.served.count(Counter::ConnectionsAccepted);
         let token = self.clients.vacant();
-        let connection = Connection::new(peer);
+        let connection = Connection::new(peer, transport);
         let want = connection.start();
         self.clients.insert(Client::new(socket, connection, Patience::new()));
         self.drive(token, want);
@@ -132,18 +164,22 @@ impl Ring<'_> {
 
     /// Accepts again, in case descriptors have become free.
     pub(super) fn resume_accepting(&mut self) {
-        if self.accepting == Accepting::Paused {
-            self.accept(Accepting::Knocks);
+        for entrance in 0..self.entrances.len() {
+            if self.entrances[entrance].is_paused() {
+                self.accept(entrance, Accepting::Knocks);
+            }
         }
     }
 
     /// Stops listening. Connections without a request in progress close now, the others after it.
     pub(super) fn begin_drain(&mut self) {
         self.drain_until = Some(self.clock.now + self.site.limits.drain);
-        match self.accepting {
-            Accepting::Itself => self.queue.cancel(Purpose::Accept, 0),
-            Accepting::Knocks => self.queue.cancel(Purpose::Knock, 0),
-            Accepting::Paused => self.end_accepting(),
+        for entrance in 0..self.entrances.len() {
+            match self.entrances[entrance].accepting {
+                Accepting::Itself => self.queue.cancel(Purpose::Accept, entrance as u64),
+                Accepting::Knocks => self.queue.cancel(Purpose::Knock, entrance as u64),
+                Accepting::Paused => self.end_accepting(entrance),
+            }
         }
         for token in self.clients.tokens() {
             let client = self.clients.at(token);
@@ -154,9 +190,9 @@ impl Ring<'_> {
     }
 
     /// Nothing is accepted any more but those who have connected already.
-    fn end_accepting(&mut self) {
-        while self.accept_by_calls() == Accepting::Itself {}
-        self.acceptor = None;
+    fn end_accepting(&mut self, entrance: usize) {
+        while self.accept_by_calls(entrance) == Accepting::Itself {}
+        self.entrances[entrance].acceptor = None;
     }
 
     /// Closes those who are still there when the time to finish is over.

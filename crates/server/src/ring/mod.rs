@@ -8,7 +8,6 @@
 //! Admission, limits, deadlines, counters and stopping are those of the event loop; what can be shared is.
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Barrier;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use crate::counters::{Counter, Served};
 use crate::disk::Disk;
 use crate::patience::timers::{self, Timers};
 use crate::site::Site;
-use crate::sockets::accept::Acceptor;
+use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 mod admission;
@@ -41,7 +40,7 @@ mod send;
 mod tests;
 mod unavailable;
 
-use admission::Accepting;
+use admission::{Accepting, Entrance};
 use buffers::Buffers;
 use client::Client;
 use company::Company;
@@ -54,10 +53,16 @@ pub fn available() -> Result<(), Unavailable> {
     Queue::new().and_then(|queue| Buffers::new(&queue)).map(drop).map_err(Unavailable::new)
 }
 
-/// Serves `site` on `listener` with one ring until `stop`; `disk` finds its documents. Nobody is served until all
+/// Serves `site` on `listeners` with one ring until `stop`; `disk` finds its documents. Nobody is served until all
 /// rings that meet at `built` are there.
-pub fn run(site: &Site, listener: TcpListener, stop: &Stop, disk: Helped, built: &Barrier) -> io::Result<()> {
-    let ring = Ring::new(site, listener, disk);
+pub fn run(
+    site: &Site,
+    listeners: Vec<Listener>,
+    stop: &Stop,
+    disk: Helped,
+    built: &Barrier,
+) -> io::Result<()> {
+    let ring = Ring::new(site, listeners, disk);
     built.wait();
     let mut ring = ring?;
     let outcome = ring.serve(stop);
@@ -74,9 +79,7 @@ struct Ring<'a> {
     buffers: Buffers,
     scratch: Scratch,
     disk: Helped,
-    /// Gone once the server is stopping.
-    acceptor: Option<Acceptor>,
-    accepting: Accepting,
+    entrances: Vec<Entrance>,
     clients: Clients<Client>,
     /// Clients that had their turn and could go on.
     runnable: Vec<u64>,
@@ -93,7 +96,7 @@ struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    fn new(site: &'a Site, listener: TcpListener, disk: Helped) -> io::Result<Self> {
+    fn new(site: &'a Site, listeners: Vec<Listener>, disk: Helped) -> io::Result<Self> {
         let queue = Queue::new()?;
         let buffers = Buffers::new(&queue)?;
         let clock = Clock::new();
@@ -104,8 +107,7 @@ impl<'a> Ring<'a> {
             buffers,
             scratch: Scratch::new(),
             disk,
-            acceptor: Some(Acceptor::new(listener)?),
-            accepting: Accepting::Itself,
+            entrances: listeners.into_iter().map(Entrance::new).collect::<io::Result<_>>()?,
             clients: Clients::default(),
             runnable: Vec::new(),
             outcomes: Vec::new(),
@@ -121,7 +123,9 @@ impl<'a> Ring<'a> {
     }
 
     fn serve(&mut self, stop: &Stop) -> io::Result<()> {
-        self.accept(Accepting::Itself);
+        for entrance in 0..self.entrances.len() {
+            self.accept(entrance, Accepting::Itself);
+        }
         self.watch(stop.fd(), Purpose::Stop);
         self.watch_outcomes();
         let mut completions = Vec::new();
@@ -136,14 +140,14 @@ impl<'a> Ring<'a> {
     }
 
     fn is_finished(&self) -> bool {
-        self.acceptor.is_none() && self.clients.is_empty()
+        self.entrances.iter().all(Entrance::is_closed) && self.clients.is_empty()
     }
 
     /// Until the next tick, if anything depends on it.
     fn timeout(&self) -> Option<Duration> {
         if !self.runnable.is_empty() {
             Some(Duration::ZERO)
-        } else if self.clients.is_empty() && self.accepting != Accepting::Paused {
+        } else if self.clients.is_empty() && !self.entrances.iter().any(Entrance::is_paused) {
             None
         } else {
             Some(timers::until_next(self.clock.now))
@@ -159,7 +163,7 @@ impl<'a> Ring<'a> {
             match completion.purpose {
                 Purpose::Nothing => {}
                 Purpose::Accept => self.accepted(completion),
-                Purpose::Knock => self.knocked(),
+                Purpose::Knock => self.knocked(completion),
                 Purpose::Stop => self.begin_drain(),
                 Purpose::Outcomes => {
                     self.collect();

@@ -3,7 +3,7 @@
 //! One descriptor is kept in reserve. When there is no other left, it is given up for as long as it takes to
 //! accept one connection, tell it 503 and close it; so the backlog drains and clients are told.
 
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,9 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send};
+
+use super::listener::Listener;
+use crate::connection::Transport;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
@@ -22,15 +25,26 @@ const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Sojourn\r\nRet
 /// The listening socket and the reserve.
 #[derive(Debug)]
 pub struct Acceptor {
-    listener: TcpListener,
+    listener: Listener,
     reserve: Mutex<Option<OwnedFd>>,
+}
+
+/// A connection that was accepted.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Its socket, non-blocking.
+    pub socket: OwnedFd,
+    /// Its client.
+    pub peer: IpAddr,
+    /// What lies between the two.
+    pub transport: Transport,
 }
 
 /// The outcome of one attempt.
 #[derive(Debug)]
 pub enum Accepted {
     /// A connection.
-    Connection(OwnedFd, IpAddr),
+    Connection(Arrival),
     /// A connection for which there was no descriptor; it is gone.
     Shed,
     /// Nobody waits.
@@ -43,32 +57,37 @@ pub enum Accepted {
 
 impl Acceptor {
     /// Accepts from `listener`, which becomes non-blocking.
-    pub fn new(listener: TcpListener) -> std::io::Result<Acceptor> {
-        listener.set_nonblocking(true)?;
+    pub fn new(listener: Listener) -> std::io::Result<Acceptor> {
+        listener.socket.set_nonblocking(true)?;
         // Accepted sockets inherit it, which saves a call for each.
-        rustix::net::sockopt::set_tcp_nodelay(&listener, true)?;
+        rustix::net::sockopt::set_tcp_nodelay(&listener.socket, true)?;
         Ok(Acceptor { listener, reserve: Mutex::new(reserve()) })
     }
 
     /// Accepts from `listener`, waiting up to `patience` each time. Of several who wait, the kernel wakes one, the
     /// one who has waited longest; those who poll it would all wake.
-    pub fn waiting(listener: TcpListener, patience: Duration) -> std::io::Result<Acceptor> {
+    pub fn waiting(listener: Listener, patience: Duration) -> std::io::Result<Acceptor> {
         let acceptor = Acceptor::new(listener)?;
-        acceptor.listener.set_nonblocking(false)?;
+        acceptor.listener.socket.set_nonblocking(false)?;
         let timeout = rustix::net::sockopt::Timeout::Recv;
-        rustix::net::sockopt::set_socket_timeout(&acceptor.listener, timeout, Some(patience))?;
+        rustix::net::sockopt::set_socket_timeout(&acceptor.listener.socket, timeout, Some(patience))?;
         Ok(acceptor)
     }
 
     /// The socket to wait on.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+        self.listener.socket.as_fd()
+    }
+
+    /// What its connections have for a transport.
+    pub fn transport(&self) -> Transport {
+        self.listener.transport
     }
 
     /// Accepts one connection.
     pub fn accept(&self) -> Accepted {
         match self.accept_raw() {
-            Ok((socket, peer)) => Accepted::Connection(socket, peer),
+            Ok(arrival) => Accepted::Connection(arrival),
             Err(Errno::AGAIN | Errno::INTR) => Accepted::Nobody,
             Err(Errno::MFILE | Errno::NFILE) => self.accept_with_reserve(),
             Err(Errno::NOBUFS | Errno::NOMEM) => Accepted::Exhausted,
@@ -76,10 +95,11 @@ impl Acceptor {
         }
     }
 
-    fn accept_raw(&self) -> Result<(OwnedFd, IpAddr), Errno> {
+    fn accept_raw(&self) -> Result<Arrival, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let (socket, peer) = acceptfrom_with(&self.listener, flags)?;
-        Ok((socket, peer.map_or(Ipv4Addr::UNSPECIFIED.into(), address)))
+        let (socket, peer) = acceptfrom_with(&self.listener.socket, flags)?;
+        let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), address);
+        Ok(Arrival { socket, peer, transport: self.listener.transport })
     }
 
     fn accept_with_reserve(&self) -> Accepted {
@@ -89,8 +109,8 @@ impl Acceptor {
             return Accepted::Exhausted;
         }
         let outcome = match self.accept_raw() {
-            Ok((socket, _)) => {
-                shed(&socket);
+            Ok(arrival) => {
+                shed(&arrival);
                 Accepted::Shed
             }
             Err(Errno::AGAIN | Errno::INTR) => Accepted::Nobody,
@@ -103,9 +123,12 @@ impl Acceptor {
 
 /// Tells a connection that there is no room for it. Whatever its client sent already is read, because closing
 /// on unread bytes would reset the connection and lose the answer.
-pub fn shed(socket: &OwnedFd) {
-    let _ = recv(socket, &mut [0u8; 2048], RecvFlags::DONTWAIT);
-    let _ = send(socket, SHED, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+pub fn shed(arrival: &Arrival) {
+    let told = match arrival.transport {
+        Transport::Plain => SHED,
+    };
+    let _ = recv(&arrival.socket, &mut [0u8; 2048], RecvFlags::DONTWAIT);
+    let _ = send(&arrival.socket, told, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 fn reserve() -> Option<OwnedFd> {

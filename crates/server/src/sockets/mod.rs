@@ -2,4 +2,5 @@
 
 pub mod accept;
 pub mod deferral;
+pub mod listener;
 pub mod transfer;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use sojourn_content::Directory;
-use sojourn_server::{Architecture, Served, Site, Stop};
+use sojourn_server::connection::Transport;
+use sojourn_server::{Architecture, Listener, Served, Site, Stop};
 
 pub mod client;
 pub mod fixture;
@@ -36,12 +37,12 @@ impl Server {
     }
 
     /// Serves `site` on `listener`.
-    pub fn on(listener: TcpListener, architecture: &'static dyn Architecture, site: Site) -> Server {
-        let address = listener.local_addr().unwrap();
+    pub fn on(listener: Listener, architecture: &'static dyn Architecture, site: Site) -> Server {
+        let address = listener.socket.local_addr().unwrap();
         let (site, stop) = (Arc::new(site), Arc::new(Stop::new().unwrap()));
         let (their_site, their_stop) = (Arc::clone(&site), Arc::clone(&stop));
         let thread =
-            std::thread::spawn(move || architecture.serve(&their_site, listener, &their_stop).unwrap());
+            std::thread::spawn(move || architecture.serve(&their_site, vec![listener], &their_stop).unwrap());
         Server { address, site, stop, thread: Some(thread) }
     }
 
@@ -84,8 +85,8 @@ impl Drop for Server {
 }
 
 /// A listening socket on a free port with a long backlog.
-pub fn listener() -> TcpListener {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    rustix::net::listen(&listener, 4096).unwrap();
-    listener
+pub fn listener() -> Listener {
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&socket, 4096).unwrap();
+    Listener { socket, transport: Transport::Plain }
 }

@@ -8,9 +8,10 @@ use super::values::duration;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Listening")]
 pub struct ListenOptions {
-    /// Address and port; port 0 takes a free one; under socket activation it is the socket that is passed
+    /// Address and port, also several times; port 0 takes a free one; under socket activation they are the sockets
+    /// that are passed
     #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR")]
-    pub listen: String,
+    pub listen: Vec<String>,
     /// Congestion control of the connections, as in net.ipv4.tcp_available_congestion_control [default: the system's]
     #[arg(long, value_name = "NAME")]
     pub congestion_control: Option<String>,

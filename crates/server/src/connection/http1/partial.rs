@@ -8,11 +8,12 @@ use sojourn_http::range::ByteRange;
 use sojourn_http::request::Request;
 use sojourn_http::{Status, head};
 
+use super::Http1;
 use super::answer::Step;
 use super::stream::{Part, Stream};
-use super::{Connection, Context};
+use crate::connection::Context;
 
-impl Connection {
+impl Http1 {
     /// 416, with the size there is.
     pub(super) fn no_such_range(
         &mut self,

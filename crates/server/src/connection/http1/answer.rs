@@ -10,7 +10,8 @@ use sojourn_http::request::{Body, Method, Parsed, Request, Version};
 use sojourn_http::{SitePath, Status, head};
 
 use super::stream::Stream;
-use super::{After, Arrived, Connection, Context, HEAD_ALIGNMENT_BYTES};
+use super::{After, Arrived, Http1};
+use crate::connection::{Context, HEAD_ALIGNMENT_BYTES};
 use crate::counters::Counter;
 use crate::log::OpenLine;
 
@@ -33,7 +34,7 @@ pub(super) enum Step {
     Load(FileRange),
 }
 
-impl Connection {
+impl Http1 {
     /// Reads the request at the start of `bytes` and goes as far as possible.
     pub(super) fn step(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Step {
         match self.parser.parse(bytes) {

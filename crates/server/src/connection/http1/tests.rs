@@ -1,17 +1,20 @@
 //! The machine alone: wire scripts played without sockets, cut everywhere, with a disk that answers at once.
 
 use super::*;
-use sojourn_content::{Budgets, Directory, Job, Origin};
+use crate::clock::Clock;
+use crate::connection::{HEAD_ALIGNMENT_BYTES, Pool, SendPath};
+use crate::counters::Served;
+use sojourn_content::{Budgets, Caches, Directory, Job, Origin};
 
-#[path = "../../tests/support/fixture.rs"]
+#[path = "../../../tests/support/fixture.rs"]
 mod fixture;
-#[path = "../../tests/support/script.rs"]
+#[path = "../../../tests/support/script.rs"]
 mod script;
 
 use script::{Script, Step};
 
-const SCRIPTS: &str = include_str!("../../tests/wire/requests.wire");
-const REFUSALS: &str = include_str!("../../tests/wire/refusals.wire");
+const SCRIPTS: &str = include_str!("../../../tests/wire/requests.wire");
+const REFUSALS: &str = include_str!("../../../tests/wire/refusals.wire");
 
 /// Scripts with more input are cut only here and there.
 const CUTS_MAX: usize = 400;
@@ -37,7 +40,7 @@ impl Bench {
         }
     }
 
-    fn handle(&mut self, connection: &mut Connection, event: Event) -> Want {
+    fn handle(&mut self, connection: &mut Http1, event: Event) -> Want {
         let (caches, pool, served, clock) = (&mut self.caches, &mut self.pool, &mut self.served, &self.clock);
         let send_path = &self.send_path;
         let mut context = Context { caches, pool, served, clock, send_path, log: None, is_draining: false };
@@ -46,7 +49,7 @@ impl Bench {
 
     /// What `pieces` give, and whether the connection has closed after them.
     fn exchange(&mut self, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-        let mut connection = Connection::new([127, 0, 0, 1].into());
+        let mut connection = Http1::new([127, 0, 0, 1].into());
         let mut want = connection.start();
         let mut sent = Vec::new();
         for piece in pieces.iter().copied().filter(|piece| !piece.is_empty()) {
@@ -68,7 +71,7 @@ impl Bench {
     }
 
     /// Does what needs the disk.
-    fn perform(&mut self, connection: &mut Connection, want: Want) -> Want {
+    fn perform(&mut self, connection: &mut Http1, want: Want) -> Want {
         let job = match want {
             Want::Open(opening) => Job::Open(opening),
             Want::Load(range) => Job::Load(range),
@@ -79,7 +82,7 @@ impl Bench {
     }
 
     /// Does everything that needs no client.
-    fn settle(&mut self, connection: &mut Connection, mut want: Want, sent: &mut Vec<u8>) -> Want {
+    fn settle(&mut self, connection: &mut Http1, mut want: Want, sent: &mut Vec<u8>) -> Want {
         loop {
             want = match want {
                 Want::Receive(_) | Want::Close(_) => return want,
@@ -180,7 +183,7 @@ fn a_long_response_is_corked_from_its_head_to_its_end() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
     let mut corked = |target: &str| {
-        let mut connection = Connection::new([127, 0, 0, 1].into());
+        let mut connection = Http1::new([127, 0, 0, 1].into());
         let mut buffer = Buffer::default();
         buffer.space().extend_from_slice(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
         let mut want = bench.handle(&mut connection, Event::Received(buffer));
@@ -209,7 +212,7 @@ fn the_end_of_a_connection_goes_with_its_last_bytes() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
     let mut closing = |target: &str, connection_field: &str| {
-        let mut connection = Connection::new([127, 0, 0, 1].into());
+        let mut connection = Http1::new([127, 0, 0, 1].into());
         let mut buffer = Buffer::default();
         let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: {connection_field}\r\n\r\n");
         buffer.space().extend_from_slice(request.as_bytes());
@@ -249,7 +252,7 @@ fn aligned_heads_end_at_a_multiple() {
 fn nothing_is_held_between_requests() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
-    let mut connection = Connection::new([127, 0, 0, 1].into());
+    let mut connection = Http1::new([127, 0, 0, 1].into());
     for _ in 0..3 {
         let Want::Receive(mut buffer) = connection.start() else { panic!("it begins by receiving") };
         buffer.space().extend_from_slice(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -259,7 +262,7 @@ fn nothing_is_held_between_requests() {
         assert!(!connection.input.is_allocated() && connection.output.capacity() == 0);
         assert_eq!(connection.waits_for(), Wait::Request);
     }
-    assert!(size_of::<Connection>() <= 256, "{} bytes", size_of::<Connection>());
+    assert!(size_of::<Http1>() <= 256, "{} bytes", size_of::<Http1>());
 }
 
 #[test]
@@ -267,7 +270,7 @@ fn a_hit_is_one_send_and_no_disk() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
     bench.exchange(&[b"GET /hello.txt HTTP/1.0\r\n\r\n"]);
-    let mut connection = Connection::new([127, 0, 0, 1].into());
+    let mut connection = Http1::new([127, 0, 0, 1].into());
     let mut buffer = Buffer::default();
     buffer.space().extend_from_slice(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
     let want = bench.handle(&mut connection, Event::Received(buffer));
@@ -279,7 +282,7 @@ fn a_hit_is_one_send_and_no_disk() {
 fn a_slow_head_is_told_so() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
-    let mut connection = Connection::new([127, 0, 0, 1].into());
+    let mut connection = Http1::new([127, 0, 0, 1].into());
     let mut buffer = Buffer::default();
     buffer.space().extend_from_slice(b"GET / HT");
     bench.handle(&mut connection, Event::Received(buffer));

@@ -1,0 +1,323 @@
+//! HTTP/1: reads requests, asks the caches, answers.
+//!
+//! While a document is being opened or read, its request stays in the input buffer; with the outcome at hand
+//! the request is read once more and answered. So a miss needs no copy of the request, and a hit no state.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sojourn_content::{Document, Done, FileRange, LoadError, OpenError, Opened};
+use sojourn_http::Status;
+use sojourn_http::request::Parser;
+
+use super::{Buffer, Context, Event, Output, Piece, Reason, Wait, Want};
+use crate::counters::Counter;
+
+mod answer;
+mod partial;
+mod stream;
+
+use answer::Step;
+use stream::{Next, Stream};
+
+/// Answers to pipelined requests gather up to this before they are sent.
+const OUTPUT_BYTES_MAX: usize = 32 * 1024;
+
+/// What a client may still send after the last response, until we stop listening to it. Closing at once would
+/// reset the connection and with it lose that response (RFC 9112, 9.6).
+const LINGER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// One connection that speaks HTTP/1.
+#[derive(Debug)]
+pub struct Http1 {
+    peer: IpAddr,
+    parser: Parser,
+    /// Received and not consumed.
+    input: Buffer,
+    /// Heads and small bodies to be sent next.
+    output: Vec<u8>,
+    state: State,
+    /// Request body bytes still to be thrown away.
+    body_left: u64,
+    after: After,
+    is_sending: bool,
+    requests: u32,
+    /// What the disk has given for the request at the start of `input`.
+    arrived: Option<Arrived>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Receiving and answering.
+    Requests,
+    /// The request at the start of `input` waits for the disk; its document, once that is known.
+    Resolving(Option<Arc<Document>>),
+    /// Sending a large body.
+    Streaming(Box<Stream>),
+    /// Done; throwing away what still comes.
+    Lingering(u64),
+}
+
+/// What becomes of the connection when the output is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    Keep,
+    Close,
+    /// Close, but the client may still be sending.
+    Linger,
+}
+
+#[derive(Debug)]
+enum Arrived {
+    Opened(Result<Opened, OpenError>),
+    Body(Arc<Document>, Result<Arc<[u8]>, LoadError>),
+    Refused,
+}
+
+impl Http1 {
+    /// A connection just accepted from `peer`.
+    pub fn new(peer: IpAddr) -> Http1 {
+        Http1 {
+            peer,
+            parser: Parser::default(),
+            input: Buffer::default(),
+            output: Vec::new(),
+            state: State::Requests,
+            body_left: 0,
+            after: After::Keep,
+            is_sending: false,
+            requests: 0,
+            arrived: None,
+        }
+    }
+
+    /// The first want.
+    pub fn start(&self) -> Want {
+        Want::Receive(Buffer::default())
+    }
+
+    /// Takes an event, says what is wanted next.
+    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        match event {
+            Event::Received(buffer) => self.received(buffer, context),
+            Event::Ended => Want::Close(Reason::Finished),
+            Event::Done(done) => self.done(done, context),
+            Event::Refused => match self.state {
+                // Its head may be on the way already, so the body follows even if that means waiting.
+                State::Streaming(_) => self.send_from_file(),
+                _ => self.resume(Arrived::Refused, context),
+            },
+            Event::Sent(output) => self.sent(output, context),
+            Event::Expired => self.expired(context),
+            Event::Failed => Want::Close(Reason::Failed),
+        }
+    }
+
+    /// What the connection waits for while its want cannot be done.
+    pub fn waits_for(&self) -> Wait {
+        match self.state {
+            State::Lingering(_) => Wait::End,
+            _ if self.is_sending => Wait::Client,
+            State::Resolving(_) | State::Streaming(_) => Wait::Disk,
+            State::Requests if self.parser.is_partial() || self.body_left > 0 => Wait::Head(self.requests),
+            State::Requests => Wait::Request,
+        }
+    }
+
+    /// The connection is about to be forgotten: whatever it has begun ends here.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        if let State::Streaming(stream) = &self.state {
+            stream.finish(context.log);
+        }
+        context.pool.put_buffer(std::mem::take(&mut self.input));
+        context.pool.put(std::mem::take(&mut self.output));
+    }
+
+    fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
+        self.input = buffer;
+        if let State::Lingering(discarded) = &mut self.state {
+            let count = self.input.unread().len();
+            *discarded += count as u64;
+            if *discarded > LINGER_BYTES_MAX {
+                return Want::Close(Reason::Finished);
+            }
+            self.input.consume(count);
+            return Want::Receive(std::mem::take(&mut self.input));
+        }
+        self.proceed(context)
+    }
+
+    fn done(&mut self, done: Done, context: &mut Context<'_>) -> Want {
+        match (done, &mut self.state) {
+            (Done::Opened(opened), _) => self.resume(Arrived::Opened(opened), context),
+            (Done::Loaded(loaded), State::Resolving(document)) => {
+                let document = document.take().expect("a body is loaded for a known document");
+                let body = loaded.map(|body| body.expect("a small body arrives with its bytes"));
+                self.resume(Arrived::Body(document, body), context)
+            }
+            (Done::Loaded(Ok(Some(chunk))), _) => {
+                let turn = self.turn();
+                context.caches.insert_chunk(&turn.document, turn.offset, &chunk);
+                self.send(Some(Piece::Memory(chunk)))
+            }
+            (Done::Loaded(Ok(None)), _) => self.send_from_file(),
+            (Done::Loaded(Err(_)), _) => Want::Close(Reason::Failed),
+        }
+    }
+
+    fn resume(&mut self, arrived: Arrived, context: &mut Context<'_>) -> Want {
+        self.state = State::Requests;
+        self.arrived = Some(arrived);
+        self.proceed(context)
+    }
+
+    /// Answers what can be answered from `input`.
+    fn proceed(&mut self, context: &mut Context<'_>) -> Want {
+        loop {
+            let skipped = self.body_left.min(self.input.unread().len() as u64);
+            self.input.consume(skipped as usize);
+            self.body_left -= skipped;
+            if self.body_left > 0 || self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX {
+                return self.send_or_receive(context);
+            }
+            let input = std::mem::take(&mut self.input);
+            let step = self.step(input.unread(), context);
+            self.input = input;
+            match step {
+                Step::Partial => return self.send_or_receive(context),
+                Step::Answered { consumed } => {
+                    self.consume(consumed);
+                    if self.after != After::Keep {
+                        return self.send(None);
+                    }
+                }
+                Step::AnsweredWith { consumed, body } => {
+                    self.consume(consumed);
+                    return self.send(Some(Piece::Memory(body)));
+                }
+                Step::Stream { consumed, stream } => {
+                    self.consume(consumed);
+                    self.state = State::Streaming(stream);
+                    return self.take_turn(context);
+                }
+                // Earlier answers do not wait for the disk; then the request is read again.
+                Step::Open(_) | Step::Load(_) if !self.output.is_empty() => return self.send(None),
+                Step::Open(opening) => {
+                    self.state = State::Resolving(None);
+                    return Want::Open(opening);
+                }
+                Step::Load(range) => {
+                    self.state = State::Resolving(Some(Arc::clone(&range.document)));
+                    return Want::Load(range);
+                }
+            }
+        }
+    }
+
+    /// The request at the start of the input is answered. What follows a last request was not asked for, but
+    /// closing on it would reset the connection.
+    fn consume(&mut self, count: usize) {
+        self.input.consume(count);
+        if self.after == After::Close && !self.input.unread().is_empty() {
+            self.after = After::Linger;
+        }
+    }
+
+    fn send_or_receive(&mut self, context: &mut Context<'_>) -> Want {
+        if !self.output.is_empty() {
+            return self.send(None);
+        }
+        let input = std::mem::take(&mut self.input);
+        if input.unread().is_empty() {
+            context.pool.put_buffer(input);
+            return Want::Receive(Buffer::default());
+        }
+        Want::Receive(input)
+    }
+
+    fn send(&mut self, body: Option<Piece>) -> Want {
+        self.is_sending = true;
+        let bytes = std::mem::take(&mut self.output);
+        let is_last = self.after == After::Linger && !matches!(self.state, State::Streaming(_));
+        let may_close = self.after == After::Close;
+        let (closes, (corks, uncorks)) = match &mut self.state {
+            State::Streaming(stream) => {
+                let closes = may_close && stream.is_ending();
+                (closes, stream.cork(closes))
+            }
+            _ => (may_close, (false, false)),
+        };
+        Want::Send(Output { bytes, body, sent: 0, corks, uncorks, closes, is_last })
+    }
+
+    fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
+        self.is_sending = false;
+        context.pool.put(output.bytes);
+        if let State::Streaming(stream) = &mut self.state {
+            match stream.sent(output.body.as_ref().map_or(0, Piece::length)) {
+                Next::Turn => return self.take_turn(context),
+                Next::Part(preamble) => {
+                    self.output = preamble;
+                    return self.take_turn(context);
+                }
+                Next::Ending(bytes) => {
+                    self.output = bytes;
+                    return self.send(None);
+                }
+                Next::Nothing => stream.finish(context.log),
+            }
+            self.state = State::Requests;
+            if self.after == After::Linger {
+                // The shutdown goes with an output; this one is empty.
+                return self.send(None);
+            }
+        }
+        match self.after {
+            After::Keep => self.proceed(context),
+            After::Close => Want::Close(Reason::Finished),
+            After::Linger => {
+                self.state = State::Lingering(0);
+                context.pool.put_buffer(std::mem::take(&mut self.input));
+                Want::Receive(Buffer::default())
+            }
+        }
+    }
+
+    fn turn(&self) -> FileRange {
+        let State::Streaming(stream) = &self.state else { unreachable!("only a stream has turns") };
+        stream.turn()
+    }
+
+    /// The next part of a large body: from the cache, or to be loaded first.
+    fn take_turn(&mut self, context: &mut Context<'_>) -> Want {
+        let turn = self.turn();
+        if turn.into_memory
+            && let Some(chunk) = context.caches.chunk(&turn.document, turn.offset)
+        {
+            return self.send(Some(Piece::Memory(Arc::clone(chunk))));
+        }
+        Want::Load(turn)
+    }
+
+    fn send_from_file(&mut self) -> Want {
+        let turn = self.turn();
+        self.send(Some(Piece::File(turn)))
+    }
+
+    fn expired(&mut self, context: &mut Context<'_>) -> Want {
+        match self.waits_for() {
+            Wait::Head(_) if self.body_left == 0 => {
+                context.served.count(Counter::Timeouts);
+                self.refuse(Status::RequestTimeout, context);
+                self.send(None)
+            }
+            // It has all it is going to get.
+            Wait::End => Want::Close(Reason::Finished),
+            _ => Want::Close(Reason::TimedOut),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;
