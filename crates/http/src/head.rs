@@ -100,6 +100,15 @@ pub fn unsatisfied_range(head: &mut Vec<u8>, size: u64) {
     write!(head, "Content-Range: bytes */{size}\r\n").expect("writing to memory cannot fail");
 }
 
+/// The value of the first field called `name`, whatever its case, in the lines of a head.
+pub fn find_field<'h>(lines: &'h [u8], name: &str) -> Option<&'h [u8]> {
+    lines.split(|byte| *byte == b'\n').find_map(|line| {
+        let (name_there, rest) = line.split_at_checked(name.len())?;
+        let value = rest.strip_prefix(b":")?;
+        name_there.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
+    })
+}
+
 /// Content-Length.
 pub fn content_length(head: &mut Vec<u8>, length: u64) {
     write!(head, "Content-Length: {length}\r\n").expect("writing to memory cannot fail");
@@ -128,6 +137,14 @@ mod tests {
             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"x\"\r\n\
             Accept-Ranges: bytes\r\n\r\n";
         assert_eq!(std::str::from_utf8(&head).unwrap(), expected);
+    }
+
+    #[test]
+    fn fields_are_found() {
+        let lines = b"GET / HTTP/1.1\r\nHost: h\r\nX-A:  one two \r\nx-a: three\r\n\r\n";
+        assert_eq!(find_field(lines, "host"), Some(b"h".as_slice()));
+        assert_eq!(find_field(lines, "X-a"), Some(b"one two".as_slice()));
+        assert_eq!(find_field(lines, "X"), None);
     }
 
     #[test]

@@ -136,6 +136,17 @@ impl Board {
         self.memory.open().fetch_sub(connections, Ordering::Relaxed);
     }
 
+    /// How often log files were to be opened again.
+    pub fn reopenings(&self) -> u64 {
+        self.memory.reopenings().load(Ordering::Acquire)
+    }
+
+    /// Has every process that counts here open its log file again, before it next writes to it.
+    pub fn request_reopening(&self) {
+        // All a signal handler may do, and all it takes.
+        self.memory.reopenings().fetch_add(1, Ordering::Release);
+    }
+
     /// The board of the process that executed this program, and the place it gave it.
     pub fn inherited(memory: OwnedFd, index: usize) -> io::Result<(Board, Place)> {
         if index >= PLACES_MAX {
@@ -223,8 +234,19 @@ impl Memory {
 
     /// Connections open in all processes.
     fn open(&self) -> &AtomicU64 {
-        // SAFETY: the first cell of the mapping; any bits are an atomic, and it lives as long as `self`.
-        unsafe { self.start.as_ref() }
+        self.shared(0)
+    }
+
+    /// How often log files were to be opened again.
+    fn reopenings(&self) -> &AtomicU64 {
+        self.shared(1)
+    }
+
+    /// A cell of the row before the places.
+    fn shared(&self, cell: usize) -> &AtomicU64 {
+        assert!(cell < ROW);
+        // SAFETY: a cell of the mapping's first row; any bits are an atomic, and it lives as long as `self`.
+        unsafe { self.start.add(cell).as_ref() }
     }
 
     fn row(&self, index: usize) -> &[AtomicU64] {

@@ -1,20 +1,60 @@
-//! Stop signals held back for a moment: around a fork, and until a program that is executed can handle them.
+//! Signals: their handlers, the one that has log files opened again, and holding them back for a moment, around a
+//! fork and until a program that is executed can handle them.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_int, sigset_t};
 
+use crate::board::Board;
 use crate::stop::PASSED_ON;
 
-/// The stop signals of this thread are held back until it is dropped.
+/// The signal that has every process open its log file again.
+pub const REOPEN: c_int = libc::SIGUSR1;
+
+/// Where the signal handler asks for it.
+static BOARD: AtomicPtr<Board> = AtomicPtr::new(ptr::null_mut());
+
+/// From now on [`REOPEN`] has every process that counts on `board` open its log file again. Children inherit it: it
+/// does not matter which of them is told.
+pub fn reopen_on_signal(board: &Board) -> io::Result<()> {
+    BOARD.store(Box::into_raw(Box::new(board.clone())), Ordering::Release);
+    handle(REOPEN, on_reopen)?;
+    let_through(&[REOPEN]);
+    Ok(())
+}
+
+extern "C" fn on_reopen(_: c_int) {
+    // SAFETY: null, or leaked and so valid for ever.
+    if let Some(board) = unsafe { BOARD.load(Ordering::Acquire).as_ref() } {
+        board.request_reopening();
+    }
+}
+
+/// Has `handler` called for `signal`. What waits in a system call is interrupted.
+pub fn handle(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
+    // SAFETY: an all-zero sigaction is valid: no flags, no signals masked.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as libc::sighandler_t;
+    // SAFETY: `action` is initialised, and handlers do nothing that is forbidden in one.
+    match unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The signals of this thread are held back until it is dropped.
 pub struct HeldBack {
     before: sigset_t,
 }
 
-/// Holds the stop signals back.
+/// Holds the signals back that this program handles.
 pub fn hold_back() -> HeldBack {
-    HeldBack { before: change_mask(libc::SIG_BLOCK, &set_of(&[libc::SIGTERM, libc::SIGINT, PASSED_ON])) }
+    HeldBack {
+        before: change_mask(libc::SIG_BLOCK, &set_of(&[libc::SIGTERM, libc::SIGINT, PASSED_ON, REOPEN])),
+    }
 }
 
 /// Lets `signals` through that somebody has held back, perhaps before this program was executed.

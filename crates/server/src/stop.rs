@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use libc::c_int;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::signals::let_through;
+use crate::signals::{handle, let_through};
 
 /// The signal by which a server tells its children to stop.
 pub const PASSED_ON: c_int = libc::SIGHUP;
@@ -45,13 +45,7 @@ impl Stop {
         let stop: &'static Stop = Box::leak(Box::new(Stop::new()?));
         CURRENT.store(ptr::from_ref(stop).cast_mut(), Ordering::Release);
         for signal in signals {
-            // SAFETY: an all-zero sigaction is valid: no flags, no signals masked.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = on_signal as extern "C" fn(c_int) as libc::sighandler_t;
-            // SAFETY: `action` is initialised and the handler does nothing that is forbidden in one.
-            if unsafe { libc::sigaction(*signal, &raw const action, ptr::null_mut()) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            handle(*signal, on_signal)?;
         }
         // Whoever executed this program may have held them back until now.
         let_through(signals);

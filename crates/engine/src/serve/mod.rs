@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use sojourn_measure::affinity::pin_to;
-use sojourn_server::{Architecture, Listener, Site, Stop, admin, architecture};
+use sojourn_server::{Architecture, Board, Listener, Site, Stop, admin, architecture, reopen_on_signal};
 
 pub mod config;
 mod listener;
@@ -32,11 +32,12 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         return stdio::run(options, architecture);
     }
     architecture.available()?;
-    let mut site = options.site(architecture)?;
+    let mut site = options.site(architecture, Board::new())?;
     site.program = Some(program::per_connection(command, words)?);
     let listeners = options.listeners()?;
     let admin = options.listening.admin_listen.as_deref().map(listen).transpose()?;
     let stop = Stop::on_signals(&[SIGTERM, SIGINT])?;
+    reopen_on_signal(&site.board)?;
     let served = serve(architecture, &site, listeners, admin, stop)?;
     if options.format == "json" {
         serde_json::to_writer(io::stdout(), &served)?;
@@ -63,7 +64,11 @@ fn serve(
         let served = architecture.serve(site, listeners, stop);
         // Also when it failed: the admin thread waits for it.
         stop.request();
-        served.with_context(|| format!("the {} server failed", architecture.name()))
+        if let Some(log) = &site.log {
+            // What cannot be written is counted too.
+            log.write_out();
+        }
+        served.map(|_| site.counters()).with_context(|| format!("the {} server failed", architecture.name()))
     })
 }
 

@@ -1,6 +1,5 @@
 //! From options to a site: budgets and limits that fit the machine, the residency test, the log.
 
-use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use sojourn_content::{Budgets, Directory, HelperKind, Residency, residency};
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
-use sojourn_server::{AccessLog, Architecture, Limits, LogFormat, Site};
+use sojourn_server::{AccessLog, Architecture, Board, Limits, LogFormat, Site};
 
 use super::options::Options;
 
@@ -20,12 +19,13 @@ const DESCRIPTORS_RESERVED: u64 = 64;
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
 
 impl Options {
-    /// The site that is asked for, with what `architecture` chooses where nothing is asked for.
-    pub fn site(&self, architecture: &dyn Architecture) -> anyhow::Result<Site> {
+    /// The site that is asked for, with what `architecture` chooses where nothing is asked for; it counts on `board`.
+    pub fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<Site> {
         let origin =
             Directory::new(&self.root, self.serve_hidden).map_err(|error| bad_root(&self.root, &error))?;
         let defaults = architecture.defaults();
         let mut site = Site::new(Arc::new(origin));
+        site.board = board;
         site.helpers = self.organisation.helpers as usize;
         site.helper_kind = HelperKind::ALL
             .iter()
@@ -41,7 +41,7 @@ impl Options {
         };
         site.residency = self.residency_test()?;
         site.residency_trust = self.organisation.residency_trust;
-        site.log = self.open_log()?;
+        site.log = self.open_log(&site.board)?;
         Ok(site)
     }
 
@@ -85,14 +85,13 @@ impl Options {
         Ok(test)
     }
 
-    fn open_log(&self) -> anyhow::Result<Option<AccessLog>> {
+    fn open_log(&self, board: &Board) -> anyhow::Result<Option<AccessLog>> {
         let Some(path) = &self.log.access_log else { return Ok(None) };
-        let file = OpenOptions::new().append(true).create(true).open(path).map_err(|error| {
+        let format = LogFormat::parse(&self.log.access_log_format)?;
+        let log = AccessLog::open(path, format, board).map_err(|error| {
             anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to", path.display())
         })?;
-        let format =
-            if self.log.access_log_format == "common" { LogFormat::Common } else { LogFormat::Combined };
-        Ok(Some(AccessLog::new(file, format)))
+        Ok(Some(log))
     }
 }
 

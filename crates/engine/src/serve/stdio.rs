@@ -11,7 +11,7 @@ use rustix::io::ioctl_fionbio;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{SendFlags, getpeername, send};
 use sojourn_server::connection::Transport;
-use sojourn_server::{Architecture, Arrival, Board, PASSED_ON, Stop, serve_one};
+use sojourn_server::{Architecture, Arrival, Board, PASSED_ON, Stop, reopen_on_signal, serve_one};
 
 use super::Options;
 
@@ -23,17 +23,20 @@ const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: Sojourn\r
 pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals(&[libc::SIGTERM, PASSED_ON])?;
     let (socket, peer) = connection()?;
-    let mut site = options.site(architecture)?;
-    let place = match options.counters {
+    let (board, place) = match options.counters {
         Some((fd, index)) => {
             // SAFETY: the server that executed this program leaves it the descriptor.
             let memory = unsafe { OwnedFd::from_raw_fd(fd) };
-            let (board, place) = Board::inherited(memory, index)?;
-            site.board = board;
-            place
+            Board::inherited(memory, index)?
         }
-        None => site.board.place(),
+        None => {
+            let board = Board::new();
+            let place = board.place();
+            (board, place)
+        }
     };
+    reopen_on_signal(&board)?;
+    let site = options.site(architecture, board)?;
     serve_one(&site, Arrival { socket, peer, transport: Transport::Plain }, place, stop);
     Ok(ExitCode::SUCCESS)
 }

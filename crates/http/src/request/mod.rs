@@ -8,6 +8,7 @@
 use memchr::memchr;
 
 use crate::condition::Conditions;
+use crate::head::find_field;
 use crate::limits::{EMPTY_LINES_MAX, FIELDS_MAX, HEAD_BYTES_MAX, REQUEST_LINE_BYTES_MAX};
 
 mod error;
@@ -72,6 +73,8 @@ pub struct Request<'b> {
     pub expects_continue: bool,
     /// What the client makes the answer depend on.
     pub conditions: Conditions<'b>,
+    /// Every field line as received, for the log.
+    pub fields: &'b [u8],
     /// Range.
     pub range: Option<&'b [u8]>,
     /// Referer, for the log.
@@ -80,6 +83,13 @@ pub struct Request<'b> {
     pub user_agent: Option<&'b [u8]>,
     /// Bytes of the head, the empty line and any empty lines before it included.
     pub head_len: usize,
+}
+
+impl<'b> Request<'b> {
+    /// The value of the first field called `name`, whatever its case.
+    pub fn field(&self, name: &str) -> Option<&'b [u8]> {
+        find_field(self.fields, name)
+    }
 }
 
 /// What the bytes seen so far amount to.
@@ -204,6 +214,7 @@ fn take_apart(head: &[u8], head_len: usize) -> Result<Request<'_>, RequestError>
         body: fields.body(version)?,
         expects_continue: fields.expects_continue,
         conditions: fields.conditions,
+        fields: &head[line_len + 2..],
         range: fields.range,
         referer: fields.referer,
         user_agent: fields.user_agent,

@@ -112,10 +112,14 @@ impl<'a> Service<'a> {
         connection.finish(&mut self.context(&mut state, pool, clock, false));
         let open = state.served.value(Counter::ConnectionsOpen);
         state.served.set(Counter::ConnectionsOpen, open - 1);
+        self.count_dropped_lines(&mut state);
+        state.publish();
+    }
+
+    fn count_dropped_lines(&self, state: &mut State) {
         if let Some(log) = self.log.as_ref().filter(|_| self.log_is_own) {
             state.served.set(Counter::LogLinesDropped, log.dropped());
         }
-        state.publish();
     }
 
     fn context<'b>(
@@ -138,6 +142,18 @@ impl<'a> Service<'a> {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Service<'_> {
+    /// The last lines of a process's own log may be lost like any others.
+    fn drop(&mut self) {
+        if let Some(log) = self.log.as_ref().filter(|_| self.log_is_own) {
+            log.write_out();
+        }
+        let mut state = self.lock();
+        self.count_dropped_lines(&mut state);
+        state.publish();
     }
 }
 

@@ -48,7 +48,7 @@ impl<'a> Worker<'a> {
         Worker {
             service,
             stop,
-            clock: Clock::new(),
+            clock: Clock::for_log(service.log.as_ref()),
             pool: Pool::default(),
             inline: Inline::new(&service.site.origin),
             traffic: Traffic::default(),

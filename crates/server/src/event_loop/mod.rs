@@ -84,7 +84,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         if let Some(fd) = disk.completion_fd() {
             watch(fd, DISK)?;
         }
-        let clock = Clock::new();
+        let clock = Clock::for_log(site.log.as_ref());
         let timers = Timers::new(clock.now);
         Ok(Loop {
             site,

@@ -99,7 +99,7 @@ impl<'a> Ring<'a> {
     fn new(site: &'a Site, listeners: Vec<Listener>, disk: Helped) -> io::Result<Self> {
         let queue = Queue::new()?;
         let buffers = Buffers::new(&queue)?;
-        let clock = Clock::new();
+        let clock = Clock::for_log(site.log.as_ref());
         let timers = Timers::new(clock.now);
         Ok(Ring {
             site,

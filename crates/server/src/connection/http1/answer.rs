@@ -13,7 +13,7 @@ use super::stream::Stream;
 use super::{After, Arrived, Http1};
 use crate::connection::{Context, HEAD_ALIGNMENT_BYTES};
 use crate::counters::Counter;
-use crate::log::OpenLine;
+use crate::log::{Entry, OpenLine};
 
 /// The methods of a static site.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
@@ -248,6 +248,7 @@ impl Http1 {
             (After::Keep, _) => head::Connection::Stays,
             (After::Close | After::Linger, _) => head::Connection::Close,
         };
+        self.head_start = self.output.len() as u32;
         head::start(&mut self.output, status, &context.clock.date);
         head::connection(&mut self.output, connection);
         context.served.count(Counter::Requests);
@@ -272,7 +273,16 @@ impl Http1 {
         status: Status,
         context: &Context<'_>,
     ) -> Option<OpenLine> {
-        context.log.map(|log| log.begin(self.peer, &context.clock.log_time, request, status))
+        let log = context.log?;
+        Some(log.begin(&Entry {
+            peer: self.peer,
+            clock: context.clock,
+            request,
+            status,
+            head: &self.output[self.head_start as usize..],
+            began: self.began,
+            earlier_requests: self.requests,
+        }))
     }
 
     fn log(&self, request: Option<&Request<'_>>, status: Status, body: usize, context: &Context<'_>) {

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sojourn_content::{Document, Done, FileRange, LoadError, OpenError, Opened};
 use sojourn_http::Status;
@@ -42,6 +43,10 @@ pub struct Http1 {
     after: After,
     is_sending: bool,
     requests: u32,
+    /// When the first bytes of the request at hand came.
+    began: Duration,
+    /// Where the head of the last answer begins in `output`.
+    head_start: u32,
     /// What the disk has given for the request at the start of `input`.
     arrived: Option<Arrived>,
 }
@@ -87,6 +92,8 @@ impl Http1 {
             after: After::Keep,
             is_sending: false,
             requests: 0,
+            began: Duration::ZERO,
+            head_start: 0,
             arrived: None,
         }
     }
@@ -135,6 +142,9 @@ impl Http1 {
 
     fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
         self.input = buffer;
+        if !self.parser.is_partial() {
+            self.began = context.clock.now;
+        }
         if let State::Lingering(discarded) = &mut self.state {
             let count = self.input.unread().len();
             *discarded += count as u64;

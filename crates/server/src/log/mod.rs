@@ -1,19 +1,25 @@
-//! The access log, in Common or Combined Log Format.
+//! The access log: a line per request, in Apache's LogFormat.
 //!
 //! Loops append lines to a buffer in memory; one thread writes it out, each second or when it has grown. A log
 //! that cannot be written (slow or full disk) loses lines, counted; it never holds up a request. Processes that
 //! serve one connection at a time, and wait for disks anyway, write their lines themselves.
 
-use std::fs::File;
-use std::io::Write;
-use std::net::IpAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sojourn_http::Status;
-use sojourn_http::request::Request;
+use crate::board::Board;
+use crate::clock::now;
+
+mod file;
+mod format;
+mod line;
+
+use file::LogFile;
+pub use format::{FormatError, LogFormat, NICKNAMES};
+pub use line::{Entry, OpenLine};
 
 /// The longest time a line stays in memory.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
@@ -24,20 +30,11 @@ const FLUSH_BYTES: usize = 256 * 1024;
 /// Lines are dropped while this much waits for the disk.
 const BUFFER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Which fields a line has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Host, time, request line, status, bytes.
-    Common,
-    /// Also Referer and User-Agent.
-    Combined,
-}
-
 /// An open access log. Clones are the same log; dropping the last writes what is left.
 #[derive(Clone, Debug)]
 pub struct AccessLog {
     owner: Arc<Owner>,
-    format: LogFormat,
+    format: Arc<LogFormat>,
 }
 
 #[derive(Debug)]
@@ -47,7 +44,7 @@ struct Owner {
 
 #[derive(Debug)]
 struct Shared {
-    file: Arc<File>,
+    file: Arc<Mutex<LogFile>>,
     state: Mutex<State>,
     wake: Condvar,
     dropped: AtomicU64,
@@ -72,17 +69,12 @@ enum Writer {
     },
 }
 
-/// A line that lacks only the bytes sent, for responses that take their time.
-#[derive(Debug)]
-pub struct OpenLine {
-    text: Vec<u8>,
-    bytes_at: usize,
-}
-
 impl AccessLog {
-    /// Appends to `file`, which should be open for appending: from a thread of its own.
-    pub fn new(file: File, format: LogFormat) -> AccessLog {
-        AccessLog::with(Arc::new(file), format, Writer::ThreadToBe)
+    /// Appends to `path`, from a thread of its own; opens it again when [asked for](Board::request_reopening) on
+    /// `board`.
+    pub fn open(path: &Path, format: LogFormat, board: &Board) -> std::io::Result<AccessLog> {
+        let file = Arc::new(Mutex::new(LogFile::open(path, board)?));
+        Ok(AccessLog::with(file, Arc::new(format), Writer::ThreadToBe))
     }
 
     /// The same file for a process, or a thread, that may wait for its disk: it writes its lines itself, when it is
@@ -90,53 +82,35 @@ impl AccessLog {
     /// the file.
     pub fn without_thread(&self) -> AccessLog {
         let writer = Writer::Caller { written: Instant::now() };
-        AccessLog::with(Arc::clone(&self.owner.shared.file), self.format, writer)
+        AccessLog::with(Arc::clone(&self.owner.shared.file), Arc::clone(&self.format), writer)
     }
 
-    fn with(file: Arc<File>, format: LogFormat, writer: Writer) -> AccessLog {
+    fn with(file: Arc<Mutex<LogFile>>, format: Arc<LogFormat>, writer: Writer) -> AccessLog {
         let state = Mutex::new(State { lines: Vec::new(), writer, is_closing: false });
         let shared = Shared { file, state, wake: Condvar::new(), dropped: AtomicU64::new(0) };
         AccessLog { owner: Arc::new(Owner { shared: Arc::new(shared) }), format }
     }
 
-    /// Begins the line for `request`; without one (it could not be read) for the refusal.
-    pub fn begin(
-        &self,
-        peer: IpAddr,
-        time: &[u8],
-        request: Option<&Request<'_>>,
-        status: Status,
-    ) -> OpenLine {
-        let mut text = Vec::with_capacity(256);
-        let _ = write!(text, "{peer} - - ");
-        text.extend_from_slice(time);
-        text.extend_from_slice(b" \"");
-        append_quoted(&mut text, request.map_or(b"-", |request| request.line));
-        let _ = write!(text, "\" {} ", status.code());
-        let bytes_at = text.len();
-        if self.format == LogFormat::Combined {
-            for field in [request.and_then(|request| request.referer), request.and_then(|r| r.user_agent)] {
-                text.extend_from_slice(b" \"");
-                append_quoted(&mut text, field.unwrap_or(b"-"));
-                text.push(b'"');
-            }
-        }
-        text.push(b'\n');
-        OpenLine { text, bytes_at }
+    /// Whether lines tell how long responses took.
+    pub fn has_durations(&self) -> bool {
+        self.format.has_durations()
+    }
+
+    /// Begins the line of a response.
+    pub fn begin(&self, entry: &Entry<'_>) -> OpenLine {
+        OpenLine::begin(&self.format, entry)
     }
 
     /// Ends a line: so many bytes of body were sent.
     pub fn finish(&self, line: &OpenLine, body_bytes: u64) {
+        let now = if self.has_durations() { now() } else { Duration::ZERO };
         let shared = &self.owner.shared;
         let mut state = shared.lock();
         if state.lines.len() > BUFFER_BYTES_MAX {
             shared.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let (before, after) = line.text.split_at(line.bytes_at);
-        state.lines.extend_from_slice(before);
-        let _ = write!(state.lines, "{body_bytes}");
-        state.lines.extend_from_slice(after);
+        line.end(&self.format, body_bytes, now, &mut state.lines);
         let is_full = state.lines.len() >= FLUSH_BYTES;
         match state.writer {
             Writer::ThreadToBe => state.writer = Shared::start_writer(shared),
@@ -213,6 +187,7 @@ impl Shared {
             drop(state);
             self.append(&lines);
             lines.clear();
+            self.follow();
             if is_closing {
                 return;
             }
@@ -227,59 +202,17 @@ impl Shared {
         }
     }
 
-    /// In one write, unless the disk is full: lines of several processes do not mix.
     fn append(&self, lines: &[u8]) {
-        if !lines.is_empty() && (&*self.file).write_all(lines).is_err() {
-            let lost = lines.iter().filter(|byte| **byte == b'\n').count();
-            self.dropped.fetch_add(lost as u64, Ordering::Relaxed);
-        }
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = file.append(lines);
+        self.dropped.fetch_add(lost, Ordering::Relaxed);
     }
-}
 
-/// Quotes, backslashes and whatever is no visible ASCII are written as escapes, so that a line stays a line.
-fn append_quoted(text: &mut Vec<u8>, value: &[u8]) {
-    for byte in value {
-        match byte {
-            b'"' | b'\\' => text.extend_from_slice(&[b'\\', *byte]),
-            b' '..=b'~' => text.push(*byte),
-            _ => {
-                let _ = write!(text, "\\x{byte:02x}");
-            }
-        }
+    /// Lets go of a file that was moved away although there is nothing to write.
+    fn follow(&self) {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).follow();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use sojourn_http::request::{Parsed, Parser};
-
-    fn check(format: LogFormat, request: &str, expected: &str) {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let log = AccessLog::new(file.reopen().unwrap(), format);
-        let Ok(Parsed::Complete(parsed)) = Parser::default().parse(request.as_bytes()) else {
-            panic!("{request}")
-        };
-        let line =
-            log.begin([127, 0, 0, 1].into(), b"[06/Nov/1994:08:49:37 +0000]", Some(&parsed), Status::Ok);
-        log.finish(&line, 42);
-        drop(log);
-        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), expected);
-
-        let log = AccessLog::new(file.reopen().unwrap(), format).without_thread();
-        assert_eq!(log.due_in(), None);
-        log.finish(&line, 42);
-        assert!(log.due_in() <= Some(FLUSH_PERIOD) && log.due_in().is_some());
-        log.write_out();
-        assert_eq!(log.due_in(), None);
-        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), expected);
-    }
-
-    #[test]
-    fn lines() {
-        let request = "GET /a\"b HTTP/1.1\r\nHost: h\r\nUser-Agent: x \u{e9}\r\n\r\n";
-        let common = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET /a\\\"b HTTP/1.1\" 200 42";
-        check(LogFormat::Common, request, &format!("{common}\n"));
-        check(LogFormat::Combined, request, &format!("{common} \"-\" \"x \\xc3\\xa9\"\n"));
-    }
-}
+mod tests;

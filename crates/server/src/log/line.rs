@@ -1,0 +1,183 @@
+//! Writing a line: what is known when an answer begins is written then, with gaps for what its end will tell.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use memchr::memmem;
+use sojourn_http::request::Request;
+use sojourn_http::{Status, head};
+
+use super::format::{Escape, Item, LATE_MAX, Late, LogFormat, What};
+use crate::clock::Clock;
+
+/// What is known of a response when its head is written.
+#[derive(Clone, Copy)]
+pub struct Entry<'a> {
+    /// The client.
+    pub peer: IpAddr,
+    /// The time.
+    pub clock: &'a Clock,
+    /// The request, unless it could not be read.
+    pub request: Option<&'a Request<'a>>,
+    /// The answer's status.
+    pub status: Status,
+    /// The answer's head, and perhaps what follows it.
+    pub head: &'a [u8],
+    /// When the first bytes of the request came.
+    pub began: Duration,
+    /// Requests on this connection before.
+    pub earlier_requests: u32,
+}
+
+/// A line that lacks only what the end of its response will tell.
+#[derive(Debug)]
+pub struct OpenLine {
+    text: Vec<u8>,
+    /// Where the late directives go, in their order; [`NO_GAP`] for one that is written already.
+    gaps: [u32; LATE_MAX],
+    head_bytes: u32,
+    began: Duration,
+}
+
+const NO_GAP: u32 = u32::MAX;
+
+impl OpenLine {
+    /// Begins the line of `entry`.
+    pub fn begin(format: &LogFormat, entry: &Entry<'_>) -> OpenLine {
+        let head_end = memmem::find(entry.head, b"\r\n\r\n").map_or(entry.head.len(), |end| end + 4);
+        let entry = &Entry { head: &entry.head[..head_end], ..*entry };
+        let mut text = Vec::with_capacity(256);
+        let mut gaps = [NO_GAP; LATE_MAX];
+        let mut late = gaps.iter_mut();
+        for item in &format.items {
+            let (what, on) = match item {
+                Item::Text(fixed) => {
+                    text.extend_from_slice(fixed);
+                    continue;
+                }
+                Item::Directive { what, on } => (what, on),
+            };
+            let is_on = on.as_ref().is_none_or(|statuses| statuses.include(entry.status.code()));
+            match what {
+                What::Late(_) => {
+                    let gap = late.next().expect("no more than LATE_MAX in a format");
+                    if is_on {
+                        *gap = text.len() as u32;
+                        continue;
+                    }
+                }
+                what if is_on => {
+                    append(&mut text, what, entry, format.escape);
+                    continue;
+                }
+                _ => {}
+            }
+            append_value(&mut text, None, format.escape);
+        }
+        OpenLine { text, gaps, head_bytes: head_end as u32, began: entry.began }
+    }
+
+    /// Appends the whole line to `lines`: so many bytes of body were sent, by `now`.
+    pub fn end(&self, format: &LogFormat, body_bytes: u64, now: Duration, lines: &mut Vec<u8>) {
+        let mut written = 0;
+        for (late, gap) in format.late().zip(self.gaps).filter(|(_, gap)| *gap != NO_GAP) {
+            lines.extend_from_slice(&self.text[written..gap as usize]);
+            written = gap as usize;
+            let time = now.saturating_sub(self.began);
+            let number = match late {
+                Late::BodyBytesOrDash if body_bytes == 0 => {
+                    append_value(lines, None, format.escape);
+                    continue;
+                }
+                Late::BodyBytesOrDash | Late::BodyBytes => body_bytes,
+                Late::SentBytes => u64::from(self.head_bytes) + body_bytes,
+                Late::Microseconds => time.as_micros() as u64,
+                Late::Milliseconds => time.as_millis() as u64,
+                Late::Seconds => time.as_secs(),
+            };
+            let _ = write!(lines, "{number}");
+        }
+        lines.extend_from_slice(&self.text[written..]);
+    }
+}
+
+fn append(text: &mut Vec<u8>, what: &What, entry: &Entry<'_>, escape: Escape) {
+    let request = entry.request;
+    let value = match what {
+        What::Peer => return drop(write!(text, "{}", entry.peer)),
+        What::Status => return drop(write!(text, "{}", entry.status.code())),
+        What::EarlierRequests => return drop(write!(text, "{}", entry.earlier_requests)),
+        What::Process => return drop(write!(text, "{}", std::process::id())),
+        What::Time => return text.extend_from_slice(&entry.clock.log_time),
+        What::TimeAs(format) => return entry.clock.append_time(format, text),
+        // An absolute target's line is as it was sent; path and query are what it was taken for.
+        What::RequestLine => request.map(|request| request.line),
+        What::Method => request.and_then(|request| request.line.split(|byte| *byte == b' ').next()),
+        What::Path => request.map(|request| split_query(request.target).0),
+        // Apache writes nothing for a request without a query.
+        What::Query => {
+            return append_escaped(
+                text,
+                request.map_or(b"", |request| split_query(request.target).1),
+                escape,
+            );
+        }
+        What::Protocol => request.and_then(|request| request.line.rsplit(|byte| *byte == b' ').next()),
+        What::Host => request.and_then(|request| request.host),
+        What::RequestField(name) => request.and_then(|request| request.field(name)),
+        What::ResponseField(name) => head::find_field(entry.head, name),
+        What::Nobody | What::Late(_) => None,
+    };
+    append_value(text, value, escape);
+}
+
+/// Path, and query with its question mark.
+fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
+    target.split_at(target.iter().position(|byte| *byte == b'?').unwrap_or(target.len()))
+}
+
+fn append_value(text: &mut Vec<u8>, value: Option<&[u8]>, escape: Escape) {
+    match (value, escape) {
+        (Some(value), _) => append_escaped(text, value, escape),
+        (None, Escape::Apache) => text.push(b'-'),
+        (None, Escape::Json) => {}
+    }
+}
+
+/// So that a line stays a line, and a value where it is.
+fn append_escaped(text: &mut Vec<u8>, value: &[u8], escape: Escape) {
+    match escape {
+        Escape::Apache => value.iter().for_each(|byte| append_as_apache(text, *byte)),
+        Escape::Json => {
+            for chunk in value.utf8_chunks() {
+                chunk.valid().bytes().for_each(|byte| append_as_json(text, byte));
+                if !chunk.invalid().is_empty() {
+                    text.extend_from_slice(b"\\ufffd");
+                }
+            }
+        }
+    }
+}
+
+fn append_as_apache(text: &mut Vec<u8>, byte: u8) {
+    match byte {
+        b'"' | b'\\' => text.extend_from_slice(&[b'\\', byte]),
+        b' '..=b'~' => text.push(byte),
+        b'\n' => text.extend_from_slice(b"\\n"),
+        b'\r' => text.extend_from_slice(b"\\r"),
+        b'\t' => text.extend_from_slice(b"\\t"),
+        0x08 => text.extend_from_slice(b"\\b"),
+        0x0b => text.extend_from_slice(b"\\v"),
+        _ => drop(write!(text, "\\x{byte:02x}")),
+    }
+}
+
+/// RFC 8259, 7.
+fn append_as_json(text: &mut Vec<u8>, byte: u8) {
+    match byte {
+        b'"' | b'\\' => text.extend_from_slice(&[b'\\', byte]),
+        ..b' ' | 0x7f => drop(write!(text, "\\u{byte:04x}")),
+        _ => text.push(byte),
+    }
+}
