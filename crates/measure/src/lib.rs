@@ -4,12 +4,14 @@
 //! with the reason, never a zero: a zero that was never measured looks exactly like a good result.
 
 pub mod affinity;
+pub mod caches;
 pub mod clock;
 pub mod core_time;
 pub mod counters;
 pub mod histogram;
 pub mod interval_log;
 pub mod limits;
+pub mod memory;
 mod proc_file;
 pub mod process;
 mod process_tree;

@@ -1,0 +1,156 @@
+//! Threads that walk at the same time, each pinned to its core, each in memory of its own.
+
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::WORD_BYTES;
+use super::arena::{Arena, HugePages};
+use super::chase::Chase;
+use super::kernel::Kernel;
+use super::walk::{Walk, words_needed};
+use crate::{Reading, affinity, clock};
+
+/// What all do together.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// What is done; `None` chases pointers.
+    pub kernel: Option<Kernel>,
+    /// The stride, in words.
+    pub stride: usize,
+    /// What each walks.
+    pub working_set_bytes: usize,
+    /// For how long.
+    pub about: Duration,
+    /// Which time it is: each walks another part of the memory, so that one unlucky placement is not all there is.
+    pub repetition: usize,
+    /// Lays the ways.
+    pub seed: u64,
+}
+
+/// What one of them found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// Bytes per second; of a chase, seconds per load.
+    pub value: f64,
+    /// The share of the time in which it had its core.
+    pub core_fraction: f64,
+}
+
+/// The threads.
+#[derive(Debug)]
+pub struct Crew {
+    members: Vec<(Sender<Order>, Receiver<Found>)>,
+    /// How much of each one's memory huge pages hold.
+    pub huge_page_bytes: Vec<Reading<u64>>,
+}
+
+impl Crew {
+    /// One thread on each of these cores, each with this much memory.
+    pub fn new(cores: &[usize], bytes: usize, huge_pages: HugePages) -> io::Result<Crew> {
+        let start = Arc::new(Barrier::new(cores.len()));
+        let mut crew = Crew { members: Vec::new(), huge_page_bytes: Vec::new() };
+        for &core in cores {
+            let (orders, work) = mpsc::channel();
+            let (results, found) = mpsc::channel();
+            let (ready, readiness) = mpsc::channel();
+            let start = Arc::clone(&start);
+            thread::spawn(move || {
+                // First touch places the memory near the core, so the pinning comes first.
+                let arena = affinity::pin_to(core).and_then(|()| Arena::new(bytes, huge_pages));
+                match arena {
+                    Ok(arena) => {
+                        let _ = ready.send(Ok(arena.huge_page_bytes()));
+                        obey(&work, &results, arena, &start);
+                    }
+                    Err(error) => drop(ready.send(Err(error))),
+                }
+            });
+            let huge_page_bytes = readiness.recv().map_err(io::Error::other)??;
+            crew.huge_page_bytes.push(huge_page_bytes);
+            crew.members.push((orders, found));
+        }
+        Ok(crew)
+    }
+
+    /// Has all do it, and waits for them.
+    ///
+    /// # Panics
+    /// If a thread has.
+    pub fn all_do(&self, order: Order) -> Vec<Found> {
+        for (orders, _) in &self.members {
+            orders.send(order).expect("a thread lives as long as its crew");
+        }
+        self.members.iter().map(|(_, found)| found.recv().expect("a thread answers each order")).collect()
+    }
+}
+
+fn obey(work: &Receiver<Order>, results: &Sender<Found>, mut arena: Arena, start: &Barrier) {
+    while let Ok(order) = work.recv() {
+        let words = part(arena.words(), &order);
+        let found = match order.kernel {
+            Some(kernel) => {
+                let mut walk = Walk::new(kernel, order.stride, words, order.repetition);
+                walk.warm();
+                start.wait();
+                timed(|| walk.timed(order.about))
+            }
+            None => {
+                let mut chase = Chase::new(words, order.seed);
+                start.wait();
+                timed(|| chase.timed(order.about))
+            }
+        };
+        if results.send(found).is_err() {
+            return;
+        }
+    }
+}
+
+/// The part of the memory that belongs to the order's repetition.
+fn part<'a>(words: &'a mut [u64], order: &Order) -> &'a mut [u64] {
+    let length = order
+        .kernel
+        .map_or(order.working_set_bytes / WORD_BYTES, |kernel| words_needed(kernel, order.working_set_bytes));
+    let parts = words.len() / length;
+    let start = order.repetition % parts * length;
+    &mut words[start..start + length]
+}
+
+fn timed(measure: impl FnOnce() -> f64) -> Found {
+    let (wall, cpu) = (Instant::now(), clock::thread_cpu());
+    let value = measure();
+    let used = (clock::thread_cpu() - cpu).seconds();
+    Found { value, core_fraction: used / wall.elapsed().as_secs_f64() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_them_answer() {
+        let core = affinity::allowed_cores().unwrap()[0];
+        let crew = Crew::new(&[core, core], 1 << 20, HugePages::Off).unwrap();
+        let order = Order {
+            kernel: Some(Kernel::LoadSum),
+            stride: 1,
+            working_set_bytes: 4096,
+            about: Duration::from_millis(1),
+            repetition: 3,
+            seed: 1,
+        };
+        for order in [order, Order { kernel: None, ..order }] {
+            let found = crew.all_do(order);
+            assert_eq!(found.len(), 2);
+            assert!(found.iter().all(|found| found.value > 0.0), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_core_that_does_not_exist_is_an_error() {
+        assert!(Crew::new(&[4096], 4096, HugePages::Off).unwrap_err().to_string().contains("4096"));
+    }
+}

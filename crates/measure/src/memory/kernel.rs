@@ -1,0 +1,207 @@
+//! The inner loops: what is done with each word.
+//!
+//! Loads and stores are volatile, so that every stride runs the same instructions, one word at a time: left to
+//! itself the compiler makes vectors, or a library call, of stride 1 alone, and the curve would show the compiler.
+//! `copy-block` is that library call, for comparison with programs that use it.
+
+use std::hint::black_box;
+use std::ops::Range;
+use std::ptr;
+
+use serde::Serialize;
+
+/// What a walk does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kernel {
+    /// Load each word and add it up, in four sums so that none waits for the last addition.
+    LoadSum,
+    /// Store a constant in each word.
+    ConstStore,
+    /// Load with the stride from one half, store side by side in the other.
+    CopyStridedLoad,
+    /// Load side by side from one half, store with the stride in the other.
+    CopyStridedStore,
+    /// Copy one half to the other with the library's copy; only with stride 1.
+    CopyBlock,
+}
+
+impl Kernel {
+    /// Every kernel, in the order of the guide.
+    pub const ALL: [Kernel; 5] = [
+        Kernel::LoadSum,
+        Kernel::ConstStore,
+        Kernel::CopyStridedLoad,
+        Kernel::CopyStridedStore,
+        Kernel::CopyBlock,
+    ];
+
+    /// Its name in options and results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernel::LoadSum => "load-sum",
+            Kernel::ConstStore => "const-store",
+            Kernel::CopyStridedLoad => "copy-strided-load",
+            Kernel::CopyStridedStore => "copy-strided-store",
+            Kernel::CopyBlock => "copy-block",
+        }
+    }
+
+    /// Whether half of the working set is copied to the other half.
+    pub fn copies(self) -> bool {
+        !matches!(self, Kernel::LoadSum | Kernel::ConstStore)
+    }
+
+    /// Whether it can be done with this stride.
+    pub fn takes(self, stride: usize) -> bool {
+        self != Kernel::CopyBlock || stride == 1
+    }
+
+    /// Walks these rows of `front` (and, copying, of `back`, which is as long), `passes` times.
+    ///
+    /// # Panics
+    /// If a row begins outside, or a copy's halves differ in length.
+    pub fn walk(self, front: &mut [u64], back: &mut [u64], stride: usize, rows: Range<usize>, passes: usize) {
+        assert!(rows.end <= front.len() && stride > 0);
+        assert!(!self.copies() || front.len() == back.len());
+        for _ in 0..passes {
+            match self {
+                Kernel::LoadSum => load_sum(front, stride, rows.clone()),
+                Kernel::ConstStore => const_store(front, stride, rows.clone()),
+                Kernel::CopyStridedLoad => copy_strided_load(front, back, stride, rows.clone()),
+                Kernel::CopyStridedStore => copy_strided_store(front, back, stride, rows.clone()),
+                Kernel::CopyBlock => back.copy_from_slice(black_box(front)),
+            }
+            black_box(&mut *back);
+        }
+    }
+}
+
+fn load_sum(words: &[u64], stride: usize, rows: Range<usize>) {
+    let start = words.as_ptr();
+    let mut sums = [0_u64; 4];
+    for row in rows {
+        let mut index = row;
+        while index + 3 * stride < words.len() {
+            for (place, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: index + 3 * stride is within the slice.
+                *sum = sum.wrapping_add(unsafe { ptr::read_volatile(start.add(index + place * stride)) });
+            }
+            index += 4 * stride;
+        }
+        while index < words.len() {
+            // SAFETY: index is within the slice.
+            sums[0] = sums[0].wrapping_add(unsafe { ptr::read_volatile(start.add(index)) });
+            index += stride;
+        }
+    }
+    black_box(sums);
+}
+
+fn const_store(words: &mut [u64], stride: usize, rows: Range<usize>) {
+    let (start, value) = (words.as_mut_ptr(), black_box(0x5ec7_0a11_u64));
+    for row in rows {
+        let mut index = row;
+        while index + 3 * stride < words.len() {
+            for place in 0..4 {
+                // SAFETY: index + 3 * stride is within the slice.
+                unsafe { ptr::write_volatile(start.add(index + place * stride), value) };
+            }
+            index += 4 * stride;
+        }
+        while index < words.len() {
+            // SAFETY: index is within the slice.
+            unsafe { ptr::write_volatile(start.add(index), value) };
+            index += stride;
+        }
+    }
+}
+
+fn copy_strided_load(from: &[u64], to: &mut [u64], stride: usize, rows: Range<usize>) {
+    let mut next = words_before(from.len(), stride, rows.start);
+    for row in rows {
+        let count = row_words(from.len(), stride, row);
+        // SAFETY: the row is within `from`, and all rows together fill `to`, which is as long.
+        unsafe { copy(from.as_ptr().add(row), stride, to.as_mut_ptr().add(next), 1, count) };
+        next += count;
+    }
+}
+
+fn copy_strided_store(from: &[u64], to: &mut [u64], stride: usize, rows: Range<usize>) {
+    let mut next = words_before(from.len(), stride, rows.start);
+    for row in rows {
+        let count = row_words(from.len(), stride, row);
+        // SAFETY: the row is within `to`, and all rows together take all of `from`, which is as long.
+        unsafe { copy(from.as_ptr().add(next), 1, to.as_mut_ptr().add(row), stride, count) };
+        next += count;
+    }
+}
+
+/// # Safety
+/// `count` words with their strides lie within what the pointers may be used for.
+unsafe fn copy(from: *const u64, from_stride: usize, to: *mut u64, to_stride: usize, count: usize) {
+    let move_word = |index: usize| {
+        // SAFETY: the index is below the count.
+        unsafe {
+            let word = ptr::read_volatile(from.add(index * from_stride));
+            ptr::write_volatile(to.add(index * to_stride), word);
+        }
+    };
+    let mut index = 0;
+    while index + 4 <= count {
+        (index..index + 4).for_each(move_word);
+        index += 4;
+    }
+    (index..count).for_each(move_word);
+}
+
+/// How many words a row has.
+pub fn row_words(words: usize, stride: usize, row: usize) -> usize {
+    (words - row).div_ceil(stride)
+}
+
+/// How many words the rows before this one have.
+pub fn words_before(words: usize, stride: usize, row: usize) -> usize {
+    // The first rows have one word more than the others, where the stride does not divide the words.
+    row * (words / stride) + row.min(words % stride)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_moved_once_whatever_the_stride() {
+        for words in [1, 2, 63, 64, 1000] {
+            for stride in [1, 2, 3, 7, 64, 192] {
+                let rows = stride.min(words);
+                for kernel in [Kernel::CopyStridedLoad, Kernel::CopyStridedStore] {
+                    let mut from: Vec<u64> = (1..=words as u64).collect();
+                    let mut to = vec![0; words];
+                    // In two pieces, as the walks do it.
+                    kernel.walk(&mut from, &mut to, stride, 0..rows / 2, 1);
+                    kernel.walk(&mut from, &mut to, stride, rows / 2..rows, 1);
+                    to.sort_unstable();
+                    assert_eq!(to, from, "{kernel:?} of {words} words with stride {stride}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_store_reaches_every_word() {
+        let mut words = vec![0; 1001];
+        Kernel::ConstStore.walk(&mut words, &mut [], 8, 0..8, 1);
+        assert!(words.iter().all(|&word| word == words[0] && word != 0));
+    }
+
+    #[test]
+    fn rows_add_up_to_the_whole() {
+        for (words, stride) in [(64, 1), (64, 192), (1000, 7)] {
+            let rows = stride.min(words);
+            let total: usize = (0..rows).map(|row| row_words(words, stride, row)).sum();
+            assert_eq!(total, words);
+            assert_eq!(words_before(words, stride, rows), words);
+        }
+    }
+}
