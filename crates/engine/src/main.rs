@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod load;
+mod memory;
 mod replay;
 mod serve;
 
@@ -22,6 +23,7 @@ struct Arguments {
 enum Command {
     Serve(Box<serve::Options>),
     Load(load::Options),
+    Memory(memory::Options),
     Replay(replay::Options),
 }
 
@@ -44,6 +46,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     match Arguments::parse_from(serve::config::expand(&command, words)?).command {
         Command::Serve(options) => serve::run(&options, &command, words),
         Command::Load(options) => load::run(options),
+        Command::Memory(options) => memory::run(&options),
         Command::Replay(options) => replay::run(options),
     }
 }

@@ -205,7 +205,7 @@ fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Resul
 }
 
 /// The flag that SIGINT and SIGTERM raise. A second signal ends the program at once.
-fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
+pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&flag))?;

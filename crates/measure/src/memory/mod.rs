@@ -3,7 +3,8 @@
 //!
 //! [`run`] takes a [`Sweep`] and answers [`Point`]s and, from chased pointers, [`Latency`]s. A walk with stride
 //! s touches every word of its working set once, in s rows: words 0, s, 2s, …, then 1, s+1, …. So the working
-//! set alone says what a cache must hold, and the stride how much of a line that was moved is used at once.
+//! set alone says what a cache must hold, and the stride how much of a line that was moved is used at once. Rows have
+//! at least 32 words: in smaller sets the stride is shortened, where all is in the nearest cache anyway.
 
 mod arena;
 mod chase;

@@ -12,6 +12,10 @@ const PIECE_WORDS_MIN: usize = 64 * 1024;
 /// processors take such a load for one of the pending store, and wait.
 const HALVES_GAP_WORDS: usize = 33 * 8;
 
+/// A row has at least so many words: of shorter ones the turn from row to row would be measured. In a set so small
+/// that this shortens its stride, all is in the nearest cache and the stride says nothing.
+const ROW_WORDS_MIN: usize = 32;
+
 /// How many words hold a working set, the gap between its halves included.
 pub fn words_needed(kernel: Kernel, working_set_bytes: usize) -> usize {
     working_set_bytes / WORD_BYTES + if kernel.copies() { HALVES_GAP_WORDS } else { 0 }
@@ -37,15 +41,15 @@ impl<'a> Walk<'a> {
         } else {
             (words, &mut [][..])
         };
-        let next_row = first_row % stride.min(front.len());
+        let stride = stride.min(front.len() / ROW_WORDS_MIN).max(1);
+        let next_row = first_row % stride;
         Walk { kernel, stride, front, back, next_row }
     }
 
     /// Brings into the caches what they can hold.
     pub fn warm(&mut self) {
-        let rows = self.rows();
         if self.front.len() <= PIECE_WORDS_MIN {
-            self.kernel.walk(self.front, self.back, self.stride, 0..rows, 1);
+            self.kernel.walk(self.front, self.back, self.stride, 0..self.stride, 1);
         } else {
             // Side by side is the fastest way through a large set.
             self.kernel.walk(self.front, self.back, 1, 0..1, 1);
@@ -67,7 +71,7 @@ impl<'a> Walk<'a> {
 
     /// The next rows, or the whole several times; how many words that were.
     fn piece(&mut self) -> usize {
-        let (length, rows) = (self.front.len(), self.rows());
+        let (length, rows) = (self.front.len(), self.stride);
         if length <= PIECE_WORDS_MIN {
             let passes = PIECE_WORDS_MIN.div_ceil(length);
             self.kernel.walk(self.front, self.back, self.stride, 0..rows, passes);
@@ -78,10 +82,6 @@ impl<'a> Walk<'a> {
         self.kernel.walk(self.front, self.back, self.stride, first..end, 1);
         self.next_row = end % rows;
         words_before(length, self.stride, end) - words_before(length, self.stride, first)
-    }
-
-    fn rows(&self) -> usize {
-        self.stride.min(self.front.len())
     }
 }
 

@@ -1,0 +1,161 @@
+//! `sojourn-engine memory`: the memory characterisation, one JSON object. `sojourn memory` chooses the grid and
+//! draws what comes out.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+use sojourn_load::duration;
+use sojourn_measure::caches::{self, Cache};
+use sojourn_measure::memory::{self, HugePages, Kernel, Memory, Sweep};
+use sojourn_measure::{Nanos, Reading, affinity};
+
+use crate::load::common::interrupt_flag;
+
+/// Measures how fast memory moves, over working sets and strides, by extended copy transfer.
+#[derive(Args)]
+pub struct Options {
+    /// What is done with each word.
+    #[arg(long, value_delimiter = ',', value_parser = kernel, default_value = "load-sum")]
+    kernels: Vec<Kernel>,
+    /// Bytes that each core walks.
+    #[arg(long, value_delimiter = ',', required = true)]
+    working_sets: Vec<usize>,
+    /// Words of 8 bytes from one access to the next.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    strides: Vec<usize>,
+    /// How many cores work at the same time; they are taken in ascending order, from --core on.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    cores: Vec<usize>,
+    /// The first core [default: the last that may be used].
+    #[arg(long)]
+    core: Option<usize>,
+    /// Ask for huge pages.
+    #[arg(long, value_delimiter = ',', value_parser = huge_pages, default_value = "off")]
+    huge_pages: Vec<HugePages>,
+    /// Chase pointers too.
+    #[arg(long)]
+    latency: bool,
+    /// How often each point is measured.
+    #[arg(long, default_value_t = 5)]
+    repetitions: usize,
+    /// For how long each time.
+    #[arg(long, default_value = "10ms", value_parser = duration::parse)]
+    measure: Nanos,
+    /// Says everything that is random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The one format there is.
+    #[arg(long, value_parser = ["json"], default_value = "json")]
+    format: String,
+    /// Say on stderr how far it is: a JSON object a line.
+    #[arg(long)]
+    progress: bool,
+}
+
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let order = order_of_cores(options.core)?;
+    let sweep = Sweep {
+        kernels: options.kernels.clone(),
+        working_sets: options.working_sets.clone(),
+        strides: options.strides.clone(),
+        teams: teams(&order, &options.cores)?,
+        huge_pages: options.huge_pages.clone(),
+        latency: options.latency,
+        repetitions: options.repetitions,
+        about: Duration::from_nanos(options.measure.0),
+        seed: options.seed,
+    };
+    let interrupted = interrupt_flag()?;
+    let mut said = 0;
+    let memory = memory::run(&sweep, |progress| {
+        let hundredths = 100 * progress.done / progress.total;
+        if options.progress && hundredths > said {
+            said = hundredths;
+            eprintln!("{{\"progress\":{}}}", progress.done as f64 / progress.total as f64);
+        }
+        !interrupted.load(Ordering::Relaxed)
+    })?;
+    let complete = memory.complete;
+    let result = Result {
+        tool: "memory",
+        version: env!("CARGO_PKG_VERSION"),
+        seed: options.seed,
+        word_bytes: memory::WORD_BYTES,
+        caches: caches::of_core(order[0]),
+        memory,
+    };
+    let mut output = io::stdout().lock();
+    serde_json::to_writer(&mut output, &result)?;
+    writeln!(output)?;
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The one object that is printed.
+#[derive(Serialize)]
+struct Result {
+    tool: &'static str,
+    version: &'static str,
+    seed: u64,
+    word_bytes: usize,
+    caches: Reading<Vec<Cache>>,
+    #[serde(flatten)]
+    memory: Memory,
+}
+
+/// The cores in the order in which teams grow: the last one first, which the kernel loads least with its own work.
+fn order_of_cores(first: Option<usize>) -> anyhow::Result<Vec<usize>> {
+    let mut cores = affinity::allowed_cores()?;
+    cores.reverse();
+    if let Some(first) = first {
+        let place = cores.iter().position(|&core| core == first);
+        let place = place.with_context(|| format!("core {first} is not among {cores:?}"))?;
+        cores.rotate_left(place);
+    }
+    Ok(cores)
+}
+
+fn teams(order: &[usize], counts: &[usize]) -> anyhow::Result<Vec<Vec<usize>>> {
+    let team = |&count: &usize| {
+        let members = order.get(..count).filter(|members| !members.is_empty());
+        let usable = order.len();
+        members.map(<[usize]>::to_vec).with_context(|| format!("{count} cores of {usable} that may be used"))
+    };
+    counts.iter().map(team).collect()
+}
+
+fn kernel(text: &str) -> std::result::Result<Kernel, String> {
+    let names = Kernel::ALL.map(Kernel::name).join(", ");
+    let found = Kernel::ALL.into_iter().find(|kernel| kernel.name() == text);
+    found.ok_or_else(|| format!("there is no such kernel: use {names}"))
+}
+
+fn huge_pages(text: &str) -> std::result::Result<HugePages, String> {
+    match text {
+        "off" => Ok(HugePages::Off),
+        "on" => Ok(HugePages::On),
+        _ => Err("huge pages are on or off".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn teams_grow_along_the_order() {
+        assert_eq!(teams(&[3, 2, 1], &[1, 3]).unwrap(), [vec![3], vec![3, 2, 1]]);
+        assert!(teams(&[3], &[2]).unwrap_err().to_string().contains("2 cores of 1"));
+        assert!(teams(&[3], &[0]).is_err());
+    }
+
+    #[test]
+    fn names_are_those_of_the_table() {
+        assert_eq!(kernel("copy-block"), Ok(Kernel::CopyBlock));
+        assert!(kernel("memcpy").unwrap_err().contains("load-sum"));
+    }
+}

@@ -1,0 +1,107 @@
+"""`sojourn memory`: how fast memory moves, over working set and stride."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sojourn import quantity
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.memory.characterisation import Request, characterise
+from sojourn.memory.grid import KERNELS, grid
+from sojourn.memory.report import prepare, write
+from sojourn.memory.terminal import print_characterisation
+from sojourn.progress import Stages
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("memory")(_memory)
+
+
+def _memory(
+    kernel: Annotated[
+        list[str] | None, typer.Option(help=f"What is done with each word: {', '.join(KERNELS)} [default: all].")
+    ] = None,
+    density: Annotated[
+        Literal["quick", "normal", "fine"],
+        typer.Option(help="quick: seconds, up to 64 MiB; normal: minutes, up to 1 GiB; fine: twice the working sets."),
+    ] = "normal",
+    smallest: Annotated[str | None, typer.Option("--from", help="The smallest working set [default: 512B].")] = None,
+    largest: Annotated[str | None, typer.Option("--to", help="The largest [default: 1GiB; quick 64MiB].")] = None,
+    strides: Annotated[
+        str | None, typer.Option(help="In words of 8 bytes, as 1,8,64 [default: up to 192, as --density says].")
+    ] = None,
+    cores: Annotated[str, typer.Option(help="How many cores work at the same time: 1, or 1,2, or 1,all.")] = "1",
+    core: Annotated[int | None, typer.Option(help="The first of them [default: the last core].")] = None,
+    huge_pages: Annotated[
+        Literal["off", "on", "both"], typer.Option(help="Ask the kernel for transparent huge pages.")
+    ] = "off",
+    latency: Annotated[bool, typer.Option(help="Chase pointers too.")] = True,
+    repetitions: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Of every point [default: 5; quick 3].")
+    ] = None,
+    measure: Annotated[str, typer.Option(help="How long each measurement takes.")] = "10ms",
+    seed: Annotated[int, typer.Option(min=0, help="Of the order of the points and the way of the pointers.")] = 1,
+    output: Annotated[Path | None, typer.Option(help="Write a folder: report.html, memory.json, Parquet, SVG.")] = None,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Measure memory bandwidth over working set and stride, and latency: the extended copy transfer (ECT) method.
+
+    The working set says what a cache must hold (temporal locality), the stride how much of a line is used at once
+    (spatial locality). Every word of the working set is touched once per walk. Bandwidth is the sum over the cores;
+    a copied byte counts once and a copy's two halves make up its working set. Run it on an idle machine: a
+    measurement whose core others held is done again, and counted if that does not help.
+
+    Example: sojourn memory --density quick --cores 1,all --output runs/memory
+    """
+    unknown = [name for name in kernel or [] if name not in KERNELS]
+    if unknown:
+        raise CouldNotRun(f"there is no kernel {unknown[0]!r}", f"use {', '.join(KERNELS)}")
+    chosen = grid(
+        density,
+        None if smallest is None else quantity.size_bytes(smallest),
+        None if largest is None else quantity.size_bytes(largest),
+        None if strides is None else _integers(strides, "strides"),
+        repetitions,
+    )
+    request = Request(
+        kernels=kernel or list(KERNELS),
+        cores=_core_counts(cores),
+        first_core=core,
+        huge_pages=["off", "on"] if huge_pages == "both" else [huge_pages],
+        latency=latency,
+        measure=measure,
+        seed=seed,
+    )
+    folder = prepare(output) if output else None
+    with Stages(talk, quiet=output_format is Format.json) as stages:
+        stages.begin("memory", 1.0)
+        found = characterise(chosen, request, stages.update)
+        stages.done(f"{len(found.points) + len(found.latencies):,} points")
+    if folder:
+        report = write(folder, found)
+    if output_format is Format.json:
+        print_json(found.model_dump())
+    else:
+        print_characterisation(found, data)
+        if folder:
+            data.print(f"report: {report}", soft_wrap=True)
+    if not found.complete:
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _core_counts(text: str) -> tuple[int, ...]:
+    usable = len(os.sched_getaffinity(0))
+    return tuple(dict.fromkeys(_integers(text.replace("all", str(usable)), "cores")))
+
+
+def _integers(text: str, what: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise CouldNotRun(f"--{what} {text!r} is not a list of whole numbers", "write it as in 1,8,64") from None
