@@ -2,13 +2,8 @@
 
 mod engine;
 
-use engine::script::{Script, Step, parse};
+use engine::script::{Script, Step, dialogues, scripts};
 use engine::{Client, over_all};
-
-const SCRIPTS: &[&str] = &[
-    include_str!("../../server/tests/wire/requests.wire"),
-    include_str!("../../server/tests/wire/refusals.wire"),
-];
 
 /// Scripts that send more than this are not sent byte by byte: it would take long and show nothing new.
 const BYTEWISE_MAX: usize = 1000;
@@ -31,7 +26,7 @@ fn play(script: &Script, client: &mut Client, piece_bytes: usize) -> Result<(), 
 
 #[test]
 fn every_script_over_every_architecture() {
-    let scripts: Vec<Script> = SCRIPTS.iter().flat_map(|text| parse(text)).collect();
+    let scripts: Vec<Script> = scripts().into_iter().chain(dialogues()).collect();
     over_all(&[], |server, _| {
         for script in &scripts {
             let sent = |step: &Step| if let Step::Send(bytes) = step { bytes.len() } else { 0 };

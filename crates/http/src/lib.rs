@@ -1,9 +1,11 @@
 //! HTTP/1.x bytes to requests, responses to bytes.
 //!
 //! Pure: no sockets, no files, no clock, no threads. A server gives [`request::Parser`] the bytes it has and
-//! appends heads with [`head`]; a load generator reads answers with [`response::parse`]. Where RFC 9112 leaves
+//! appends heads with [`head`]; a load generator reads answers with [`response::parse`]; bodies of either are read
+//! with [`chunked`] where they are coded so. Where RFC 9112 leaves
 //! a choice, the strict one is taken: whatever two implementations could read differently is refused.
 
+pub mod chunked;
 pub mod condition;
 pub mod date;
 pub mod head;
@@ -14,6 +16,7 @@ pub mod range;
 pub mod request;
 pub mod response;
 pub mod status;
+mod token;
 
 pub use date::HttpDate;
 pub use path::SitePath;

@@ -12,8 +12,18 @@ pub const TARGET_BYTES_MAX: usize = 8 * 1024;
 /// The most header fields in a head. More are answered 431.
 pub const FIELDS_MAX: usize = 100;
 
-/// Empty lines tolerated before a request line (RFC 9112, 2.2 asks for at least one).
-pub const EMPTY_LINES_MAX: usize = 4;
+/// The longest method. What is longer is no method that we merely do not know: 400 instead of 501.
+pub const METHOD_BYTES_MAX: usize = 64;
 
-/// The largest request body that is read and thrown away to keep a connection; larger ones close it.
+/// Empty lines ignored before a request line. RFC 9112, 2.2 asks for at least one, which old clients send after a body.
+pub const EMPTY_LINES_MAX: usize = 1;
+
+/// The largest request body, its coding included, that is read and thrown away to keep a connection; larger ones close
+/// it.
 pub const DRAINED_BODY_BYTES_MAX: u64 = 64 * 1024;
+
+/// The longest line with the size of a chunk, its extensions included.
+pub const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
+
+/// The longest trailers of a chunked body, all together.
+pub const TRAILERS_BYTES_MAX: usize = 8 * 1024;

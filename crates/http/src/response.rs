@@ -121,7 +121,8 @@ fn field(line: &[u8], head: &mut Head) -> Result<(), ResponseError> {
     Ok(())
 }
 
-fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+/// The value of the field in `line` if it has this name.
+pub(crate) fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = line.split_at_checked(name.len())?;
     let value = rest.strip_prefix(b":")?;
     start.eq_ignore_ascii_case(name).then(|| value.trim_ascii())

@@ -42,6 +42,7 @@ statuses! {
     UriTooLong 414 "URI Too Long"
     RangeNotSatisfiable 416 "Range Not Satisfiable"
     ExpectationFailed 417 "Expectation Failed"
+    MisdirectedRequest 421 "Misdirected Request"
     FieldsTooLarge 431 "Request Header Fields Too Large"
     InternalServerError 500 "Internal Server Error"
     NotImplemented 501 "Not Implemented"

@@ -10,7 +10,6 @@ mod agenda;
 mod catalogue;
 mod cause;
 mod check;
-mod chunked;
 mod client;
 mod connection;
 mod connector;

@@ -3,9 +3,10 @@
 //! Only the head is looked at. Of a body with a known length the receiver may throw bytes away unseen and
 //! just say how many ([`Reception::discarded`]); that is what makes large bodies cheap to receive.
 
+use sojourn_http::chunked::Chunked;
 use sojourn_http::response::{self, Head, Parsed};
 
-use crate::{Cause, chunked::Chunked};
+use crate::Cause;
 
 /// A response being received.
 #[derive(Debug, Default)]
@@ -135,7 +136,7 @@ impl Reception {
                 }
             }
             State::Chunked(head, chunked) => {
-                let used = chunked.feed(bytes).map_err(|_| Cause::BadResponse)?;
+                let used = chunked.decode(bytes, |_| {}).map_err(|_| Cause::BadResponse)?;
                 if !chunked.is_done() {
                     return Ok(Progress::More);
                 }

@@ -48,7 +48,7 @@ pub struct Limits {
     pub connections_max: usize,
     /// How long a connection may be without a request.
     pub idle: Duration,
-    /// How long a request head may take from its first byte to its last.
+    /// How long a request may take from its first byte to its last.
     pub head: Duration,
     /// How long a client may accept no byte of a response.
     pub send: Duration,

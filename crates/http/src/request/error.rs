@@ -30,15 +30,21 @@ pub enum RequestError {
     /// None in HTTP/1.1, two, empty, or not a host.
     #[error("the request has no valid Host")]
     Host,
-    /// Not a number, or more than one.
+    /// Not a number, or more than one, or with leading zeros, which some read as octal.
     #[error("the request has a bad Content-Length")]
     ContentLength,
-    /// Beside a Content-Length, in HTTP/1.0, or more than once.
+    /// A Transfer-Encoding beside a Content-Length, in HTTP/1.0, more than once, or that does not end in `chunked`.
     #[error("the request's framing is ambiguous")]
     Framing,
-    /// A transfer coding other than exactly `chunked`.
+    /// A transfer coding below `chunked`.
     #[error("the request's transfer coding is not supported")]
     TransferCoding,
+    /// A body that is not in the coding that the head announces.
+    #[error("the request's body is malformed")]
+    Body,
+    /// More than one Content-Type: each application would believe another.
+    #[error("the request has more than one Content-Type")]
+    ContentType,
     /// An expectation other than `100-continue`.
     #[error("the request's expectation cannot be met")]
     Expectation,
@@ -53,7 +59,9 @@ impl RequestError {
             | RequestError::Field
             | RequestError::Host
             | RequestError::ContentLength
-            | RequestError::Framing => Status::BadRequest,
+            | RequestError::Framing
+            | RequestError::Body
+            | RequestError::ContentType => Status::BadRequest,
             RequestError::Version => Status::VersionNotSupported,
             RequestError::TargetTooLong => Status::UriTooLong,
             RequestError::HeadTooLong | RequestError::TooManyFields => Status::FieldsTooLarge,

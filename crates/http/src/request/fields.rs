@@ -1,10 +1,9 @@
 //! The fields of a request that matter to a static site.
 
-use memchr::memchr;
-
 use super::{Body, RequestError, Version};
-use crate::condition::Conditions;
+use crate::condition::{Conditions, Tags};
 use crate::response::decimal;
+use crate::token::is_token;
 
 /// The fields, picked out in one pass.
 #[derive(Default)]
@@ -15,6 +14,8 @@ pub(super) struct Fields<'b> {
     content_length: Option<u64>,
     transfer_coding: Option<&'b [u8]>,
     pub expects_continue: bool,
+    pub expects_other: bool,
+    content_type: Option<()>,
     pub conditions: Conditions<'b>,
     pub range: Option<&'b [u8]>,
     pub referer: Option<&'b [u8]>,
@@ -27,40 +28,41 @@ impl<'b> Fields<'b> {
         let mut slots = [httparse::EMPTY_HEADER; COUNT];
         match httparse::parse_headers(section, &mut slots) {
             Ok(httparse::Status::Complete((_, parsed))) => {
-                Some(parsed.iter().try_for_each(|field| self.take(field)))
+                Some(parsed.iter().try_for_each(|field| self.take(field, section)))
             }
             Err(httparse::Error::TooManyHeaders) => None,
             Ok(httparse::Status::Partial) | Err(_) => Some(Err(RequestError::Field)),
         }
     }
 
-    fn take(&mut self, field: &httparse::Header<'b>) -> Result<(), RequestError> {
+    fn take(&mut self, field: &httparse::Header<'b>, section: &'b [u8]) -> Result<(), RequestError> {
         let (name, value) = (field.name, field.value);
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         match name.len() {
             4 if is("host") => single(&mut self.host, value).ok_or(RequestError::Host)?,
-            5 if is("range") => single(&mut self.range, value).unwrap_or_else(|| self.range = Some(b"")),
-            6 if is("expect") => {
-                if !value.eq_ignore_ascii_case(b"100-continue") {
-                    return Err(RequestError::Expectation);
-                }
-                self.expects_continue = true;
-            }
+            5 if is("range") => only(&mut self.range, value),
+            6 if is("expect") && value.eq_ignore_ascii_case(b"100-continue") => self.expects_continue = true,
+            6 if is("expect") => self.expects_other |= !value.is_empty(),
             7 if is("referer") => first(&mut self.referer, value),
             10 if is("connection") => self.connection(value),
             10 if is("user-agent") => first(&mut self.user_agent, value),
-            8 if is("if-match") => first(&mut self.conditions.if_match, value),
-            8 if is("if-range") => first(&mut self.conditions.if_range, value),
-            13 if is("if-none-match") => first(&mut self.conditions.if_none_match, value),
+            8 if is("if-match") => list(&mut self.conditions.if_match, value, section, "if-match"),
+            8 if is("if-range") => only(&mut self.conditions.if_range, value),
+            12 if is("content-type") => {
+                single(&mut self.content_type, ()).ok_or(RequestError::ContentType)?;
+            }
+            13 if is("if-none-match") => {
+                list(&mut self.conditions.if_none_match, value, section, "if-none-match");
+            }
             14 if is("content-length") => {
-                let length = decimal(value).ok_or(RequestError::ContentLength)?;
+                let length = length(value).ok_or(RequestError::ContentLength)?;
                 single(&mut self.content_length, length).ok_or(RequestError::ContentLength)?;
             }
             17 if is("transfer-encoding") => {
                 single(&mut self.transfer_coding, value).ok_or(RequestError::Framing)?;
             }
-            17 if is("if-modified-since") => first(&mut self.conditions.if_modified_since, value),
-            19 if is("if-unmodified-since") => first(&mut self.conditions.if_unmodified_since, value),
+            17 if is("if-modified-since") => only(&mut self.conditions.if_modified_since, value),
+            19 if is("if-unmodified-since") => only(&mut self.conditions.if_unmodified_since, value),
             _ => {}
         }
         Ok(())
@@ -80,8 +82,30 @@ impl<'b> Fields<'b> {
             (Some(_), Some(_)) => Err(RequestError::Framing),
             (Some(_), None) if version == Version::Http10 => Err(RequestError::Framing),
             (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Body::Chunked),
-            (Some(_), None) => Err(RequestError::TransferCoding),
+            (Some(codings), None) => Err(refusal_of(codings)),
         }
+    }
+}
+
+/// What is wrong with transfer codings that are not `chunked` alone. Where that is not the last, or not the only one of
+/// its kind, the body's end cannot be known, which must be a 400 (RFC 9112, 6.3); what it hides otherwise is a 501 (6.1).
+fn refusal_of(codings: &[u8]) -> RequestError {
+    let mut codings = codings.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
+    let is_coding = |coding: &[u8]| !coding.is_empty() && coding.iter().all(|byte| is_token(*byte));
+    let ends_chunked = codings.next().is_some_and(is_chunked);
+    if ends_chunked && codings.all(|coding| is_coding(coding) && !is_chunked(coding)) {
+        RequestError::TransferCoding
+    } else {
+        RequestError::Framing
+    }
+}
+
+/// A Content-Length: digits, and no zeros before them.
+fn length(value: &[u8]) -> Option<u64> {
+    match value {
+        [b'0', _, ..] => None,
+        digits => decimal(digits),
     }
 }
 
@@ -90,44 +114,17 @@ fn first<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     slot.get_or_insert(value);
 }
 
+/// Of a field that has one value, two mean nothing, and nothing is no valid value of any (RFC 9110, 13.1.3).
+fn only<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
+    *slot = Some(if slot.is_none() { value } else { b"" });
+}
+
+/// A list may be spread over several fields (RFC 9110, 5.3).
+fn list<'b>(slot: &mut Option<Tags<'b>>, value: &'b [u8], section: &'b [u8], name: &'static str) {
+    *slot = Some(if slot.is_none() { Tags::Field(value) } else { Tags::Fields { section, name } });
+}
+
 /// Sets `slot` unless it is set already.
 fn single<T>(slot: &mut Option<T>, value: T) -> Option<()> {
     slot.is_none().then(|| *slot = Some(value))
-}
-
-/// The characters of a name (RFC 3986, 3.2.2) and, for an address in brackets, the colon.
-const IS_NAME: [bool; 256] = {
-    let mut table = [false; 256];
-    let others = b"-._~%!$&'()*+;=:";
-    let mut byte = 0;
-    while byte < 256 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let mut index = 0;
-    while index < others.len() {
-        table[others[index] as usize] = true;
-        index += 1;
-    }
-    table
-};
-
-/// Whether `host` is a name or address with an optional port: no user, no list, no empty name.
-pub(super) fn is_host(host: &[u8]) -> bool {
-    let (name, port) = match host.strip_prefix(b"[") {
-        Some(rest) => {
-            let Some(end) = memchr(b']', rest) else { return false };
-            let address = &rest[..end];
-            if !address.iter().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.')) {
-                return false;
-            }
-            (address, &rest[end + 1..])
-        }
-        None => host.split_at(memchr(b':', host).unwrap_or(host.len())),
-    };
-    let is_name = |byte: &u8| IS_NAME[usize::from(*byte)];
-    let is_port = |digits: &[u8]| digits.is_empty() || decimal(digits).is_some_and(|port| port <= 65535);
-    !name.is_empty()
-        && name.iter().all(is_name)
-        && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
 }

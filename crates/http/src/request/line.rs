@@ -2,8 +2,9 @@
 
 use memchr::memchr;
 
-use super::{Method, RequestError, Version};
-use crate::limits::TARGET_BYTES_MAX;
+use super::{Method, RequestError, Scheme, Version};
+use crate::limits::{METHOD_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::token::is_token;
 
 pub(super) struct RequestLine<'b> {
     pub method: Method,
@@ -28,36 +29,60 @@ impl<'b> RequestLine<'b> {
         if target.len() > TARGET_BYTES_MAX {
             return Err(RequestError::TargetTooLong);
         }
-        // Bytes above 127 are no URI characters, but real clients send them and they do no harm.
-        if target.is_empty() || target.iter().any(|byte| *byte <= b' ' || *byte == 0x7f || *byte == b'#') {
+        // No URI has other bytes, and no request target a fragment. What RFC 3986 would have escaped besides (`|`,
+        // `{`, `^` and the like) is sent by browsers and read alike by all.
+        if target.is_empty() || target.iter().any(|byte| !byte.is_ascii_graphic() || *byte == b'#') {
             return Err(RequestError::RequestLine);
         }
         let method = match method {
             b"GET" => Method::Get,
             b"HEAD" => Method::Head,
             b"OPTIONS" => Method::Options,
-            b"POST" | b"PUT" | b"DELETE" | b"TRACE" | b"CONNECT" | b"PATCH" => Method::NotAllowed,
-            other if !other.is_empty() && other.iter().all(|byte| is_token(*byte)) => Method::Unknown,
+            b"POST" | b"PUT" | b"DELETE" | b"TRACE" | b"PATCH" => Method::NotAllowed,
+            b"CONNECT" => Method::Connect,
+            other if is_method(other) => Method::Unknown,
             _ => return Err(RequestError::RequestLine),
         };
         Ok(RequestLine { method, target, version })
     }
 }
 
-/// Path and query, and the authority, of an absolute target (RFC 9112, 3.2.2); others pass as they are.
-pub(super) fn split_absolute(target: &[u8]) -> (&[u8], Option<&[u8]>) {
-    const SCHEME: &[u8] = b"http://";
-    match target.split_at_checked(SCHEME.len()) {
-        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(SCHEME) => {
-            let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
-            let path = if rest.get(end) == Some(&b'/') { &rest[end..] } else { b"/" };
-            (path, Some(&rest[..end]))
-        }
-        _ => (target, None),
-    }
+/// Whether a request line that is too long for its end to be waited for could still be one.
+pub(super) fn begins_with_method(line: &[u8]) -> bool {
+    let start = &line[..line.len().min(METHOD_BYTES_MAX + 1)];
+    memchr(b' ', start).is_some_and(|end| is_method(&start[..end]))
 }
 
-/// RFC 9110, 5.6.2.
-pub(super) fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+fn is_method(word: &[u8]) -> bool {
+    (1..=METHOD_BYTES_MAX).contains(&word.len()) && word.iter().all(|byte| is_token(*byte))
+}
+
+/// A target in absolute form (RFC 9112, 3.2.2), taken apart.
+pub(super) struct Absolute<'b> {
+    pub scheme: Scheme,
+    pub authority: &'b [u8],
+    /// Path and query.
+    pub path: &'b [u8],
+}
+
+impl<'b> Absolute<'b> {
+    /// `None` for any other form.
+    pub fn split(target: &'b [u8]) -> Option<Self> {
+        // Nearly every target begins so; the others are worth a closer look.
+        if target.first() == Some(&b'/') {
+            return None;
+        }
+        let after = |start: &[u8]| {
+            let (scheme, rest) = target.split_at_checked(start.len())?;
+            scheme.eq_ignore_ascii_case(start).then_some(rest)
+        };
+        let (scheme, rest) = match (after(b"http://"), after(b"https://")) {
+            (Some(rest), _) => (Scheme::Http, rest),
+            (None, Some(rest)) => (Scheme::Https, rest),
+            (None, None) => return None,
+        };
+        let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+        let path = if rest.get(end) == Some(&b'/') { &rest[end..] } else { b"/" };
+        Some(Absolute { scheme, authority: &rest[..end], path })
+    }
 }

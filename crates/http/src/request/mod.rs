@@ -10,14 +10,19 @@ use memchr::memchr;
 use crate::condition::Conditions;
 use crate::head::find_field;
 use crate::limits::{EMPTY_LINES_MAX, FIELDS_MAX, HEAD_BYTES_MAX, REQUEST_LINE_BYTES_MAX};
+use crate::token::is_token;
 
+mod body;
 mod error;
 mod fields;
+mod host;
 mod line;
 
+pub use body::{Body, BodyReader};
 pub use error::RequestError;
-use fields::{Fields, is_host};
-use line::{RequestLine, is_token, split_absolute};
+use fields::Fields;
+use host::is_host;
+use line::{Absolute, RequestLine, begins_with_method};
 
 /// The request methods told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +33,9 @@ pub enum Method {
     Head,
     /// OPTIONS: what can be done with the target, or with the server if that is `*`.
     Options,
+    /// CONNECT: a tunnel through a proxy. Its client may send what is to pass the tunnel before it knows whether
+    /// there is one, so a refusal ends the connection.
+    Connect,
     /// A registered method that a static site does not offer: 405.
     NotAllowed,
     /// Anything else: 501.
@@ -43,13 +51,13 @@ pub enum Version {
     Http11,
 }
 
-/// The body that follows a request head.
+/// The scheme of a target in absolute form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// So many bytes, often zero.
-    Length(u64),
-    /// The chunked coding.
-    Chunked,
+pub enum Scheme {
+    /// `http`.
+    Http,
+    /// `https`.
+    Https,
 }
 
 /// One request head; the slices point into the bytes that were parsed.
@@ -63,6 +71,8 @@ pub struct Request<'b> {
     pub version: Version,
     /// The request line as received, for the log.
     pub line: &'b [u8],
+    /// The scheme, if the target has one.
+    pub scheme: Option<Scheme>,
     /// The host asked for; an absolute target's wins over the field.
     pub host: Option<&'b [u8]>,
     /// Whether the client would keep the connection.
@@ -149,11 +159,11 @@ impl Parser {
             }
             let Some(offset) = memchr(b'\n', &bytes[self.scanned as usize..]) else {
                 self.scanned = bytes.len() as u32;
-                self.check_lengths(bytes.len(), in_request_line)?;
+                self.check_lengths(bytes, bytes.len(), in_request_line)?;
                 return Ok(None);
             };
             let end = self.scanned as usize + offset;
-            self.check_lengths(end, in_request_line)?;
+            self.check_lengths(bytes, end, in_request_line)?;
             let Some(line) = bytes[line_start..end].strip_suffix(b"\r") else {
                 return Err(RequestError::BareLineFeed);
             };
@@ -176,9 +186,10 @@ impl Parser {
         }
     }
 
-    fn check_lengths(&self, seen: usize, in_request_line: bool) -> Result<(), RequestError> {
+    fn check_lengths(&self, bytes: &[u8], seen: usize, in_request_line: bool) -> Result<(), RequestError> {
         if in_request_line && seen - self.line_start as usize > REQUEST_LINE_BYTES_MAX {
-            return Err(RequestError::TargetTooLong);
+            let is_request = begins_with_method(&bytes[self.line_start as usize..seen]);
+            return Err(if is_request { RequestError::TargetTooLong } else { RequestError::RequestLine });
         }
         if seen > HEAD_BYTES_MAX {
             return Err(RequestError::HeadTooLong);
@@ -191,7 +202,7 @@ fn take_apart(head: &[u8], head_len: usize) -> Result<Request<'_>, RequestError>
     let line_len = memchr(b'\r', head).ok_or(RequestError::RequestLine)?;
     let line = &head[..line_len];
     let RequestLine { method, target, version } = RequestLine::parse(line)?;
-    let (target, authority) = split_absolute(target);
+    let absolute = Absolute::split(target);
     let mut fields = Fields::default();
     fields.take_all::<FIELDS_USUAL>(&head[line_len + 2..]).unwrap_or_else(|| {
         fields = Fields::default();
@@ -201,18 +212,24 @@ fn take_apart(head: &[u8], head_len: usize) -> Result<Request<'_>, RequestError>
     if version == Version::Http11 && fields.host.is_none() {
         return Err(RequestError::Host);
     }
+    let authority = absolute.as_ref().map(|absolute| absolute.authority);
     if [authority, fields.host].into_iter().flatten().any(|host| !is_host(host)) {
         return Err(RequestError::Host);
     }
+    // RFC 9110, 10.1.1: HTTP/1.0 has no expectations, so what looks like one is ignored.
+    if fields.expects_other && version == Version::Http11 {
+        return Err(RequestError::Expectation);
+    }
     Ok(Request {
         method,
-        target,
+        target: absolute.as_ref().map_or(target, |absolute| absolute.path),
         version,
         line,
+        scheme: absolute.as_ref().map(|absolute| absolute.scheme),
         host: authority.or(fields.host),
         keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),
         body: fields.body(version)?,
-        expects_continue: fields.expects_continue,
+        expects_continue: fields.expects_continue && version == Version::Http11,
         conditions: fields.conditions,
         fields: &head[line_len + 2..],
         range: fields.range,

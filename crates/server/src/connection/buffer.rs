@@ -35,6 +35,12 @@ impl Buffer {
         }
     }
 
+    /// Removes `count` bytes of what is not consumed, from `start` on.
+    pub fn remove(&mut self, start: usize, count: usize) {
+        let start = self.consumed + start;
+        self.bytes.drain(start..start + count);
+    }
+
     /// Whether it owns memory.
     pub fn is_allocated(&self) -> bool {
         self.bytes.capacity() > 0
@@ -91,7 +97,10 @@ mod tests {
         buffer.consume(BUFFER_BYTES - 20);
         assert!(buffer.space().capacity() >= ROOM_BYTES_MIN);
         assert_eq!(buffer.unread(), [1; 10]);
-        buffer.consume(10);
+        buffer.space().extend_from_slice(&[2, 3, 4]);
+        buffer.remove(10, 2);
+        assert_eq!(buffer.unread(), [[1; 10].as_slice(), &[4]].concat());
+        buffer.consume(11);
         assert_eq!(buffer.unread(), []);
     }
 

@@ -54,7 +54,7 @@ pub enum Reason {
 pub enum Wait {
     /// The next request.
     Request,
-    /// The rest of the n-th request.
+    /// The rest of the n-th request, its body included.
     Head(u32),
     /// The disk.
     Disk,

@@ -1,9 +1,34 @@
 //! Wire scripts: what a client sends and what it must get, as text.
 //!
 //! A file holds scripts, each begun by `--- title`. `> x` is sent and `< x` expected, with CRLF; `>| x` and
-//! `<| x` are the same without CRLF and with the escapes \r \n \t \0 \xNN; `<# N` expects N bytes of any
-//! value; `* ` in place of a value in an expected line matches any; `close` expects the end of the connection.
-//! Other lines are remarks.
+//! `<| x` are the same without CRLF and with the escapes \r \n \t \0 \xNN; `>* N x` sends that N times; `<# N` expects
+//! N bytes of any value; `* ` in place of a value in an expected line matches any; `close` expects the end of the
+//! connection. `=== name` begins steps that several scripts of the file have in common; `= name` stands for them.
+//! `! name x` is a script of its own: x, with escapes, is sent, and the steps `name` follow. Other lines are remarks.
+
+use std::collections::HashMap;
+
+/// Scripts that give the same answers however their input is cut.
+const SCRIPTS: &[&str] = &[
+    include_str!("../wire/requests.wire"),
+    include_str!("../wire/conditions.wire"),
+    include_str!("../wire/refusals.wire"),
+    include_str!("../wire/framing.wire"),
+];
+
+/// Scripts in which the client waits for an answer before it goes on.
+const DIALOGUES: &str = include_str!("../wire/expectations.wire");
+
+/// Every script that may be cut anywhere.
+pub fn scripts() -> Vec<Script> {
+    SCRIPTS.iter().flat_map(|text| parse(text)).collect()
+}
+
+/// Every script that is to be played step by step.
+#[allow(dead_code, reason = "not every test plays step by step")]
+pub fn dialogues() -> Vec<Script> {
+    parse(DIALOGUES)
+}
 
 /// One script.
 #[derive(Debug)]
@@ -13,7 +38,7 @@ pub struct Script {
 }
 
 /// One step of a script.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     Send(Vec<u8>),
     Expect(Pattern),
@@ -21,7 +46,7 @@ pub enum Step {
 }
 
 /// Expected bytes.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Pattern {
     Exactly(Vec<u8>),
     /// A line that begins so, its value being any.
@@ -62,15 +87,25 @@ impl Pattern {
 }
 
 /// Every script of `text`.
-pub fn parse(text: &str) -> Vec<Script> {
+fn parse(text: &str) -> Vec<Script> {
     let mut scripts: Vec<Script> = Vec::new();
+    let mut common: HashMap<&str, Vec<Step>> = HashMap::new();
+    let mut defining = None;
     for line in text.lines() {
-        if let Some(title) = line.strip_prefix("--- ") {
+        if let Some(name) = line.strip_prefix("=== ") {
+            defining = Some(name);
+        } else if let Some(title) = line.strip_prefix("--- ") {
+            defining = None;
             scripts.push(Script { title: title.to_owned(), steps: Vec::new() });
-            continue;
-        }
-        let Some(script) = scripts.last_mut() else { continue };
-        if let Some(step) = step(line) {
+        } else if let Some((name, sent)) = line.strip_prefix("! ").and_then(|rest| rest.split_once(' ')) {
+            defining = None;
+            let steps = [Step::Send(unescape(sent))].into_iter().chain(common[name].iter().cloned());
+            scripts.push(Script { title: line.to_owned(), steps: steps.collect() });
+        } else if let Some(name) = defining {
+            common.entry(name).or_default().extend(step(line));
+        } else if let (Some(name), Some(script)) = (line.strip_prefix("= "), scripts.last_mut()) {
+            script.steps.extend_from_slice(&common[name]);
+        } else if let (Some(step), Some(script)) = (step(line), scripts.last_mut()) {
             match (script.steps.last_mut(), step) {
                 (Some(Step::Send(sent)), Step::Send(more)) => sent.extend(more),
                 (_, step) => script.steps.push(step),
@@ -89,6 +124,10 @@ fn step(line: &str) -> Option<Step> {
     match mark {
         "> " | ">" => Some(Step::Send(with_end())),
         ">|" => Some(Step::Send(unescape(rest.trim_start()))),
+        ">*" => {
+            let (count, text) = rest.trim_start().split_once(' ').expect("a count and a text");
+            Some(Step::Send(unescape(text).repeat(count.parse().expect("a number"))))
+        }
         "< " | "<" => Some(Step::Expect(match rest.strip_suffix("*") {
             Some(start) => Pattern::LineOf(start.into()),
             None => Pattern::Exactly(with_end()),

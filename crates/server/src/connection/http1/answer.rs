@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use sojourn_content::{CHUNK_BYTES, Document, FileRange, LoadError, Lookup, OpenError, Opened, Opening};
 use sojourn_http::condition::{Validators, Verdict};
-use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 use sojourn_http::range::{self, Selection};
-use sojourn_http::request::{Body, Method, Parsed, Request, Version};
+use sojourn_http::request::{Body, Method, Parsed, Request, Scheme, Version};
 use sojourn_http::{SitePath, Status, head};
 
+use super::body::Content;
 use super::stream::Stream;
 use super::{After, Arrived, Http1};
 use crate::connection::{Context, HEAD_ALIGNMENT_BYTES};
@@ -22,6 +22,8 @@ const ALLOWED: &str = "GET, HEAD, OPTIONS";
 pub(super) enum Step {
     /// Its head is not whole.
     Partial,
+    /// Its body comes next.
+    Body,
     /// The answer is in the output.
     Answered { consumed: usize },
     /// The head is in the output, this body follows.
@@ -39,31 +41,49 @@ impl Http1 {
     pub(super) fn step(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Step {
         match self.parser.parse(bytes) {
             Ok(Parsed::Partial) => Step::Partial,
-            Ok(Parsed::Complete(request)) => self.answer(&request, context),
+            Ok(Parsed::Complete(request)) => {
+                let is_new = matches!(self.content, Content::None) && request.body != Body::Length(0);
+                if is_new && self.begin_body(&request, bytes.len(), context) {
+                    return Step::Body;
+                }
+                self.answer(&request, context)
+            }
             Err(error) => {
-                self.refuse(error.status(), context);
+                self.refuse(bytes, error.status(), context);
                 Step::Answered { consumed: bytes.len() }
             }
         }
     }
 
-    /// The answer to what is no request; the connection ends with it.
-    pub(super) fn refuse(&mut self, status: Status, context: &mut Context<'_>) {
+    /// The answer to `bytes`, which are no request, or not a whole one; the connection ends with it.
+    pub(super) fn refuse(&mut self, bytes: &[u8], status: Status, context: &mut Context<'_>) {
         self.after = After::Linger;
         let page = head::error_page(status);
         self.begin(status, None, context);
         head::content_length(&mut self.output, page.len() as u64);
         head::field(&mut self.output, "Content-Type", "text/html");
         head::end(&mut self.output);
+        if bytes.trim_ascii_start().starts_with(b"HEAD ") {
+            return self.log(None, status, 0, context);
+        }
         self.output.extend_from_slice(page.as_bytes());
         self.log(None, status, page.len(), context);
     }
 
     fn answer(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
+        if matches!(self.content, Content::Malformed) {
+            return self.page(request, Status::BadRequest, context);
+        }
+        if request.scheme == Some(Scheme::Https) {
+            // RFC 9110, 7.4: not over a connection that is not secured.
+            return self.page(request, Status::MisdirectedRequest, context);
+        }
         let path = match (request.method, SitePath::decode(request.target)) {
             (Method::Options, Ok(_)) => return self.options(request, context),
             (Method::Options, _) if request.target == b"*" => return self.options(request, context),
-            (Method::NotAllowed, _) => return self.page(request, Status::MethodNotAllowed, context),
+            (Method::NotAllowed | Method::Connect, _) => {
+                return self.page(request, Status::MethodNotAllowed, context);
+            }
             (Method::Unknown, _) => return self.page(request, Status::NotImplemented, context),
             (_, Err(_)) => return self.page(request, Status::BadRequest, context),
             (_, Ok(path)) => path,
@@ -124,7 +144,7 @@ impl Http1 {
         // Range means something for GET alone (RFC 9110, 14.2).
         if let Some(wanted) = request.range
             && request.method == Method::Get
-            && request.conditions.range_counts(current, context.clock.second)
+            && request.conditions.range_counts(current)
         {
             match range::select(wanted, document.size) {
                 Selection::Whole => {}
@@ -241,7 +261,7 @@ impl Http1 {
             self.output = context.pool.take();
         }
         if let Some(request) = request {
-            self.after = after(request, context.is_draining);
+            self.after = self.after(request, context.is_draining);
         }
         let connection = match (self.after, request.map(|request| request.version)) {
             (After::Keep, Some(Version::Http10)) => head::Connection::KeepAlive,
@@ -262,8 +282,18 @@ impl Http1 {
 
     pub(super) fn take_leave(&mut self, request: &Request<'_>) {
         self.requests = self.requests.wrapping_add(1);
-        if let (After::Keep, Body::Length(length)) = (self.after, request.body) {
-            self.body_left = length;
+        if request.body != Body::Length(0) {
+            self.content = Content::None;
+        }
+    }
+
+    /// Whether the connection can carry another request after this one.
+    fn after(&self, request: &Request<'_>, is_draining: bool) -> After {
+        match self.content {
+            Content::Left | Content::Malformed => After::Linger,
+            _ if request.method == Method::Connect => After::Linger,
+            _ if !request.keep_alive || is_draining => After::Close,
+            _ => After::Keep,
         }
     }
 
@@ -289,22 +319,6 @@ impl Http1 {
         if let (Some(log), Some(line)) = (context.log, self.open_line(request, status, context)) {
             log.finish(&line, body as u64);
         }
-    }
-}
-
-/// Whether the connection can carry another request after this one. A body that is too long to be thrown away,
-/// or whose end is not known, or that the client holds back until it is told to go on, ends it.
-fn after(request: &Request<'_>, is_draining: bool) -> After {
-    match request.body {
-        Body::Chunked => After::Linger,
-        Body::Length(length) if length > DRAINED_BODY_BYTES_MAX => After::Linger,
-        Body::Length(length)
-            if length > 0 && (request.expects_continue || !request.keep_alive || is_draining) =>
-        {
-            After::Linger
-        }
-        Body::Length(_) if !request.keep_alive || is_draining => After::Close,
-        Body::Length(_) => After::Keep,
     }
 }
 

@@ -1,7 +1,8 @@
 //! HTTP/1: reads requests, asks the caches, answers.
 //!
 //! While a document is being opened or read, its request stays in the input buffer; with the outcome at hand
-//! the request is read once more and answered. So a miss needs no copy of the request, and a hit no state.
+//! the request is read once more and answered. So a miss needs no copy of the request, and a hit no state. The same
+//! holds while a request's body is awaited.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,10 +16,12 @@ use super::{Buffer, Context, Event, Output, Piece, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod answer;
+mod body;
 mod partial;
 mod stream;
 
 use answer::Step;
+use body::Content;
 use stream::{Next, Stream};
 
 /// Answers to pipelined requests gather up to this before they are sent.
@@ -38,8 +41,7 @@ pub struct Http1 {
     /// Heads and small bodies to be sent next.
     output: Vec<u8>,
     state: State,
-    /// Request body bytes still to be thrown away.
-    body_left: u64,
+    content: Content,
     after: After,
     is_sending: bool,
     requests: u32,
@@ -88,7 +90,7 @@ impl Http1 {
             input: Buffer::default(),
             output: Vec::new(),
             state: State::Requests,
-            body_left: 0,
+            content: Content::None,
             after: After::Keep,
             is_sending: false,
             requests: 0,
@@ -126,9 +128,14 @@ impl Http1 {
             State::Lingering(_) => Wait::End,
             _ if self.is_sending => Wait::Client,
             State::Resolving(_) | State::Streaming(_) => Wait::Disk,
-            State::Requests if self.parser.is_partial() || self.body_left > 0 => Wait::Head(self.requests),
+            State::Requests if self.is_within_request() => Wait::Head(self.requests),
             State::Requests => Wait::Request,
         }
+    }
+
+    /// Whether part of a request has arrived, but not all of it.
+    fn is_within_request(&self) -> bool {
+        self.parser.is_partial() || matches!(self.content, Content::Reading { .. })
     }
 
     /// The connection is about to be forgotten: whatever it has begun ends here.
@@ -184,10 +191,7 @@ impl Http1 {
     /// Answers what can be answered from `input`.
     fn proceed(&mut self, context: &mut Context<'_>) -> Want {
         loop {
-            let skipped = self.body_left.min(self.input.unread().len() as u64);
-            self.input.consume(skipped as usize);
-            self.body_left -= skipped;
-            if self.body_left > 0 || self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX {
+            if self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX || !self.read_body() {
                 return self.send_or_receive(context);
             }
             let input = std::mem::take(&mut self.input);
@@ -195,6 +199,7 @@ impl Http1 {
             self.input = input;
             match step {
                 Step::Partial => return self.send_or_receive(context),
+                Step::Body => {}
                 Step::Answered { consumed } => {
                     self.consume(consumed);
                     if self.after != After::Keep {
@@ -316,9 +321,11 @@ impl Http1 {
 
     fn expired(&mut self, context: &mut Context<'_>) -> Want {
         match self.waits_for() {
-            Wait::Head(_) if self.body_left == 0 => {
+            Wait::Head(_) => {
                 context.served.count(Counter::Timeouts);
-                self.refuse(Status::RequestTimeout, context);
+                let input = std::mem::take(&mut self.input);
+                self.refuse(input.unread(), Status::RequestTimeout, context);
+                self.input = input;
                 self.send(None)
             }
             // It has all it is going to get.

@@ -13,11 +13,8 @@ mod script;
 
 use script::{Script, Step};
 
-const SCRIPTS: &str = include_str!("../../../tests/wire/requests.wire");
-const REFUSALS: &str = include_str!("../../../tests/wire/refusals.wire");
-
 /// Scripts with more input are cut only here and there.
-const CUTS_MAX: usize = 400;
+const CUTS_MAX: usize = 150;
 
 struct Bench {
     origin: Directory,
@@ -125,7 +122,7 @@ fn check(script: &Script, answer: &[u8], is_closed: bool, how: &str) {
 fn every_script_cut_everywhere() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
-    for script in [SCRIPTS, REFUSALS].iter().flat_map(|text| script::parse(text)) {
+    for script in script::scripts() {
         let sent = |step: &Step| if let Step::Send(bytes) = step { bytes.clone() } else { Vec::new() };
         let input = script.steps.iter().flat_map(sent).collect::<Vec<u8>>();
         for cut in (0..input.len()).step_by(1 + input.len() / CUTS_MAX) {

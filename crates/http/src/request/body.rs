@@ -1,0 +1,80 @@
+//! The body of a request: how it is framed, and where it ends.
+//!
+//! Whoever answers a request must find the end of its body, for there the next request begins, even where the
+//! body itself is of no use.
+
+use super::RequestError;
+use crate::chunked::Chunked;
+
+/// The body that follows a request head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// So many bytes, often zero.
+    Length(u64),
+    /// The chunked coding.
+    Chunked,
+}
+
+impl Body {
+    /// The length, if it is known before the body is read.
+    pub fn length(self) -> Option<u64> {
+        match self {
+            Body::Length(length) => Some(length),
+            Body::Chunked => None,
+        }
+    }
+}
+
+/// How far a body has been read.
+#[derive(Clone, Debug)]
+pub struct BodyReader {
+    framing: Framing,
+    wire_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Framing {
+    /// So many bytes are missing.
+    Length(u64),
+    Chunked(Chunked),
+}
+
+impl BodyReader {
+    /// At the start of `body`.
+    pub fn new(body: Body) -> BodyReader {
+        let framing = match body {
+            Body::Length(length) => Framing::Length(length),
+            Body::Chunked => Framing::Chunked(Chunked::default()),
+        };
+        BodyReader { framing, wire_bytes: 0 }
+    }
+
+    /// Takes bytes in and gives `data` the body's; answers how many belong to the body, its coding included. Fewer
+    /// than given means that it ended.
+    pub fn read(&mut self, bytes: &[u8], mut data: impl FnMut(&[u8])) -> Result<usize, RequestError> {
+        let count = match &mut self.framing {
+            Framing::Length(missing) => {
+                let count = (*missing).min(bytes.len() as u64) as usize;
+                data(&bytes[..count]);
+                *missing -= count as u64;
+                count
+            }
+            Framing::Chunked(chunked) => chunked.decode(bytes, data).map_err(|_| RequestError::Body)?,
+        };
+        self.wire_bytes = self.wire_bytes.saturating_add(count as u64);
+        Ok(count)
+    }
+
+    /// Whether the body has ended.
+    pub fn is_done(&self) -> bool {
+        match &self.framing {
+            Framing::Length(missing) => *missing == 0,
+            Framing::Chunked(chunked) => chunked.is_done(),
+        }
+    }
+
+    /// The bytes taken so far, those of the coding included.
+    pub fn wire_bytes(&self) -> u64 {
+        self.wire_bytes
+    }
+}

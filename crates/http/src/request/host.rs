@@ -1,0 +1,164 @@
+//! Whether a Host is one: a name or an address, perhaps a port (RFC 9110, 7.2; RFC 3986, 3.2.2).
+//!
+//! RFC 3986 lets a name be almost anything; an `http` URI names a host of the DNS, so percent escapes and
+//! punctuation are refused. So are the other spellings of an IPv4 address (`0x7f.1`, `017700000001`,
+//! `127.01.0.1`): who compares hosts as text and who resolves them must not differ (RFC 3986, 7.4).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use memchr::memchr;
+
+use crate::response::decimal;
+
+/// Whether `host` is a name or address with an optional port: no user, no list, no empty name.
+pub(super) fn is_host(host: &[u8]) -> bool {
+    let (is_named, port) = match host.strip_prefix(b"[") {
+        Some(rest) => {
+            let Some(end) = memchr(b']', rest) else { return false };
+            (is_ip_literal(&rest[..end]), &rest[end + 1..])
+        }
+        None => {
+            let (name, port) = host.split_at(memchr(b':', host).unwrap_or(host.len()));
+            (is_name(name), port)
+        }
+    };
+    let is_port = |digits: &[u8]| digits.is_empty() || decimal(digits).is_some_and(|port| port <= 65535);
+    is_named && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
+}
+
+/// A name of the DNS, perhaps with the dot of its root, or a dotted IPv4 address.
+fn is_name(name: &[u8]) -> bool {
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    let mut label_start = 0;
+    for (index, byte) in name.iter().enumerate() {
+        match byte {
+            b'.' if index == label_start => return false,
+            b'.' => label_start = index + 1,
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => {}
+            _ => return false,
+        }
+    }
+    match &name[label_start..] {
+        [] => false,
+        last if is_number(last) => is_text_of::<Ipv4Addr>(name),
+        _ => true,
+    }
+}
+
+/// No top-level domain is a number, in any base that an address may be written in.
+fn is_number(label: &[u8]) -> bool {
+    match label {
+        [b'0', b'x' | b'X', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
+        digits => digits[0].is_ascii_digit() && digits.iter().all(u8::is_ascii_digit),
+    }
+}
+
+/// What stands in brackets: an IPv6 address, or one of a version to come.
+fn is_ip_literal(literal: &[u8]) -> bool {
+    let [b'v' | b'V', rest @ ..] = literal else { return is_text_of::<Ipv6Addr>(literal) };
+    let Some(dot) = memchr(b'.', rest) else { return false };
+    let (version, address) = (&rest[..dot], &rest[dot + 1..]);
+    let is_address = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:".contains(byte);
+    [version, address].iter().all(|part| !part.is_empty())
+        && version.iter().all(u8::is_ascii_hexdigit)
+        && address.iter().all(is_address)
+}
+
+fn is_text_of<T: std::str::FromStr>(bytes: &[u8]) -> bool {
+    str::from_utf8(bytes).is_ok_and(|text| text.parse::<T>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for good in [
+            "h",
+            "example.org",
+            "example.org.",
+            "example.org.:88",
+            "127.0.0.1:80",
+            "AbC-d93.0.34ZhGt-s.nk.Ru",
+            "0xfg.0xyz",
+            "h:",
+            "h:0",
+            "h:65535",
+            "under_score",
+            "[::1]:8080",
+            "[::1]",
+            "[::1]:",
+            "[4711::abcd:1]",
+            "[4711:abcd::]",
+            "[::ffff:12.30.67.89]",
+            "[v1f.a:b~!]:8",
+        ] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        for bad in [
+            "",
+            ".",
+            "..a",
+            "a..b",
+            "a..",
+            "a b",
+            "a,b",
+            "u@h",
+            "u:p@h",
+            "h:x",
+            "h:99999",
+            "h:1:2",
+            "h::80",
+            "h:+1",
+            ":80",
+            "h/",
+            "h\\",
+            "h?",
+            "abc\u{a0}",
+            "%31",
+            "a%41",
+            "a!b",
+            "a~b",
+            "[::1",
+            "[x]",
+            "[]",
+            "[::1]x",
+            "[::1]..:98",
+            "[::1%25eth0]",
+            "[4711::abcd::]",
+            "[12345::]",
+            "[1.2.3.4]",
+            "4713::abcd:8001",
+            "[v.a]",
+            "[v1]",
+            "[v1.]",
+            "[vg.a]",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn other_spellings_of_addresses() {
+        for bad in [
+            "017700000001",
+            "2130706433",
+            "0x7f.1",
+            "0x7f000001",
+            "127.1",
+            "127.01.0.1",
+            "256.0.0.1",
+            "1.2.3.4.5",
+            "a.1",
+            "0x",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+        assert!(is_host(b"127.0.0.1."));
+    }
+}

@@ -1,0 +1,22 @@
+//! Which bytes a token has: method names, field names, chunk extensions (RFC 9110, 5.6.2).
+
+/// Whether `byte` may be part of a token.
+pub(crate) fn is_token(byte: u8) -> bool {
+    IS_TOKEN[usize::from(byte)]
+}
+
+const IS_TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let others = b"!#$%&'*+-.^_`|~";
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut index = 0;
+    while index < others.len() {
+        table[others[index] as usize] = true;
+        index += 1;
+    }
+    table
+};
