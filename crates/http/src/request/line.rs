@@ -19,11 +19,9 @@ impl<'b> RequestLine<'b> {
         let target_len = memchr(b' ', rest).ok_or(RequestError::RequestLine)?;
         let (target, version) = (&rest[..target_len], &rest[target_len + 1..]);
         let version = match version {
-            b"HTTP/1.0" => Version::Http10,
-            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Version::Http11,
-            [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
-                return Err(RequestError::Version);
-            }
+            b"HTTP/1.0" => Some(Version::Http10),
+            [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Some(Version::Http11),
+            [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => None,
             _ => return Err(RequestError::RequestLine),
         };
         if target.len() > TARGET_BYTES_MAX {
@@ -43,7 +41,7 @@ impl<'b> RequestLine<'b> {
             other if is_method(other) => Method::Unknown,
             _ => return Err(RequestError::RequestLine),
         };
-        Ok(RequestLine { method, target, version })
+        Ok(RequestLine { method, target, version: version.ok_or(RequestError::Version)? })
     }
 }
 

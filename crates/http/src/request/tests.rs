@@ -79,6 +79,7 @@ fn request_lines() {
         "GET HTTP/1.1\r\n",
         "/ HTTP/1.1\r\n",
         "   \r\n",
+        "GET  HTTP/2.0\r\n",
         "GET /\r HTTP/1.1\r\n\r\n",
     ] {
         assert!(parse(bad.as_bytes()).is_err(), "{bad:?}");
