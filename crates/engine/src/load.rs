@@ -1,95 +1,139 @@
-//! `sojourn-engine load`: a closed loop of virtual clients.
+//! `sojourn-engine load`: virtual clients, in a closed or an open loop.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
-use anyhow::Context;
-use clap::{Args, ValueEnum};
-use sojourn_load::{Arrivals, Catalogue, Pick, Plan, Schedule, StopRule, Target, Think, ThinkLaw, duration};
+use clap::Args;
+use sojourn_load::{
+    Connections, Law, Plan, Target, Think, Transport, Version,
+    web99::{BITS_PER_SECOND, CONNECTIONS},
+    webstone,
+};
 use sojourn_measure::Nanos;
 
+mod arrivals;
 pub mod common;
 mod progress;
+mod requests;
 mod start;
 mod text;
 
-use common::Common;
+use arrivals::{ArrivalOptions, Coming};
+use common::{Common, Shows};
+use requests::{Preset, RequestOptions};
 
-/// Loads a server with clients that ask again as soon as they are answered, or a think time later.
+/// Loads a server: a closed loop of clients, or an open loop of arrivals that wait for nobody.
 ///
-/// The clients are a closed loop: a slow server is asked more slowly. For arrivals that do not wait for the
-/// server use `replay`. Everything runs on one thread, which should have a core of its own (--core).
+/// Who comes, what they ask for, how long they think, how connections are used and when it ends are
+/// independent choices; any goes with any. Everything runs on one thread, which should have a core of its own
+/// (--core). To repeat the visits of an access log use `replay`.
 #[derive(Args)]
 #[command(after_help = "\
-Example: 64 clients on one page for ten seconds, generator on core 1, server (process 4711) on core 0
+Examples
 
-  sojourn load http://127.0.0.1:8080/index.html --clients 64 --duration 10s --warm-up 2s \\
-      --core 1 --observe-core 0 --observe-pid 4711 --format json
+  64 clients on one page, generator on core 1, server (process 4711) on core 0
+    sojourn load http://127.0.0.1:8080/index.html --clients 64 --duration 10s \\
+        --core 1 --observe-core 0 --observe-pid 4711 --format json
 
-`requests` are the good answers to requests due in the measured time; `errors` are counted apart, by cause; \
-`unfinished` ones had no answer at the end. Latencies of errors are not mixed in. Where `generator.limited` is \
-true, the figures say what the generator can do, not the server.
+  500 arrivals a second, and rates that rise: what people do who do not wait for each other
+    sojourn load http://127.0.0.1:8080/ --rate 500
+    sojourn load http://127.0.0.1:8080/ --schedule '100/s for 10s, ramp to 1000/s in 30s, 1000/s for 30s'
+
+  sessions of httperf, two beginning each second, 1000 in all; a random walk of 50 visitors
+    sojourn load http://127.0.0.1:8080 --session-log sessions.log --rate 2 --sessions 1000
+    sojourn load http://127.0.0.1:8080 --walk support.toml --clients 50 --think-time 5s
+
+  posting; slow readers; WebStone by its rules
+    sojourn load http://127.0.0.1:8080/cart --clients 8 --method POST --body cart.json -H 'Content-Type: application/json'
+    sojourn load http://127.0.0.1:8080/big --clients 200 --read-rate 400kbit/s --think-time 1s
+    sojourn load http://127.0.0.1:8080 --preset webstone --clients 20
+
+What is reported
+
+  `requests` are the good answers to requests due in the measured time; `errors` are counted apart, by cause; \
+`unfinished` ones had no answer at the end; `skipped` arrivals found too many under way. Latencies are those of good \
+answers. `response_time` counts from when a request was due, `response_time_sent` from when it was sent: the \
+difference is what a generator hides that waits for answers. Where `generator.limited` is true, the figures say what \
+the generator can do, not the server. docs/load.md defines every figure.
 
 Exit code: 0 the run is complete, 1 it is not (interrupted, or the server went away), 2 it could not run.")]
 pub struct Options {
     /// What to ask for: http://HOST[:PORT][/PATH]
     url: String,
-    /// How many clients.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    clients: u32,
-    /// How long to measure.
-    #[arg(long, default_value = "10s", value_parser = duration::parse)]
-    duration: Nanos,
-    /// How long to run before measuring.
-    #[arg(long, default_value = "1s", value_parser = duration::parse)]
-    warm_up: Nanos,
-    /// The mean time from an answer to the client's next request.
-    #[arg(long, default_value = "0s", value_parser = duration::parse)]
-    think_time: Nanos,
-    /// How think times spread around their mean.
-    #[arg(long, default_value = "exponential")]
-    think_law: ThinkLawName,
-    /// A WebStone file list to pick from at random: lines of `/path weight #bytes`, below the URL's path.
-    #[arg(long, value_name = "FILELIST")]
-    mix: Option<PathBuf>,
+    #[command(flatten)]
+    arrivals: ArrivalOptions,
+    #[command(flatten)]
+    requests: RequestOptions,
     #[command(flatten)]
     common: Common,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum ThinkLawName {
-    Constant,
-    Exponential,
+/// What is assumed where no option says otherwise.
+struct Defaults {
+    version: Version,
+    connections: Connections,
+    think: Think,
+    warm_up: Nanos,
+    duration: Nanos,
+    shows: Shows,
 }
 
-pub fn run(options: Options) -> anyhow::Result<ExitCode> {
-    let common = &options.common;
-    let target = Target::resolve(&options.url)?;
-    let (catalogue, pick) = match &options.mix {
-        None => (Catalogue::single(&target, common.version(), common.connections()), Pick::First),
-        Some(path) => {
-            let list = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            let mix = Catalogue::mix(&target, common.version(), common.connections(), &list);
-            mix.with_context(|| path.display().to_string())?
+const SECOND: u64 = 1_000_000_000;
+
+impl Defaults {
+    fn of(preset: Option<Preset>) -> Defaults {
+        let plain = Defaults {
+            version: Version::Http11,
+            connections: Connections::KeepAlive,
+            think: Think::AfterAnswer(Law::NONE),
+            warm_up: Nanos(SECOND),
+            duration: Nanos(10 * SECOND),
+            shows: Shows::Ours,
+        };
+        match preset {
+            None => plain,
+            Some(Preset::Webstone) => Defaults {
+                version: Version::Http10,
+                connections: Connections::Close,
+                duration: Nanos(webstone::RUN_SECONDS_MIN * SECOND),
+                shows: Shows::WebStone,
+                ..plain
+            },
+            // The warm-up and the measured time that SPECweb99 asks for.
+            Some(Preset::Web99) => Defaults {
+                connections: Connections::Requests(CONNECTIONS),
+                think: Think::Rated { bits_per_second: BITS_PER_SECOND },
+                warm_up: Nanos(1200 * SECOND),
+                duration: Nanos(1200 * SECOND),
+                ..plain
+            },
         }
-    };
-    let law = match options.think_law {
-        ThinkLawName::Constant => ThinkLaw::Constant,
-        ThinkLawName::Exponential => ThinkLaw::Exponential,
-    };
-    let think = Think { mean: options.think_time, law };
+    }
+}
+
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let Options { url, arrivals: who, requests: what, common } = options;
+    let defaults = Defaults::of(what.preset);
+    let target = Target::resolve(url)?;
+    let (connections, version) = (common.connections(defaults.connections), common.version(defaults.version));
+    let (catalogue, requests) = what.requests(&target, version, connections, who.clients())?;
+    let Coming { arrivals, schedule, stop } = who.coming(defaults.warm_up, defaults.duration)?;
     common.run(
         "load",
         Plan {
             target,
-            arrivals: Arrivals::Closed { clients: options.clients, think, pick },
+            arrivals,
+            requests,
+            think: who.think()?.unwrap_or(defaults.think),
             catalogue,
-            connections: common.connections(),
-            schedule: Schedule::single(options.warm_up, options.duration, None),
-            stop: StopRule::ScheduleEnd,
+            connections,
+            transport: Transport { pipeline: what.pipeline(), ramp: who.ramp, ..common.transport() },
+            schedule,
+            stop,
             limits: common.limits(),
             waiting: common.waiting(),
             observe: common.observe(),
             seed: common.seed,
         },
+        defaults.shows,
     )
 }

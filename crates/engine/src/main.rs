@@ -22,9 +22,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(Box<serve::Options>),
-    Load(load::Options),
+    Load(Box<load::Options>),
     Memory(memory::Options),
-    Replay(replay::Options),
+    Replay(Box<replay::Options>),
 }
 
 fn main() -> ExitCode {
@@ -45,9 +45,9 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     let command = Arguments::command();
     match Arguments::parse_from(serve::config::expand(&command, words)?).command {
         Command::Serve(options) => serve::run(&options, &command, words),
-        Command::Load(options) => load::run(options),
+        Command::Load(options) => load::run(&options),
         Command::Memory(options) => memory::run(&options),
-        Command::Replay(options) => replay::run(options),
+        Command::Replay(options) => replay::run(&options),
     }
 }
 

@@ -4,14 +4,17 @@ use std::{fs::File, io::BufReader, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, ensure};
 use clap::Args;
-use sojourn_load::{Arrivals, Catalogue, Plan, Schedule, StopRule, Target, duration};
+use sojourn_load::{
+    Arrivals, Catalogue, Connections, Form, Law, Plan, Requests, Schedule, StopRule, Target, Think, Version,
+    duration,
+};
 use sojourn_measure::Nanos;
 use sojourn_workload::{
     arrivals::{self, Arrival, Level, Staircase},
     trace::Trace,
 };
 
-use crate::load::common::Common;
+use crate::load::common::{Common, Shows};
 
 /// Replays the sessions of a trace: they come when they are due, whatever the server does.
 ///
@@ -70,11 +73,13 @@ const STAIRCASE_SETTLE: Nanos = Nanos(1_000_000_000);
 /// Beyond the last due time of a replay, so that the last request is within it.
 const REPLAY_MARGIN: Nanos = Nanos(1_000_000);
 
-pub fn run(options: Options) -> anyhow::Result<ExitCode> {
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let target = Target::resolve(&options.url)?;
     let common = &options.common;
     let trace = read_trace(&options.trace)?;
-    let catalogue = Catalogue::trace(&target, common.version(), common.connections(), &trace);
+    let connections = common.connections(Connections::KeepAlive);
+    let catalogue =
+        Catalogue::trace(&Form::get(&target, common.version(Version::Http11), connections), &trace);
     ensure!(
         options.think_scale.is_finite() && options.think_scale >= 0.0,
         "--think-scale must not be negative"
@@ -95,9 +100,12 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
         "replay",
         Plan {
             target,
-            arrivals: Arrivals::Sessions { trace: &trace, arrivals, think_scale: options.think_scale },
+            arrivals: Arrivals::Logged(arrivals),
+            requests: Requests::Trace { trace: &trace, think_scale: options.think_scale },
+            think: Think::AfterAnswer(Law::NONE),
             catalogue,
-            connections: common.connections(),
+            connections,
+            transport: common.transport(),
             schedule,
             stop,
             limits: common.limits(),
@@ -105,6 +113,7 @@ pub fn run(options: Options) -> anyhow::Result<ExitCode> {
             observe: common.observe(),
             seed: common.seed,
         },
+        Shows::Ours,
     )
 }
 

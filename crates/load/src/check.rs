@@ -7,6 +7,7 @@ use sojourn_measure::{Nanos, Reading};
 use crate::{
     Cause,
     mark::StepMarks,
+    picker::MixCheck,
     record::{Errors, StepRecord},
     report::{ServerUse, StepReport},
     span::Span,
@@ -24,6 +25,8 @@ const CORE_SATURATED: f64 = 0.95;
 const SERVER_SHARE_MIN: f64 = 0.85;
 /// From this share on, the time that others held the generator's core explains its lateness.
 const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
+/// A mix as far from its weights as this is chance in one run of ten thousand.
+const MIX_P_VALUE_MIN: f64 = 1e-4;
 /// Little's law holds better than this in a steady step with this many answers or more.
 const LITTLE_ERROR_MAX: f64 = 0.05;
 const LITTLE_REQUESTS_MIN: u64 = 1000;
@@ -208,12 +211,18 @@ pub fn failing(record: &StepRecord, marks: &StepMarks, overdue: u64, target_p95:
 }
 
 /// What makes results doubtful without voiding them.
-pub fn warnings(steps: &[StepReport], skipped: u64) -> Vec<String> {
+pub fn warnings(steps: &[StepReport], skipped: u64, mix: Option<&MixCheck>) -> Vec<String> {
     let mut warnings = Vec::new();
     if skipped > 0 {
         warnings.push(format!(
             "{skipped} arrivals were skipped: as many as allowed were under way, and so less load was made than \
              asked for"
+        ));
+    }
+    if let Some(mix) = mix.filter(|mix| mix.p_value < MIX_P_VALUE_MIN) {
+        warnings.push(format!(
+            "what was asked for does not fit its weights: chi-square {:.1} with {} degrees of freedom, p = {:.2e}",
+            mix.chi_square, mix.degrees_of_freedom, mix.p_value
         ));
     }
     let overflows: u64 = steps.iter().filter_map(|step| step.tcp.listen_overflows.value()).sum();

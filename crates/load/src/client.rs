@@ -1,12 +1,12 @@
 //! What a client does next: wait, connect, send, go on, give up.
 //!
-//! A client is one of a closed loop or one session. It has at most one connection, and at most one errand:
-//! a request that waits for its time or is under way.
+//! A client makes one visit, or in a closed loop one after another. It has at most one connection, and one
+//! errand: a request that waits for its time or for a connection. What it has sent is the connection's.
 
 use sojourn_measure::{Nanos, clock};
 
 use crate::{
-    Cause, Connections,
+    Cause,
     agenda::{Due, Itinerary},
     connection::State,
     run::Run,
@@ -22,10 +22,16 @@ pub struct Client {
     pub itinerary: Itinerary,
     /// The key of its connection.
     pub connection: Option<usize>,
-    /// Its request, waiting or under way.
+    /// Its request that is not yet sent.
     pub errand: Option<Errand>,
+    /// Why one of the requests that went together failed, while the others are under way.
+    pub failure: Option<Cause>,
     /// Tells this client from an earlier one under the same key, in late timers.
     pub serial: u32,
+    /// Bytes received in this visit.
+    pub received_bytes: u64,
+    /// Of these, before the step under way.
+    pub received_before_step: u64,
 }
 
 /// A request that a client is to make.
@@ -44,14 +50,30 @@ pub struct Errand {
 }
 
 impl Run<'_> {
-    /// Lets the next client in. One whose first request is due later connects now and waits.
-    pub(crate) fn start_client(&mut self, now: Nanos) {
+    /// Lets the next client in, or sends it away where there are too many. One whose first request is due
+    /// later connects now and waits.
+    pub(crate) fn start_client(&mut self, at: Nanos, now: Nanos) {
+        if self.clients.len() >= self.under_way_max {
+            self.agenda.skip();
+            if let Some(step) = self.step_of(at) {
+                self.ledger.steps[step].skipped += 1;
+            }
+            return;
+        }
         let Some(mut itinerary) = self.agenda.start() else { return };
         let Some(due) = self.agenda.first(&mut itinerary) else { return };
         self.ledger.totals.sessions_started += 1;
         self.serial = self.serial.wrapping_add(1);
-        let client = Client { itinerary, connection: None, errand: None, serial: self.serial };
-        let key = self.clients.insert(client);
+        let key = self.clients.insert(Client {
+            itinerary,
+            connection: None,
+            errand: None,
+            failure: None,
+            serial: self.serial,
+            received_bytes: 0,
+            received_before_step: 0,
+        });
+        self.take_parked(key);
         self.take_errand(key, due, Nanos::ZERO, now);
         if due.at > now {
             self.open(key);
@@ -65,20 +87,29 @@ impl Run<'_> {
         }
     }
 
-    /// Goes on after an answer, or after a failure, that was complete at `at`.
+    /// Goes on after an answer, or after a failure, that was complete at `at`; nothing else is under way.
     pub(crate) fn advance(&mut self, key: usize, at: Nanos, failure: Option<Cause>) {
-        self.clients[key].errand = None;
-        if failure.is_some() && !self.agenda.goes_on_after_failure() {
-            return self.abandon(key);
-        }
+        let client = &mut self.clients[key];
+        client.errand = None;
         // A complete response of the wrong kind is as slow as a good one; anything else may fail at once.
-        let connected = self.clients[key].connection.is_some();
-        let pause = if failure.is_some() && !connected { RETRY_AFTER } else { Nanos::ZERO };
+        let pause = if failure.is_some() && client.connection.is_none() { RETRY_AFTER } else { Nanos::ZERO };
+        if failure.is_some() && self.agenda.failure_ends_visit() {
+            self.ledger.totals.sessions_failed += 1;
+            self.count_abandoned(key);
+            return self.end_visit(key, at + pause, at);
+        }
         // What was due before the end and waited for this answer is still sent; it is part of the load.
         let end = self.draining.unwrap_or(Nanos::MAX);
-        match self.agenda.next(&mut self.clients[key].itinerary, at + pause) {
+        match self.agenda.next(&mut client.itinerary, at + pause, client.received_bytes) {
             Some(due) if due.at < end => self.take_errand(key, due, at + pause, at),
-            _ => self.dismiss(key),
+            Some(_) => self.dismiss(key),
+            None => {
+                match failure {
+                    Some(_) => self.ledger.totals.sessions_failed += 1,
+                    None => self.ledger.totals.sessions_completed += 1,
+                }
+                self.end_visit(key, at + pause, at);
+            }
         }
     }
 
@@ -101,31 +132,17 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a connection may serve another request after `answered`.
-    pub(crate) fn may_reuse(&self, answered: u32) -> bool {
-        match self.plan_connections {
-            Connections::KeepAlive => true,
-            Connections::Close => false,
-            Connections::Requests(most) => answered < most,
-        }
-    }
-
-    /// Lets a client go.
+    /// Lets a client go; its connection waits for the next where visitors share them.
     pub(crate) fn dismiss(&mut self, key: usize) {
         let client = self.clients.remove(key);
-        if let Some(connection) = client.connection {
+        let Some(connection) = client.connection else { return };
+        if self.parks && self.draining.is_none() && self.connections[connection].state == State::Idle {
+            let connection_ref = &mut self.connections[connection];
+            connection_ref.owner = None;
+            self.parked.push_back((connection, connection_ref.serial));
+        } else {
             self.close(connection);
         }
-    }
-
-    /// Lets a session go that failed; the requests it still had are counted, not forgotten.
-    fn abandon(&mut self, key: usize) {
-        for due in self.agenda.rest(&self.clients[key].itinerary) {
-            if let Some(step) = self.step_of(due) {
-                self.ledger.steps[step].abandoned += 1;
-            }
-        }
-        self.dismiss(key);
     }
 
     /// Counts the requests of a session that were due before `end` but wait for the one before them.
@@ -137,21 +154,66 @@ impl Run<'_> {
         }
     }
 
+    /// The requests that a failed session still had are counted, not forgotten.
+    fn count_abandoned(&mut self, key: usize) {
+        for due in self.agenda.rest(&self.clients[key].itinerary) {
+            if let Some(step) = self.step_of(due) {
+                self.ledger.steps[step].abandoned += 1;
+            }
+        }
+    }
+
+    /// A client of a closed loop begins another visit, as somebody else with a connection of their own.
+    fn end_visit(&mut self, key: usize, answered: Nanos, now: Nanos) {
+        if self.draining.is_some() {
+            return self.dismiss(key);
+        }
+        let Some(mut itinerary) = self.agenda.renew(answered) else { return self.dismiss(key) };
+        let Some(due) = self.agenda.first(&mut itinerary) else { return self.dismiss(key) };
+        if let Some(connection) = self.clients[key].connection.take() {
+            self.close(connection);
+        }
+        self.ledger.totals.sessions_started += 1;
+        let client = &mut self.clients[key];
+        client.itinerary = itinerary;
+        client.received_bytes = 0;
+        client.received_before_step = 0;
+        self.take_errand(key, due, answered, now);
+    }
+
+    /// Gives a client the connection that has waited longest: all are used in turn, so that none is idle
+    /// until the server closes it.
+    fn take_parked(&mut self, key: usize) {
+        while let Some((connection, serial)) = self.parked.pop_front() {
+            let parked = self.connections.get_mut(connection).filter(|parked| parked.serial == serial);
+            if let Some(parked) = parked {
+                parked.owner = Some(key);
+                self.clients[key].connection = Some(connection);
+                return;
+            }
+        }
+    }
+
     fn take_errand(&mut self, key: usize, due: Due, answered: Nanos, now: Nanos) {
         let intended = due.at.max(answered);
-        let errand = Errand {
-            document: due.document,
-            step: self.step_of(due.at),
-            intended,
-            acted: Nanos::ZERO,
-            retried: false,
-        };
+        let errand = self.errand(due, intended);
         let client = &mut self.clients[key];
         client.errand = Some(errand);
         if intended > now {
             self.timers.set(intended, key, client.serial);
         } else {
             self.dispatch(key);
+        }
+    }
+
+    /// What a due request amounts to before it is sent.
+    pub(crate) fn errand(&self, due: Due, intended: Nanos) -> Errand {
+        Errand {
+            document: due.document,
+            step: self.step_of(due.at),
+            intended,
+            acted: Nanos::ZERO,
+            retried: false,
         }
     }
 }

@@ -1,10 +1,10 @@
-//! One connection and the exchange that is on it.
+//! One connection and the exchanges that are on it.
 
-use std::os::fd::OwnedFd;
+use std::{collections::VecDeque, os::fd::OwnedFd};
 
 use sojourn_measure::Nanos;
 
-use crate::{client::Errand, reception::Reception};
+use crate::{client::Errand, reader::Reader, reception::Reception};
 
 /// A connection.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub struct Connection {
     pub socket: OwnedFd,
     /// Tells this connection from an earlier one under the same key, in late events.
     pub serial: u32,
-    /// The client it belongs to; nobody's while it waits for the server to close it.
+    /// The client it belongs to; nobody's while it waits for the next one, or for the server to close it.
     pub owner: Option<usize>,
     /// What it is doing.
     pub state: State,
@@ -25,10 +25,31 @@ pub struct Connection {
     pub closed_by_server: bool,
     /// Requests answered on it.
     pub answered: u32,
-    /// The exchange under way, or the last one.
+    /// The most requests it may serve.
+    pub requests_max: u32,
+    /// The exchange whose answer comes next, or the last one.
     pub exchange: Exchange,
+    /// Those whose answers come after it.
+    pub piped: VecDeque<Exchange>,
+    /// What the socket did not take yet of the requests under way.
+    pub unsent: Vec<u8>,
     /// The response under way.
     pub reception: Reception,
+    /// How fast it may be read, if not as fast as possible.
+    pub reader: Option<Reader>,
+}
+
+impl Connection {
+    /// Whether requests are under way on it.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.state, State::Sending | State::Receiving)
+    }
+
+    /// The exchanges under way, in the order of their answers.
+    pub fn under_way(&self) -> impl Iterator<Item = &Exchange> {
+        let first = self.is_busy().then_some(&self.exchange);
+        first.into_iter().chain(&self.piped)
+    }
 }
 
 /// What a connection is doing.
@@ -36,10 +57,10 @@ pub struct Connection {
 pub enum State {
     /// Waiting for the handshake.
     Connecting,
-    /// Waiting for its client.
+    /// Waiting for a client.
     Idle,
-    /// The socket took this many bytes of the request and no more.
-    Sending(usize),
+    /// The socket did not take all of the requests.
+    Sending,
     /// Waiting for the response.
     Receiving,
     /// Done; the server said that it closes, and so it is left to do so.

@@ -10,7 +10,7 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt},
 };
 
-use crate::{Cause, sources::Sources};
+use crate::{Cause, Transport, reader::Reader, sources::Sources};
 
 /// Descriptors kept free of connections, for the observer's files.
 const DESCRIPTORS_RESERVED: u64 = 64;
@@ -24,14 +24,18 @@ pub struct Connector {
     /// Whether connections serve more than one request. On one that serves a single request there is
     /// nothing Nagle's algorithm could hold back, so that the system call is saved.
     reused: bool,
+    /// The size of sockets' receive buffers, where the system's would swallow what a slow line cannot.
+    receive_buffer: Option<u64>,
     sources: Sources,
 }
 
 impl Connector {
     /// Opens connections to this server, as many as a limit on descriptors allows.
-    pub fn new(server: SocketAddr, reused: bool, descriptors: u64) -> Connector {
+    pub fn new(server: SocketAddr, reused: bool, descriptors: u64, transport: &Transport) -> Connector {
         let open_max = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1);
-        Connector { server, open: 0, open_max, reused, sources: Sources::towards(server) }
+        let sources = Sources::new(server, &transport.sources);
+        let receive_buffer = transport.read_bytes_per_second.map(Reader::buffer_bytes);
+        Connector { server, open: 0, open_max, reused, receive_buffer, sources }
     }
 
     /// Begins to connect; answers the socket and the number of the source it comes from.
@@ -66,7 +70,10 @@ impl Connector {
         if self.reused {
             sockopt::set_tcp_nodelay(&socket, true)?;
         }
-        if let Some(address) = Sources::address(source) {
+        if let Some(bytes) = self.receive_buffer {
+            sockopt::set_socket_recv_buffer_size(&socket, bytes as usize)?;
+        }
+        if let Some(address) = self.sources.address(source) {
             bind_without_port(&socket, address)?;
         }
         match connect(&socket, &self.server) {

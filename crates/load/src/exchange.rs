@@ -4,7 +4,10 @@
 //! time of an arrival is the time the wait returned: the bytes were there by then, and what the generator
 //! takes to reach them is not the server's doing.
 
-use std::os::fd::AsRawFd;
+use std::{
+    collections::VecDeque,
+    os::fd::{AsFd, AsRawFd},
+};
 
 use rustix::{
     event::epoll::{self, EventData, EventFlags},
@@ -14,15 +17,20 @@ use rustix::{
 use sojourn_measure::{Nanos, clock};
 
 use crate::{
-    Cause,
+    Cause, Connections,
     connection::{Connection, Exchange, State},
     connector,
+    reader::Reader,
     reception::{Progress, Reception, Response},
     run::Run,
 };
 
 /// Bodies longer than this, beyond what came with the head, are thrown away inside the kernel.
 const DISCARD_BYTES_MIN: u64 = 4096;
+/// The most that is thrown away at once.
+const DISCARD_BYTES_MAX: u64 = 1 << 30;
+/// Reads of one connection before others have their turn: a server that never stops sending holds up none.
+const READS_MAX: usize = 16;
 
 const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
@@ -32,10 +40,10 @@ pub fn event_data(key: usize, serial: u32) -> EventData {
     EventData::new_u64(u64::from(serial) << 32 | key as u64)
 }
 
-enum Received {
-    Waiting,
-    Complete(Response, Nanos),
-    Failed(Cause),
+/// Whether a connection has more to read now.
+enum Next {
+    Read,
+    Wait,
 }
 
 impl Run<'_> {
@@ -60,8 +68,16 @@ impl Run<'_> {
             source,
             closed_by_server: false,
             answered: 0,
+            requests_max: match self.plan_connections {
+                Connections::KeepAlive => u32::MAX,
+                Connections::Close => 1,
+                Connections::Requests(count) => count.draw(&mut self.random),
+            },
             exchange: Exchange::default(),
+            piped: VecDeque::new(),
+            unsent: Vec::new(),
             reception: Reception::default(),
+            reader: self.transport.read_bytes_per_second.map(Reader::new),
         });
         self.clients[key].connection = Some(connection);
         let begun = self.clients[key].errand.is_some_and(|errand| errand.acted > Nanos::ZERO);
@@ -81,28 +97,86 @@ impl Run<'_> {
         }
     }
 
-    /// Sends the errand of a connection's client from its first byte on.
+    /// Sends the errand of a connection's client, and with it what may go together with it.
     pub(crate) fn send(&mut self, key: usize, now: Nanos) {
         let connection = &mut self.connections[key];
         let Some(errand) = connection.owner.and_then(|owner| self.clients[owner].errand) else { return };
-        connection.reception.reset();
+        connection.reception.reset(self.catalogue.is_bodiless(errand.document));
         connection.exchange = Exchange { errand, sent: now, first_byte: None };
-        self.send_rest(key, 0, now);
-    }
-
-    fn send_rest(&mut self, key: usize, from: usize, now: Nanos) {
-        let connection = &mut self.connections[key];
-        let request = &self.catalogue.request(connection.exchange.errand.document)[from..];
+        if self.transport.pipeline > 1 && connection.state == State::Idle {
+            return self.send_together(key, now);
+        }
+        let request = self.catalogue.request(errand.document);
         match send(&connection.socket, request, SendFlags::NOSIGNAL) {
             Ok(sent) => {
-                if connection.state == State::Connecting {
-                    let step = connection.exchange.errand.step;
-                    self.ledger.connected(step, connection.opened, now);
+                if sent < request.len() {
+                    connection.unsent.extend_from_slice(&request[sent..]);
                 }
-                let whole = sent == request.len();
-                connection.state = if whole { State::Receiving } else { State::Sending(from + sent) };
+                self.sent(key, now);
             }
-            // Not yet connected, or no room: the socket will report when it is writable.
+            // Not yet connected: the socket will report when it is writable.
+            Err(Errno::AGAIN) => {}
+            Err(error) => self.fail_or_retry(key, connector::cause(error), now),
+        }
+    }
+
+    /// Sends a connection's first exchange and those beside it in one piece.
+    fn send_together(&mut self, key: usize, now: Nanos) {
+        let first = self.connections[key].exchange.errand;
+        let mut bytes = self.catalogue.request(first.document).to_vec();
+        let Some(owner) = self.connections[key].owner else { return };
+        let room = {
+            let Connection { requests_max, answered, .. } = self.connections[key];
+            (requests_max - answered).min(self.transport.pipeline) - 1
+        };
+        for _ in 0..room {
+            let Some(due) = self.agenda.beside(&mut self.clients[owner].itinerary, first.intended) else {
+                break;
+            };
+            let mut errand = self.errand(due, first.intended);
+            errand.acted = now;
+            self.ledger.begin(errand.step, now);
+            bytes.extend_from_slice(self.catalogue.request(errand.document));
+            self.connections[key].piped.push_back(Exchange { errand, sent: now, first_byte: None });
+        }
+        let connection = &mut self.connections[key];
+        match send(&connection.socket, &bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => {
+                bytes.drain(..sent);
+                connection.unsent = bytes;
+                self.sent(key, now);
+            }
+            Err(error) => self.fail_or_retry(key, connector::cause(error), now),
+        }
+    }
+
+    /// The requests under way are the connection's now, even if the socket has not taken all of them.
+    fn sent(&mut self, key: usize, now: Nanos) {
+        let connection = &mut self.connections[key];
+        if connection.state == State::Connecting {
+            self.ledger.connected(connection.exchange.errand.step, connection.opened, now);
+        }
+        if let Some(owner) = connection.owner {
+            self.clients[owner].errand = None;
+        }
+        connection.state = State::Receiving;
+        if !connection.unsent.is_empty() {
+            connection.state = State::Sending;
+            // Not registered yet when it was just opened: it will be, for this too.
+            let data = event_data(key, connection.serial);
+            let _ = epoll::modify(&self.epoll, &connection.socket, data, ARRIVALS | EventFlags::OUT);
+        }
+    }
+
+    fn send_rest(&mut self, key: usize, now: Nanos) {
+        let connection = &mut self.connections[key];
+        match send(&connection.socket, &connection.unsent, SendFlags::NOSIGNAL) {
+            Ok(sent) => {
+                connection.unsent.drain(..sent);
+                if connection.unsent.is_empty() {
+                    connection.state = State::Receiving;
+                }
+            }
             Err(Errno::AGAIN) => {}
             Err(error) => self.fail_or_retry(key, connector::cause(error), now),
         }
@@ -110,28 +184,37 @@ impl Run<'_> {
 
     /// Something happened on a socket, at `at` or before.
     pub(crate) fn on_event(&mut self, key: usize, serial: u32, flags: EventFlags, at: Nanos) {
-        let Some(connection) = self.connections.get(key).filter(|connection| connection.serial == serial)
-        else {
-            return;
-        };
-        let (state, ended) = (connection.state, flags.intersects(ENDED));
+        let live = self.connections.get_mut(key).filter(|connection| connection.serial == serial);
+        let Some(connection) = live else { return };
+        let ended = flags.intersects(ENDED);
+        connection.closed_by_server |= ended;
+        let state = connection.state;
         match state {
-            State::Connecting => self.on_connected(key, ended, at),
-            State::Sending(from) if !ended => self.send_rest(key, from, at),
-            State::Receiving | State::Sending(_) if ended || flags.contains(EventFlags::IN) => {
-                self.receive(key, ended, at);
+            State::Connecting => self.on_connected(key, at),
+            State::Sending | State::Receiving => {
+                if state == State::Sending && flags.contains(EventFlags::OUT) && !ended {
+                    self.send_rest(key, at);
+                }
+                // The rest may have failed to go, and with it the connection.
+                let live = self.connections.get(key).is_some_and(|connection| connection.serial == serial);
+                if live && (ended || flags.contains(EventFlags::IN)) {
+                    self.receive(key, serial, at);
+                }
             }
             State::Idle if ended || self.has_unsolicited(key) => self.lose(key),
-            State::Lingering if ended => self.close(key),
+            State::Lingering if ended => drop(self.close(key)),
             _ => {}
         }
     }
 
-    fn on_connected(&mut self, key: usize, ended: bool, at: Nanos) {
+    fn on_connected(&mut self, key: usize, at: Nanos) {
         let connection = &mut self.connections[key];
-        if ended && let Some(error) = connector::socket_error(&connection.socket) {
+        if connection.closed_by_server
+            && let Some(error) = connector::socket_error(&connection.socket)
+        {
             let cause = connector::cause(error);
-            return self.fail(key, if cause == Cause::Reset { Cause::ConnectRefused } else { cause }, at);
+            self.fail(key, if cause == Cause::Reset { Cause::ConnectRefused } else { cause }, at);
+            return;
         }
         let Some(owner) = connection.owner else { return };
         connection.state = State::Idle;
@@ -142,66 +225,140 @@ impl Run<'_> {
         }
     }
 
-    fn receive(&mut self, key: usize, ended: bool, at: Nanos) {
-        match self.receive_available(key, ended, at) {
-            Received::Waiting => {}
-            Received::Complete(response, at) => self.complete(key, &response, ended, at),
-            Received::Failed(cause) => self.fail_or_retry(key, cause, at),
-        }
-    }
-
-    /// Takes what has arrived. A short read means that there is no more, and saves asking.
-    fn receive_available(&mut self, key: usize, ended: bool, at: Nanos) -> Received {
-        let Connection { socket, reception, exchange, .. } = &mut self.connections[key];
+    /// Takes what has arrived by `at`. A short read means that there is no more, and saves asking.
+    pub(crate) fn receive(&mut self, key: usize, serial: u32, at: Nanos) {
         let mut time = at;
-        loop {
+        for _ in 0..READS_MAX {
+            let Connection { socket, reception, reader, closed_by_server, .. } = &mut self.connections[key];
             let discardable = reception.discardable().filter(|&bytes| bytes >= DISCARD_BYTES_MIN);
-            let asked = discardable.map_or(self.buffer.len() as u64, |bytes| bytes.min(1 << 30));
+            let mut asked =
+                discardable.map_or(self.buffer.len() as u64, |bytes| bytes.min(DISCARD_BYTES_MAX));
+            if let Some(reader) = reader {
+                asked = asked.min(reader.allowed(time));
+                if asked == 0 {
+                    if !std::mem::replace(&mut reader.waiting, true) {
+                        self.readers.set(reader.free_at(), key, serial);
+                    }
+                    return;
+                }
+            }
             let result = match discardable {
                 Some(_) => discard(socket.as_raw_fd(), asked as usize),
-                None => recv(&*socket, &mut self.buffer[..], RecvFlags::empty()).map(|(count, _)| count),
+                None => {
+                    recv(&*socket, &mut self.buffer[..asked as usize], RecvFlags::empty()).map(|(n, _)| n)
+                }
             };
             let received = match result {
                 Ok(0) => {
+                    *closed_by_server = true;
                     return match reception.end() {
-                        Ok(response) => Received::Complete(response, time),
-                        Err(cause) => Received::Failed(cause),
+                        Ok(response) => self.complete(key, &response, time),
+                        Err(cause) => self.fail_or_retry(key, cause, time),
                     };
                 }
                 Ok(received) => received,
-                Err(Errno::AGAIN) => return Received::Waiting,
+                Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
-                Err(error) => return Received::Failed(connector::cause(error)),
+                Err(error) => return self.fail_or_retry(key, connector::cause(error), time),
             };
-            exchange.first_byte.get_or_insert(time);
-            self.ledger.totals.received_bytes += received as u64;
-            let progress = match discardable {
-                Some(_) => Ok(reception.discarded(received as u64)),
-                None => reception.feed(&self.buffer[..received]),
+            if let Some(reader) = reader {
+                reader.took(received as u64, time);
+            }
+            let whole = (received as u64) < asked && !*closed_by_server;
+            match self.take_in(key, received, discardable.is_some(), time) {
+                Next::Read if !whole => time = clock::now(),
+                _ => return,
+            }
+        }
+        self.unread.push((key, serial));
+    }
+
+    /// Does what received bytes amount to.
+    fn take_in(&mut self, key: usize, received: usize, discarded: bool, at: Nanos) -> Next {
+        self.ledger.totals.received_bytes += received as u64;
+        let connection = &mut self.connections[key];
+        if let Some(owner) = connection.owner {
+            self.clients[owner].received_bytes += received as u64;
+        }
+        connection.exchange.first_byte.get_or_insert(at);
+        if discarded {
+            return match connection.reception.discarded(received as u64) {
+                Progress::More => Next::Read,
+                Progress::Complete(response) if connection.piped.is_empty() => {
+                    self.complete(key, &response, at);
+                    Next::Wait
+                }
+                Progress::Complete(response) => self.complete_one(key, &response, false, at),
             };
-            match progress {
-                Ok(Progress::More) if (received as u64) < asked && !ended => return Received::Waiting,
-                Ok(Progress::More) => time = clock::now(),
-                Ok(Progress::Complete(response)) => return Received::Complete(response, time),
-                Err(cause) => return Received::Failed(cause),
+        }
+        let mut from = 0;
+        loop {
+            let connection = &mut self.connections[key];
+            let response = match connection.reception.feed(&self.buffer[from..received]) {
+                Ok((_, Progress::More)) => return Next::Read,
+                Ok((used, Progress::Complete(response))) => {
+                    from += used;
+                    response
+                }
+                Err(cause) => {
+                    self.fail_or_retry(key, cause, at);
+                    return Next::Wait;
+                }
+            };
+            let more = from < received;
+            if connection.piped.is_empty() {
+                // More than was asked for: the framing is lost, and so is the connection.
+                match more {
+                    true => self.fail_or_retry(key, Cause::BadResponse, at),
+                    false => self.complete(key, &response, at),
+                }
+                return Next::Wait;
+            }
+            match self.complete_one(key, &response, more, at) {
+                Next::Read if more => {}
+                next => return next,
             }
         }
     }
 
-    fn complete(&mut self, key: usize, response: &Response, ended: bool, at: Nanos) {
+    /// One of several answers is complete; the next is already coming if there are `more` bytes.
+    fn complete_one(&mut self, key: usize, response: &Response, more: bool, at: Nanos) -> Next {
+        let connection = &mut self.connections[key];
+        let failure = self.ledger.answer(&connection.exchange, response, at, &mut self.catalogue);
+        connection.answered += 1;
+        self.refused_since = None;
+        if let Some(owner) = connection.owner {
+            self.clients[owner].failure = self.clients[owner].failure.or(failure);
+        }
+        if let Some(next) = connection.piped.pop_front() {
+            connection.reception.reset(self.catalogue.is_bodiless(next.errand.document));
+            connection.exchange = Exchange { first_byte: more.then_some(at), ..next };
+        }
+        if response.keep_alive {
+            return Next::Read;
+        }
+        // RFC 9112, 9.6: what follows a closing answer is not answered.
+        self.fail(key, Cause::ClosedEarly, at);
+        Next::Wait
+    }
+
+    /// The last of the answers under way is complete.
+    fn complete(&mut self, key: usize, response: &Response, at: Nanos) {
         let connection = &mut self.connections[key];
         let failure = self.ledger.answer(&connection.exchange, response, at, &mut self.catalogue);
         self.refused_since = None;
         connection.answered += 1;
-        let answered = connection.answered;
         let Some(owner) = connection.owner else { return };
         connection.state = State::Idle;
-        let reusable = response.keep_alive && self.may_reuse(answered);
+        connection.unsent.clear();
+        let ended = connection.closed_by_server;
+        let reusable = response.keep_alive && connection.answered < connection.requests_max;
         if reusable && ended {
             self.lose(key);
         } else if !reusable {
             self.part(key, owner, !ended && !response.keep_alive, at);
         }
+        let failure = self.clients[owner].failure.take().or(failure);
         self.advance(owner, at, failure);
     }
 
@@ -225,29 +382,38 @@ impl Run<'_> {
         let connection = &mut self.connections[key];
         let stale = matches!(cause, Cause::Reset | Cause::ClosedEarly)
             && connection.answered > 0
+            && connection.piped.is_empty()
             && !connection.reception.has_begun();
         match connection.owner {
             Some(owner) if stale && !connection.exchange.errand.retried => {
-                if let Some(errand) = &mut self.clients[owner].errand {
-                    errand.retried = true;
-                }
+                let errand = connection.exchange.errand;
                 self.lose(key);
+                self.clients[owner].errand = Some(crate::client::Errand { retried: true, ..errand });
                 self.open(owner);
             }
             _ => self.fail(key, cause, at),
         }
     }
 
-    /// Gives up a connection and the errand that was on it.
+    /// Gives up a connection and what was under way on it.
     pub(crate) fn fail(&mut self, key: usize, cause: Cause, at: Nanos) {
-        let owner = self.connections[key].owner;
-        self.close(key);
-        if let Some(owner) = owner {
-            self.clients[owner].connection = None;
+        let connection = self.close(key);
+        let mut under_way = 0;
+        for exchange in connection.under_way() {
+            self.ledger.fail(&exchange.errand, cause, at);
+            under_way += 1;
+        }
+        let Some(owner) = connection.owner else { return };
+        self.clients[owner].connection = None;
+        self.clients[owner].failure = None;
+        if under_way > 0 {
+            self.advance(owner, at, Some(cause));
+        } else {
             self.fail_client(owner, cause, at);
         }
     }
 
+    /// Gives up the errand of a client that has no connection.
     fn fail_client(&mut self, key: usize, cause: Cause, at: Nanos) {
         if cause == Cause::ConnectRefused {
             self.refused_since.get_or_insert(at);
@@ -272,15 +438,17 @@ impl Run<'_> {
     }
 
     fn has_unsolicited(&mut self, key: usize) -> bool {
-        let received = recv(&self.connections[key].socket, &mut self.buffer[..], RecvFlags::empty());
+        let socket = self.connections[key].socket.as_fd();
+        let received = recv(socket, &mut self.buffer[..], RecvFlags::empty());
         !matches!(received, Err(Errno::AGAIN | Errno::INTR))
     }
 
     /// Closes a connection, the normal way.
-    pub(crate) fn close(&mut self, key: usize) {
+    pub(crate) fn close(&mut self, key: usize) -> Connection {
         let connection = self.connections.remove(key);
         self.connector.closed(connection.source, connection.closed_by_server);
         self.ledger.totals.connections_open.down(clock::now());
+        connection
     }
 }
 

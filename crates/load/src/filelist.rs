@@ -61,9 +61,7 @@ mod tests {
 
     #[test]
     fn the_standard_list_of_webstone() {
-        let list = "/file500.html 350 #500\n/file5k.html 500 #5125\n/file50k.html 140 #51250\n\
-                    /file500k.html 9 #512500\n/file5m.html 1 #5248000\n";
-        let entries = parse(list).unwrap();
+        let entries = parse(crate::webstone::FILELIST).unwrap();
         assert_eq!(entries.iter().map(|entry| entry.weight).sum::<u64>(), 1000);
         let mean = entries.iter().map(|entry| entry.weight * entry.size_bytes.unwrap()).sum::<u64>() / 1000;
         assert_eq!(mean, 19_773);

@@ -35,6 +35,10 @@ pub struct Totals {
     pub received_bytes: u64,
     /// Clients or sessions let in.
     pub sessions_started: u64,
+    /// Of these, over, every request answered.
+    pub sessions_completed: u64,
+    /// Of these, over because a request failed.
+    pub sessions_failed: u64,
     /// Connections opened.
     pub connections_opened: u64,
     /// Connections opened because the server had closed one between requests.

@@ -1,6 +1,6 @@
 //! Virtual clients: one thread, one epoll loop, any number of connections, honest latencies.
 //!
-//! A [`Plan`] says what is wanted as independent values: arrivals × requests × connections × schedule.
+//! A [`Plan`] says what is wanted as independent values: arrivals × requests × think times × connections × schedule × stop rule.
 //! [`run`] does it and answers a [`Report`] that distrusts itself: it says how late the generator was, how
 //! busy its core was, and whether it, not the server, was the limit.
 //!
@@ -17,32 +17,47 @@ pub mod duration;
 mod exchange;
 mod filelist;
 mod intervals;
+mod law;
 mod ledger;
 mod mark;
 mod observer;
 mod outcome;
+mod picker;
 mod plan;
+mod rates;
+mod reader;
 mod reception;
 mod record;
 pub mod report;
 mod rhythm;
 mod run;
 mod schedule;
+mod session_file;
 mod sources;
 mod span;
 mod target;
 mod timeline;
 mod timers;
+mod walk;
+pub mod web99;
+pub mod webstone;
 
-pub use catalogue::{Catalogue, Version};
+pub use catalogue::{Catalogue, Form, FormError, Version};
 pub use cause::Cause;
 pub use filelist::FilelistError;
+pub use law::{Count, Law, Shape};
 pub use observer::TICK;
 pub use outcome::Outcome;
-pub use plan::{Arrivals, Connections, Limits, Observe, Pick, Plan, StopRule, Think, ThinkLaw, Waiting};
+pub use plan::{
+    Arrivals, Connections, Limits, Observe, PIPELINE_MAX, Pick, Plan, Requests, StopRule, Think, Transport,
+    Waiting,
+};
+pub use rates::{ArrivalLaw, ScheduleError, Segment, parse as parse_schedule, rate as parse_rate};
 pub use report::Report;
 pub use rhythm::Progress;
 pub use run::{RunError, run};
 pub use schedule::{Schedule, Step};
+pub use session_file::SessionFileError;
 pub use target::{Target, TargetError};
 pub use timeline::Timeline;
+pub use walk::WalkError;

@@ -34,4 +34,15 @@ pub struct StepMarks {
     pub middle: Option<Mark>,
     /// At its end.
     pub end: Option<Mark>,
+    /// How many clients kept the rate they are to be served at, where they have one.
+    pub rates: Option<RateMarks>,
+}
+
+/// Clients that are to be served at a rate, at a step's end.
+#[derive(Clone, Copy, Debug)]
+pub struct RateMarks {
+    /// How many there are.
+    pub clients: usize,
+    /// How many of them conform.
+    pub conforming: usize,
 }

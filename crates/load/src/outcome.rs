@@ -9,13 +9,14 @@ use sojourn_measure::{
 };
 
 use crate::{
-    Schedule, Step,
+    Schedule, Step, Think,
     check::{self, Little, LittleInFlight, SteadyEvidence, Suspect},
     intervals::Intervals,
     ledger::Ledger,
-    mark::StepMarks,
+    mark::{RateMarks, StepMarks},
+    picker::MixCheck,
     record::{SIZE_CLASS_BYTES, StepRecord},
-    report::{Censored, Figures, Generator, Report, SizeFigures, StatusFigures, StepReport},
+    report::{Censored, Figures, Generator, Rated, Report, SizeFigures, StatusFigures, StepReport},
     run::Stopped,
     span::Span,
     timeline::Timeline,
@@ -34,6 +35,8 @@ pub struct Outcome {
     pub(crate) started_at: SystemTime,
     pub(crate) closed_clients: Option<u32>,
     pub(crate) mean_think: Option<Nanos>,
+    pub(crate) mix_check: Option<MixCheck>,
+    pub(crate) think: Think,
     pub(crate) origin: Nanos,
     pub(crate) schedule: Schedule,
     pub(crate) ledger: Ledger,
@@ -63,7 +66,8 @@ impl Outcome {
             complete: matches!(self.stopped, Stopped::Completed | Stopped::Failing(_)),
             interrupted: self.stopped == Stopped::Interrupted,
             stopped_because,
-            warnings: check::warnings(&steps, whole.skipped),
+            warnings: check::warnings(&steps, whole.skipped, self.mix_check.as_ref()),
+            mix: self.mix_check.clone(),
             figures: self.figures(&whole, &total),
             generator: self.generator(&whole, &total, &steps),
             steps,
@@ -123,6 +127,9 @@ impl Outcome {
             offered_requests_per_second: step.offered_requests_per_second,
             clients: self.closed_clients,
             sessions_started: span.growth(|mark| mark.totals.sessions_started),
+            sessions_completed: span.growth(|mark| mark.totals.sessions_completed),
+            sessions_failed: span.growth(|mark| mark.totals.sessions_failed),
+            rated: self.rated(marks),
             connections_opened: span.growth(|mark| mark.totals.connections_opened),
             reconnects: span.growth(|mark| mark.totals.reconnects),
             connections_open_mean: span.connections_open_mean(),
@@ -140,6 +147,13 @@ impl Outcome {
             tcp: span.tcp_trouble(),
             figures,
         }
+    }
+
+    fn rated(&self, marks: &StepMarks) -> Option<Rated> {
+        let Think::Rated { bits_per_second } = self.think else { return None };
+        let RateMarks { clients, conforming } = marks.rates?;
+        let conforming_bits_per_second = self.think.conforming_bits_per_second()?;
+        Some(Rated { bits_per_second, conforming_bits_per_second, clients, conforming })
     }
 
     fn reasons(&self, record: &StepRecord, total: &Total, server_saturated: bool) -> Vec<String> {

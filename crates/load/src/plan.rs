@@ -1,9 +1,17 @@
 //! What a run is to do, as independent values: each can be changed without the others knowing.
 
+use std::net::IpAddr;
+
 use sojourn_measure::Nanos;
 use sojourn_workload::{arrivals::Arrival, trace::Trace};
 
-use crate::{Catalogue, Schedule, Target};
+use crate::{
+    Catalogue, Schedule, Target,
+    law::{Count, Law},
+    rates::{ArrivalLaw, Segment},
+    session_file::Session,
+    walk::Walk,
+};
 
 /// A whole run.
 pub struct Plan<'a> {
@@ -11,10 +19,16 @@ pub struct Plan<'a> {
     pub target: Target,
     /// Who comes, and when.
     pub arrivals: Arrivals<'a>,
+    /// What each who comes asks for.
+    pub requests: Requests<'a>,
+    /// How long clients wait between their requests, where these do not say.
+    pub think: Think,
     /// What can be asked for.
     pub catalogue: Catalogue,
     /// How long a connection is used.
     pub connections: Connections,
+    /// What else there is to say about connections.
+    pub transport: Transport,
     /// When what is measured.
     pub schedule: Schedule,
     /// When to stop before the schedule ends.
@@ -29,47 +43,101 @@ pub struct Plan<'a> {
     pub seed: u64,
 }
 
-/// Who comes, and when.
+/// Who comes, and when. Each who comes makes a visit: what that is, the requests say.
 pub enum Arrivals<'a> {
-    /// A fixed number of clients, each asking again a think time after its last answer.
+    /// A closed loop: a fixed number of clients, each making one visit after another.
     Closed {
         /// How many.
         clients: u32,
-        /// How long each thinks.
-        think: Think,
-        /// What each asks for.
-        pick: Pick,
     },
-    /// Sessions of a trace; request `k` is due at `start + think_scale * offset(k)`, whatever the server does.
-    Sessions {
+    /// An open loop: visitors come at a rate, whatever the server does.
+    Open {
+        /// The rate over time; it should cover the schedule.
+        segments: Vec<Segment>,
+        /// How arrivals spread around it.
+        law: ArrivalLaw,
+        /// The most visits under way; who comes beyond that is skipped and counted.
+        under_way_max: u32,
+    },
+    /// Visitors come as in a log, in order of their connection time; with `Requests::Trace` they name the
+    /// sessions they make.
+    Logged(Box<dyn Iterator<Item = Arrival> + 'a>),
+}
+
+/// What a visit asks for.
+pub enum Requests<'a> {
+    /// A document at a time; in a closed loop visits never end, else each is a single request.
+    Pick(Pick),
+    /// The sessions of a file, in turn: bursts of documents.
+    Sessions(Vec<Session<u32>>),
+    /// A random walk over pages.
+    Walk(Walk<u32>),
+    /// Sessions of a trace; request `k` is due at `start + think_scale * offset(k)`, whatever the server
+    /// does.
+    Trace {
         /// What sessions ask for.
         trace: &'a Trace,
-        /// When they come, in order of their connection time.
-        arrivals: Box<dyn Iterator<Item = Arrival> + 'a>,
         /// What think times are multiplied by.
         think_scale: f64,
     },
 }
 
-/// A law of think times.
+/// How long a client waits between its requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Think {
-    /// The mean.
-    pub mean: Nanos,
-    /// How they spread around it.
-    pub law: ThinkLaw,
+pub enum Think {
+    /// From an answer, the last of a burst, to the next request: thinking.
+    AfterAnswer(Law),
+    /// From a request to the next, or as long as the answer takes if that is longer: pacing.
+    FromStart(Law),
+    /// Until what was received so far would have taken this long at this rate.
+    Rated {
+        /// Heads and bodies.
+        bits_per_second: f64,
+    },
 }
 
-/// How think times spread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ThinkLaw {
-    /// All the same.
-    Constant,
-    /// Without memory: clients do not fall into step.
-    Exponential,
+impl Think {
+    /// The least rate at which a client that is to be served at one is served well: four fifths of it, as in
+    /// SPECweb99 (320 of 400 kbit/s).
+    pub fn conforming_bits_per_second(&self) -> Option<f64> {
+        match self {
+            Think::Rated { bits_per_second } => Some(0.8 * bits_per_second),
+            Think::AfterAnswer(_) | Think::FromStart(_) => None,
+        }
+    }
 }
 
-/// How a client of a closed loop picks what it asks for.
+/// How clients use connections, beyond how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transport {
+    /// The most requests of a burst that are under way on a connection; one means no pipelining.
+    pub pipeline: u32,
+    /// Within what time a closed loop's clients come; by default half of the first settle part.
+    pub ramp: Option<Nanos>,
+    /// How fast each connection is read, if not as fast as possible.
+    pub read_bytes_per_second: Option<f64>,
+    /// Addresses to connect from, in turn as their ports fill up; none leaves it to the system.
+    pub sources: Vec<IpAddr>,
+    /// Whether the kernel is asked when answers came.
+    pub timestamps: bool,
+}
+
+/// The most requests under way on one connection.
+pub const PIPELINE_MAX: u32 = 256;
+
+impl Default for Transport {
+    fn default() -> Self {
+        Transport {
+            pipeline: 1,
+            ramp: None,
+            read_bytes_per_second: None,
+            sources: Vec::new(),
+            timestamps: false,
+        }
+    }
+}
+
+/// How a client picks what it asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pick {
     /// Always the catalogue's first document.
@@ -79,14 +147,14 @@ pub enum Pick {
 }
 
 /// How long a connection is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Connections {
     /// As long as the server keeps it open.
     KeepAlive,
     /// For one request, and the request says so.
     Close,
-    /// For this many requests.
-    Requests(u32),
+    /// For so many requests; then the client closes it.
+    Requests(Count),
 }
 
 /// When to stop before the schedule ends.
@@ -94,6 +162,10 @@ pub enum Connections {
 pub enum StopRule {
     /// Never.
     ScheduleEnd,
+    /// When this many requests are answered or failed; no more are begun.
+    Requests(u64),
+    /// When this many visits are over; no more are begun.
+    Visits(u64),
     /// At the end of a step that the server failed: beyond it there is nothing to learn.
     Failing {
         /// The 95th percentile of the time to first byte, from the intended start, that must be met.

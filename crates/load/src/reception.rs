@@ -14,6 +14,8 @@ pub struct Reception {
     state: State,
     /// The head so far, only when it comes in pieces.
     partial: Vec<u8>,
+    /// Whether there is no body whatever the head says.
+    bodiless: bool,
 }
 
 #[derive(Debug, Default)]
@@ -52,20 +54,23 @@ pub struct Response {
 }
 
 impl Reception {
-    /// Makes ready for the next response.
-    pub fn reset(&mut self) {
+    /// Makes ready for the next response; the one to HEAD is `bodiless` whatever it says.
+    pub fn reset(&mut self, bodiless: bool) {
         self.state = State::Head;
         self.partial.clear();
+        self.bodiless = bodiless;
     }
 
-    /// Takes bytes in. An error means that the connection is of no further use.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Cause> {
+    /// Takes bytes in; answers how many belong to this response: fewer than given only when it is complete.
+    /// An error means that the connection is of no further use.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
         match &mut self.state {
             State::Head if self.partial.is_empty() => self.head(bytes),
             State::Head => {
                 let mut whole = std::mem::take(&mut self.partial);
+                let before = whole.len();
                 whole.extend_from_slice(bytes);
-                self.head(&whole)
+                self.head(&whole).map(|(used, progress)| (used - before, progress))
             }
             _ => self.body(bytes),
         }
@@ -104,59 +109,56 @@ impl Reception {
         }
     }
 
-    fn head(&mut self, mut bytes: &[u8]) -> Result<Progress, Cause> {
+    fn head(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
+        let mut at = 0;
         loop {
-            match response::parse(bytes) {
+            match response::parse(&bytes[at..]) {
                 Err(_) => return Err(Cause::BadResponse),
                 Ok(Parsed::Partial) => {
-                    self.partial.extend_from_slice(bytes);
-                    return Ok(Progress::More);
+                    self.partial.extend_from_slice(&bytes[at..]);
+                    return Ok((bytes.len(), Progress::More));
                 }
                 // RFC 9110, 15.2: interim responses precede the final one.
-                Ok(Parsed::Complete(head)) if head.status < 200 => bytes = &bytes[head.head_len..],
+                Ok(Parsed::Complete(head)) if head.status < 200 => at += head.head_len,
                 Ok(Parsed::Complete(head)) => {
-                    self.state = framing(head);
-                    return self.body(&bytes[head.head_len..]);
+                    self.state = framing(head, self.bodiless);
+                    at += head.head_len;
+                    return self.body(&bytes[at..]).map(|(used, progress)| (at + used, progress));
                 }
             }
         }
     }
 
-    fn body(&mut self, bytes: &[u8]) -> Result<Progress, Cause> {
+    fn body(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
         let available = bytes.len() as u64;
         match &mut self.state {
             State::Head => unreachable!("the head is in"),
             State::Sized(head, body) => {
-                body.received += available;
-                // More than announced: the framing is lost, and so is the connection.
-                if body.received > body.expected {
-                    Err(Cause::BadResponse)
-                } else {
-                    Ok(sized_progress(head, body))
-                }
+                let used = available.min(body.expected - body.received);
+                body.received += used;
+                Ok((used as usize, sized_progress(head, body)))
             }
             State::Chunked(head, chunked) => {
                 let used = chunked.decode(bytes, |_| {}).map_err(|_| Cause::BadResponse)?;
                 if !chunked.is_done() {
-                    return Ok(Progress::More);
-                }
-                if used < bytes.len() {
-                    return Err(Cause::BadResponse);
+                    return Ok((used, Progress::More));
                 }
                 let (status, keep_alive) = (head.status, head.keep_alive);
-                Ok(Progress::Complete(Response { status, body_bytes: chunked.body_bytes(), keep_alive }))
+                let response = Response { status, body_bytes: chunked.body_bytes(), keep_alive };
+                Ok((used, Progress::Complete(response)))
             }
             State::UntilClose(_, body) => {
                 body.received += available;
-                Ok(Progress::More)
+                Ok((bytes.len(), Progress::More))
             }
         }
     }
 }
 
-/// RFC 9112, 6.3, for the answer to a GET: what ends the body.
-fn framing(head: Head) -> State {
+/// RFC 9112, 6.3: what ends the body.
+fn framing(head: Head, bodiless: bool) -> State {
     match (head.status, head.content_length) {
+        _ if bodiless => State::Sized(head, Body::default()),
         (204 | 304, _) => State::Sized(head, Body::default()),
         _ if head.chunked => State::Chunked(head, Chunked::default()),
         (_, Some(expected)) => State::Sized(head, Body { received: 0, expected }),
@@ -193,7 +195,9 @@ mod tests {
             let (piece, later) = rest.split_at(cut.min(rest.len()));
             if !piece.is_empty() {
                 assert_eq!(progress, Progress::More, "complete before the end");
-                progress = reception.feed(piece)?;
+                let (used, next) = reception.feed(piece)?;
+                assert!(used == piece.len() || next != Progress::More);
+                progress = if used < piece.len() { return Err(Cause::BadResponse) } else { next };
             }
             rest = later;
         }
@@ -233,7 +237,7 @@ mod tests {
             let mut rest = &bytes[..];
             for cut in cuts {
                 let (piece, later) = rest.split_at(cut.min(rest.len()));
-                if !matches!(reception.feed(piece), Ok(Progress::More)) {
+                if !matches!(reception.feed(piece), Ok((_, Progress::More))) {
                     break;
                 }
                 rest = later;
@@ -244,7 +248,8 @@ mod tests {
     #[test]
     fn a_body_may_be_thrown_away_unseen() {
         let mut reception = Reception::default();
-        assert_eq!(reception.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"), Ok(Progress::More));
+        let part = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc";
+        assert_eq!(reception.feed(part), Ok((part.len(), Progress::More)));
         assert_eq!(reception.discardable(), Some(7));
         assert_eq!(reception.discarded(3), Progress::More);
         assert_eq!(reception.discarded(4), complete(200, 10, true));
@@ -255,12 +260,37 @@ mod tests {
         let mut reception = Reception::default();
         reception.feed(b"HTTP/1.0 200 OK\r\n\r\nabc").unwrap();
         assert_eq!(reception.end(), Ok(Response { status: 200, body_bytes: 3, keep_alive: false }));
-        reception.reset();
+        reception.reset(false);
         assert_eq!(reception.end(), Err(Cause::ClosedEarly));
         assert!(!reception.has_begun());
         reception.feed(b"HTT").unwrap();
         assert!(reception.has_begun());
         assert_eq!(reception.end(), Err(Cause::ClosedEarly));
+    }
+
+    #[test]
+    fn several_responses_in_a_row_are_told_apart() {
+        let first = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let both = [&first[..], b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"].concat();
+        for cut in 0..first.len() {
+            let mut reception = Reception::default();
+            if cut > 0 {
+                assert_eq!(reception.feed(&both[..cut]), Ok((cut, Progress::More)));
+            }
+            let rest = first.len() - cut;
+            assert_eq!(reception.feed(&both[cut..]), Ok((rest, complete(200, 2, true))), "{cut}");
+            reception.reset(false);
+            let second = &both[first.len()..];
+            assert_eq!(reception.feed(second), Ok((second.len(), complete(404, 0, true))));
+        }
+    }
+
+    #[test]
+    fn the_answer_to_head_has_no_body() {
+        let mut reception = Reception::default();
+        reception.reset(true);
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+        assert_eq!(reception.feed(head), Ok((head.len(), complete(200, 0, true))));
     }
 
     #[test]

@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sojourn_measure::{Reading, Summary};
 
-use crate::check::{Little, LittleInFlight, SteadyEvidence};
+use crate::{
+    check::{Little, LittleInFlight, SteadyEvidence},
+    picker::MixCheck,
+};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -24,6 +27,8 @@ pub struct Report {
     pub stopped_because: Option<String>,
     /// What makes the figures doubtful without voiding them, in words.
     pub warnings: Vec<String>,
+    /// Whether what was asked for fits the weights it was to be drawn by, settle parts included.
+    pub mix: Option<MixCheck>,
     /// All steps together, settle parts left out.
     #[serde(flatten)]
     pub figures: Figures,
@@ -42,8 +47,14 @@ pub struct StepReport {
     pub offered_requests_per_second: Option<f64>,
     /// Clients of a closed loop.
     pub clients: Option<u32>,
-    /// Clients or sessions that came in it.
+    /// Visits that began in it: clients, sessions, single requests of an open loop.
     pub sessions_started: u64,
+    /// Visits that ended in it with every request answered.
+    pub sessions_completed: u64,
+    /// Visits that ended in it because a request failed.
+    pub sessions_failed: u64,
+    /// Clients that are to be served at a rate.
+    pub rated: Option<Rated>,
     /// Connections opened in it.
     pub connections_opened: u64,
     /// Of these, because the server had closed one between requests.
@@ -120,6 +131,19 @@ pub struct Figures {
     pub by_status: BTreeMap<u16, StatusFigures>,
     /// Good answers by the size of their body.
     pub by_size: Vec<SizeFigures>,
+}
+
+/// Clients that are to be served at a rate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rated {
+    /// The rate; the next request waits until the answers so far would have taken this long.
+    pub bits_per_second: f64,
+    /// A client that received less on average over the step does not conform.
+    pub conforming_bits_per_second: f64,
+    /// Clients at the step's end.
+    pub clients: usize,
+    /// Those that conform.
+    pub conforming: usize,
 }
 
 /// Requests that outlived the patience of the run.

@@ -5,9 +5,10 @@ use sojourn_measure::{Histogram, Nanos, Summary, clock};
 
 use crate::{
     Cause, StopRule, check,
+    client::Client,
     connection::{Connection, State},
     ledger::Totals,
-    mark::StepMarks,
+    mark::{RateMarks, StepMarks},
     observer::TICK,
     run::Run,
 };
@@ -65,10 +66,21 @@ impl Run<'_> {
             let marks = &mut self.marks[index];
             if marks.from.is_none() {
                 marks.from = Some(self.observer.mark(&totals));
+                self.clients.iter_mut().for_each(|(_, client)| {
+                    client.received_before_step = client.received_bytes;
+                });
             } else if marks.middle.is_none() {
                 marks.middle = Some(self.observer.light_mark(&totals));
             } else {
                 marks.end = Some(self.observer.mark(&totals));
+                marks.rates = self.think.conforming_bits_per_second().map(|least| {
+                    let seconds = self.schedule.steps()[index].measured.seconds();
+                    let rate = |client: &Client| {
+                        (client.received_bytes - client.received_before_step) as f64 * 8.0 / seconds
+                    };
+                    let conforming = self.clients.iter().filter(|(_, client)| rate(client) >= least);
+                    RateMarks { clients: self.clients.len(), conforming: conforming.count() }
+                });
                 if let Some(failing) = self.failing(index, now) {
                     return Some(failing);
                 }
@@ -79,8 +91,11 @@ impl Run<'_> {
 
     fn failing(&self, index: usize, now: Nanos) -> Option<String> {
         let StopRule::Failing { target_p95 } = self.stop else { return None };
-        let waiting = self.clients.iter().filter_map(|(_, client)| client.errand);
-        let waiting = waiting.filter(|errand| errand.step == Some(index) && errand.acted > Nanos::ZERO);
+        let unsent = self.clients.iter().filter_map(|(_, client)| client.errand);
+        let sent = self.connections.iter().flat_map(|(_, connection)| connection.under_way());
+        let waiting = unsent
+            .chain(sent.map(|exchange| exchange.errand))
+            .filter(|errand| errand.step == Some(index) && errand.acted > Nanos::ZERO);
         let overdue = waiting.filter(|errand| now - errand.intended > target_p95).count() as u64;
         check::failing(&self.ledger.steps[index], &self.marks[index], overdue, target_p95)
             .map(|why| format!("step {}: {why}", index + 1))
@@ -100,7 +115,7 @@ impl Run<'_> {
         if let (Some(intervals), Some((index, step))) = (&mut self.intervals, with_plan) {
             intervals.tick(now - self.origin, index, step.measured_from(), &self.ledger.steps[index]);
         }
-        rhythm.advance(now, self.schedule.end(), self.origin, step, &self.ledger.totals);
+        rhythm.advance(now, self.fraction(now), step, &self.ledger.totals);
         self.expire(now);
         if let Some(pid) = self.observer.ended_process() {
             return Some(format!("the observed process {pid} ended"));
@@ -117,12 +132,10 @@ impl Run<'_> {
             State::Connecting if now - connection.opened > limits.connect_timeout => {
                 Some(Cause::ConnectTimeout)
             }
-            State::Sending(_) | State::Receiving
-                if now - connection.exchange.sent > limits.response_timeout =>
-            {
+            State::Sending | State::Receiving if now - connection.exchange.sent > limits.response_timeout => {
                 Some(match (connection.state, connection.exchange.first_byte) {
                     (_, Some(_)) => Cause::TransferTimeout,
-                    (State::Sending(_), None) => Cause::SendTimeout,
+                    (State::Sending, None) => Cause::SendTimeout,
                     _ => Cause::ResponseTimeout,
                 })
             }
@@ -157,7 +170,7 @@ impl<'p> Rhythm<'p> {
         Rhythm { next_tick, next_report, report, second, before, generator_cpu_before: clock::thread_cpu() }
     }
 
-    fn advance(&mut self, now: Nanos, length: Nanos, origin: Nanos, step: Option<usize>, totals: &Totals) {
+    fn advance(&mut self, now: Nanos, fraction: f64, step: Option<usize>, totals: &Totals) {
         // Ticks that were missed are left out, not made up for.
         while self.next_tick <= now {
             self.next_tick = self.next_tick + TICK;
@@ -169,7 +182,7 @@ impl<'p> Rhythm<'p> {
         let generator_cpu = clock::thread_cpu() - totals.idle;
         if let Some(report) = &mut self.report {
             report(&Progress {
-                fraction: ((now - origin).seconds() / length.seconds()).min(1.0),
+                fraction,
                 step,
                 requests_per_second: (totals.answered - self.before.answered) as f64 / seconds,
                 errors_per_second: (totals.errors - self.before.errors) as f64 / seconds,

@@ -5,13 +5,16 @@
 //! makes either way. What clients and connections do is in `client` and `exchange`.
 
 use std::{
-    mem::MaybeUninit,
+    collections::VecDeque,
+    mem::{self, MaybeUninit},
     num::NonZeroU64,
     os::fd::OwnedFd,
     sync::atomic::{AtomicBool, Ordering},
     time::SystemTime,
 };
 
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::{
     event::{
         Timespec,
@@ -25,8 +28,8 @@ use sojourn_measure::{Nanos, Reading, clock, limits};
 use thiserror::Error;
 
 use crate::{
-    Arrivals, Catalogue, Connections, Limits, Plan, Schedule, StopRule, Waiting,
-    agenda::Agenda,
+    Arrivals, Catalogue, Connections, Limits, Plan, Schedule, StopRule, Think, Transport, Waiting,
+    agenda::{Agenda, Quota},
     client::Client,
     connection::Connection,
     connector::Connector,
@@ -84,6 +87,21 @@ pub(crate) struct Run<'a> {
     pub(crate) connector: Connector,
     pub(crate) epoll: OwnedFd,
     pub(crate) timers: Timers,
+    /// When connections that are read slowly may be read again.
+    pub(crate) readers: Timers,
+    /// Connections that had more to read than one turn takes, with their serials.
+    pub(crate) unread: Vec<(usize, u32)>,
+    /// Connections that wait for a visitor, with their serials; the one that has waited longest is first.
+    pub(crate) parked: VecDeque<(usize, u32)>,
+    /// Whether connections wait for the next visitor when one is done.
+    pub(crate) parks: bool,
+    /// The most clients at once.
+    pub(crate) under_way_max: usize,
+    pub(crate) transport: Transport,
+    /// Draws how long connections are used.
+    pub(crate) random: Xoshiro256PlusPlus,
+    quota: Quota,
+    pub(crate) think: Think,
     pub(crate) ledger: Ledger,
     pub(crate) buffer: Box<[u8; BUFFER_BYTES]>,
     /// Numbers clients and connections, so that late timers and events are known as such.
@@ -121,28 +139,54 @@ pub(crate) enum Stopped {
 
 impl<'a> Run<'a> {
     fn new(plan: Plan<'a>, descriptors: u64, has_progress: bool) -> Result<Run<'a>, RunError> {
-        let closed_clients = match plan.arrivals {
-            Arrivals::Closed { clients, .. } => Some(clients),
-            Arrivals::Sessions { .. } => None,
+        let (closed_clients, under_way_max) = match plan.arrivals {
+            Arrivals::Closed { clients } => (Some(clients), usize::MAX),
+            Arrivals::Open { under_way_max, .. } => (None, under_way_max as usize),
+            Arrivals::Logged(_) => (None, usize::MAX),
         };
         let settle = plan.schedule.steps().first().map_or(Nanos::ZERO, |step| step.settle);
         let at_least = Nanos::from_seconds(f64::from(closed_clients.unwrap_or(0)) / CONNECTS_PER_SECOND_MAX);
-        let ramp = Nanos(settle.0 / 2).max(at_least);
+        let ramp = plan.transport.ramp.unwrap_or(Nanos(settle.0 / 2)).max(at_least);
+        let quota = match plan.stop {
+            StopRule::Requests(requests) => Quota { requests, visits: u64::MAX },
+            StopRule::Visits(visits) => Quota { visits, requests: u64::MAX },
+            StopRule::ScheduleEnd | StopRule::Failing { .. } => {
+                Quota { visits: u64::MAX, requests: u64::MAX }
+            }
+        };
+        // Two sequences, so that what is asked for does not depend on how connections are used.
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
+        let transport = plan.transport;
         let origin = clock::now();
+        let agenda = Agenda::new(
+            plan.arrivals,
+            plan.requests,
+            plan.think,
+            transport.pipeline,
+            quota,
+            (origin, ramp),
+            plan.seed,
+        );
+        let reused = plan.connections != Connections::Close;
         let steps = plan.schedule.steps().len();
         Ok(Run {
-            agenda: Agenda::new(plan.arrivals, origin, ramp, plan.seed),
+            parks: reused && agenda.visits_share_connections(),
+            agenda,
             catalogue: plan.catalogue,
             plan_connections: plan.connections,
             clients: Slab::new(),
             connections: Slab::new(),
-            connector: Connector::new(
-                plan.target.address,
-                plan.connections != Connections::Close,
-                descriptors,
-            ),
+            connector: Connector::new(plan.target.address, reused, descriptors, &transport),
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             timers: Timers::default(),
+            readers: Timers::default(),
+            unread: Vec::new(),
+            parked: VecDeque::new(),
+            under_way_max,
+            transport,
+            random: Xoshiro256PlusPlus::seed_from_u64(random.random()),
+            quota,
+            think: plan.think,
             ledger: Ledger::new(steps, has_progress || plan.observe.timeline),
             buffer: Box::new([0; BUFFER_BYTES]),
             serial: 0,
@@ -200,7 +244,13 @@ impl<'a> Run<'a> {
             if self.draining.is_some() && (now >= drain_until || self.ledger.totals.in_flight.count == 0) {
                 return Ok(stopped.unwrap_or(Stopped::Completed));
             }
-            let next = self.wake_due(now).min(rhythm.next_tick).min(drain_until).min(self.next_mark());
+            self.read_on(now);
+            let next = self
+                .wake_due(now)
+                .min(self.next_read())
+                .min(rhythm.next_tick)
+                .min(drain_until)
+                .min(self.next_mark());
             self.wait(next, &mut events)?;
         }
     }
@@ -217,12 +267,37 @@ impl<'a> Run<'a> {
                 return start.min(timer);
             }
             if start <= timer {
-                self.start_client(now);
+                self.start_client(start, now);
             } else if let Some((client, serial)) = self.timers.take_due(now) {
                 self.wake(client, serial);
             }
         }
         now
+    }
+
+    /// Reads on where more has come than one turn takes, and where slow lines are free again.
+    fn read_on(&mut self, now: Nanos) {
+        for (key, serial) in mem::take(&mut self.unread) {
+            self.read_on_one(key, serial, now);
+        }
+        while let Some((key, serial)) = self.readers.take_due(now) {
+            self.read_on_one(key, serial, now);
+        }
+    }
+
+    fn read_on_one(&mut self, key: usize, serial: u32, now: Nanos) {
+        let live = self.connections.get_mut(key).filter(|connection| connection.serial == serial);
+        let Some(connection) = live else { return };
+        if let Some(reader) = &mut connection.reader {
+            reader.waiting = false;
+        }
+        if connection.is_busy() {
+            self.receive(key, serial, now);
+        }
+    }
+
+    fn next_read(&self) -> Nanos {
+        if self.unread.is_empty() { self.readers.next().unwrap_or(Nanos::MAX) } else { Nanos::ZERO }
     }
 
     fn wait(&mut self, until: Nanos, events: &mut [MaybeUninit<Event>]) -> Result<(), RunError> {
@@ -257,9 +332,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether every session is over and no more will come.
+    /// Whether every visit is over and no more will come.
     fn is_exhausted(&mut self) -> bool {
         self.clients.is_empty() && self.agenda.next_start().is_none()
+    }
+
+    /// The share of the run that is over, by the clock or by what may still be asked for.
+    pub(crate) fn fraction(&self, now: Nanos) -> f64 {
+        let by_clock = (now - self.origin).seconds() / self.schedule.end().seconds();
+        by_clock.max(self.agenda.used(self.quota)).min(1.0)
     }
 
     /// Counts what was left unanswered, and hands everything over.
@@ -267,11 +348,16 @@ impl<'a> Run<'a> {
         let end = self.draining.unwrap_or_else(clock::now);
         let unanswered: Vec<usize> = self.clients.iter().map(|(key, _)| key).collect();
         for key in unanswered {
-            let errand = self.clients[key].errand.filter(|errand| errand.intended < end);
-            if let Some(step) = errand.and_then(|errand| errand.step) {
+            let waiting = self.clients[key].errand.filter(|errand| errand.intended < end);
+            if let Some(step) = waiting.and_then(|errand| errand.step) {
                 self.ledger.steps[step].unfinished += 1;
             }
             self.count_held_up(key, end);
+        }
+        for (_, connection) in &self.connections {
+            for step in connection.under_way().filter_map(|exchange| exchange.errand.step) {
+                self.ledger.steps[step].unfinished += 1;
+            }
         }
         let totals = self.ledger.totals;
         if let Some(marks) = self.marks.iter_mut().find(|marks| marks.from.is_some() && marks.end.is_none()) {
@@ -288,6 +374,8 @@ impl<'a> Run<'a> {
             started_at: self.started_at,
             closed_clients: self.closed_clients,
             mean_think: self.agenda.mean_think(),
+            mix_check: self.agenda.mix_check(),
+            think: self.think,
             origin: self.origin,
             schedule: self.schedule,
             ledger: self.ledger,

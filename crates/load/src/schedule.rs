@@ -2,6 +2,8 @@
 
 use sojourn_measure::Nanos;
 
+use crate::Segment;
+
 /// One step: a settle part, whose requests count nowhere, then a measured part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
@@ -37,6 +39,19 @@ impl Schedule {
     /// One step: a closed loop, a replay.
     pub fn single(settle: Nanos, measured: Nanos, offered_requests_per_second: Option<f64>) -> Schedule {
         Schedule { steps: vec![Step { start: Nanos::ZERO, settle, measured, offered_requests_per_second }] }
+    }
+
+    /// A step per segment of a rate that changes; before the first, its first rate holds for `settle`.
+    pub fn segments(segments: &[Segment], settle: Nanos) -> Schedule {
+        let mut start = Nanos::ZERO;
+        let step = |(index, segment): (usize, &Segment)| {
+            let settle = if index == 0 { settle } else { Nanos::ZERO };
+            let offered_requests_per_second = Some(segment.mean());
+            let step = Step { start, settle, measured: segment.length, offered_requests_per_second };
+            start = step.end();
+            step
+        };
+        Schedule { steps: segments.iter().enumerate().map(step).collect() }
     }
 
     /// A step of equal length per offered rate; `settle` is part of `length`.

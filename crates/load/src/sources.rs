@@ -3,9 +3,12 @@
 //! A pair of addresses has some 28,000 ports, and who closes a connection first keeps its port in
 //! TIME_WAIT for a minute. Long before they run out, finding a free one costs more than a request. Towards
 //! a loopback server any address of 127.0.0.0/8 will do, so after a while connections come from 127.1.0.1,
-//! then from 127.1.0.2, and so on.
+//! then from 127.1.0.2, and so on. Elsewhere the user can name several.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{
+    iter,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+};
 
 /// The most ports of one address in use or in TIME_WAIT: a third of them, so that a free one is found fast.
 pub const PORTS_PER_SOURCE_MAX: u32 = 10_000;
@@ -15,6 +18,7 @@ pub const SOURCES_MAX: usize = 250;
 /// The ports of each local address.
 #[derive(Debug)]
 pub struct Sources {
+    addresses: Vec<Option<IpAddr>>,
     ports: Vec<Ports>,
     current: usize,
 }
@@ -27,10 +31,18 @@ struct Ports {
 }
 
 impl Sources {
-    /// The addresses that can reach a server.
-    pub fn towards(server: SocketAddr) -> Sources {
-        let many = server.is_ipv4() && server.ip().is_loopback();
-        Sources { ports: vec![Ports::default(); if many { SOURCES_MAX } else { 1 }], current: 0 }
+    /// The given addresses, or without any those that can reach a server.
+    pub fn new(server: SocketAddr, given: &[IpAddr]) -> Sources {
+        let loopback = |number| IpAddr::V4(Ipv4Addr::new(127, 1, 0, number));
+        let addresses: Vec<Option<IpAddr>> = match given {
+            [_, ..] => given.iter().copied().map(Some).collect(),
+            // The first leaves the choice to the kernel.
+            [] if server.is_ipv4() && server.ip().is_loopback() => {
+                iter::once(None).chain((1..SOURCES_MAX as u8).map(loopback).map(Some)).collect()
+            }
+            [] => vec![None],
+        };
+        Sources { ports: vec![Ports::default(); addresses.len()], addresses, current: 0 }
     }
 
     /// The address to connect from next; one that is full is used only when all are.
@@ -45,10 +57,9 @@ impl Sources {
         self.current
     }
 
-    /// The address to bind to; the first source leaves the choice to the kernel.
-    pub fn address(source: usize) -> Option<SocketAddr> {
-        let number = u8::try_from(source).ok().filter(|&number| number > 0)?;
-        Some(SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 1, 0, number)), 0))
+    /// The address to bind to; `None` leaves the choice to the kernel.
+    pub fn address(&self, source: usize) -> Option<SocketAddr> {
+        self.addresses[source].map(|address| SocketAddr::new(address, 0))
     }
 
     /// Notes that the current address has no port left; answers whether another may be tried.
@@ -80,7 +91,7 @@ mod tests {
     use super::*;
 
     fn loopback() -> Sources {
-        Sources::towards("127.0.0.1:80".parse().unwrap())
+        Sources::new("127.0.0.1:80".parse().unwrap(), &[])
     }
 
     #[test]
@@ -88,8 +99,11 @@ mod tests {
         let mut sources = loopback();
         (0..PORTS_PER_SOURCE_MAX).for_each(|_| sources.opened(0));
         assert_eq!(sources.pick(), 1);
-        assert_eq!(Sources::address(0), None);
-        assert_eq!(Sources::address(2), Some("127.1.0.2:0".parse().unwrap()));
+        assert_eq!(sources.address(0), None);
+        assert_eq!(sources.address(2), Some("127.1.0.2:0".parse().unwrap()));
+        let given = ["10.0.0.7".parse().unwrap()];
+        let given = Sources::new("127.0.0.1:80".parse().unwrap(), &given);
+        assert_eq!(given.address(0), Some("10.0.0.7:0".parse().unwrap()));
     }
 
     #[test]
@@ -111,6 +125,6 @@ mod tests {
     fn every_address_is_tried_once() {
         let mut sources = loopback();
         assert_eq!((0..SOURCES_MAX).take_while(|_| sources.exhausted()).count(), SOURCES_MAX - 1);
-        assert!(!Sources::towards("192.0.2.1:80".parse().unwrap()).exhausted());
+        assert!(!Sources::new("192.0.2.1:80".parse().unwrap(), &[]).exhausted());
     }
 }

@@ -23,6 +23,11 @@ pub enum TargetError {
     /// Another scheme.
     #[error("{0:?} does not begin with http://; other schemes are not supported")]
     Scheme(String),
+    /// TLS.
+    #[error(
+        "{0:?}: the generator does not speak TLS yet\nhint: load the server's plain port, or a TLS proxy before it"
+    )]
+    Tls(String),
     /// No host, or bytes that have no place in a request line.
     #[error("{0:?} is not a URL of the form http://host:port/path")]
     Form(String),
@@ -39,6 +44,9 @@ pub enum TargetError {
 impl Target {
     /// Parses a URL and resolves its host; IPv4 is taken first when there are both.
     pub fn resolve(url: &str) -> Result<Target, TargetError> {
+        if url.starts_with("https://") {
+            return Err(TargetError::Tls(url.into()));
+        }
         let rest = url.strip_prefix("http://").ok_or_else(|| TargetError::Scheme(url.into()))?;
         let rest = rest.split('#').next().unwrap_or_default();
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -85,7 +93,8 @@ mod tests {
 
     #[test]
     fn refusals() {
-        assert!(matches!(Target::resolve("https://a/"), Err(TargetError::Scheme(_))));
+        assert!(matches!(Target::resolve("https://a/"), Err(TargetError::Tls(_))));
+        assert!(matches!(Target::resolve("ftp://a/"), Err(TargetError::Scheme(_))));
         assert!(matches!(Target::resolve("http:///a"), Err(TargetError::Form(_))));
         assert!(matches!(Target::resolve("http://127.0.0.1/a b"), Err(TargetError::Form(_))));
         assert!(matches!(Target::resolve("http://no-such-host.invalid/"), Err(TargetError::Resolve { .. })));

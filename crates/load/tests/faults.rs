@@ -75,6 +75,29 @@ fn an_endless_head() {
 }
 
 #[test]
+fn endless_interim_responses_and_chunk_extensions() {
+    let limits = Limits { response_timeout: Nanos(300 * MS), ..Limits::default() };
+    let interim = every_other(|stream| {
+        while stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_ok() {}
+        Then::Close
+    });
+    let figures = report(Plan { limits, ..closing(closed(&interim, 2, 0, 600)) }).figures;
+    assert!(figures.errors_by_cause.contains_key("transfer_timeout"), "{figures:?}");
+    let extensions = every_other(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1");
+        while stream.write_all(b";and=again").is_ok() {}
+        Then::Close
+    });
+    check(&extensions, "bad_response");
+    let trailers = every_other(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n");
+        while stream.write_all(b"X: y\r\n").is_ok() {}
+        Then::Close
+    });
+    check(&trailers, "bad_response");
+}
+
+#[test]
 fn an_early_close() {
     check(&every_other(|_| Then::Close), "closed_early");
 }

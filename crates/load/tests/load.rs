@@ -9,7 +9,9 @@ use std::{
 };
 
 use scripted::{MS, Server, Then, answer, closed, closing, ok, replay, report, size_in, trace};
-use sojourn_load::{Arrivals, Catalogue, Connections, Observe, Plan, Schedule, StopRule, Version, run};
+use sojourn_load::{
+    Arrivals, Catalogue, Connections, Count, Form, Observe, Plan, Requests, Schedule, StopRule, Version, run,
+};
 use sojourn_measure::Nanos;
 use sojourn_workload::{
     arrivals::{Level, Staircase},
@@ -38,10 +40,9 @@ fn bodies_of_every_framing_and_size() {
     });
     let list = "/large 1 #3000000\n/chunked 1 #3\n/none 1 #0\n/end 1 #13\n";
     let plan = closed(&server, 2, 0, 500);
-    let (catalogue, pick) =
-        Catalogue::mix(&plan.target, Version::Http11, Connections::KeepAlive, list).unwrap();
-    let Arrivals::Closed { clients, think, .. } = plan.arrivals else { unreachable!() };
-    let report = report(Plan { catalogue, arrivals: Arrivals::Closed { clients, think, pick }, ..plan });
+    let form = Form::get(&plan.target, Version::Http11, Connections::KeepAlive);
+    let (catalogue, pick) = Catalogue::mix(&form, list).unwrap();
+    let report = report(Plan { catalogue, requests: Requests::Pick(pick), ..plan });
     assert_eq!(report.figures.errors, 0, "{:?}", report.figures);
     assert!(report.figures.requests > 20, "{:?}", report.figures);
 }
@@ -63,7 +64,7 @@ fn closing_connections_serve_one_request_each() {
 #[test]
 fn connections_serve_as_many_requests_as_they_may() {
     let server = Server::delayed(|_| Duration::from_millis(1), 10);
-    let plan = Plan { connections: Connections::Requests(5), ..closed(&server, 2, 0, 500) };
+    let plan = Plan { connections: Connections::Requests(Count::Constant(5)), ..closed(&server, 2, 0, 500) };
     let report = report(plan);
     let served = server.requests.load(Ordering::SeqCst) as f64;
     let connections = server.connections.load(Ordering::SeqCst) as f64;
@@ -99,7 +100,7 @@ fn staircase<'a>(server: &Server, trace: &'a Trace, rates: &[f64], seed: u64) ->
     };
     let arrivals = Box::new(staircase.arrivals(trace).unwrap());
     let plan = replay(server, trace, 0);
-    Plan { schedule, arrivals: Arrivals::Sessions { trace, arrivals, think_scale: 1.0 }, ..plan }
+    Plan { schedule, arrivals: Arrivals::Logged(arrivals), ..plan }
 }
 
 #[test]
@@ -191,10 +192,9 @@ fn the_same_seed_asks_the_same() {
         });
         let plan = closed(&server, 1, 0, 200);
         let list = "/a 5\n/b 3\n/c 2\n";
-        let (catalogue, pick) =
-            Catalogue::mix(&plan.target, Version::Http11, Connections::KeepAlive, list).unwrap();
-        let Arrivals::Closed { clients, think, .. } = plan.arrivals else { unreachable!() };
-        report(Plan { catalogue, seed, arrivals: Arrivals::Closed { clients, think, pick }, ..plan });
+        let form = Form::get(&plan.target, Version::Http11, Connections::KeepAlive);
+        let (catalogue, pick) = Catalogue::mix(&form, list).unwrap();
+        report(Plan { catalogue, seed, requests: Requests::Pick(pick), ..plan });
         let paths = paths.lock().unwrap();
         paths[..20].to_vec()
     };

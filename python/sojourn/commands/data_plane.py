@@ -17,7 +17,7 @@ _EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_o
 def register(app: typer.Typer) -> None:
     """Adds the three commands; the engine parses their options and prints their help."""
     app.command("serve", context_settings=_EVERYTHING, help="Serve a folder over HTTP.")(_serve)
-    app.command("load", context_settings=_EVERYTHING, help="Load a URL with N clients in a closed loop.")(_load)
+    app.command("load", context_settings=_EVERYTHING, help="Load a server: closed or open loop, sessions, walks.")(_load)
     app.command("replay", context_settings=_EVERYTHING, help="Replay a log's or a trace's sessions.")(_replay)
 
 

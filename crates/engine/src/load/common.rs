@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::{self, BufWriter, Write},
+    net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
@@ -12,7 +13,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use sojourn_load::{
-    Connections, Limits, Observe, Outcome, Plan, Progress, Report, TICK, Timeline, Version, Waiting, duration,
+    Connections, Count, Limits, Observe, Outcome, Plan, Progress, Report, TICK, Timeline, Transport, Version,
+    Waiting, duration, webstone::WebStone,
 };
 use sojourn_measure::{Nanos, affinity};
 
@@ -21,60 +23,97 @@ use super::{progress, start, text::write_text};
 /// Options of every command that makes load.
 #[derive(Args)]
 pub struct Common {
-    /// Whether a connection serves many requests or one.
-    #[arg(long, default_value = "keep-alive")]
-    connection: ConnectionName,
-    /// Close a connection after this many requests.
-    #[arg(long, value_name = "N", conflicts_with = "connection", value_parser = clap::value_parser!(u32).range(1..))]
-    requests_per_connection: Option<u32>,
-    /// The version of HTTP to speak.
-    #[arg(long, default_value = "1.1", value_name = "1.0|1.1")]
-    http: VersionName,
+    /// Whether a connection serves many requests or one [default: keep-alive].
+    #[arg(long, value_name = "keep-alive|close", help_heading = CONNECTIONS)]
+    connection: Option<ConnectionName>,
+    /// Close a connection after so many requests: a number, LEAST-MOST, or geometric:MEAN.
+    #[arg(long, value_name = "N", conflicts_with = "connection", value_parser = count, help_heading = CONNECTIONS)]
+    requests_per_connection: Option<Count>,
+    /// The version of HTTP to speak [default: 1.1]. With 1.0 connections are kept alive only if asked for.
+    #[arg(long, value_name = "1.0|1.1", help_heading = CONNECTIONS)]
+    http: Option<VersionName>,
+    /// Read each connection at this rate, as behind a slow line: 56kbit/s, 400kbit/s, 10Mbit/s.
+    #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = CONNECTIONS)]
+    read_rate: Option<f64>,
+    /// Connect from this local address; may be given again. Each has some 28,000 ports towards a server.
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = CONNECTIONS)]
+    source: Vec<IpAddr>,
     /// Says everything that is random.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Pin the generator to this core.
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = MACHINE, value_name = "N")]
     core: Option<usize>,
     /// Sleep or poll while there is nothing to do; by default it polls on a core of its own, else sleeps.
-    #[arg(long, value_name = "sleep|spin")]
+    #[arg(long, help_heading = MACHINE, value_name = "sleep|spin")]
     wait: Option<WaitName>,
     /// Report what this process and its descendants use; may be given again.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, help_heading = MACHINE, value_name = "PID")]
     observe_pid: Vec<u32>,
     /// Report how busy this core is: the server's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, help_heading = MACHINE, value_name = "N")]
     observe_core: Option<usize>,
     /// How long to wait for a connection, and for an answer.
-    #[arg(long, default_value = "10s", value_parser = duration::parse)]
+    #[arg(long, help_heading = CONNECTIONS, default_value = "10s", value_parser = duration::parse)]
     timeout: Nanos,
     /// How long to wait at the end for what is still unanswered.
     #[arg(long, default_value = "2s", value_parser = duration::parse)]
     drain: Nanos,
     /// What to print.
-    #[arg(long, default_value = "text")]
+    #[arg(long, help_heading = OUTPUT, default_value = "text")]
     format: Format,
     /// Write every step's latencies here, as an HDR interval log.
-    #[arg(long, value_name = "FILE.hlog")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.hlog")]
     histograms: Option<PathBuf>,
     /// Write ten rows a second here: throughput, latency, CPU.
-    #[arg(long, value_name = "FILE.json")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
     timeline: Option<PathBuf>,
     /// Write the latencies of every interval here, as an HDR interval log.
-    #[arg(long, value_name = "FILE.hlog")]
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.hlog")]
     intervals: Option<PathBuf>,
     /// How long an interval is, in whole tenths of a second.
-    #[arg(long, default_value = "1s", value_parser = interval)]
+    #[arg(long, help_heading = OUTPUT, default_value = "1s", value_parser = interval)]
     interval: Nanos,
     /// Put the timeline, the steps' and the intervals' latencies into the JSON object.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     embed: bool,
     /// Say on stderr, once a second, how it goes: a JSON object a line.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     progress: bool,
     /// Say `ready` on stderr and begin when standard input says `go TIME`.
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     start_on_stdin: bool,
+}
+
+const CONNECTIONS: &str = "Connections";
+const MACHINE: &str = "The machine";
+const OUTPUT: &str = "Output";
+
+/// Parses a law of requests per connection.
+fn count(text: &str) -> Result<Count, String> {
+    let refused = || format!("{text:?} is not a number from 1 on, LEAST-MOST, or geometric:MEAN");
+    let number = |text: &str| text.parse::<u32>().ok().filter(|&number| number > 0).ok_or_else(refused);
+    if let Some(mean) = text.strip_prefix("geometric:") {
+        let mean = mean.parse().ok().filter(|mean| (1.0..=1e9).contains(mean)).ok_or_else(refused)?;
+        return Ok(Count::Geometric { mean });
+    }
+    match text.split_once('-') {
+        None => number(text).map(Count::Constant),
+        Some((least, most)) => {
+            let (least, most) = (number(least)?, number(most)?);
+            if least <= most { Ok(Count::Uniform(least, most)) } else { Err(refused()) }
+        }
+    }
+}
+
+/// Parses a bit rate; answers bits per second.
+pub fn bit_rate(text: &str) -> Result<f64, String> {
+    let units = [("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("bit/s", 1.0)];
+    let rate = units.iter().find_map(|(unit, bits)| {
+        text.strip_suffix(unit)?.trim_end().parse::<f64>().ok().map(|number| number * bits)
+    });
+    rate.filter(|rate| (1.0..=1e12).contains(rate))
+        .ok_or_else(|| format!("{text:?} is not a rate such as 56kbit/s, 400kbit/s or 10Mbit/s"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,18 +143,31 @@ enum Format {
 }
 
 impl Common {
-    pub fn connections(&self) -> Connections {
+    /// How long connections are used, where the options do not say.
+    pub fn connections(&self, default: Connections) -> Connections {
         match (self.requests_per_connection, self.connection) {
             (Some(requests), _) => Connections::Requests(requests),
-            (None, ConnectionName::KeepAlive) => Connections::KeepAlive,
-            (None, ConnectionName::Close) => Connections::Close,
+            (None, Some(ConnectionName::KeepAlive)) => Connections::KeepAlive,
+            (None, Some(ConnectionName::Close)) => Connections::Close,
+            (None, None) => default,
         }
     }
 
-    pub fn version(&self) -> Version {
+    /// The version of HTTP, where the options do not say.
+    pub fn version(&self, default: Version) -> Version {
         match self.http {
-            VersionName::Http10 => Version::Http10,
-            VersionName::Http11 => Version::Http11,
+            Some(VersionName::Http10) => Version::Http10,
+            Some(VersionName::Http11) => Version::Http11,
+            None => default,
+        }
+    }
+
+    /// How connections are used beyond that.
+    pub fn transport(&self) -> Transport {
+        Transport {
+            read_bytes_per_second: self.read_rate.map(|bits| bits / 8.0),
+            sources: self.source.clone(),
+            ..Transport::default()
         }
     }
 
@@ -141,11 +193,21 @@ impl Common {
     }
 
     /// Runs a plan and puts its result where the options say.
-    pub fn run(&self, tool: &'static str, plan: Plan<'_>) -> anyhow::Result<ExitCode> {
+    pub fn run(&self, tool: &'static str, plan: Plan<'_>, shows: Shows) -> anyhow::Result<ExitCode> {
         if let Some(core) = self.core {
             affinity::pin_to(core).with_context(|| format!("cannot pin the generator to core {core}"))?;
         }
         let url = plan.target.url.clone();
+        let connection = match plan.connections {
+            Connections::KeepAlive => "keep-alive".to_owned(),
+            Connections::Close => "close".to_owned(),
+            Connections::Requests(Count::Constant(requests)) => format!("{requests} requests"),
+            Connections::Requests(Count::Uniform(least, most)) => format!("{least} to {most} requests"),
+            Connections::Requests(Count::Geometric { mean }) => format!("geometric, {mean} requests"),
+            Connections::Requests(Count::Mixed { many, mean }) => {
+                format!("{} % of requests by geometric {mean}, the others by 1", many * 100.0)
+            }
+        };
         let interrupted = interrupt_flag()?;
         if self.start_on_stdin {
             start::wait_on_stdin(&interrupted)?;
@@ -156,13 +218,16 @@ impl Common {
         self.write_files(&outcome)?;
         let report = outcome.report();
         let complete = report.complete;
-        let connection = match self.connections() {
-            Connections::KeepAlive => "keep-alive".to_owned(),
-            Connections::Close => "close".to_owned(),
-            Connections::Requests(requests) => format!("{requests} requests"),
+        let webstone = (shows == Shows::WebStone).then(|| WebStone::of(&report));
+        let result = RunResult {
+            tool,
+            version: env!("CARGO_PKG_VERSION"),
+            url,
+            seed: self.seed,
+            connection,
+            webstone,
+            report,
         };
-        let result =
-            RunResult { tool, version: env!("CARGO_PKG_VERSION"), url, seed: self.seed, connection, report };
         let embedded = self.embed.then(|| Embedded::of(&outcome)).transpose()?;
         let mut output = io::stdout().lock();
         match self.format {
@@ -214,6 +279,13 @@ pub fn interrupt_flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// Whose figures a result shows beside ours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Shows {
+    Ours,
+    WebStone,
+}
+
 /// The one object that is printed.
 #[derive(Serialize)]
 pub struct RunResult {
@@ -222,6 +294,9 @@ pub struct RunResult {
     pub url: String,
     pub seed: u64,
     pub connection: String,
+    /// The run by WebStone's definitions, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webstone: Option<WebStone>,
     #[serde(flatten)]
     pub report: Report,
 }

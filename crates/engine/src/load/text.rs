@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use sojourn_load::Report;
+use sojourn_load::{Report, webstone::WebStone};
 use sojourn_measure::Summary;
 
 use super::common::RunResult;
@@ -45,6 +45,9 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     write_row(output, "connect", &all.connect_time_seconds)?;
     write_row(output, "generator's lateness", &all.send_lag_seconds)?;
     write_steps(output, report)?;
+    if let Some(webstone) = &result.webstone {
+        write_webstone(output, webstone)?;
+    }
     let generator = &report.generator;
     let busy = number(generator.cpu_fraction.map(|fraction| fraction * 100.0));
     writeln!(output, "\ngenerator: {busy} % of a core")?;
@@ -53,6 +56,20 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         .iter()
         .try_for_each(|why| writeln!(output, "THE GENERATOR WAS THE LIMIT, not the server: {why}"))?;
     report.warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))
+}
+
+fn write_webstone(output: &mut impl Write, webstone: &WebStone) -> io::Result<()> {
+    writeln!(output, "\nby WebStone's definitions")?;
+    let rows = [
+        ("server connection rate, 1/s", webstone.server_connection_rate_per_second),
+        ("server error rate, 1/s", webstone.server_error_rate_per_second),
+        ("error level, %", webstone.error_level_percent),
+        ("server thruput, Mbit/s (1024²)", webstone.server_throughput_mebibit_per_second),
+        ("Little's load factor", webstone.littles_load_factor),
+        ("average response time, ms", webstone.average_response_time_ms),
+        ("average client thruput, Mbit/s", webstone.average_client_throughput_mebibit_per_second),
+    ];
+    rows.iter().try_for_each(|(name, value)| writeln!(output, "  {name:32} {:>9}", number(*value)))
 }
 
 fn write_steps(output: &mut impl Write, report: &Report) -> io::Result<()> {

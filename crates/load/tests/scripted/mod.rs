@@ -14,8 +14,8 @@ use std::{
 };
 
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Limits, Observe, Pick, Plan, Report, Schedule, StopRule, Target, Think,
-    ThinkLaw, Version, Waiting, run,
+    Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Report, Requests, Schedule,
+    StopRule, Target, Think, Transport, Version, Waiting, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::trace::{Document, Request, Session, Trace, site_path};
@@ -103,7 +103,7 @@ fn serve(
 
 fn read_head(stream: &mut TcpStream) -> Option<String> {
     let (mut head, mut bytes) = (Vec::new(), [0; 4096]);
-    while !head.ends_with(b"\r\n\r\n") {
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         match stream.read(&mut bytes) {
             Ok(0) | Err(_) => return None,
             Ok(count) => head.extend_from_slice(&bytes[..count]),
@@ -132,12 +132,14 @@ pub fn size_in(head: &str) -> usize {
 /// A closed loop without think time; tests change what they are about.
 pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) -> Plan<'static> {
     let target = Target::resolve(&server.url()).unwrap();
-    let think = Think { mean: Nanos::ZERO, law: ThinkLaw::Constant };
     Plan {
-        catalogue: Catalogue::single(&target, Version::Http11, Connections::KeepAlive),
+        catalogue: Catalogue::single(&Form::get(&target, Version::Http11, Connections::KeepAlive)),
         target,
-        arrivals: Arrivals::Closed { clients, think, pick: Pick::First },
+        arrivals: Arrivals::Closed { clients },
+        requests: Requests::Pick(Pick::First),
+        think: Think::AfterAnswer(Law::NONE),
         connections: Connections::KeepAlive,
+        transport: Transport::default(),
         schedule: Schedule::single(Nanos(warm_up_ms * MS), Nanos(measured_ms * MS), None),
         stop: StopRule::ScheduleEnd,
         limits: Limits { drain: Nanos(500 * MS), ..Limits::default() },
@@ -149,7 +151,7 @@ pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) 
 
 /// A plan that closes every connection after one request.
 pub fn closing(plan: Plan<'static>) -> Plan<'static> {
-    let catalogue = Catalogue::single(&plan.target, Version::Http11, Connections::Close);
+    let catalogue = Catalogue::single(&Form::get(&plan.target, Version::Http11, Connections::Close));
     Plan { catalogue, connections: Connections::Close, ..plan }
 }
 
@@ -176,14 +178,13 @@ pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'
     let target = Target::resolve(&format!("http://{}", server.address)).unwrap();
     assert!(site_path(0, 1).starts_with('/'));
     Plan {
-        catalogue: Catalogue::trace(&target, Version::Http11, Connections::KeepAlive, trace),
+        catalogue: Catalogue::trace(&Form::get(&target, Version::Http11, Connections::KeepAlive), trace),
         target,
-        arrivals: Arrivals::Sessions {
-            trace,
-            arrivals: Box::new(sojourn_workload::arrivals::replay(trace, 1.0).unwrap()),
-            think_scale: 1.0,
-        },
+        arrivals: Arrivals::Logged(Box::new(sojourn_workload::arrivals::replay(trace, 1.0).unwrap())),
+        requests: Requests::Trace { trace, think_scale: 1.0 },
+        think: Think::AfterAnswer(Law::NONE),
         connections: Connections::KeepAlive,
+        transport: Transport::default(),
         schedule: Schedule::single(Nanos::ZERO, Nanos(measured_ms * MS), None),
         stop: StopRule::ScheduleEnd,
         limits: Limits { drain: Nanos(2000 * MS), ..Limits::default() },

@@ -1,0 +1,157 @@
+//! Options of `load` that say who comes, when, and how long they think.
+
+use anyhow::{bail, ensure};
+use clap::{Args, ValueEnum};
+use sojourn_load::{
+    ArrivalLaw, Arrivals, Law, Schedule, Segment, Shape, StopRule, Think, duration, parse_rate,
+    parse_schedule,
+};
+use sojourn_measure::Nanos;
+
+const ARRIVALS: &str = "Who comes";
+const THINK: &str = "How long clients think";
+const STOP: &str = "How long";
+
+/// Without a duration, a run that ends after so many requests or sessions may take this long.
+const UNTIL_DONE: Nanos = Nanos(24 * 3_600_000_000_000);
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("who").required(true).args(["clients", "rate", "schedule"]))]
+pub struct ArrivalOptions {
+    /// A closed loop of so many clients, each asking again once it is answered and has thought.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = ARRIVALS)]
+    clients: Option<u32>,
+    /// An open loop: so many arrivals a second, whatever the server does; 0.5, 100/s, 30/min.
+    #[arg(long, value_name = "RATE", value_parser = positive_rate, help_heading = ARRIVALS)]
+    rate: Option<f64>,
+    /// An open loop whose rate changes: '100/s for 10s, ramp to 1000/s in 30s'. Each part is a step.
+    #[arg(long, value_name = "PARTS", help_heading = ARRIVALS, conflicts_with = "duration")]
+    schedule: Option<String>,
+    /// How arrivals of an open loop spread around their rate.
+    #[arg(long, default_value = "poisson", value_name = "constant|poisson|uniform", help_heading = ARRIVALS)]
+    arrivals: ArrivalName,
+    /// The most visits of an open loop under way; who comes beyond that is skipped and counted.
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = ARRIVALS)]
+    in_flight_max: u32,
+    /// Within what time a closed loop's clients come [default: half of the warm-up].
+    #[arg(long, value_parser = duration::parse, help_heading = ARRIVALS)]
+    pub ramp: Option<Nanos>,
+    /// The mean time from an answer to the client's next request [default: 0s].
+    #[arg(long, value_parser = duration::parse, help_heading = THINK)]
+    think_time: Option<Nanos>,
+    /// The mean time from a request to the client's next, or as long as the answer takes.
+    #[arg(long, value_parser = duration::parse, conflicts_with = "think_time", help_heading = THINK)]
+    pacing: Option<Nanos>,
+    /// How these times spread around their mean.
+    #[arg(long, default_value = "exponential", value_name = "constant|exponential|uniform|lognormal", help_heading = THINK)]
+    think_law: ThinkLawName,
+    /// The coefficient of variation of log-normal times.
+    #[arg(long, default_value_t = 1.0, value_name = "CV", help_heading = THINK)]
+    think_variation: f64,
+    /// How long to measure [default: 10s].
+    #[arg(long, value_parser = duration::parse, help_heading = STOP)]
+    duration: Option<Nanos>,
+    /// How long to run before measuring [default: 1s].
+    #[arg(long, value_parser = duration::parse, help_heading = STOP)]
+    warm_up: Option<Nanos>,
+    /// End after this many requests.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = STOP)]
+    requests: Option<u64>,
+    /// End after this many visits: sessions, walks.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "requests", help_heading = STOP)]
+    sessions: Option<u64>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ArrivalName {
+    Constant,
+    Poisson,
+    Uniform,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ThinkLawName {
+    Constant,
+    Exponential,
+    Uniform,
+    Lognormal,
+}
+
+fn positive_rate(text: &str) -> Result<f64, String> {
+    let rate = parse_rate(text).map_err(|error| error.to_string())?;
+    if rate > 0.0 { Ok(rate) } else { Err("the rate must be above 0".into()) }
+}
+
+/// Who comes, when it is measured, and when it ends.
+pub struct Coming {
+    pub arrivals: Arrivals<'static>,
+    pub schedule: Schedule,
+    pub stop: StopRule,
+}
+
+impl ArrivalOptions {
+    /// What the options say; a preset has other defaults for the warm-up and the duration.
+    pub fn coming(&self, warm_up: Nanos, duration: Nanos) -> anyhow::Result<Coming> {
+        let counted = self.requests.is_some() || self.sessions.is_some();
+        let until_done = counted && self.duration.is_none();
+        // Requests that are counted out are all measured, unless it is said that the first are not.
+        let settle = self.warm_up.unwrap_or(if counted { Nanos::ZERO } else { warm_up });
+        let measured = self.duration.unwrap_or(if until_done { UNTIL_DONE } else { duration });
+        let offered = self.rate;
+        let (arrivals, schedule) = match (self.clients, &self.schedule) {
+            (Some(clients), _) => (Arrivals::Closed { clients }, Schedule::single(settle, measured, None)),
+            (None, Some(text)) => {
+                let parts = parse_schedule(text)?;
+                let schedule = Schedule::segments(&parts, settle);
+                let first = Segment { from: parts[0].from, to: parts[0].from, length: settle };
+                let before = (settle > Nanos::ZERO).then_some(first);
+                (self.open(before.into_iter().chain(parts).collect()), schedule)
+            }
+            (None, None) => {
+                let rate = offered.unwrap_or_default();
+                let segment = Segment { from: rate, to: rate, length: settle + measured };
+                (self.open(vec![segment]), Schedule::single(settle, measured, offered))
+            }
+        };
+        ensure!(schedule.end() > settle, "the measured time must be longer than nothing");
+        let stop = match (self.requests, self.sessions) {
+            (Some(requests), _) => StopRule::Requests(requests),
+            (None, Some(sessions)) => StopRule::Visits(sessions),
+            (None, None) => StopRule::ScheduleEnd,
+        };
+        Ok(Coming { arrivals, schedule, stop })
+    }
+
+    /// How long clients think, if the options say.
+    pub fn think(&self) -> anyhow::Result<Option<Think>> {
+        let shape = match self.think_law {
+            ThinkLawName::Constant => Shape::Constant,
+            ThinkLawName::Exponential => Shape::Exponential,
+            ThinkLawName::Uniform => Shape::Uniform,
+            ThinkLawName::Lognormal if (0.01..=100.0).contains(&self.think_variation) => {
+                Shape::LogNormal { variation: self.think_variation }
+            }
+            ThinkLawName::Lognormal => bail!("--think-variation must lie between 0.01 and 100"),
+        };
+        let law = |mean| Law { mean, shape };
+        Ok(match (self.think_time, self.pacing) {
+            (Some(mean), _) => Some(Think::AfterAnswer(law(mean))),
+            (None, Some(mean)) => Some(Think::FromStart(law(mean))),
+            (None, None) => None,
+        })
+    }
+
+    /// The clients of a closed loop.
+    pub fn clients(&self) -> Option<u32> {
+        self.clients
+    }
+
+    fn open(&self, segments: Vec<Segment>) -> Arrivals<'static> {
+        let law = match self.arrivals {
+            ArrivalName::Constant => ArrivalLaw::Constant,
+            ArrivalName::Poisson => ArrivalLaw::Poisson,
+            ArrivalName::Uniform => ArrivalLaw::Uniform,
+        };
+        Arrivals::Open { segments, law, under_way_max: self.in_flight_max }
+    }
+}

@@ -1,0 +1,111 @@
+//! Options of `load` that say what is asked for.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use sojourn_load::{Catalogue, Connections, Form, Pick, Requests, Target, Version, webstone};
+
+const REQUESTS: &str = "What is asked for";
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("what").args(["mix", "session_log", "walk", "web99"]))]
+pub struct RequestOptions {
+    /// Pick at random from a WebStone file list: lines of `/path weight #bytes`, below the URL's path.
+    #[arg(long, value_name = "FILELIST", help_heading = REQUESTS)]
+    mix: Option<PathBuf>,
+    /// Make the sessions of an httperf --wsesslog file, in turn; bursts are pipelined, as in httperf.
+    #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
+    session_log: Option<PathBuf>,
+    /// Walk at random over the pages of this TOML file: pages, their objects, probabilities of what follows.
+    #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
+    walk: Option<PathBuf>,
+    /// Pick from a file set like SPECweb99's for this many connections: /file_set/dirNNNNN/classC_F.
+    #[arg(long, value_name = "LOAD", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = REQUESTS)]
+    web99: Option<u32>,
+    /// The method.
+    #[arg(long, default_value = "GET", help_heading = REQUESTS)]
+    method: String,
+    /// Another field of each request, as 'Name: value'; may be given again.
+    #[arg(short = 'H', long = "header", value_name = "FIELD", help_heading = REQUESTS)]
+    header: Vec<String>,
+    /// Send this file's bytes as the body of each request.
+    #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
+    body: Option<PathBuf>,
+    /// Let the same document have another size in each answer, where no size is given.
+    #[arg(long, help_heading = REQUESTS)]
+    any_size: bool,
+    /// The most requests of a client that are under way together on a connection (pipelining)
+    /// [default: 1, with --session-log 64].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = REQUESTS)]
+    pipeline: Option<u32>,
+    /// Defaults of a known benchmark: WebStone's mix and run rules, or connections served at 400 kbit/s over
+    /// a file set like SPECweb99's. Options given as well go before them.
+    #[arg(long, help_heading = REQUESTS)]
+    pub preset: Option<Preset>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Preset {
+    Webstone,
+    Web99,
+}
+
+/// A burst of a session file goes out together up to this many requests.
+const SESSION_PIPELINE: u32 = 64;
+
+impl RequestOptions {
+    /// What the options say, for so many clients of a closed loop.
+    pub fn requests(
+        &self,
+        target: &Target,
+        version: Version,
+        connections: Connections,
+        clients: Option<u32>,
+    ) -> anyhow::Result<(Catalogue, Requests<'static>)> {
+        let body = self.body.as_deref().map(read_bytes).transpose()?.unwrap_or_default();
+        let form = Form {
+            method: &self.method,
+            fields: &self.header,
+            body: &body,
+            any_size: self.any_size,
+            ..Form::get(target, version, connections)
+        };
+        form.check()?;
+        let picked = |(catalogue, pick)| (catalogue, Requests::Pick(pick));
+        if let Some(path) = &self.mix {
+            return Ok(picked(Catalogue::mix(&form, &read_text(path)?).with_context(|| shown(path))?));
+        }
+        if let Some(path) = &self.session_log {
+            return Catalogue::sessions(&form, &read_text(path)?).with_context(|| shown(path));
+        }
+        if let Some(path) = &self.walk {
+            return Catalogue::walk(&form, &read_text(path)?).with_context(|| shown(path));
+        }
+        Ok(picked(match (self.web99, self.preset) {
+            (Some(load), _) => Catalogue::web99(&form, load),
+            (None, Some(Preset::Web99)) => Catalogue::web99(&form, clients.unwrap_or(1)),
+            (None, Some(Preset::Webstone)) => Catalogue::mix(&form, webstone::FILELIST)?,
+            (None, None) => (Catalogue::single(&form), Pick::First),
+        }))
+    }
+
+    pub fn pipeline(&self) -> u32 {
+        self.pipeline.unwrap_or(if self.session_log.is_some() { SESSION_PIPELINE } else { 1 })
+    }
+}
+
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| shown(path))
+}
+
+fn read_bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| shown(path))
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,172 @@
+//! Laws of random times and counts: what think times, and requests per connection, are drawn from.
+
+use rand::{Rng, RngExt};
+use sojourn_measure::Nanos;
+
+/// A law of times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Law {
+    /// The mean.
+    pub mean: Nanos,
+    /// How times spread around it.
+    pub shape: Shape,
+}
+
+/// How times spread around their mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// All the same.
+    Constant,
+    /// Without memory: clients do not fall into step.
+    Exponential,
+    /// Between nothing and twice the mean.
+    Uniform,
+    /// Skewed, with this coefficient of variation (standard deviation over mean).
+    LogNormal {
+        /// Above zero.
+        variation: f64,
+    },
+}
+
+impl Law {
+    /// No time at all.
+    pub const NONE: Law = Law { mean: Nanos::ZERO, shape: Shape::Constant };
+
+    /// Draws a time.
+    pub fn draw(&self, random: &mut impl Rng) -> Nanos {
+        if self.mean == Nanos::ZERO {
+            return Nanos::ZERO;
+        }
+        Nanos((self.mean.0 as f64 * self.shape.draw(random)) as u64)
+    }
+}
+
+impl Shape {
+    /// Draws from the law of mean one.
+    pub fn draw(&self, random: &mut impl Rng) -> f64 {
+        match self {
+            Shape::Constant => 1.0,
+            Shape::Exponential => exponential(random),
+            Shape::Uniform => 2.0 * random.random::<f64>(),
+            // exp(m + s n) has the mean exp(m + s²/2) and the squared variation exp(s²) - 1.
+            Shape::LogNormal { variation } => {
+                let variance = variation.mul_add(*variation, 1.0).ln();
+                (variance.sqrt() * normal(random) - variance / 2.0).exp()
+            }
+        }
+    }
+}
+
+/// How many requests a connection serves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Count {
+    /// Always this many.
+    Constant(u32),
+    /// One or more with this mean: after each request the connection ends with the same probability.
+    Geometric {
+        /// At least one.
+        mean: f64,
+    },
+    /// From one number to another, each equally likely.
+    Uniform(u32, u32),
+    /// Some connections serve one request, the others geometrically many.
+    Mixed {
+        /// The share of *requests* that are served by the others.
+        many: f64,
+        /// The others' mean.
+        mean: f64,
+    },
+}
+
+impl Count {
+    /// Draws a count of at least one.
+    pub fn draw(&self, random: &mut impl Rng) -> u32 {
+        match *self {
+            Count::Constant(count) => count.max(1),
+            Count::Geometric { mean } => geometric(mean, random),
+            Count::Uniform(least, most) => random.random_range(least.max(1)..=most.max(least).max(1)),
+            Count::Mixed { many, mean } => {
+                // Of a share c of connections that serve `mean` requests each, the share of requests is
+                // c mean / (c mean + 1 - c).
+                let share = many / (mean - many * (mean - 1.0));
+                if random.random::<f64>() < share { geometric(mean, random) } else { 1 }
+            }
+        }
+    }
+}
+
+fn geometric(mean: f64, random: &mut impl Rng) -> u32 {
+    if mean <= 1.0 {
+        return 1;
+    }
+    // By inversion: the number of trials up to the first success of probability 1/mean.
+    let trials = (-exponential(random) / (-1.0 / mean).ln_1p()).ceil();
+    trials.clamp(1.0, f64::from(u32::MAX)) as u32
+}
+
+/// Exponential with mean one. 1 - u lies in (0, 1], so that the logarithm is finite.
+pub fn exponential(random: &mut impl Rng) -> f64 {
+    -(1.0 - random.random::<f64>()).ln()
+}
+
+/// Standard normal: Box and Muller, the cosine half.
+fn normal(random: &mut impl Rng) -> f64 {
+    (2.0 * exponential(random)).sqrt() * (2.0 * std::f64::consts::PI * random.random::<f64>()).cos()
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    const DRAWS: usize = 200_000;
+
+    fn moments(mut draw: impl FnMut(&mut Xoshiro256PlusPlus) -> f64) -> (f64, f64) {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let draws: Vec<f64> = (0..DRAWS).map(|_| draw(&mut random)).collect();
+        let mean = draws.iter().sum::<f64>() / DRAWS as f64;
+        let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / DRAWS as f64;
+        (mean, variance.sqrt() / mean)
+    }
+
+    #[test]
+    fn times_have_their_mean_and_variation() {
+        let shapes = [
+            (Shape::Constant, 0.0),
+            (Shape::Exponential, 1.0),
+            (Shape::Uniform, 1.0 / 3.0_f64.sqrt()),
+            (Shape::LogNormal { variation: 1.5 }, 1.5),
+        ];
+        for (shape, expected) in shapes {
+            let law = Law { mean: Nanos(7_000_000), shape };
+            let (mean, variation) = moments(|random| law.draw(random).0 as f64);
+            assert!((mean / 7e6 - 1.0).abs() < 0.02, "{shape:?}: {mean}");
+            assert!((variation - expected).abs() < 0.06, "{shape:?}: {variation}");
+        }
+        assert_eq!(Law::NONE.draw(&mut Xoshiro256PlusPlus::seed_from_u64(1)), Nanos::ZERO);
+    }
+
+    #[test]
+    fn counts_have_their_mean() {
+        let check = |count: Count, expected: f64| {
+            let (mean, _) = moments(|random| f64::from(count.draw(random)));
+            assert!((mean / expected - 1.0).abs() < 0.02, "{count:?}: {mean}");
+        };
+        check(Count::Constant(5), 5.0);
+        check(Count::Geometric { mean: 10.0 }, 10.0);
+        check(Count::Geometric { mean: 1.0 }, 1.0);
+        check(Count::Uniform(2, 6), 4.0);
+    }
+
+    #[test]
+    fn the_mixture_is_by_requests_not_by_connections() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+        let count = Count::Mixed { many: 0.7, mean: 10.0 };
+        let drawn: Vec<u32> = (0..DRAWS).map(|_| count.draw(&mut random)).collect();
+        let all: f64 = drawn.iter().map(|&count| f64::from(count)).sum();
+        // 70 % of requests on connections of ten and 30 % alone: a connection serves 1 / (0.7/10 + 0.3).
+        assert!((all / DRAWS as f64 * 0.37 - 1.0).abs() < 0.02, "{all}");
+    }
+}

@@ -1,0 +1,246 @@
+//! Session files of httperf (`--wsesslog`), read unchanged.
+//!
+//! A line is a request: `URI [method=M] [think=SECONDS] [contents='...']`. A line that begins with a blank
+//! belongs to the burst of the line before it, any other begins a burst; an empty line ends the session, and
+//! `#` in the first column makes a comment. A burst's first request goes alone; once it is answered the rest
+//! go together. `think=` is a burst's, the last one given wins, and it is waited after the burst's last
+//! answer. `size=BYTES` is ours: the size that the body must have.
+
+use sojourn_measure::Nanos;
+use thiserror::Error;
+
+/// The most sessions in a file, as in httperf.
+pub const SESSIONS_MAX: usize = 1000;
+/// The most requests in a file.
+pub const REQUESTS_MAX: usize = 1_000_000;
+/// The longest think time.
+const THINK_SECONDS_MAX: f64 = 86_400.0;
+/// httperf takes a method by any beginning of its name, the first that fits.
+const METHODS: [&str; 10] =
+    ["OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT", "PATCH", "PROPFIND"];
+
+/// A request of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// The path and query.
+    pub uri: String,
+    /// The method.
+    pub method: String,
+    /// What is sent as its body.
+    pub contents: Vec<u8>,
+    /// The size that the answer's body must have, if the file says.
+    pub size_bytes: Option<u64>,
+}
+
+/// Requests of which the first goes alone and the rest together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Burst<R> {
+    /// At least one.
+    pub requests: Vec<R>,
+    /// What is waited after the last answer, if the file says.
+    pub think: Option<Nanos>,
+}
+
+/// A session: bursts one after another; at least one.
+pub type Session<R> = Vec<Burst<R>>;
+
+/// Why a file cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SessionFileError {
+    /// A line that cannot be read.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Counting from one.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// More than is accepted.
+    #[error("more than {SESSIONS_MAX} sessions or {REQUESTS_MAX} requests")]
+    TooMany,
+    /// Nothing to ask for.
+    #[error("the file holds no session")]
+    Empty,
+}
+
+/// Parses a file.
+pub fn parse(text: &str) -> Result<Vec<Session<Request>>, SessionFileError> {
+    let mut sessions: Vec<Session<Request>> = Vec::new();
+    let (mut session, mut requests) = (Session::new(), 0);
+    for (line, text) in logical_lines(text) {
+        if text.starts_with('#') {
+            continue;
+        }
+        if text.trim().is_empty() {
+            if !session.is_empty() {
+                sessions.push(std::mem::take(&mut session));
+            }
+            continue;
+        }
+        let (request, think) = request(&text).map_err(|what| SessionFileError::Line { line, what })?;
+        let begins_burst = !text.starts_with([' ', '\t']);
+        if begins_burst || session.is_empty() {
+            session.push(Burst { requests: Vec::new(), think: None });
+        }
+        if let Some(burst) = session.last_mut() {
+            burst.requests.push(request);
+            burst.think = think.or(burst.think);
+        }
+        requests += 1;
+        if requests > REQUESTS_MAX || sessions.len() >= SESSIONS_MAX {
+            return Err(SessionFileError::TooMany);
+        }
+    }
+    if !session.is_empty() {
+        sessions.push(session);
+    }
+    if sessions.is_empty() { Err(SessionFileError::Empty) } else { Ok(sessions) }
+}
+
+/// Lines with their numbers; a backslash at the end of one continues it.
+fn logical_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let mut lines = text.lines().enumerate();
+    std::iter::from_fn(move || {
+        let (index, first) = lines.next()?;
+        let mut whole = first.to_owned();
+        while whole.ends_with('\\') {
+            whole.pop();
+            whole.push_str(lines.next().map_or("", |(_, next)| next));
+        }
+        Some((index + 1, whole))
+    })
+}
+
+fn request(line: &str) -> Result<(Request, Option<Nanos>), String> {
+    let mut rest = line.trim();
+    let uri = word(&mut rest).to_owned();
+    if !uri.starts_with('/') || !uri.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!("{uri:?} is not a path that begins with a slash"));
+    }
+    let mut request = Request { uri, method: "GET".into(), contents: Vec::new(), size_bytes: None };
+    let mut think = None;
+    while !rest.is_empty() {
+        let Some((name, value)) = rest.split_once('=').filter(|(name, _)| !name.contains([' ', '\t'])) else {
+            return Err(format!("{:?} is not of the form name=value", word(&mut rest)));
+        };
+        rest = value;
+        match name {
+            "contents" => request.contents = contents(&mut rest)?,
+            "method" => request.method = method(word(&mut rest))?,
+            "think" => think = Some(seconds(word(&mut rest))?),
+            "size" => {
+                let size = word(&mut rest);
+                request.size_bytes =
+                    Some(size.parse().map_err(|_| format!("{size:?} is not a size in bytes"))?);
+            }
+            _ => return Err(format!("{name:?} is not method, think, contents or size")),
+        }
+        rest = rest.trim_start();
+    }
+    Ok((request, think))
+}
+
+/// Takes off the next word and the blanks behind it.
+fn word<'a>(rest: &mut &'a str) -> &'a str {
+    let (word, behind) = rest.split_at(rest.find([' ', '\t']).unwrap_or(rest.len()));
+    *rest = behind.trim_start();
+    word
+}
+
+fn method(prefix: &str) -> Result<String, String> {
+    let named = METHODS.iter().find(|method| !prefix.is_empty() && method.starts_with(prefix));
+    named.map(|&method| method.to_owned()).ok_or_else(|| format!("{prefix:?} is not a known method"))
+}
+
+fn seconds(number: &str) -> Result<Nanos, String> {
+    let seconds = number.parse::<f64>().ok().filter(|seconds| (0.0..=THINK_SECONDS_MAX).contains(seconds));
+    seconds.map(Nanos::from_seconds).ok_or_else(|| format!("{number:?} is not a think time in seconds"))
+}
+
+/// Takes off a quoted text or a word; a backslash takes away a quote's meaning or makes a control character.
+fn contents(rest: &mut &str) -> Result<Vec<u8>, String> {
+    let quote = rest.chars().next().filter(|first| matches!(first, '\'' | '"'));
+    let mut text = String::new();
+    let mut characters = rest.char_indices().skip(usize::from(quote.is_some()));
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' => text.push(match characters.next() {
+                Some((_, 'n')) => '\n',
+                Some((_, 'r')) => '\r',
+                Some((_, 't')) => '\t',
+                Some((_, other)) => other,
+                None => return Err("a backslash at the end".into()),
+            }),
+            _ if Some(character) == quote => {
+                *rest = &rest[at + 1..];
+                return Ok(text.into_bytes());
+            }
+            ' ' | '\t' if quote.is_none() => {
+                *rest = &rest[at..];
+                return Ok(text.into_bytes());
+            }
+            _ => text.push(character),
+        }
+    }
+    *rest = "";
+    if quote.is_none() { Ok(text.into_bytes()) } else { Err("contents= has no closing quote".into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn get(uri: &str) -> Request {
+        Request { uri: uri.into(), method: "GET".into(), contents: Vec::new(), size_bytes: None }
+    }
+
+    #[test]
+    fn bursts_thinks_and_sessions() {
+        let file =
+            "# a comment\n/index.html think=2.0\n\t/a.gif\n /b.gif think=3\n/next\n\n \n\n/other size=7\n";
+        let sessions = parse(file).unwrap();
+        let first = Burst {
+            requests: vec![get("/index.html"), get("/a.gif"), get("/b.gif")],
+            think: Some(Nanos(3_000_000_000)),
+        };
+        let next = Burst { requests: vec![get("/next")], think: None };
+        assert_eq!(sessions[0], [first, next]);
+        assert_eq!(sessions[1][0].requests[0].size_bytes, Some(7));
+        assert_eq!(sessions.len(), 2, "several empty lines make no empty session");
+    }
+
+    #[test]
+    fn methods_and_contents() {
+        let file = "/p method=POST contents='Post data' think=1\n/q method=PO contents=\"a\\\"b\\n\"\n\
+                    /r contents=word size=3\n/s method=HEAD \\\n  think=0.5\n";
+        let bursts = &parse(file).unwrap()[0];
+        let contents: Vec<_> =
+            bursts.iter().map(|burst| String::from_utf8_lossy(&burst.requests[0].contents)).collect();
+        assert_eq!(contents, ["Post data", "a\"b\n", "word", ""]);
+        let methods: Vec<_> = bursts.iter().map(|burst| burst.requests[0].method.as_str()).collect();
+        assert_eq!(methods, ["POST", "POST", "GET", "HEAD"]);
+        assert_eq!(bursts[3].think, Some(Nanos(500_000_000)));
+    }
+
+    #[test]
+    fn refusals_name_the_line() {
+        let long = "/a method=BREW";
+        for bad in ["a", "/a b", "/a x=1", "/a think=x", "/a think=-1", "/a contents='x", long, "/a size=x"] {
+            match parse(&format!("/ok\n{bad}\n")) {
+                Err(SessionFileError::Line { line, .. }) => assert_eq!(line, 2, "{bad}"),
+                other => panic!("{bad}: {other:?}"),
+            }
+        }
+        assert_eq!(parse("# nothing\n\n"), Err(SessionFileError::Empty));
+        assert_eq!(parse(&"/a\n\n".repeat(SESSIONS_MAX + 1)), Err(SessionFileError::TooMany));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text in "[ -~\t\n\\\\'\"=/#é]{0,200}") {
+            let _ = parse(&text);
+        }
+    }
+}

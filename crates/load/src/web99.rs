@@ -1,0 +1,98 @@
+//! A file set that grows with the load it is made for, and how its files are asked for: the static part of
+//! what SPECweb99 describes. Its name is a trademark, and results of this are none of its results.
+//!
+//! There are 25 + 0.66 L directories for L connections, each with four classes of nine files: 102 bytes to
+//! 900 KB, 4.88 MiB together. Directories and the files of a class are popular by Zipf's law.
+
+use crate::law::Count;
+
+/// What a connection should receive: the next request waits until its bytes would have taken this long.
+pub const BITS_PER_SECOND: f64 = 400_000.0;
+/// A connection that received less does not conform.
+pub const CONFORMING_BITS_PER_SECOND: f64 = 320_000.0;
+/// The highest load: ten times what any machine of its day was measured at.
+pub const LOAD_MAX: u32 = 100_000;
+/// 70 % of requests go over connections that serve ten requests on average.
+pub const CONNECTIONS: Count = Count::Mixed { many: 0.7, mean: 10.0 };
+
+const CLASS_WEIGHTS: [f64; 4] = [0.35, 0.50, 0.14, 0.01];
+const FILES: usize = 9;
+/// The files of a class in the order of their popularity.
+const FILE_RANKS: [usize; FILES] = [4, 3, 5, 2, 6, 1, 7, 8, 0];
+/// Shares are made whole numbers by this factor.
+const WEIGHT_SCALE: f64 = 1e12;
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Its path below the site.
+    pub path: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// How often it is asked for, in proportion to the sum of all weights.
+    pub weight: u64,
+}
+
+/// How many directories there are for so many connections.
+pub fn directories(load: u32) -> u32 {
+    // The kit's constants: the bits per second of a connection over those of a mean reply.
+    (25.0 + BITS_PER_SECOND / 122_000.0 * f64::from(load) / 5.0) as u32
+}
+
+/// All files for so many connections, a directory after another.
+pub fn files(load: u32) -> impl Iterator<Item = File> {
+    let directories = directories(load);
+    let directory_sum: f64 = (1..=directories).map(|rank| 1.0 / f64::from(rank)).sum();
+    let file_sum: f64 = (1..=FILES).map(|rank| 1.0 / rank as f64).sum();
+    let file_share = move |file: usize| {
+        let rank = 1 + FILE_RANKS.iter().position(|&ranked| ranked == file).unwrap_or(FILES);
+        1.0 / rank as f64 / file_sum
+    };
+    (0..directories).flat_map(move |directory| {
+        let directory_share = 1.0 / f64::from(directory + 1) / directory_sum;
+        (0..4 * FILES).map(move |index| {
+            let (class, file) = (index / FILES, index % FILES);
+            let share = directory_share * CLASS_WEIGHTS[class] * file_share(file);
+            File {
+                path: format!("/file_set/dir{directory:05}/class{class}_{file}"),
+                size_bytes: 1024 * 10_u64.pow(class as u32) * (file as u64 + 1) / 10,
+                weight: (share * WEIGHT_SCALE) as u64,
+            }
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_set() {
+        assert_eq!([100, 200, 1000, 3000].map(directories), [90, 156, 680, 1992]);
+        let files: Vec<File> = files(100).collect();
+        assert_eq!(files.len(), 90 * 36);
+        let directory: u64 = files[..36].iter().map(|file| file.size_bytes).sum();
+        assert_eq!(directory, 5_119_484);
+        let sizes: Vec<u64> = files[..9].iter().map(|file| file.size_bytes).collect();
+        assert_eq!(sizes, [102, 204, 307, 409, 512, 614, 716, 819, 921]);
+        assert_eq!(files[35].path, "/file_set/dir00000/class3_8");
+        assert_eq!((files[35].size_bytes, files[18].size_bytes), (921_600, 10_240));
+    }
+
+    #[test]
+    fn popularity() {
+        let files: Vec<File> = files(200).collect();
+        let total: f64 = files.iter().map(|file| file.weight as f64).sum();
+        let share = |belongs: &dyn Fn(&File) -> bool| {
+            files.iter().filter(|file| belongs(file)).map(|file| file.weight as f64).sum::<f64>() / total
+        };
+        assert!((share(&|file| file.path.contains("class1_")) - 0.5).abs() < 1e-6);
+        assert!((share(&|file| file.path.ends_with("_4")) - 0.3535).abs() < 1e-4);
+        assert!((share(&|file| file.path.ends_with("_0")) - 0.0393).abs() < 1e-4);
+        let ratio =
+            share(&|file| file.path.contains("dir00000")) / share(&|file| file.path.contains("dir00009"));
+        assert!((ratio - 10.0).abs() < 1e-3, "{ratio}");
+        let mean = files.iter().map(|file| file.weight as f64 * file.size_bytes as f64).sum::<f64>() / total;
+        assert!((mean - 14_727.0).abs() < 1.0, "{mean}");
+    }
+}
