@@ -35,19 +35,10 @@ fn under_load(server: &Server, meanwhile: impl FnOnce()) -> u64 {
             }
         });
         // Also when it panics the clients are to end.
-        let _over = WhenDropped(&is_over);
+        let _over = engine::WhenDropped(&is_over);
         meanwhile();
     });
     numbers.into_inner()
-}
-
-/// Sets its flag when it is dropped.
-struct WhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for WhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn wait_for(path: &Path) {

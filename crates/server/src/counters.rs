@@ -15,6 +15,8 @@ pub enum Kind {
     Seconds,
     /// It shows what is now.
     Gauge,
+    /// How often a limit was reached; named `limit_hits_` and the limit.
+    Limit,
 }
 
 macro_rules! counters {
@@ -59,6 +61,14 @@ counters! {
     ConnectionsOpen "connections_open" Gauge "Connections open now."
     ConnectionErrors "connection_errors" Total "Connections that ended in an error: reset, truncated file."
     Timeouts "timeouts" Total "Connections closed because the client took too long."
+    LimitConnections "limit_hits_connections_max" Limit "Connections turned away because too many were open."
+    LimitConnectionsPerAddress "limit_hits_connections_per_address" Limit "Connections turned away because too many were open from their address."
+    LimitRequestsPerConnection "limit_hits_requests_per_connection_max" Limit "Connections closed after their last request allowed."
+    LimitIdle "limit_hits_idle_timeout" Limit "Connections closed because no request came."
+    LimitHead "limit_hits_head_timeout" Limit "Requests refused because their head or body took too long."
+    LimitSend "limit_hits_send_timeout" Limit "Connections closed because the client took its response too slowly."
+    LimitEnd "limit_hits_end_timeout" Limit "Connections closed because the client did not close after the last response."
+    LimitChildren "limit_hits_children_max" Limit "Connections turned away because too many children served others."
     AcceptErrors "accept_errors" Total "Failures to accept."
     PathCacheHits "path_cache_hits" Total "Paths found in the path cache and fresh."
     PathCacheMisses "path_cache_misses" Total "Paths not found there, or stale."
@@ -169,7 +179,9 @@ impl Serialize for Served {
         for counter in Counter::ALL {
             match counter.kind() {
                 Kind::Seconds => map.serialize_entry(counter.key(), &self.seconds(*counter))?,
-                Kind::Total | Kind::Gauge => map.serialize_entry(counter.key(), &self.value(*counter))?,
+                Kind::Total | Kind::Gauge | Kind::Limit => {
+                    map.serialize_entry(counter.key(), &self.value(*counter))?
+                }
             }
         }
         map.end()

@@ -30,7 +30,7 @@ mod stop;
 
 pub use architecture::{ALL, Architecture};
 pub use blocking::serve_one;
-pub use board::{Board, PLACES_MAX};
+pub use board::{Board, PLACES_MAX, Seat};
 pub use counters::{Counter, Served};
 pub use log::{AccessLog, FormatError, LogFormat, NICKNAMES};
 pub use program::Program;

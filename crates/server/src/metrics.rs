@@ -10,11 +10,12 @@ const OF_EACH: &[Counter] = &[Counter::Requests, Counter::ConnectionsAccepted, C
 /// The page: what all have `served`, and each of several `workers`.
 pub fn page(served: &Served, workers: &[Served]) -> String {
     let mut page = String::with_capacity(8 * 1024);
-    for counter in Counter::ALL {
+    for counter in Counter::ALL.iter().filter(|counter| counter.kind() != Kind::Limit) {
         let (name, kind) = name_and_kind(*counter, "sojourn_");
         let _ = writeln!(page, "# HELP {name} {}\n# TYPE {name} {kind}", counter.help());
         let _ = writeln!(page, "{name} {}", value(served, *counter));
     }
+    limits(&mut page, served);
     // Of one alone it would say the same again.
     for counter in OF_EACH.iter().filter(|_| workers.len() > 1) {
         let (name, kind) = name_and_kind(*counter, "sojourn_worker_");
@@ -26,9 +27,19 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
     page
 }
 
+/// One metric for all limits, which are told apart by the names of their options.
+fn limits(page: &mut String, served: &Served) {
+    let name = "sojourn_limit_hits_total";
+    let _ = writeln!(page, "# HELP {name} How often a limit on clients was reached.\n# TYPE {name} counter");
+    for counter in Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit) {
+        let limit = counter.key().trim_start_matches("limit_hits_").replace('_', "-");
+        let _ = writeln!(page, "{name}{{limit=\"{limit}\"}} {}", served.value(*counter));
+    }
+}
+
 fn name_and_kind(counter: Counter, prefix: &str) -> (String, &'static str) {
     let (suffix, kind) = match counter.kind() {
-        Kind::Total | Kind::Seconds => ("_total", "counter"),
+        Kind::Total | Kind::Seconds | Kind::Limit => ("_total", "counter"),
         Kind::Gauge => ("", "gauge"),
     };
     (format!("{prefix}{}{suffix}", counter.key()), kind)
@@ -37,7 +48,7 @@ fn name_and_kind(counter: Counter, prefix: &str) -> (String, &'static str) {
 fn value(served: &Served, counter: Counter) -> String {
     match counter.kind() {
         Kind::Seconds => served.seconds(counter).to_string(),
-        Kind::Total | Kind::Gauge => served.value(counter).to_string(),
+        Kind::Total | Kind::Gauge | Kind::Limit => served.value(counter).to_string(),
     }
 }
 

@@ -46,12 +46,18 @@ pub struct Site {
 pub struct Limits {
     /// Connections open at once; more are answered 503.
     pub connections_max: usize,
+    /// Connections open at once from one address (IPv6: one /64 network); more are answered 503.
+    pub connections_per_address: Option<u32>,
+    /// Requests answered on one connection, which then ends.
+    pub requests_per_connection: Option<u32>,
     /// How long a connection may be without a request.
     pub idle: Duration,
     /// How long a request may take from its first byte to its last.
     pub head: Duration,
-    /// How long a client may accept no byte of a response.
+    /// In each such period a client has to take a response at least at the rate below.
     pub send: Duration,
+    /// Bytes per second over each of these periods; with 0 any byte will do.
+    pub send_rate_min: u64,
     /// How long a client may take to close after its last response.
     pub end: Duration,
     /// How long requests may take to finish once a stop was requested.
@@ -66,9 +72,12 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections_max: 200_000,
+            connections_per_address: None,
+            requests_per_connection: None,
             idle: Duration::from_secs(60),
             head: Duration::from_secs(15),
             send: Duration::from_secs(60),
+            send_rate_min: 500,
             end: Duration::from_secs(2),
             drain: Duration::from_secs(10),
             helper_queue_max: 4096,
@@ -78,6 +87,12 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// What a client has to take in each period of sending.
+    pub fn sent_bytes_min(&self) -> u64 {
+        let bytes = self.send.as_secs_f64() * self.send_rate_min as f64;
+        (bytes as u64).max(1)
+    }
+
     /// How long a client may let the server wait; the disk may take as long as it likes.
     pub fn patience(&self, wait: Wait) -> Option<Duration> {
         match wait {

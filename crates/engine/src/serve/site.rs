@@ -59,9 +59,12 @@ impl Options {
         };
         let limits = Limits {
             connections_max,
+            connections_per_address: self.limits.connections_per_address,
+            requests_per_connection: self.limits.requests_per_connection_max,
             idle: self.limits.idle_timeout,
             head: self.limits.head_timeout,
             send: self.limits.send_timeout,
+            send_rate_min: self.limits.send_rate_min as u64,
             end: self.limits.end_timeout,
             drain: self.limits.drain_timeout,
             helper_queue_max: self.limits.helper_queue_max,

@@ -11,7 +11,7 @@ use rustix::io::ioctl_fionbio;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{SendFlags, getpeername, send};
 use sojourn_server::connection::Transport;
-use sojourn_server::{Architecture, Arrival, Board, PASSED_ON, Stop, reopen_on_signal, serve_one};
+use sojourn_server::{Architecture, Arrival, Board, PASSED_ON, Seat, Stop, reopen_on_signal, serve_one};
 
 use super::Options;
 
@@ -37,7 +37,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     };
     reopen_on_signal(&board)?;
     let site = options.site(architecture, board)?;
-    serve_one(&site, Arrival { socket, peer, transport: Transport::Plain }, place, stop);
+    serve_one(&site, Arrival { socket, peer, transport: Transport::Plain, seat: Seat::ANY }, place, stop);
     Ok(ExitCode::SUCCESS)
 }
 

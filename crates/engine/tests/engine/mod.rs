@@ -9,6 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -61,15 +62,23 @@ impl Counters {
         Counters(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}")))
     }
 
-    /// Of the page of metrics: names have a prefix, totals a suffix, and lines about a part have labels.
+    /// Of the page of metrics: names have a prefix, totals a suffix, limits a label; other lines with labels are about a
+    /// part.
     fn of_metrics(page: &str) -> Counters {
-        let whole = page.lines().filter(|line| !line.starts_with('#') && !line.contains('{'));
-        let pairs = whole.filter_map(|line| line.strip_prefix("sojourn_")?.split_once(' '));
-        Counters(
-            pairs
-                .map(|(name, value)| (name.trim_end_matches("_total").to_owned(), value.parse().unwrap()))
-                .collect(),
-        )
+        let pairs = page.lines().filter_map(|line| line.strip_prefix("sojourn_")?.split_once(' '));
+        let keyed = pairs.filter_map(|(name, value)| Some((key(name)?, value.parse().unwrap())));
+        Counters(keyed.collect())
+    }
+}
+
+fn key(metric: &str) -> Option<String> {
+    match metric.split_once('{') {
+        None => Some(metric.trim_end_matches("_total").to_owned()),
+        Some(("limit_hits_total", label)) => {
+            let limit = label.strip_prefix("limit=\"")?.strip_suffix("\"}")?;
+            Some(format!("limit_hits_{}", limit.replace('-', "_")))
+        }
+        Some(_) => None,
     }
 }
 
@@ -208,6 +217,15 @@ impl Drop for Server {
             let _ = self.process.kill();
             let _ = self.process.wait();
         }
+    }
+}
+
+/// Sets its flag when it is dropped, also by a panic: threads that go on until then would keep a test for ever.
+pub struct WhenDropped<'a>(pub &'a AtomicBool);
+
+impl Drop for WhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

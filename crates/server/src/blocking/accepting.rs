@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use super::Worker;
+use crate::board::Seat;
 use crate::counters::Counter;
 use crate::sockets::accept::{Accepted, Acceptor, shed};
 use crate::sockets::listener::Listener;
@@ -87,15 +88,19 @@ pub fn accept_and_serve(worker: &mut Worker<'_>, door: &DoorPlace<'_>) {
             return;
         }
         match door.accept() {
-            Accepted::Connection(arrival) => {
-                if site.board.enter(site.limits.connections_max) {
+            Accepted::Connection(arrival) => match site.board.enter(arrival.peer, &site.limits) {
+                Ok(seat) => {
+                    worker.service.seat(seat);
                     worker.serve(arrival);
-                    site.board.leave(1);
-                } else {
+                    worker.service.seat(Seat::default());
+                    site.board.leave(seat);
+                }
+                Err(limit) => {
                     shed(&arrival);
                     worker.service.count(Counter::ConnectionsShed);
+                    worker.service.count(limit);
                 }
-            }
+            },
             Accepted::Shed => worker.service.count(Counter::ConnectionsShed),
             Accepted::Failed => worker.service.count(Counter::AcceptErrors),
             Accepted::Nobody => {}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::connection::{Connection, Wait};
 use crate::site::Limits;
 use crate::sockets::accept::Arrival;
+use crate::sockets::pace::Pace;
 
 pub struct Client {
     pub socket: OwnedFd,
@@ -14,24 +15,34 @@ pub struct Client {
     pub is_readable: bool,
     wait: Option<Wait>,
     deadline: Duration,
+    pace: Pace,
 }
 
 impl Client {
-    pub fn new(Arrival { socket, peer, transport }: Arrival) -> Client {
+    pub fn new(Arrival { socket, peer, transport, .. }: Arrival) -> Client {
         let connection = Connection::new(peer, transport);
-        Client { socket, connection, is_readable: false, wait: None, deadline: Duration::MAX }
+        let (deadline, pace) = (Duration::MAX, Pace::default());
+        Client { socket, connection, is_readable: false, wait: None, deadline, pace }
     }
 
     /// When patience ends with a client for whom the worker begins to wait at `now`.
     pub fn deadline(&mut self, now: Duration, limits: &Limits) -> Duration {
         let wait = self.connection.waits_for();
-        // Trickling bytes do not move these deadlines.
-        let stays = matches!(wait, Wait::Head(_) | Wait::End) && self.wait == Some(wait);
-        if !stays {
+        if !(wait.is_timed_as_a_whole() && self.wait == Some(wait)) {
             self.wait = Some(wait);
             self.deadline =
                 limits.patience(wait).map_or(Duration::MAX, |patience| now.saturating_add(patience));
         }
         self.deadline
+    }
+
+    /// The deadline has come at `now`: it moves if the client takes what is sent fast enough. Returns whether it does.
+    pub fn earns_more(&mut self, now: Duration, limits: &Limits) -> bool {
+        let earns =
+            self.wait == Some(Wait::Client) && self.pace.is_kept(&self.socket, limits.sent_bytes_min());
+        if earns {
+            self.deadline = now.saturating_add(limits.send);
+        }
+        earns
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_content::Caches;
 
-use crate::board::Place;
+use crate::board::{Place, Seat};
 use crate::clock::Clock;
 use crate::connection::{Connection, Context, Event, Pool, Reason, Want};
 use crate::counters::{Counter, Served};
@@ -29,8 +29,8 @@ pub use worker::Worker;
 pub struct Service<'a> {
     site: &'a Site,
     log: Option<AccessLog>,
-    /// The log is this process's own: nobody else counts what it loses.
-    log_is_own: bool,
+    /// The process is a child with one worker: nobody else counts what its log loses, or gives its seat back.
+    is_child: bool,
     state: Mutex<State>,
 }
 
@@ -64,9 +64,9 @@ impl<'a> Service<'a> {
         Service::new(site, place, site.log.as_ref().map(AccessLog::without_thread), true)
     }
 
-    fn new(site: &'a Site, place: Place, log: Option<AccessLog>, log_is_own: bool) -> Service<'a> {
+    fn new(site: &'a Site, place: Place, log: Option<AccessLog>, is_child: bool) -> Service<'a> {
         let state = State { caches: Caches::new(&site.budgets), served: Served::default(), place };
-        Service { site, log, log_is_own, state: Mutex::new(state) }
+        Service { site, log, is_child, state: Mutex::new(state) }
     }
 
     /// Counts something and shows it.
@@ -74,6 +74,13 @@ impl<'a> Service<'a> {
         let mut state = self.lock();
         state.served.count(counter);
         state.publish();
+    }
+
+    /// Whoever is served next has `seat`, for a process that serves one at a time and may die meanwhile.
+    pub fn seat(&self, seat: Seat) {
+        if self.is_child {
+            self.lock().place.serve(seat);
+        }
     }
 
     fn begin(&self) {
@@ -117,7 +124,7 @@ impl<'a> Service<'a> {
     }
 
     fn count_dropped_lines(&self, state: &mut State) {
-        if let Some(log) = self.log.as_ref().filter(|_| self.log_is_own) {
+        if let Some(log) = self.log.as_ref().filter(|_| self.is_child) {
             state.served.set(Counter::LogLinesDropped, log.dropped());
         }
     }
@@ -136,6 +143,7 @@ impl<'a> Service<'a> {
             clock,
             send_path: &self.site.send_path,
             log: self.log.as_ref(),
+            limits: &self.site.limits,
             is_draining,
         }
     }
@@ -148,7 +156,7 @@ impl<'a> Service<'a> {
 impl Drop for Service<'_> {
     /// The last lines of a process's own log may be lost like any others.
     fn drop(&mut self) {
-        if let Some(log) = self.log.as_ref().filter(|_| self.log_is_own) {
+        if let Some(log) = self.log.as_ref().filter(|_| self.is_child) {
             log.write_out();
         }
         let mut state = self.lock();

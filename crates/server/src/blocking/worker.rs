@@ -164,9 +164,17 @@ impl<'a> Worker<'a> {
 
     fn wait(&mut self, client: &mut Client, flags: PollFlags) -> Woken {
         self.clock.look();
-        let deadline = client.deadline(self.clock.now, &self.service.site.limits);
+        let limits = &self.service.site.limits;
+        let mut deadline = client.deadline(self.clock.now, limits);
         loop {
             self.write_due_lines();
+            // Before looking what has come: trickling bytes are always there.
+            if self.clock.now >= deadline {
+                if !client.earns_more(self.clock.now, limits) {
+                    return Woken::Impatient;
+                }
+                deadline = client.deadline(self.clock.now, limits);
+            }
             let until = self.drain_until.map_or(deadline, |drain_until| deadline.min(drain_until));
             let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
             let patience = until.saturating_sub(self.clock.now).min(lines_due.unwrap_or(Duration::MAX));
@@ -183,9 +191,6 @@ impl<'a> Worker<'a> {
                 Ok(_) | Err(Errno::INTR) => {}
                 // Out of memory for the wait itself: as with any failure, the connection ends.
                 Err(_) => return Woken::Overdue,
-            }
-            if self.clock.now >= deadline {
-                return Woken::Impatient;
             }
             if self.drain_until.is_some_and(|drain_until| self.clock.now >= drain_until) {
                 return Woken::Overdue;

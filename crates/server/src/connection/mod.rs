@@ -14,6 +14,7 @@ use sojourn_content::Caches;
 use crate::clock::Clock;
 use crate::counters::Served;
 use crate::log::AccessLog;
+use crate::site::Limits;
 
 mod application;
 mod buffer;
@@ -43,6 +44,8 @@ pub struct Context<'a> {
     pub send_path: &'a SendPath,
     /// The log.
     pub log: Option<&'a AccessLog>,
+    /// Limits on clients.
+    pub limits: &'a Limits,
     /// Whether the server is stopping: every response is the last of its connection.
     pub is_draining: bool,
 }
@@ -89,6 +92,9 @@ impl Connection {
 
     /// Takes an event, says what is wanted next.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        if let (Event::Expired, Some(limit)) = (&event, self.waits_for().limit()) {
+            context.served.count(limit);
+        }
         match self {
             Connection::Plain(application) => application.handle(event, context),
         }

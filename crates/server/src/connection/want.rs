@@ -3,6 +3,7 @@
 use sojourn_content::{Done, FileRange, Opening};
 
 use super::{Buffer, Output};
+use crate::counters::Counter;
 
 /// What a connection needs done next. Doing it is the architecture's job.
 #[derive(Debug)]
@@ -62,4 +63,22 @@ pub enum Wait {
     Client,
     /// The client's closing after the last response.
     End,
+}
+
+impl Wait {
+    /// Whether patience with it begins once: trickling bytes do not move its end.
+    pub fn is_timed_as_a_whole(self) -> bool {
+        matches!(self, Wait::Head(_) | Wait::Client | Wait::End)
+    }
+
+    /// The limit that has been reached when patience with it ends.
+    pub fn limit(self) -> Option<Counter> {
+        match self {
+            Wait::Request => Some(Counter::LimitIdle),
+            Wait::Head(_) => Some(Counter::LimitHead),
+            Wait::Client => Some(Counter::LimitSend),
+            Wait::End => Some(Counter::LimitEnd),
+            Wait::Disk => None,
+        }
+    }
 }

@@ -18,10 +18,6 @@ impl<D: Disk> Loop<'_, D> {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(acceptor) = self.acceptors.get(listener) else { return false };
             match acceptor.accept() {
-                Accepted::Connection(arrival) if !self.site.board.enter(self.site.limits.connections_max) => {
-                    shed(&arrival);
-                    self.served.count(Counter::ConnectionsShed);
-                }
                 Accepted::Connection(arrival) => self.admit(arrival),
                 Accepted::Shed => self.served.count(Counter::ConnectionsShed),
                 Accepted::Failed => self.served.count(Counter::AcceptErrors),
@@ -36,12 +32,21 @@ impl<D: Disk> Loop<'_, D> {
         true
     }
 
-    /// Serves the new connection at once: its request is often there already, and if it is the only one nobody ever
-    /// waits for this socket.
-    fn admit(&mut self, Arrival { socket, peer, transport }: Arrival) {
+    /// Serves the new connection at once, if there is room: its request is often there already, and if it is the only
+    /// one nobody ever waits for this socket.
+    fn admit(&mut self, arrival: Arrival) {
+        let seat = match self.site.board.enter(arrival.peer, &self.site.limits) {
+            Ok(seat) => seat,
+            Err(limit) => {
+                shed(&arrival);
+                self.served.count(Counter::ConnectionsShed);
+                return self.served.count(limit);
+            }
+        };
+        let Arrival { socket, peer, transport, .. } = arrival;
         self.served.count(Counter::ConnectionsAccepted);
         let token = self.clients.vacant();
-        self.clients.insert(Client::new(socket, Connection::new(peer, transport)));
+        self.clients.insert(Client::new(socket, Connection::new(peer, transport), seat));
         self.drive_parked(token);
     }
 

@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use crate::board::Seat;
 use crate::connection::{Buffer, Connection, Event, Pool, Want};
 use crate::counters::{Counter, Served};
 use crate::patience::Patience;
@@ -20,11 +21,12 @@ pub struct Client {
     /// The other side has shut its sending side: an end is to be read although no edge announces it.
     pub is_ended: bool,
     pub patience: Patience,
+    pub seat: Seat,
 }
 
 impl Client {
     /// A client that has yet to send its first request.
-    pub fn new(socket: OwnedFd, connection: Connection) -> Client {
+    pub fn new(socket: OwnedFd, connection: Connection, seat: Seat) -> Client {
         Client {
             socket,
             parked: Some(connection.start()),
@@ -34,6 +36,7 @@ impl Client {
             is_writable: true,
             is_ended: false,
             patience: Patience::new(),
+            seat,
         }
     }
 

@@ -54,7 +54,10 @@ impl<D: Disk> Loop<'_, D> {
     pub(super) fn expire(&mut self) {
         for (token, tick) in self.timers.advance(self.clock.now) {
             let Some(client) = self.clients.find(token) else { continue };
-            if client.patience.is_over(token, tick, &mut self.timers) {
+            let Client { patience, socket, .. } = client;
+            if patience.is_over(token, tick, &mut self.timers)
+                && !patience.is_earned(socket, token, self.clock.now, &self.site.limits, &mut self.timers)
+            {
                 client.parked = None;
                 self.happen(token, Event::Expired);
             }
@@ -130,6 +133,7 @@ impl<D: Disk> Loop<'_, D> {
             clock: &self.clock,
             send_path: &self.site.send_path,
             log: self.site.log.as_ref(),
+            limits: &self.site.limits,
             is_draining: self.drain_until.is_some(),
         };
         (&mut self.clients, context)
@@ -156,12 +160,12 @@ impl<D: Disk> Loop<'_, D> {
             Reason::TimedOut => self.served.count(Counter::Timeouts),
             Reason::Failed => self.served.count(Counter::ConnectionErrors),
         }
-        self.site.board.leave(1);
         let (clients, mut context) = self.context();
         let mut client = clients.remove(token);
         if let Some(Want::Receive(buffer)) = client.parked {
             context.pool.put_buffer(buffer);
         }
         client.connection.finish(&mut context);
+        self.site.board.leave(client.seat);
     }
 }

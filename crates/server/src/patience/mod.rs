@@ -1,12 +1,15 @@
 //! How long a client may keep the server waiting for what it waits for.
 //!
 //! Every wait has its limit, and so every client a deadline. Its entry in the timers stands there or earlier:
-//! moving the deadline later, which happens at every request, costs nothing.
+//! moving the deadline later, which happens at every request, costs nothing. Who is sent something has a period in
+//! which to take so much of it, and then another.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::connection::Wait;
 use crate::site::Limits;
+use crate::sockets::pace::Pace;
 
 pub mod timers;
 
@@ -20,22 +23,26 @@ pub struct Patience {
     deadline: u32,
     /// The tick of the entry; `u32::MAX` when it has none.
     entered: u32,
+    pace: Pace,
 }
 
 impl Patience {
     /// With a client who has not been waited for yet.
     pub fn new() -> Patience {
-        Patience { wait: Wait::Request, deadline: u32::MAX, entered: u32::MAX }
+        Patience { wait: Wait::Request, deadline: u32::MAX, entered: u32::MAX, pace: Pace::default() }
     }
 
     /// The client behind `token` is waited for, from `now` on.
     pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
-        if matches!(wait, Wait::Head(_) | Wait::End) && self.wait == wait {
-            // Trickling bytes do not move these deadlines.
+        if wait.is_timed_as_a_whole() && self.wait == wait {
             return;
         }
-        self.deadline = limits.patience(wait).map_or(u32::MAX, |patience| deadline(now, patience));
         self.wait = wait;
+        self.start(token, now, limits, timers);
+    }
+
+    fn start(&mut self, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
+        self.deadline = limits.patience(self.wait).map_or(u32::MAX, |patience| deadline(now, patience));
         if self.deadline < self.entered {
             self.entered = timers.enter(token, self.deadline);
         }
@@ -54,5 +61,22 @@ impl Patience {
         }
         self.entered = u32::MAX;
         true
+    }
+
+    /// Patience was over at `now`: it begins again if the client takes what is sent to its socket fast enough. Returns
+    /// whether it does.
+    pub fn is_earned(
+        &mut self,
+        socket: &OwnedFd,
+        token: u64,
+        now: Duration,
+        limits: &Limits,
+        timers: &mut Timers,
+    ) -> bool {
+        let is_earned = self.wait == Wait::Client && self.pace.is_kept(socket, limits.sent_bytes_min());
+        if is_earned {
+            self.start(token, now, limits, timers);
+        }
+        is_earned
     }
 }

@@ -12,6 +12,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
 };
 
+use crate::board::Seat;
 use crate::connection::Transport;
 use crate::sockets::accept::Arrival;
 
@@ -87,7 +88,9 @@ impl ToDispatcher {
         });
         let [peer @ .., transport] = bytes;
         let peer = Ipv6Addr::from(peer).to_canonical();
-        Some(Arrival { socket: socket?, peer, transport: Transport::from_u8(transport)? })
+        let transport = Transport::from_u8(transport)?;
+        // The dispatcher keeps the seat.
+        Some(Arrival { socket: socket?, peer, transport, seat: Seat::default() })
     }
 
     /// Tells the dispatcher. That it is gone shows when the next connection is waited for.
@@ -126,10 +129,11 @@ mod tests {
         let (dispatcher, helper) = channel().unwrap();
         for peer in ["127.0.0.1", "2001:db8::7"].map(|peer| peer.parse().unwrap()) {
             let (reading, writing) = io::pipe().unwrap();
-            let arrival = Arrival { socket: writing.into(), peer, transport: Transport::Plain };
+            let (transport, seat) = (Transport::Plain, Seat::default());
+            let arrival = Arrival { socket: writing.into(), peer, transport, seat };
             dispatcher.pass(&arrival).unwrap();
             drop(arrival);
-            let Arrival { socket, peer: received, transport } = helper.receive().unwrap();
+            let Arrival { socket, peer: received, transport, .. } = helper.receive().unwrap();
             assert_eq!((received, transport), (peer, Transport::Plain));
             File::from(socket).write_all(b"here").unwrap();
             let mut text = String::new();

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, waitpid};
 
 use super::child::live;
-use crate::board::{Board, Place};
+use crate::board::{Board, Place, Seat};
 use crate::counters::{Counter, Served};
 use crate::signals::hold_back;
 use crate::stop::{PASSED_ON, Stop};
@@ -43,8 +43,8 @@ struct Child {
 pub struct Ended {
     /// Its number while it lived.
     pub process: Pid,
-    /// What it showed last.
-    pub served: Served,
+    /// The seat of whom it was serving, if it served one at a time and let him in itself.
+    pub seat: Seat,
     /// How long it lived.
     pub age: Duration,
 }
@@ -203,7 +203,9 @@ impl Children {
         if status.is_some_and(|(_, status)| status.exit_status() != Some(0)) {
             self.failed += 1;
         }
-        Some(Ended { process, served: self.board.take_back(child.place), age: child.born.elapsed() })
+        let seat = self.board.seat(&child.place);
+        self.board.take_back(child.place);
+        Some(Ended { process, seat, age: child.born.elapsed() })
     }
 
     fn signal(&self, signal: Signal) {

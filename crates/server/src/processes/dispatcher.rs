@@ -5,7 +5,7 @@
 //! are forked, makes the architecture: with helpers alone the queue is where the system waits; with children
 //! alone it is `fork`. The dispatcher never reads or writes a connection but to turn it away.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use rustix::process::Pid;
 use super::children::{Children, GRACE};
 use super::entrance::{Entrance, turn_away};
 use super::pool::Pool;
-use crate::board::Place;
+use crate::board::{Place, Seat};
 use crate::counters::{Counter, Served};
 use crate::site::Site;
 use crate::sockets::accept::Arrival;
@@ -82,7 +82,7 @@ struct Dispatcher<'a> {
     children: Children,
     helpers: Pool,
     /// Children that serve one connection each.
-    visits: HashSet<Pid>,
+    visits: HashMap<Pid, Seat>,
     queue: VecDeque<Waiting>,
     served: Served,
     place: Place,
@@ -111,7 +111,7 @@ impl<'a> Dispatcher<'a> {
             entrance: Some(entrance),
             children,
             helpers,
-            visits: HashSet::new(),
+            visits: HashMap::new(),
             queue: VecDeque::new(),
             served: Served::default(),
             place: site.board.passing_place(),
@@ -177,11 +177,10 @@ impl<'a> Dispatcher<'a> {
             self.queue.push_back(client);
             return self.dispatch();
         }
-        if self.plan.helpers > 0 {
-            self.served.count(Counter::HelperRefused);
-        }
+        let limit = if self.plan.helpers > 0 { Counter::HelperRefused } else { Counter::LimitChildren };
+        self.served.count(limit);
         turn_away(&client.arrival, &mut self.served);
-        self.site.board.leave(1);
+        self.site.board.leave(client.arrival.seat);
     }
 
     /// The queue's first to idle helpers, or to children.
@@ -207,6 +206,7 @@ impl<'a> Dispatcher<'a> {
     fn fork(&mut self, client: Waiting) {
         let Some(life) = self.plan.child else { return };
         let Dispatcher { children, entrance, helpers, queue, site, .. } = self;
+        let seat = client.arrival.seat;
         let mut arrival = Some(client.arrival);
         let started = children.start(site.board.passing_place(), |place, stop| {
             // Other connections are not to stay open because this child lives.
@@ -218,7 +218,7 @@ impl<'a> Dispatcher<'a> {
         });
         match (started, arrival) {
             (Ok(process), _) => {
-                self.visits.insert(process);
+                self.visits.insert(process, seat);
                 if self.drain_until.is_some() {
                     // It came too late to be told with the others.
                     self.children.request_stop();
@@ -227,7 +227,7 @@ impl<'a> Dispatcher<'a> {
             // No more processes or descriptors now.
             (Err(_), Some(arrival)) => {
                 turn_away(&arrival, &mut self.served);
-                self.site.board.leave(1);
+                self.site.board.leave(seat);
             }
             (Err(_), None) => unreachable!("taken in the child only"),
         }
@@ -235,18 +235,19 @@ impl<'a> Dispatcher<'a> {
 
     /// Connections that helpers are done with.
     fn hear(&mut self) {
-        for busy in self.helpers.hear() {
+        for (busy, seat) in self.helpers.hear() {
             self.served.count(Counter::HelperJobs);
             self.served.add(Counter::HelperBusy, busy.as_nanos() as u64);
-            self.site.board.leave(1);
+            self.site.board.leave(seat);
         }
     }
 
     /// Forgets children that have ended.
     fn bury(&mut self) {
         for ended in self.children.reap() {
-            if self.visits.remove(&ended.process) || self.helpers.bury(&ended) {
-                self.site.board.leave(1);
+            let visit = self.visits.remove(&ended.process);
+            if let Some(seat) = visit.or_else(|| self.helpers.bury(&ended)) {
+                self.site.board.leave(seat);
             }
         }
     }
@@ -274,7 +275,7 @@ impl<'a> Dispatcher<'a> {
         if self.helpers.is_empty() || Instant::now() >= until {
             for client in std::mem::take(&mut self.queue) {
                 turn_away(&client.arrival, &mut self.served);
-                self.site.board.leave(1);
+                self.site.board.leave(client.arrival.seat);
             }
         }
         if self.queue.is_empty() {

@@ -37,11 +37,16 @@ impl<'a> Entrance<'a> {
         }
         for _ in 0..ATTEMPTS_MAX {
             match self.attempt() {
-                Accepted::Connection(arrival) => {
-                    if self.site.board.enter(self.site.limits.connections_max) {
-                        return Some(arrival);
+                Accepted::Connection(mut arrival) => {
+                    match self.site.board.enter(arrival.peer, &self.site.limits) {
+                        Ok(seat) => arrival.seat = seat,
+                        Err(limit) => {
+                            turn_away(&arrival, served);
+                            served.count(limit);
+                            continue;
+                        }
                     }
-                    turn_away(&arrival, served);
+                    return Some(arrival);
                 }
                 Accepted::Shed => served.count(Counter::ConnectionsShed),
                 Accepted::Failed => served.count(Counter::AcceptErrors),

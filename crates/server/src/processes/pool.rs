@@ -12,6 +12,7 @@ use super::channel::{Message, ToHelper, channel};
 use super::helper::help;
 use super::supervisor::Mourning;
 use super::{Children, Ended};
+use crate::board::Seat;
 use crate::site::Site;
 use crate::sockets::accept::Arrival;
 
@@ -34,8 +35,8 @@ pub struct Pool {
 #[derive(Debug)]
 struct Helper {
     channel: ToHelper,
-    /// Since when it serves a connection.
-    busy: Option<Instant>,
+    /// Since when it serves a connection, and its seat.
+    busy: Option<(Instant, Seat)>,
     /// It was told to stop: after this connection it gets no other.
     is_leaving: bool,
 }
@@ -90,12 +91,13 @@ impl Pool {
     pub fn pass(&mut self, arrival: &Arrival) -> Option<io::Result<()>> {
         let helper = self.helpers.get_mut(&self.idle.pop()?)?;
         let passed = helper.channel.pass(arrival);
-        helper.busy = passed.is_ok().then(Instant::now);
+        helper.busy = passed.is_ok().then(|| (Instant::now(), arrival.seat));
         Some(passed)
     }
 
-    /// Listens to those who have something to say; returns how long each was busy whose connection is over.
-    pub fn hear(&mut self) -> Vec<Duration> {
+    /// Listens to those who have something to say; returns how long each was busy whose connection is over, and the
+    /// seat of that.
+    pub fn hear(&mut self) -> Vec<(Duration, Seat)> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // If it fails, it is tried again in the next turn.
@@ -105,7 +107,7 @@ impl Pool {
             let Some(helper) = self.helpers.get_mut(&process) else { continue };
             match helper.channel.hear() {
                 Some(Message::Ready) => {
-                    over.extend(helper.busy.take().map(|since| since.elapsed()));
+                    over.extend(helper.busy.take().map(|(since, seat)| (since.elapsed(), seat)));
                     self.idle.push(process);
                 }
                 Some(Message::Leaving) => helper.is_leaving = true,
@@ -126,12 +128,12 @@ impl Pool {
         }
     }
 
-    /// A child has ended; returns whether it was a helper and a connection ended with it.
-    pub fn bury(&mut self, ended: &Ended) -> bool {
-        let Some(helper) = self.remove(ended.process) else { return false };
+    /// A child has ended; returns the seat of the connection that ended with it, if it was a helper who had one.
+    pub fn bury(&mut self, ended: &Ended) -> Option<Seat> {
+        let helper = self.remove(ended.process)?;
         self.mourning.notice(ended);
         self.idle.retain(|process| *process != ended.process);
-        helper.busy.is_some()
+        helper.busy.map(|(_, seat)| seat)
     }
 
     /// Closes the channels, in a child that is no business of the helpers.

@@ -8,7 +8,6 @@ use rustix::io::Errno;
 
 use super::{Children, Ended};
 use crate::board::Place;
-use crate::counters::Counter;
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -59,13 +58,13 @@ pub fn supervise(
         children.publish(&place);
         wait(&children, stop, mourning.left())?;
         for ended in children.reap() {
-            site.board.leave(ended.served.value(Counter::ConnectionsOpen));
+            site.board.leave(ended.seat);
             mourning.notice(&ended);
         }
     }
     children.request_stop();
     children.wait_for_all(site.limits.drain, |children, ended| {
-        site.board.leave(ended.iter().map(|ended| ended.served.value(Counter::ConnectionsOpen)).sum());
+        ended.iter().for_each(|ended| site.board.leave(ended.seat));
         children.publish(&place);
     });
     Ok(())

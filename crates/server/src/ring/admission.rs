@@ -15,6 +15,7 @@ use rustix::net::getpeername;
 use super::Ring;
 use super::client::{Client, Doing, Interruption};
 use super::queue::{Completion, Purpose};
+use crate::board::Seat;
 use crate::connection::{Connection, Reason, Wait};
 use crate::counters::Counter;
 use crate::patience::Patience;
@@ -89,7 +90,7 @@ impl Ring<'_> {
                 let peer = self.peer(&socket);
                 if let Some(acceptor) = &self.entrances[entrance].acceptor {
                     let transport = acceptor.transport();
-                    self.admit(Arrival { socket, peer, transport });
+                    self.admit(Arrival { socket, peer, transport, seat: Seat::default() });
                 }
                 Accepting::Itself
             }
@@ -143,22 +144,27 @@ impl Ring<'_> {
     }
 
     fn admit(&mut self, arrival: Arrival) {
-        if !self.site.board.enter(self.site.limits.connections_max) {
-            shed(&arrival);
-            return self.served.count(Counter::ConnectionsShed);
-        }
-        let Arrival { socket, peer, transport } = arrival;
+        let seat = match self.site.board.enter(arrival.peer, &self.site.limits) {
+            Ok(seat) => seat,
+            Err(limit) => {
+                shed(&arrival);
+                self.served.count(Counter::ConnectionsShed);
+                return self.served.count(limit);
+            }
+        };
+        let Arrival { socket, peer, transport, .. } = arrival;
         self.served.count(Counter::ConnectionsAccepted);
         let token = self.clients.vacant();
         let connection = Connection::new(peer, transport);
         let want = connection.start();
-        self.clients.insert(Client::new(socket, connection, Patience::new()));
+        self.clients.insert(Client::new(socket, connection, Patience::new(), seat));
         self.drive(token, want);
     }
 
-    /// The client's address. Only the log has a use for it, and it costs a call.
+    /// The client's address. Only the log and a limit have a use for it, and it costs a call.
     fn peer(&self, socket: &OwnedFd) -> IpAddr {
-        let known = self.site.log.as_ref().and_then(|_| getpeername(socket).ok().flatten());
+        let is_needed = self.site.log.is_some() || self.site.limits.connections_per_address.is_some();
+        let known = is_needed.then(|| getpeername(socket).ok().flatten()).flatten();
         known.map_or(Ipv4Addr::UNSPECIFIED.into(), accept::address)
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 
 use super::read::Reading;
 use super::send::Gather;
+use crate::board::Seat;
 use crate::connection::{Buffer, Connection, Output, Reason};
 use crate::patience::Patience;
 
@@ -20,13 +21,14 @@ pub struct Client {
     pub interruption: Option<Interruption>,
     /// Whether receiving may succeed at once.
     pub may_be_readable: bool,
+    pub seat: Seat,
 }
 
 impl Client {
     /// A client that has yet to send its first request.
-    pub fn new(socket: OwnedFd, connection: Connection, patience: Patience) -> Client {
+    pub fn new(socket: OwnedFd, connection: Connection, patience: Patience, seat: Seat) -> Client {
         let (doing, interruption) = (Doing::Nothing, None);
-        Client { socket, connection, patience, doing, interruption, may_be_readable: true }
+        Client { socket, connection, patience, doing, interruption, may_be_readable: true, seat }
     }
 }
 

@@ -90,7 +90,10 @@ impl Ring<'_> {
     pub(super) fn expire(&mut self) {
         for (token, tick) in self.timers.advance(self.clock.now) {
             let Some(client) = self.clients.find(token) else { continue };
-            if client.patience.is_over(token, tick, &mut self.timers) {
+            let Client { patience, socket, .. } = client;
+            if patience.is_over(token, tick, &mut self.timers)
+                && !patience.is_earned(socket, token, self.clock.now, &self.site.limits, &mut self.timers)
+            {
                 self.interrupt(token, Interruption::Expired);
             }
         }
@@ -194,6 +197,7 @@ impl Ring<'_> {
             clock: &self.clock,
             send_path: &self.site.send_path,
             log: self.site.log.as_ref(),
+            limits: &self.site.limits,
             is_draining: self.drain_until.is_some(),
         };
         (&mut self.clients, context)
@@ -234,12 +238,12 @@ impl Ring<'_> {
         let (clients, mut context) = self.context();
         let mut client = clients.remove(token);
         client.connection.finish(&mut context);
+        self.site.board.leave(client.seat);
         let socket = client.socket.into_raw_fd();
         if !matches!(client.doing, Doing::Closed) {
             let close = opcode::Close::new(types::Fd(socket)).build().flags(Flags::SKIP_SUCCESS);
             // SAFETY: it points to nothing, and nobody else has the descriptor any more.
             unsafe { self.queue.push(close, Purpose::Nothing, 0) };
         }
-        self.site.board.leave(1);
     }
 }

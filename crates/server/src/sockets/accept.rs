@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send};
 
 use super::listener::Listener;
+use crate::board::Seat;
 use crate::connection::Transport;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
@@ -38,6 +39,8 @@ pub struct Arrival {
     pub peer: IpAddr,
     /// What lies between the two.
     pub transport: Transport,
+    /// What it has once it is let in.
+    pub seat: Seat,
 }
 
 /// The outcome of one attempt.
@@ -99,7 +102,7 @@ impl Acceptor {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (socket, peer) = acceptfrom_with(&self.listener.socket, flags)?;
         let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), address);
-        Ok(Arrival { socket, peer, transport: self.listener.transport })
+        Ok(Arrival { socket, peer, transport: self.listener.transport, seat: Seat::default() })
     }
 
     fn accept_with_reserve(&self) -> Accepted {

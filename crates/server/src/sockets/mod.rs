@@ -3,4 +3,5 @@
 pub mod accept;
 pub mod deferral;
 pub mod listener;
+pub mod pace;
 pub mod transfer;

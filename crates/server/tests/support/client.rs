@@ -18,7 +18,11 @@ pub struct Client {
 impl Client {
     /// Connects.
     pub fn to(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
+        Client::of(TcpStream::connect(address).unwrap())
+    }
+
+    /// On a connection that is there.
+    pub fn of(stream: TcpStream) -> Client {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::values::duration;
+use super::values::{duration, size};
 
 /// Limits, each named as it is in the guide.
 #[derive(clap::Args)]
@@ -11,6 +11,12 @@ pub struct LimitOptions {
     /// Connections open at once, more are answered 503 [default: 3/4 of the descriptors allowed]
     #[arg(long, value_name = "N")]
     pub connections_max: Option<usize>,
+    /// Connections open at once from one address (IPv6: one /64 network), more are answered 503 [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections_per_address: Option<u32>,
+    /// Requests answered on one connection, which then ends [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub requests_per_connection_max: Option<u32>,
     /// Connections that may wait for a helper, more are answered 503 (helper)
     #[arg(long, default_value_t = 4096, value_name = "N")]
     pub helper_queue_max: usize,
@@ -23,9 +29,12 @@ pub struct LimitOptions {
     /// How long a request head may take to arrive
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub head_timeout: Duration,
-    /// How long a client may take no byte of its response
+    /// In each such period a client has to take its response at --send-rate-min
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub send_timeout: Duration,
+    /// Bytes per second that a client has to take over each of these periods; with 0 any byte will do
+    #[arg(long, default_value = "500", value_name = "SIZE", value_parser = size)]
+    pub send_rate_min: usize,
     /// How long a client may take to close after its last response
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub end_timeout: Duration,

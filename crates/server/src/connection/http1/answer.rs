@@ -261,7 +261,11 @@ impl Http1 {
             self.output = context.pool.take();
         }
         if let Some(request) = request {
-            self.after = self.after(request, context.is_draining);
+            let is_last = context.limits.requests_per_connection.is_some_and(|max| self.requests + 1 >= max);
+            if is_last && request.keep_alive {
+                context.served.count(Counter::LimitRequestsPerConnection);
+            }
+            self.after = self.after(request, context.is_draining || is_last);
         }
         let connection = match (self.after, request.map(|request| request.version)) {
             (After::Keep, Some(Version::Http10)) => head::Connection::KeepAlive,
@@ -288,11 +292,11 @@ impl Http1 {
     }
 
     /// Whether the connection can carry another request after this one.
-    fn after(&self, request: &Request<'_>, is_draining: bool) -> After {
+    fn after(&self, request: &Request<'_>, is_last: bool) -> After {
         match self.content {
             Content::Left | Content::Malformed => After::Linger,
             _ if request.method == Method::Connect => After::Linger,
-            _ if !request.keep_alive || is_draining => After::Close,
+            _ if !request.keep_alive || is_last => After::Close,
             _ => After::Keep,
         }
     }

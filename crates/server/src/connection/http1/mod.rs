@@ -149,7 +149,7 @@ impl Http1 {
 
     fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
         self.input = buffer;
-        if !self.parser.is_partial() {
+        if !self.is_within_request() {
             self.began = context.clock.now;
         }
         if let State::Lingering(discarded) = &mut self.state {

@@ -4,6 +4,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::connection::{HEAD_ALIGNMENT_BYTES, Pool, SendPath};
 use crate::counters::Served;
+use crate::site::Limits;
 use sojourn_content::{Budgets, Caches, Directory, Job, Origin};
 
 #[path = "../../../tests/support/fixture.rs"]
@@ -40,7 +41,16 @@ impl Bench {
     fn handle(&mut self, connection: &mut Http1, event: Event) -> Want {
         let (caches, pool, served, clock) = (&mut self.caches, &mut self.pool, &mut self.served, &self.clock);
         let send_path = &self.send_path;
-        let mut context = Context { caches, pool, served, clock, send_path, log: None, is_draining: false };
+        let mut context = Context {
+            caches,
+            pool,
+            served,
+            clock,
+            send_path,
+            log: None,
+            limits: &Limits::default(),
+            is_draining: false,
+        };
         connection.handle(event, &mut context)
     }
 

@@ -5,18 +5,24 @@
 //! places out before it forks and takes them back when the child is gone. Publishing takes no lock.
 
 use std::collections::BTreeMap;
-use std::ffi::c_void;
+use std::hash::RandomState;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::Pid;
 
-use crate::counters::{COUNT, Served};
+use crate::counters::{Counter, Served};
+use crate::site::Limits;
+
+mod crowd;
+mod memory;
+
+use crowd::Crowd;
+pub use crowd::Seat;
+use memory::Memory;
 
 /// Places there are; memory is only taken up by those used.
 pub const PLACES_MAX: usize = 16 * 1024;
@@ -26,6 +32,8 @@ pub const PLACES_MAX: usize = 16 * 1024;
 pub struct Board {
     memory: Arc<Memory>,
     tenants: Arc<Mutex<Tenants>>,
+    /// Where in the crowd's table addresses are counted: the same for all children, unknown outside.
+    hashing: RandomState,
 }
 
 /// Who has which place.
@@ -64,7 +72,7 @@ impl Board {
     /// If there is no memory for it.
     pub fn new() -> Board {
         let memory = Memory::new().expect("memory for the counters");
-        Board { memory: Arc::new(memory), tenants: Arc::default() }
+        Board { memory: Arc::new(memory), tenants: Arc::default(), hashing: RandomState::new() }
     }
 
     /// A place for a loop or process that stays, shown by itself among the [workers](Board::workers).
@@ -122,18 +130,41 @@ impl Board {
         self.lock().taken.values().filter_map(|tenant| tenant.process).collect()
     }
 
-    /// Counts one more open connection over all processes, unless there are `max` already.
-    pub fn enter(&self, max: usize) -> bool {
-        let entered = self.memory.open().fetch_add(1, Ordering::Relaxed) < max as u64;
-        if !entered {
-            self.leave(1);
+    /// Lets one more connection in over all processes, as far as `limits` allow.
+    ///
+    /// # Errors
+    /// The counter of the limit that is reached.
+    pub fn enter(&self, peer: IpAddr, limits: &Limits) -> Result<Seat, Counter> {
+        let open = self.memory.open();
+        if open.fetch_add(1, Ordering::Relaxed) >= limits.connections_max as u64 {
+            open.fetch_sub(1, Ordering::Relaxed);
+            return Err(Counter::LimitConnections);
         }
-        entered
+        let Some(max) = limits.connections_per_address.filter(|_| !peer.is_unspecified()) else {
+            return Ok(Seat::ANY);
+        };
+        let seat = self.crowd().enter(peer, max);
+        seat.ok_or_else(|| {
+            open.fetch_sub(1, Ordering::Relaxed);
+            Counter::LimitConnectionsPerAddress
+        })
     }
 
-    /// So many connections are closed.
-    pub fn leave(&self, connections: u64) {
-        self.memory.open().fetch_sub(connections, Ordering::Relaxed);
+    /// The connection that had `seat` is closed.
+    pub fn leave(&self, seat: Seat) {
+        if seat.is_taken() {
+            self.memory.open().fetch_sub(1, Ordering::Relaxed);
+            self.crowd().leave(seat);
+        }
+    }
+
+    /// The seat of whom the process at `place` is [serving](Place::serve).
+    pub fn seat(&self, place: &Place) -> Seat {
+        Seat::from_cell(self.memory.seat(place.index).load(Ordering::Relaxed))
+    }
+
+    fn crowd(&self) -> Crowd<'_> {
+        Crowd { counts: self.memory.crowd(), hashing: &self.hashing }
     }
 
     /// How often log files were to be opened again.
@@ -154,12 +185,12 @@ impl Board {
         }
         let memory = Arc::new(Memory::map(memory)?);
         let place = Place { memory: Arc::clone(&memory), index };
-        Ok((Board { memory, tenants: Arc::default() }, place))
+        Ok((Board { memory, tenants: Arc::default(), hashing: RandomState::new() }, place))
     }
 
     /// The memory itself, for a program that is executed in a child: see [`Board::inherited`].
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.memory.file.as_fd()
+        self.memory.as_fd()
     }
 
     fn take(&self, is_worker: bool) -> Place {
@@ -170,6 +201,7 @@ impl Board {
         tenants.taken.insert(index, Tenant { is_worker, process: None });
         let place = Place { memory: Arc::clone(&self.memory), index };
         place.publish(&Served::default());
+        place.serve(Seat::default());
         place
     }
 
@@ -186,6 +218,11 @@ impl Place {
         }
     }
 
+    /// Who is served here has `seat`: if the process dies, somebody has to give it back.
+    pub fn serve(&self, seat: Seat) {
+        self.memory.seat(self.index).store(seat.cell(), Ordering::Relaxed);
+    }
+
     /// Its number, for [`Board::inherited`].
     pub fn index(&self) -> usize {
         self.index
@@ -196,82 +233,9 @@ impl Place {
     }
 }
 
-/// A row per place, a row before them for what is counted over all.
-#[derive(Debug)]
-struct Memory {
-    file: OwnedFd,
-    start: NonNull<AtomicU64>,
-}
-
-/// Counters per row, whole cache lines: neighbours do not slow each other down.
-const ROW: usize = COUNT.next_multiple_of(8);
-
-const MEMORY_BYTES: usize = (PLACES_MAX + 1) * ROW * size_of::<u64>();
-
-// SAFETY: it is a table of atomics, mapped until the last owner is gone.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn new() -> io::Result<Memory> {
-        let file = memfd_create("counters", MemfdFlags::CLOEXEC)?;
-        ftruncate(&file, MEMORY_BYTES as u64)?;
-        Memory::map(file)
-    }
-
-    fn map(file: OwnedFd) -> io::Result<Memory> {
-        if rustix::fs::fstat(&file)?.st_size != MEMORY_BYTES as i64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "that is no board of this version"));
-        }
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, at an address of the kernel's choice, of a file that is never truncated.
-        let start =
-            unsafe { mmap(std::ptr::null_mut(), MEMORY_BYTES, protection, MapFlags::SHARED, &file, 0)? };
-        let start = NonNull::new(start.cast()).expect("mappings do not begin at 0");
-        Ok(Memory { file, start })
-    }
-
-    /// Connections open in all processes.
-    fn open(&self) -> &AtomicU64 {
-        self.shared(0)
-    }
-
-    /// How often log files were to be opened again.
-    fn reopenings(&self) -> &AtomicU64 {
-        self.shared(1)
-    }
-
-    /// A cell of the row before the places.
-    fn shared(&self, cell: usize) -> &AtomicU64 {
-        assert!(cell < ROW);
-        // SAFETY: a cell of the mapping's first row; any bits are an atomic, and it lives as long as `self`.
-        unsafe { self.start.add(cell).as_ref() }
-    }
-
-    fn row(&self, index: usize) -> &[AtomicU64] {
-        assert!(index < PLACES_MAX);
-        // SAFETY: row `index + 1` is within the mapping; any bits are atomics, and they live as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.start.add((index + 1) * ROW).as_ptr(), COUNT) }
-    }
-
-    fn read(&self, index: usize) -> Served {
-        let row = self.row(index);
-        Served(std::array::from_fn(|counter| row[counter].load(Ordering::Relaxed)))
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `map` with this length; nothing borrowed from it outlives it.
-        let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), MEMORY_BYTES) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Counter;
 
     fn served(requests: u64, open: u64) -> Served {
         let mut served = Served::default();
@@ -293,15 +257,32 @@ mod tests {
     #[test]
     fn what_the_dead_counted_stays() {
         let board = Board::new();
-        assert!(board.enter(2) && board.enter(2) && !board.enter(2));
+        let limits = Limits { connections_max: 2, ..Limits::default() };
+        let enter = || board.enter([127, 0, 0, 1].into(), &limits);
+        let seat = enter().unwrap();
+        assert_eq!((enter(), enter()), (Ok(Seat::ANY), Err(Counter::LimitConnections)));
         let child = board.passing_place();
         child.publish(&served(3, 1));
         assert_eq!(board.take_back(child), served(3, 1));
         assert_eq!(board.read(), served(3, 0));
-        board.leave(1);
-        assert!(board.enter(2) && !board.enter(2));
+        board.leave(seat);
+        assert_eq!((enter(), enter()), (Ok(Seat::ANY), Err(Counter::LimitConnections)));
         let next = board.passing_place();
         assert_eq!((next.index(), board.read()), (0, served(3, 0)));
+    }
+
+    #[test]
+    fn an_address_has_its_limit_over_all_processes() {
+        let board = Board::new();
+        let limits = Limits { connections_per_address: Some(1), ..Limits::default() };
+        let (place, peer) = (board.place(), [192, 0, 2, 1].into());
+        place.serve(board.enter(peer, &limits).unwrap());
+        assert_eq!(board.enter(peer, &limits), Err(Counter::LimitConnectionsPerAddress));
+        // It dies.
+        board.leave(board.seat(&place));
+        board.take_back(place);
+        assert!(board.enter(peer, &limits).is_ok());
+        assert!(!board.seat(&board.place()).is_taken());
     }
 
     #[test]
@@ -311,7 +292,9 @@ mod tests {
         let (theirs, their_place) =
             Board::inherited(board.fd().try_clone_to_owned().unwrap(), place.index()).unwrap();
         their_place.publish(&served(5, 0));
-        assert!(theirs.enter(1) && !board.enter(1));
+        let limits = Limits { connections_max: 1, ..Limits::default() };
+        assert_eq!(theirs.enter([127, 0, 0, 1].into(), &limits), Ok(Seat::ANY));
+        assert_eq!(board.enter([127, 0, 0, 1].into(), &limits), Err(Counter::LimitConnections));
         assert_eq!(board.read(), served(5, 0));
         assert!(Board::inherited(board.fd().try_clone_to_owned().unwrap(), PLACES_MAX).is_err());
     }

@@ -1,0 +1,145 @@
+//! Who is inside: connections in all, and those of each client address.
+//!
+//! Addresses are not kept. Each is counted at two places of a table, found by a hash that nobody outside can know;
+//! the lower of the two counts is no less than the truth, and more only if others meet it at both places. With `k`
+//! addresses at their limit a newcomer is mistaken for one of them with a chance of about (k / 32,768)², so a
+//! thousand of them turn one stranger in a thousand away (a counting Bloom filter: Fan et al. 2000, two hashes).
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Places in each half of the table.
+pub const HALF: usize = 32 * 1024;
+
+/// A client's being inside, to be given back when it leaves; it fits into a cell of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seat(u64);
+
+const TAKEN: u64 = 1 << 63;
+const OF_ADDRESS: u64 = 1 << 62;
+const PLACE_BITS: u32 = 16;
+
+impl Seat {
+    /// One that only counts among all.
+    pub const ANY: Seat = Seat(TAKEN);
+
+    /// The seat that `cell` holds.
+    pub fn from_cell(cell: u64) -> Seat {
+        Seat(cell)
+    }
+
+    /// As a cell of memory; zero if nobody sits here.
+    pub fn cell(self) -> u64 {
+        self.0
+    }
+
+    /// Whether somebody sits here.
+    pub fn is_taken(self) -> bool {
+        self.0 & TAKEN != 0
+    }
+
+    fn at([first, second]: [usize; 2]) -> Seat {
+        Seat(TAKEN | OF_ADDRESS | (first as u64) << PLACE_BITS | second as u64)
+    }
+
+    fn places(self) -> Option<[usize; 2]> {
+        let mask = (1 << PLACE_BITS) - 1;
+        (self.0 & OF_ADDRESS != 0)
+            .then_some([(self.0 >> PLACE_BITS & mask) as usize, (self.0 & mask) as usize])
+    }
+}
+
+/// The table of counts, two halves of [`HALF`], and what places addresses in it.
+pub struct Crowd<'a> {
+    pub counts: &'a [AtomicU32],
+    pub hashing: &'a RandomState,
+}
+
+impl Crowd<'_> {
+    /// Counts one more connection from `peer`, unless there are `max` already.
+    pub fn enter(&self, peer: IpAddr, max: u32) -> Option<Seat> {
+        let seat = Seat::at(places(self.hashing.hash_one(network(peer))));
+        let before = self.counts_of(seat).map(|count| count.fetch_add(1, Ordering::Relaxed));
+        if before.min() < Some(max) {
+            return Some(seat);
+        }
+        self.leave(seat);
+        None
+    }
+
+    /// The connection is closed.
+    pub fn leave(&self, seat: Seat) {
+        self.counts_of(seat).for_each(|count| {
+            count.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+
+    fn counts_of(&self, seat: Seat) -> impl Iterator<Item = &AtomicU32> {
+        let places = seat.places().into_iter();
+        places.flat_map(|[first, second]| [&self.counts[first % HALF], &self.counts[HALF + second % HALF]])
+    }
+}
+
+/// What counts as one client: an IPv4 address, or the 64 bits of network that one IPv6 customer has at least
+/// (RFC 6177); he may use any address in it.
+fn network(peer: IpAddr) -> (bool, u64) {
+    match peer {
+        IpAddr::V4(address) => (false, u64::from(address.to_bits())),
+        IpAddr::V6(address) => (true, (address.to_bits() >> 64) as u64),
+    }
+}
+
+fn places(hash: u64) -> [usize; 2] {
+    [hash as usize % HALF, (hash >> 32) as usize % HALF]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(test: impl Fn(&Crowd<'_>)) {
+        let counts: Vec<AtomicU32> = (0..2 * HALF).map(|_| AtomicU32::new(0)).collect();
+        let hashing = RandomState::new();
+        test(&Crowd { counts: &counts, hashing: &hashing });
+        assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 0), "somebody is still counted");
+    }
+
+    #[test]
+    fn each_address_has_its_own_limit() {
+        check(|crowd| {
+            let peers: [IpAddr; 3] =
+                ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|text| text.parse().unwrap());
+            let seats: Vec<Seat> = peers
+                .iter()
+                .flat_map(|peer| [crowd.enter(*peer, 2), crowd.enter(*peer, 2)])
+                .flatten()
+                .collect();
+            assert_eq!(seats.len(), 6);
+            assert!(peers.iter().all(|peer| crowd.enter(*peer, 2).is_none()));
+            // The same network, and another.
+            assert!(crowd.enter("2001:db8::ffff:1".parse().unwrap(), 2).is_none());
+            crowd.leave(crowd.enter("2001:db8:0:1::1".parse().unwrap(), 2).unwrap());
+            seats.iter().for_each(|seat| crowd.leave(Seat::from_cell(seat.cell())));
+        });
+    }
+
+    #[test]
+    fn strangers_are_hardly_ever_turned_away() {
+        check(|crowd| {
+            let peers = || (0..1000u32).map(|number| IpAddr::V4((0x0a00_0000 + number).into()));
+            let seats: Vec<Seat> = peers().filter_map(|peer| crowd.enter(peer, 1)).collect();
+            let strangers = (0..1000u32).map(|number| IpAddr::V4((0x0b00_0000 + number).into()));
+            let let_in: Vec<Seat> = strangers.filter_map(|peer| crowd.enter(peer, 1)).collect();
+            // About one and four are expected to be mistaken.
+            assert!(seats.len() > 980 && let_in.len() > 970, "{} and {}", seats.len(), let_in.len());
+            seats.into_iter().chain(let_in).for_each(|seat| crowd.leave(seat));
+        });
+    }
+
+    #[test]
+    fn whoever_is_not_counted_by_address_leaves_nothing() {
+        check(|crowd| crowd.leave(Seat::ANY));
+        assert!(Seat::ANY.is_taken() && !Seat::default().is_taken());
+    }
+}

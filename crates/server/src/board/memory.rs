@@ -1,0 +1,114 @@
+//! The memory of a board, which processes share: a row for all, a row per place, the crowd's table.
+
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::PLACES_MAX;
+use super::crowd::HALF;
+use crate::counters::{COUNT, Served};
+
+/// The memory, mapped.
+#[derive(Debug)]
+pub struct Memory {
+    file: OwnedFd,
+    start: NonNull<AtomicU64>,
+}
+
+/// Counters per row and the seat, whole cache lines: neighbours do not slow each other down.
+const ROW: usize = (COUNT + 1).next_multiple_of(8);
+
+const ROWS_BYTES: usize = (PLACES_MAX + 1) * ROW * size_of::<u64>();
+
+const MEMORY_BYTES: usize = ROWS_BYTES + 2 * HALF * size_of::<AtomicU32>();
+
+// SAFETY: it is a table of atomics, mapped until the last owner is gone.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// New memory, all zero.
+    pub fn new() -> io::Result<Memory> {
+        let file = memfd_create("counters", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, MEMORY_BYTES as u64)?;
+        Memory::map(file)
+    }
+
+    /// The memory in `file`.
+    pub fn map(file: OwnedFd) -> io::Result<Memory> {
+        if rustix::fs::fstat(&file)?.st_size != MEMORY_BYTES as i64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "that is no board of this version"));
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, at an address of the kernel's choice, of a file that is never truncated.
+        let start =
+            unsafe { mmap(std::ptr::null_mut(), MEMORY_BYTES, protection, MapFlags::SHARED, &file, 0)? };
+        let start = NonNull::new(start.cast()).expect("mappings do not begin at 0");
+        Ok(Memory { file, start })
+    }
+
+    /// Connections open in all processes.
+    pub fn open(&self) -> &AtomicU64 {
+        self.shared(0)
+    }
+
+    /// How often log files were to be opened again.
+    pub fn reopenings(&self) -> &AtomicU64 {
+        self.shared(1)
+    }
+
+    /// A cell of the row before the places.
+    fn shared(&self, cell: usize) -> &AtomicU64 {
+        assert!(cell < ROW);
+        // SAFETY: a cell of the mapping's first row; any bits are an atomic, and it lives as long as `self`.
+        unsafe { self.start.add(cell).as_ref() }
+    }
+
+    /// The counters at a place.
+    pub fn row(&self, index: usize) -> &[AtomicU64] {
+        assert!(index < PLACES_MAX);
+        // SAFETY: row `index + 1` is within the mapping; any bits are atomics, and they live as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.add((index + 1) * ROW).as_ptr(), COUNT) }
+    }
+
+    /// The seat of whom the process at a place serves, if it serves one at a time.
+    pub fn seat(&self, index: usize) -> &AtomicU64 {
+        assert!(index < PLACES_MAX);
+        // SAFETY: the cell behind the counters of row `index + 1`, as there.
+        unsafe { self.start.add((index + 1) * ROW + COUNT).as_ref() }
+    }
+
+    /// The crowd's table.
+    pub fn crowd(&self) -> &[AtomicU32] {
+        // SAFETY: what follows the rows in the mapping; any bits are atomics, and they live as long as `self`.
+        unsafe {
+            let start = self.start.cast::<u8>().add(ROWS_BYTES).cast::<AtomicU32>();
+            std::slice::from_raw_parts(start.as_ptr(), 2 * HALF)
+        }
+    }
+
+    /// What is counted at a place.
+    pub fn read(&self, index: usize) -> Served {
+        let row = self.row(index);
+        Served(std::array::from_fn(|counter| row[counter].load(Ordering::Relaxed)))
+    }
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `map` with this length; nothing borrowed from it outlives it.
+        let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), MEMORY_BYTES) };
+    }
+}

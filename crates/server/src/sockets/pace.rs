@@ -1,0 +1,74 @@
+//! How fast a client takes what is sent to it: by what its side has acknowledged, which no full buffer hides.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Where `tcpi_bytes_acked` stands in the kernel's `struct tcp_info` (linux/tcp.h), which only ever grows.
+const BYTES_ACKED_OFFSET: usize = 120;
+
+const ROOM: usize = BYTES_ACKED_OFFSET + size_of::<u64>();
+
+/// Watches a client from period to period.
+///
+/// Looking costs a system call, so the first period is not looked at when it begins: what was taken before counts in
+/// it too. Who has earned a period by then has had it; the next is measured.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// What was acknowledged when the last period ended.
+    acknowledged: u64,
+}
+
+impl Pace {
+    /// A period is over; returns whether the client has taken as much as `bytes_min` in it.
+    pub fn is_kept(&mut self, socket: impl AsFd, bytes_min: u64) -> bool {
+        // What is no TCP connection (under another's inetd) has no pace that could be known.
+        let Some(acknowledged) = bytes_acknowledged(socket) else { return true };
+        let taken = acknowledged.saturating_sub(std::mem::replace(&mut self.acknowledged, acknowledged));
+        taken >= bytes_min
+    }
+}
+
+/// Bytes sent on a connection since it began that the other side has acknowledged.
+fn bytes_acknowledged(socket: impl AsFd) -> Option<u64> {
+    let mut info = MaybeUninit::<[u8; ROOM]>::zeroed();
+    let mut length = ROOM as libc::socklen_t;
+    // SAFETY: the kernel writes no more than `length` bytes, and there is room for them.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    // SAFETY: zeros where the kernel wrote nothing.
+    let info = unsafe { info.assume_init() };
+    let bytes = info[BYTES_ACKED_OFFSET..].try_into().expect("eight bytes");
+    (outcome == 0 && length as usize == ROOM).then(|| u64::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn what_is_acknowledged_counts_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let mut pace = Pace::default();
+        assert!(!pace.is_kept(&server, 1));
+        server.write_all(&[0; 5000]).unwrap();
+        client.read_exact(&mut [0; 5000]).unwrap();
+        assert!(pace.is_kept(&server, 5000) && !pace.is_kept(&server, 1));
+    }
+
+    #[test]
+    fn what_is_no_connection_is_let_be() {
+        let (_reading, writing) = std::io::pipe().unwrap();
+        assert!(Pace::default().is_kept(&writing, 1));
+    }
+}
