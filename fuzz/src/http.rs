@@ -2,10 +2,11 @@
 //! `crates/http/tests/corpora.rs` call the same functions.
 
 use sojourn_http::SitePath;
-use sojourn_http::condition::Validators;
+use sojourn_http::chunked::Chunked;
+use sojourn_http::condition::{Conditions, Tags, Validators, Verdict};
 use sojourn_http::date::HttpDate;
 use sojourn_http::range::{Selection, select};
-use sojourn_http::request::{Parsed, Parser};
+use sojourn_http::request::{BodyReader, Parsed, Parser};
 use sojourn_http::response;
 
 /// Arrived whole or in pieces, a request is read alike; what is read is framed within the bytes.
@@ -32,6 +33,103 @@ pub fn request(bytes: &[u8]) {
         if let Some(wanted) = request.range {
             range(wanted);
         }
+    }
+}
+
+/// Arrived whole or in pieces, the requests of a connection with their bodies are read alike, up to the first that is
+/// refused.
+pub fn stream(bytes: &[u8]) {
+    let whole = requests(bytes, bytes.len().max(1));
+    for step in [1, 3, 100] {
+        assert_eq!(requests(bytes, step), whole, "in pieces of {step}");
+    }
+}
+
+/// Where the heads and bodies end, and the status of the refusal that ends it all.
+fn requests(bytes: &[u8], step: usize) -> (Vec<usize>, Option<u16>) {
+    let (mut ends, mut start) = (Vec::new(), 0);
+    let (mut parser, mut body): (Parser, Option<BodyReader>) = Default::default();
+    for end in (step..bytes.len()).step_by(step).chain([bytes.len()]) {
+        loop {
+            let arrived = &bytes[start..end];
+            if let Some(reader) = &mut body {
+                match reader.read(arrived, |_| {}) {
+                    Ok(count) => start += count,
+                    Err(error) => return (ends, Some(error.status().code())),
+                }
+                if !reader.is_done() {
+                    break;
+                }
+                ends.push(start);
+                body = None;
+            } else {
+                match parser.parse(arrived) {
+                    Ok(Parsed::Partial) => break,
+                    Ok(Parsed::Complete(request)) => {
+                        body = Some(BodyReader::new(request.body));
+                        start += request.head_len;
+                        ends.push(start);
+                    }
+                    Err(error) => return (ends, Some(error.status().code())),
+                }
+            }
+        }
+    }
+    (ends, None)
+}
+
+/// Arrived whole or in pieces, a chunked body is read alike, and what was read can be coded and read again.
+pub fn chunked(bytes: &[u8]) {
+    let whole = decoded(bytes, bytes.len().max(1));
+    for step in [1, 5] {
+        assert_eq!(decoded(bytes, step), whole, "in pieces of {step}");
+    }
+    if let Ok((taken, is_done, body)) = whole {
+        assert!(taken <= bytes.len() && body.len() <= taken && (is_done || taken == bytes.len()));
+        let mut coded = format!("{:x}\r\n", body.len()).into_bytes();
+        coded.extend_from_slice(&body);
+        coded.extend_from_slice(if body.is_empty() { b"\r\n" } else { b"\r\n0\r\n\r\n" });
+        assert_eq!(decoded(&coded, 7), Ok((coded.len(), true, body)));
+    }
+}
+
+/// What is taken, whether the body has ended, and its data; the state in which an error comes is of no interest.
+fn decoded(bytes: &[u8], step: usize) -> Result<(usize, bool, Vec<u8>), ()> {
+    let (mut chunked, mut body, mut taken) = (Chunked::default(), Vec::new(), 0);
+    for piece in bytes.chunks(step) {
+        taken += chunked.decode(piece, |data| body.extend_from_slice(data)).map_err(|_| ())?;
+    }
+    assert_eq!(chunked.body_bytes(), body.len() as u64);
+    Ok((taken, chunked.is_done(), body))
+}
+
+/// Whatever a client sends as condition: what matches strongly matches weakly, and a list is a list however many fields
+/// it is spread over.
+pub fn conditions(value: &[u8]) {
+    let modified = HttpDate::from_seconds(784_111_777);
+    for entity_tag in [b"\"a\"".as_slice(), b"\"\"", b"W/\"a\"", b"\",\""] {
+        let current = Validators { entity_tag, modified };
+        let verdict = |conditions: Conditions<'_>| conditions.verdict(current);
+        let match_all = |tags| verdict(Conditions { if_match: Some(tags), ..Conditions::default() });
+        let match_none = |tags| verdict(Conditions { if_none_match: Some(tags), ..Conditions::default() });
+        let matches_strongly = match_all(Tags::Field(value)) == Verdict::Perform;
+        let matches_weakly = match_none(Tags::Field(value)) == Verdict::NotModified;
+        assert!(matches_weakly || !matches_strongly);
+        if !value.contains(&b'\n') && !value.contains(&b'\r') {
+            let section = [b"If-None-Match: \"z\"\r\nX: y\r\nif-none-match:", value, b"\r\n\r\n"].concat();
+            let spread = match_none(Tags::Fields { section: &section, name: "if-none-match" });
+            assert_eq!(spread == Verdict::NotModified, matches_weakly);
+        }
+        let counts = Conditions { if_range: Some(value), ..Conditions::default() }.range_counts(current);
+        assert!(!counts || matches_strongly || HttpDate::parse(value.trim_ascii()) == Some(modified));
+    }
+}
+
+/// A date that is read is written as one that is read as the same.
+pub fn date(value: &[u8]) {
+    if let Some(date) = HttpDate::parse(value) {
+        assert_eq!(HttpDate::parse(&date.text()), Some(date));
+        assert_eq!(HttpDate::from_seconds(date.seconds() as i64), date);
     }
 }
 

@@ -26,3 +26,23 @@ fn paths() {
 fn ranges() {
     replay("http_range", http::range);
 }
+
+#[test]
+fn streams() {
+    replay("http_stream", http::stream);
+}
+
+#[test]
+fn chunked_bodies() {
+    replay("http_chunked", http::chunked);
+}
+
+#[test]
+fn conditions() {
+    replay("http_conditions", http::conditions);
+}
+
+#[test]
+fn dates() {
+    replay("http_date", http::date);
+}
