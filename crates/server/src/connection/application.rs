@@ -12,9 +12,10 @@ pub enum Application {
 }
 
 impl Application {
-    /// What is spoken on a connection from `peer` that says nothing about it.
-    pub fn new(peer: IpAddr) -> Application {
-        Application::Http1(Http1::new(peer))
+    /// What is spoken on a connection from `peer` that says nothing about it; `is_secure` if nobody on the way can read
+    /// it.
+    pub fn new(peer: IpAddr, is_secure: bool) -> Application {
+        Application::Http1(Http1::new(peer, is_secure))
     }
 
     /// The first want.

@@ -79,7 +79,7 @@ impl Connection {
     /// A connection just accepted from `peer`.
     pub fn new(peer: IpAddr, transport: Transport) -> Connection {
         match transport {
-            Transport::Plain => Connection::Plain(Application::new(peer)),
+            Transport::Plain => Connection::Plain(Application::new(peer, false)),
         }
     }
 

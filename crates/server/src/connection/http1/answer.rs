@@ -74,8 +74,8 @@ impl Http1 {
         if matches!(self.content, Content::Malformed) {
             return self.page(request, Status::BadRequest, context);
         }
-        if request.scheme == Some(Scheme::Https) {
-            // RFC 9110, 7.4: not over a connection that is not secured.
+        if request.scheme == Some(Scheme::Https) && !self.is_secure {
+            // RFC 9110, 7.4: such a resource is not to be had over a connection that is not secured.
             return self.page(request, Status::MisdirectedRequest, context);
         }
         let path = match (request.method, SitePath::decode(request.target)) {

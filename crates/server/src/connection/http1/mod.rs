@@ -35,6 +35,7 @@ const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Debug)]
 pub struct Http1 {
     peer: IpAddr,
+    is_secure: bool,
     parser: Parser,
     /// Received and not consumed.
     input: Buffer,
@@ -83,9 +84,10 @@ enum Arrived {
 
 impl Http1 {
     /// A connection just accepted from `peer`.
-    pub fn new(peer: IpAddr) -> Http1 {
+    pub fn new(peer: IpAddr, is_secure: bool) -> Http1 {
         Http1 {
             peer,
+            is_secure,
             parser: Parser::default(),
             input: Buffer::default(),
             output: Vec::new(),

@@ -56,7 +56,7 @@ impl Bench {
 
     /// What `pieces` give, and whether the connection has closed after them.
     fn exchange(&mut self, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-        let mut connection = Http1::new([127, 0, 0, 1].into());
+        let mut connection = Http1::new([127, 0, 0, 1].into(), false);
         let mut want = connection.start();
         let mut sent = Vec::new();
         for piece in pieces.iter().copied().filter(|piece| !piece.is_empty()) {
@@ -190,7 +190,7 @@ fn a_long_response_is_corked_from_its_head_to_its_end() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
     let mut corked = |target: &str| {
-        let mut connection = Http1::new([127, 0, 0, 1].into());
+        let mut connection = Http1::new([127, 0, 0, 1].into(), false);
         let mut buffer = Buffer::default();
         buffer.space().extend_from_slice(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
         let mut want = bench.handle(&mut connection, Event::Received(buffer));
@@ -219,7 +219,7 @@ fn the_end_of_a_connection_goes_with_its_last_bytes() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
     let mut closing = |target: &str, connection_field: &str| {
-        let mut connection = Http1::new([127, 0, 0, 1].into());
+        let mut connection = Http1::new([127, 0, 0, 1].into(), false);
         let mut buffer = Buffer::default();
         let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: {connection_field}\r\n\r\n");
         buffer.space().extend_from_slice(request.as_bytes());
@@ -259,7 +259,7 @@ fn aligned_heads_end_at_a_multiple() {
 fn nothing_is_held_between_requests() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
-    let mut connection = Http1::new([127, 0, 0, 1].into());
+    let mut connection = Http1::new([127, 0, 0, 1].into(), false);
     for _ in 0..3 {
         let Want::Receive(mut buffer) = connection.start() else { panic!("it begins by receiving") };
         buffer.space().extend_from_slice(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -277,7 +277,7 @@ fn a_hit_is_one_send_and_no_disk() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
     bench.exchange(&[b"GET /hello.txt HTTP/1.0\r\n\r\n"]);
-    let mut connection = Http1::new([127, 0, 0, 1].into());
+    let mut connection = Http1::new([127, 0, 0, 1].into(), false);
     let mut buffer = Buffer::default();
     buffer.space().extend_from_slice(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
     let want = bench.handle(&mut connection, Event::Received(buffer));
@@ -289,7 +289,7 @@ fn a_hit_is_one_send_and_no_disk() {
 fn a_slow_head_is_told_so() {
     let root = fixture::site();
     let mut bench = Bench::new(root.path());
-    let mut connection = Http1::new([127, 0, 0, 1].into());
+    let mut connection = Http1::new([127, 0, 0, 1].into(), false);
     let mut buffer = Buffer::default();
     buffer.space().extend_from_slice(b"GET / HT");
     bench.handle(&mut connection, Event::Received(buffer));
@@ -300,4 +300,19 @@ fn a_slow_head_is_told_so() {
     let want = bench.handle(&mut connection, Event::Sent(output));
     assert!(matches!(want, Want::Receive(_)) && connection.waits_for() == Wait::End);
     assert!(matches!(bench.handle(&mut connection, Event::Expired), Want::Close(Reason::Finished)));
+}
+
+#[test]
+fn https_is_served_over_secure_connections() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    for (is_secure, status) in [(false, "421 Misdirected Request"), (true, "200 OK")] {
+        let mut connection = Http1::new([127, 0, 0, 1].into(), is_secure);
+        let mut buffer = Buffer::default();
+        buffer.space().extend_from_slice(b"GET https://h/hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+        let want = bench.handle(&mut connection, Event::Received(buffer));
+        let mut sent = Vec::new();
+        bench.settle(&mut connection, want, &mut sent);
+        assert!(sent.starts_with(format!("HTTP/1.1 {status}\r\n").as_bytes()));
+    }
 }
