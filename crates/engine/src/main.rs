@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod load;
 mod memory;
+mod probe;
 mod replay;
 mod serve;
 
@@ -24,6 +25,7 @@ enum Command {
     Serve(Box<serve::Options>),
     Load(Box<load::Options>),
     Memory(memory::Options),
+    Probe(probe::Options),
     Replay(Box<replay::Options>),
 }
 
@@ -47,6 +49,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Serve(options) => serve::run(&options, &command, words),
         Command::Load(options) => load::run(&options),
         Command::Memory(options) => memory::run(&options),
+        Command::Probe(options) => probe::run(&options),
         Command::Replay(options) => replay::run(&options),
     }
 }

@@ -4,7 +4,6 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -67,7 +66,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         huge_pages: options.huge_pages.clone(),
         latency: options.latency,
         repetitions: options.repetitions,
-        about: Duration::from_nanos(options.measure.0),
+        about: options.measure.into(),
         seed: options.seed,
     };
     let interrupted = interrupt_flag()?;

@@ -49,6 +49,12 @@ impl Sum for Nanos {
     }
 }
 
+impl From<Nanos> for Duration {
+    fn from(nanos: Nanos) -> Duration {
+        Duration::from_nanos(nanos.0)
+    }
+}
+
 impl From<Duration> for Nanos {
     fn from(duration: Duration) -> Nanos {
         Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))

@@ -12,6 +12,7 @@ pub mod histogram;
 pub mod interval_log;
 pub mod limits;
 pub mod memory;
+pub mod probe;
 mod proc_file;
 pub mod process;
 mod process_tree;

@@ -93,7 +93,8 @@ pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     Ok(all)
 }
 
-fn threads(pid: u32) -> io::Result<Vec<u32>> {
+/// The living threads of one process.
+pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
 }

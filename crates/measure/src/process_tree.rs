@@ -114,6 +114,33 @@ impl TreeSample {
         self.processes.values().map(|process| process.cpu + process.children_cpu).sum()
     }
 
+    /// The processes of the trees.
+    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.processes.keys().copied()
+    }
+
+    /// The first named process that had ended, if any.
+    pub fn ended_root(&self) -> Option<u32> {
+        self.ended_roots.first().copied()
+    }
+
+    /// The counters of all processes together; `started`, which is no count, stays zero.
+    pub fn totals(&self) -> ProcessCounters {
+        ProcessCounters {
+            started: 0,
+            cpu: self.processes.values().map(|process| process.cpu).sum(),
+            children_cpu: self.processes.values().map(|process| process.children_cpu).sum(),
+            user: self.processes.values().map(|process| process.user).sum(),
+            system: self.processes.values().map(|process| process.system).sum(),
+            minor_faults: self.sum(|process| process.minor_faults),
+            major_faults: self.sum(|process| process.major_faults),
+            voluntary_switches: self.sum(|process| process.voluntary_switches),
+            involuntary_switches: self.sum(|process| process.involuntary_switches),
+            resident_bytes: self.sum(|process| process.resident_bytes),
+            threads: self.sum(|process| process.threads),
+        }
+    }
+
     /// How many processes the trees hold.
     pub fn process_count(&self) -> usize {
         self.processes.len()

@@ -5,6 +5,9 @@ use std::{io, ops::Sub};
 
 use crate::proc_file;
 
+const EXTENSIONS: &str = "/proc/net/netstat";
+const BASE: &str = "/proc/net/snmp";
+
 /// Cumulative counters since boot; subtract an earlier reading for a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpCounters {
@@ -19,16 +22,17 @@ pub struct TcpCounters {
 impl TcpCounters {
     /// Reads the counters.
     pub fn read() -> io::Result<TcpCounters> {
-        const EXTENSIONS: &str = "/proc/net/netstat";
-        const BASE: &str = "/proc/net/snmp";
-        let extensions = proc_file::read(EXTENSIONS)?;
-        let base = proc_file::read(BASE)?;
+        TcpCounters::parse(&proc_file::read(EXTENSIONS)?, &proc_file::read(BASE)?)
+    }
+
+    /// From the texts of `netstat` and `snmp`, of whichever namespace.
+    pub fn parse(extensions: &str, base: &str) -> io::Result<TcpCounters> {
         let extension =
-            |name| find(&extensions, "TcpExt:", name).ok_or_else(|| proc_file::lacks(EXTENSIONS, name));
+            |name| find(extensions, "TcpExt:", name).ok_or_else(|| proc_file::lacks(EXTENSIONS, name));
         Ok(TcpCounters {
             listen_overflows: extension("ListenOverflows")?,
             listen_drops: extension("ListenDrops")?,
-            retransmitted_segments: find(&base, "Tcp:", "RetransSegs")
+            retransmitted_segments: find(base, "Tcp:", "RetransSegs")
                 .ok_or_else(|| proc_file::lacks(BASE, "RetransSegs"))?,
         })
     }

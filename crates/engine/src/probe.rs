@@ -1,0 +1,224 @@
+//! `sojourn-engine probe`: samples of what processes use, a JSON object a line. `sojourn probe` shows and keeps them.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde::Serialize;
+use sojourn_load::duration;
+use sojourn_measure::counters::Counter;
+use sojourn_measure::probe::{Column, Probe, Sample, Target, listening_on};
+use sojourn_measure::{Nanos, Reading, affinity, clock};
+
+use crate::load::common::interrupt_flag;
+
+/// Samples what processes use.
+#[derive(Args)]
+pub struct Options {
+    /// This process and its descendants; may be given again.
+    #[arg(long)]
+    pid: Vec<u32>,
+    /// The processes that listen on this port, and their accept queue.
+    #[arg(long)]
+    port: Option<u16>,
+    /// A control group: its folder.
+    #[arg(long)]
+    cgroup: Option<PathBuf>,
+    /// The core whose time is looked at [default: all together].
+    #[arg(long)]
+    observe_core: Option<usize>,
+    /// Time between samples.
+    #[arg(long, default_value = "100ms", value_parser = duration::parse)]
+    interval: Nanos,
+    /// End after this long [default: when interrupted, or when the processes have ended].
+    #[arg(long, value_parser = duration::parse)]
+    duration: Option<Nanos>,
+    /// Pin the probe to this core.
+    #[arg(long)]
+    core: Option<usize>,
+    /// The one format there is.
+    #[arg(long, value_parser = ["json"], default_value = "json")]
+    format: String,
+    /// Start this and probe it.
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+/// A shorter interval would measure the probe.
+const INTERVAL_MIN: Nanos = Nanos(1_000_000);
+
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.interval < INTERVAL_MIN {
+        bail!("an interval below {} ms would measure the probe itself", INTERVAL_MIN.0 / 1_000_000);
+    }
+    let mut started = start(&options.command)?;
+    let outcome = watch(options, started.as_mut());
+    if let Some(child) = &mut started {
+        // It is ours: what was started for the probe ends with it.
+        let _ = child.kill();
+        child.wait()?;
+    }
+    outcome
+}
+
+fn watch(options: &Options, mut started: Option<&mut Child>) -> anyhow::Result<ExitCode> {
+    let interrupted = interrupt_flag()?;
+    let target = Target {
+        pids: pids(options, started.as_deref())?,
+        cgroup: options.cgroup.clone(),
+        port: options.port,
+        core: options.observe_core,
+    };
+    if let Some(core) = options.core {
+        affinity::pin_to(core).with_context(|| format!("cannot pin the probe to core {core}"))?;
+    }
+    let mut probe = Probe::new(&target);
+    let mut output = io::stdout().lock();
+    print(&mut output, &Header::of(&probe, &target))?;
+    let begin = clock::now();
+    let mut due = begin;
+    loop {
+        let sample = probe.sample();
+        print(&mut output, &Row::of(&sample, clock::now() - sample.time))?;
+        let now = clock::now();
+        let is_over = options.duration.is_some_and(|duration| now - begin >= duration);
+        let has_ended = match started.as_deref_mut() {
+            Some(child) => child.try_wait()?.is_some(),
+            None => !target.pids.is_empty() && target.pids.iter().all(|&pid| !exists(pid)),
+        };
+        if is_over || has_ended || interrupted.load(Ordering::Relaxed) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        due = next_due(due, options.interval, now);
+        sleep_until(due, &interrupted);
+    }
+}
+
+/// The processes that are named in any of the ways.
+fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> {
+    let mut pids = options.pid.clone();
+    if let Some(&pid) = pids.iter().find(|&&pid| !exists(pid)) {
+        bail!("there is no process {pid}");
+    }
+    pids.extend(started.map(Child::id));
+    // A server that was just started listens a moment later; its accept queue alone is looked at by the port.
+    if let (Some(port), None) = (options.port, started) {
+        let listeners = listening_on(port)?;
+        if listeners.is_empty() && pids.is_empty() {
+            bail!(
+                "nobody whom we may look at listens on port {port}\nhint: start the server first, or run as its user"
+            );
+        }
+        pids.extend(listeners);
+    }
+    if pids.is_empty() && options.cgroup.is_none() {
+        bail!("nothing to probe\nhint: give --pid, --port, --cgroup or a command after --");
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    Ok(pids)
+}
+
+fn start(command: &[String]) -> anyhow::Result<Option<Child>> {
+    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
+    // Standard output is for samples.
+    let child = Command::new(program).args(arguments).stdout(io::stderr()).spawn();
+    child.map(Some).with_context(|| format!("cannot start {program}"))
+}
+
+fn exists(pid: u32) -> bool {
+    std::fs::exists(format!("/proc/{pid}")).unwrap_or(true)
+}
+
+/// The next multiple of the interval: a late sample does not make the following ones late.
+fn next_due(due: Nanos, interval: Nanos, now: Nanos) -> Nanos {
+    let missed = (now - due).0 / interval.0;
+    Nanos(due.0 + (missed + 1) * interval.0)
+}
+
+fn sleep_until(due: Nanos, interrupted: &AtomicBool) {
+    /// How long an interruption may go unnoticed.
+    const NAP: Nanos = Nanos(100_000_000);
+    while clock::now() < due && !interrupted.load(Ordering::Relaxed) {
+        thread::sleep((due - clock::now()).min(NAP).into());
+    }
+}
+
+fn print(output: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut *output, line)?;
+    writeln!(output)?;
+    // A reader that shows them live waits for each line.
+    Ok(output.flush()?)
+}
+
+/// The first line: what follows, and why what is missing is missing.
+#[derive(Serialize)]
+struct Header<'a> {
+    tool: &'static str,
+    version: &'static str,
+    pids: &'a [u32],
+    columns: Vec<&'static Counter>,
+    unavailable: Vec<Unavailable<'a>>,
+}
+
+#[derive(Serialize)]
+struct Unavailable<'a> {
+    #[serde(flatten)]
+    counter: &'static Counter,
+    because: &'a str,
+}
+
+impl<'a> Header<'a> {
+    fn of(probe: &'a Probe, target: &'a Target) -> Header<'a> {
+        let refused = |column: &'a Column| {
+            column.refused.as_deref().map(|because| Unavailable { counter: column.counter, because })
+        };
+        let columns = probe.columns().iter();
+        Header {
+            tool: "probe",
+            version: env!("CARGO_PKG_VERSION"),
+            pids: &target.pids,
+            columns: columns
+                .clone()
+                .filter(|column| column.refused.is_none())
+                .map(|column| column.counter)
+                .collect(),
+            unavailable: columns.filter_map(refused).collect(),
+        }
+    }
+}
+
+/// A sample: values in the order of the columns, and what it cost.
+#[derive(Serialize)]
+struct Row<'a> {
+    unix_seconds: f64,
+    time_seconds: f64,
+    sampling_seconds: f64,
+    values: &'a [Reading<f64>],
+}
+
+impl Row<'_> {
+    fn of(sample: &Sample, cost: Nanos) -> Row<'_> {
+        Row {
+            unix_seconds: sample.unix_seconds,
+            time_seconds: sample.time.seconds(),
+            sampling_seconds: cost.seconds(),
+            values: &sample.readings,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_sample_does_not_make_others_late() {
+        assert_eq!(next_due(Nanos(1000), Nanos(100), Nanos(1001)), Nanos(1100));
+        assert_eq!(next_due(Nanos(1000), Nanos(100), Nanos(1250)), Nanos(1300));
+    }
+}

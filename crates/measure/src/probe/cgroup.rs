@@ -1,0 +1,154 @@
+//! A control group: what all its processes used, those that ended included. Versions 1 and 2 count alike here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Source, Target};
+use crate::Reading;
+
+/// Its counters.
+pub const NAMES: &[&str] = &[
+    "cgroup_cpu_seconds",
+    "cgroup_throttled_seconds",
+    "cgroup_memory_bytes",
+    "cgroup_page_cache_bytes",
+    "cgroup_page_faults",
+    "cgroup_major_faults",
+];
+
+/// Where the hierarchies are mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// The folders of a group: one for both under version 2, one per controller under version 1.
+pub struct Cgroup {
+    cpu: PathBuf,
+    throttling: PathBuf,
+    memory: PathBuf,
+    unified: bool,
+}
+
+impl Cgroup {
+    /// The group that is named. A process's own group is not taken for it: it may hold a whole session.
+    pub fn open(target: &Target) -> Reading<Cgroup> {
+        let unnamed = || Reading::unavailable("no control group was named");
+        target.cgroup.as_deref().map_or_else(unnamed, Cgroup::at)
+    }
+
+    fn at(folder: &Path) -> Reading<Cgroup> {
+        if folder.join("cgroup.controllers").exists() {
+            let folder = folder.to_owned();
+            return Reading::Value(Cgroup {
+                cpu: folder.clone(),
+                throttling: folder.clone(),
+                memory: folder,
+                unified: true,
+            });
+        }
+        // Version 1: the same path below each controller.
+        let Some(path) = path_in_hierarchy(folder) else {
+            return Reading::unavailable(format!(
+                "{} is not a control group below {MOUNT}",
+                folder.display()
+            ));
+        };
+        let below = |controller: &str| Path::new(MOUNT).join(controller).join(&path);
+        let group = Cgroup {
+            cpu: below("cpuacct"),
+            throttling: below("cpu"),
+            memory: below("memory"),
+            unified: false,
+        };
+        if group.cpu.is_dir() || group.memory.is_dir() {
+            Reading::Value(group)
+        } else {
+            Reading::unavailable(format!("{} is not a control group", folder.display()))
+        }
+    }
+}
+
+impl Source for Cgroup {
+    fn names(&self) -> &'static [&'static str] {
+        NAMES
+    }
+
+    fn read(&mut self) -> Vec<Reading<f64>> {
+        let places: [(&Path, &str, &str, f64); 6] = if self.unified {
+            [
+                (&self.cpu, "cpu.stat", "usage_usec", 1e-6),
+                (&self.throttling, "cpu.stat", "throttled_usec", 1e-6),
+                (&self.memory, "memory.current", "", 1.0),
+                (&self.memory, "memory.stat", "file", 1.0),
+                (&self.memory, "memory.stat", "pgfault", 1.0),
+                (&self.memory, "memory.stat", "pgmajfault", 1.0),
+            ]
+        } else {
+            [
+                (&self.cpu, "cpuacct.usage", "", 1e-9),
+                (&self.throttling, "cpu.stat", "throttled_time", 1e-9),
+                (&self.memory, "memory.usage_in_bytes", "", 1.0),
+                (&self.memory, "memory.stat", "total_cache", 1.0),
+                (&self.memory, "memory.stat", "total_pgfault", 1.0),
+                (&self.memory, "memory.stat", "total_pgmajfault", 1.0),
+            ]
+        };
+        places
+            .map(|(folder, file, key, unit)| value(&folder.join(file), key).map(|value| value * unit))
+            .into()
+    }
+}
+
+/// What follows the controller in a folder's name.
+fn path_in_hierarchy(folder: &Path) -> Option<PathBuf> {
+    let inside = folder.strip_prefix(MOUNT).ok()?;
+    let mut parts = inside.components();
+    parts.next()?;
+    Some(parts.as_path().to_owned()).filter(|path| path.components().next().is_some())
+}
+
+/// The number after the key on its line, or with no key the file's only one.
+fn value(path: &Path, key: &str) -> Reading<f64> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return Reading::unavailable(format!("{}: {error}", path.display())),
+    };
+    let found = if key.is_empty() {
+        text.trim().parse().ok()
+    } else {
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        line.and_then(|number| number.trim().parse().ok())
+    };
+    found.map_or_else(|| Reading::unavailable(format!("{} holds no {key}", path.display())), Reading::Value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_one_has_the_same_path_below_each_controller() {
+        let path = |folder: &str| path_in_hierarchy(Path::new(folder));
+        assert_eq!(path("/sys/fs/cgroup/memory/web/1"), Some("web/1".into()));
+        assert_eq!(path("/sys/fs/cgroup/memory"), None);
+        assert_eq!(path("/sys/fs/other/web"), None);
+    }
+
+    #[test]
+    fn reads_the_files_of_version_two() {
+        let group = tempfile::tempdir().unwrap();
+        let write = |name, text: &str| fs::write(group.path().join(name), text).unwrap();
+        write("cgroup.controllers", "cpu memory\n");
+        write("cpu.stat", "usage_usec 1500000\nuser_usec 1\nthrottled_usec 250000\n");
+        write("memory.current", "4096\n");
+        write("memory.stat", "anon 1\nfile 8192\nfile_mapped 3\npgfault 10\npgmajfault 2\n");
+        let target = Target { cgroup: Some(group.path().to_owned()), ..Target::default() };
+        let Reading::Value(mut source) = Cgroup::open(&target) else { panic!("a group was named") };
+        let values: Vec<_> = source.read().iter().map(|reading| *reading.value().unwrap()).collect();
+        assert_eq!(values, [1.5, 0.25, 4096.0, 8192.0, 10.0, 2.0]);
+    }
+
+    #[test]
+    fn what_is_no_group_is_refused() {
+        let target = Target { cgroup: Some("/tmp".into()), ..Target::default() };
+        assert!(matches!(Cgroup::open(&target), Reading::Unavailable(_)));
+    }
+}

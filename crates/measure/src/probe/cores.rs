@@ -1,0 +1,45 @@
+//! How a core, or all of them, spend their time: /proc/stat, in seconds.
+
+use super::Source;
+use crate::Reading;
+use crate::core_time::CoreTime;
+
+/// Its counters.
+const NAMES: &[&str] = &[
+    "core_user_seconds",
+    "core_system_seconds",
+    "core_interrupt_seconds",
+    "core_softirq_seconds",
+    "core_iowait_seconds",
+    "core_steal_seconds",
+    "core_idle_seconds",
+];
+
+/// The kernel's tick, in which it counts here.
+const TICK_SECONDS: f64 = 0.01;
+
+/// One core, or all.
+pub struct Cores(Option<usize>);
+
+impl Cores {
+    /// This core, or with `None` the sum over all.
+    pub fn new(core: Option<usize>) -> Cores {
+        Cores(core)
+    }
+}
+
+impl Source for Cores {
+    fn names(&self) -> &'static [&'static str] {
+        NAMES
+    }
+
+    fn read(&mut self) -> Vec<Reading<f64>> {
+        let time = match CoreTime::read(self.0) {
+            Ok(time) => time,
+            Err(error) => return NAMES.iter().map(|_| Reading::unavailable(&error)).collect(),
+        };
+        let ticks =
+            [time.user, time.system, time.interrupt, time.softirq, time.iowait, time.steal, time.idle];
+        ticks.map(|ticks| Reading::Value(ticks as f64 * TICK_SECONDS)).into()
+    }
+}

@@ -1,0 +1,85 @@
+//! The network namespace of the watched processes: TCP's troubles and the bytes of its interfaces.
+
+use std::path::PathBuf;
+
+use super::Source;
+use crate::tcp::TcpCounters;
+use crate::{Reading, proc_file};
+
+/// Its counters.
+pub const NAMES: &[&str] = &[
+    "listen_overflows",
+    "listen_drops",
+    "retransmitted_segments",
+    "network_received_bytes",
+    "network_sent_bytes",
+];
+
+/// A namespace, by a process that is in it.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    folder: PathBuf,
+}
+
+impl Namespace {
+    /// That of a process, or our own.
+    pub fn of(pid: Option<u32>) -> Reading<Namespace> {
+        let folder = pid.map_or("/proc/self/net".into(), |pid| format!("/proc/{pid}/net"));
+        let namespace = Namespace { folder: PathBuf::from(folder) };
+        namespace.text("dev").map(|_| namespace)
+    }
+
+    /// One of its files.
+    pub fn text(&self, name: &str) -> Reading<String> {
+        proc_file::read(&self.folder.join(name).to_string_lossy()).into()
+    }
+}
+
+impl Source for Namespace {
+    fn names(&self) -> &'static [&'static str] {
+        NAMES
+    }
+
+    fn read(&mut self) -> Vec<Reading<f64>> {
+        let tcp = self.text("netstat").zip(self.text("snmp"));
+        let tcp = tcp.and_then(|(extensions, base)| TcpCounters::parse(&extensions, &base));
+        let bytes = self.text("dev").and_then(|text| interface_bytes(&text).ok_or("no interface is listed"));
+        vec![
+            tcp.clone().map(|tcp| tcp.listen_overflows as f64),
+            tcp.clone().map(|tcp| tcp.listen_drops as f64),
+            tcp.map(|tcp| tcp.retransmitted_segments as f64),
+            bytes.clone().map(|(received, _)| received as f64),
+            bytes.map(|(_, sent)| sent as f64),
+        ]
+    }
+}
+
+/// Received and sent, summed over interfaces: a name and a colon, then eight figures each way, bytes first.
+fn interface_bytes(text: &str) -> Option<(u64, u64)> {
+    let mut rows = text.lines().filter_map(|line| line.split_once(':')).peekable();
+    rows.peek()?;
+    let mut sums = (0, 0);
+    for (_, figures) in rows {
+        let figures: Vec<u64> = figures.split_ascii_whitespace().flat_map(str::parse).collect();
+        sums = (sums.0 + figures.first()?, sums.1 + figures.get(8)?);
+    }
+    Some(sums)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adds_the_interfaces_up() {
+        let text = "Inter-| Receive\n face |bytes\n  lo: 10 1 0 0 0 0 0 0 20 1 0 0 0 0 0 0\neth0:5 1 0 0 0 0 0 0 7 1 0 0 0 0 0 0\n";
+        assert_eq!(interface_bytes(text), Some((15, 27)));
+        assert_eq!(interface_bytes("nothing"), None);
+    }
+
+    #[test]
+    fn a_process_that_does_not_exist_has_none() {
+        assert!(matches!(Namespace::of(Some(u32::MAX)), Reading::Unavailable(_)));
+        assert!(Namespace::of(None).value().is_some());
+    }
+}

@@ -1,0 +1,175 @@
+//! Process trees by /proc: the processes named, their descendants, and children that ended and were waited for.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::Source;
+use crate::process::Detail;
+use crate::{Nanos, ProcessTree, Reading, TreeSample, clock, proc_file};
+
+/// Its counters.
+pub const NAMES: &[&str] = &[
+    "cpu_seconds",
+    "cpu_user_seconds",
+    "cpu_system_seconds",
+    "minor_faults",
+    "major_faults",
+    "voluntary_switches",
+    "involuntary_switches",
+    "resident_bytes",
+    "processes",
+    "threads",
+    "descriptors",
+    "disk_read_bytes",
+    "disk_written_bytes",
+    "proportional_bytes",
+];
+
+/// The kernel walks every page table for proportional memory, so it is asked for less often than the rest.
+const PROPORTIONAL_EVERY: Nanos = Nanos(1_000_000_000);
+
+/// The trees.
+pub struct Processes {
+    tree: ProcessTree,
+    proportional: Reading<f64>,
+    proportional_time: Option<Nanos>,
+    /// Every process that was ever in the trees.
+    seen: BTreeSet<u32>,
+}
+
+impl Processes {
+    /// Watches these and what descends from them.
+    pub fn new(pids: &[u32]) -> Processes {
+        let tree = ProcessTree::new(pids);
+        let proportional = Reading::unavailable("not read yet");
+        Processes { tree, proportional, proportional_time: None, seen: BTreeSet::new() }
+    }
+
+    fn proportional_bytes(&mut self, pids: &[u32]) -> Reading<f64> {
+        let now = clock::now();
+        if self.proportional_time.is_none_or(|time| now - time >= PROPORTIONAL_EVERY) {
+            self.proportional_time = Some(now);
+            self.proportional = sum(pids, |pid| {
+                let path = format!("/proc/{pid}/smaps_rollup");
+                let text = proc_file::read(&path).map_err(|error| error.to_string())?;
+                let found = field(&text, "Pss:").map(|kibibytes| kibibytes * 1024.0);
+                found.ok_or_else(|| format!("{path} holds no Pss"))
+            });
+        }
+        self.proportional.clone()
+    }
+}
+
+impl Source for Processes {
+    fn names(&self) -> &'static [&'static str] {
+        NAMES
+    }
+
+    fn read(&mut self) -> Vec<Reading<f64>> {
+        let sample: TreeSample = self.tree.sample(Detail::All);
+        if let Some(pid) = sample.ended_root() {
+            return NAMES.iter().map(|_| Reading::unavailable(format!("process {pid} ended"))).collect();
+        }
+        let pids: Vec<u32> = sample.pids().collect();
+        let totals = sample.totals();
+        let lost = self.seen.iter().filter(|pid| !pids.contains(pid)).count();
+        let switches = |value: u64| match lost {
+            0 => Reading::Value(value as f64),
+            _ => Reading::unavailable(format!("{lost} processes ended, and with them their counts")),
+        };
+        self.seen.extend(&pids);
+        let (read, written) = disk_bytes(&pids);
+        vec![
+            Reading::Value(sample.cpu().seconds()),
+            Reading::Value(totals.user.seconds()),
+            Reading::Value(totals.system.seconds()),
+            Reading::Value(totals.minor_faults as f64),
+            Reading::Value(totals.major_faults as f64),
+            switches(totals.voluntary_switches),
+            switches(totals.involuntary_switches),
+            Reading::Value(totals.resident_bytes as f64),
+            Reading::Value(pids.len() as f64),
+            Reading::Value(totals.threads as f64),
+            descriptors(&pids),
+            read,
+            written,
+            self.proportional_bytes(&pids),
+        ]
+    }
+}
+
+fn descriptors(pids: &[u32]) -> Reading<f64> {
+    sum(pids, |pid| {
+        let path = format!("/proc/{pid}/fd");
+        // Newer kernels tell their number without listing them.
+        match fs::metadata(&path).map(|folder| std::os::unix::fs::MetadataExt::size(&folder)) {
+            Ok(0) => fs::read_dir(&path).map(|list| list.count() as f64),
+            Ok(count) => Ok(count as f64),
+            Err(error) => Err(error),
+        }
+        .map_err(|error| format!("{path}: {error}"))
+    })
+}
+
+/// Bytes that really went from and to a disk.
+fn disk_bytes(pids: &[u32]) -> (Reading<f64>, Reading<f64>) {
+    let of = |name: &'static str| {
+        sum(pids, move |pid| {
+            let path = format!("/proc/{pid}/io");
+            let text = proc_file::read(&path).map_err(|error| error.to_string())?;
+            field(&text, name).ok_or_else(|| format!("{path} holds no {name}"))
+        })
+    };
+    (of("read_bytes:"), of("write_bytes:"))
+}
+
+/// The sum over processes; one that has just gone counts nothing, any other failure is the reading's.
+fn sum(pids: &[u32], of: impl Fn(u32) -> Result<f64, String>) -> Reading<f64> {
+    let mut total = 0.0;
+    for &pid in pids {
+        match of(pid) {
+            Ok(value) => total += value,
+            Err(_) if !fs::exists(format!("/proc/{pid}")).unwrap_or(false) => {}
+            Err(why) => return Reading::Unavailable(why),
+        }
+    }
+    Reading::Value(total)
+}
+
+fn field(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(readings: &[Reading<f64>], name: &str) -> f64 {
+        let place = NAMES.iter().position(|each| *each == name).unwrap();
+        *readings[place].value().unwrap_or_else(|| panic!("{name}: {:?}", readings[place]))
+    }
+
+    #[test]
+    fn our_own_process_has_all_of_them() {
+        let mut source = Processes::new(&[std::process::id()]);
+        let before = source.read();
+        let pages = std::hint::black_box(vec![1_u8; 16 << 20]);
+        let file = tempfile::tempfile().unwrap();
+        let after = source.read();
+        let grown = |name| value(&after, name) - value(&before, name);
+        assert!(grown("minor_faults") >= 1.0 && grown("resident_bytes") >= (8 << 20) as f64);
+        assert!(value(&after, "descriptors") >= 3.0 && value(&after, "threads") >= 1.0);
+        assert!(value(&after, "proportional_bytes") > 0.0 && value(&after, "disk_read_bytes") >= 0.0);
+        drop((pages, file));
+    }
+
+    #[test]
+    fn a_process_that_ended_has_no_figures() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let mut source = Processes::new(&[child.id()]);
+        child.wait().unwrap();
+        source.read();
+        assert!(matches!(source.read()[0], Reading::Unavailable(_)));
+    }
+}
