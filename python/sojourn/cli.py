@@ -39,6 +39,7 @@ _COMMANDS = {
     "simulate": "simulate",
     "plan": "plan",
     "fit": "fit",
+    "probe": "probe",
     "memory": "memory",
     "import-jmt": "jmt",
     "export-jmt": "jmt",

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -63,6 +63,38 @@ def run(arguments: Sequence[str], progress: Progress | None = None) -> dict[str,
     return _result(command, process.returncode, output, talk)
 
 
+def lines(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Runs the engine and yields the objects it prints, a line each, as they come.
+
+    Ctrl-C is handed on to the engine, whose last lines then still come.
+    """
+    command = [str(path()), *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        talk: list[str] = []
+        listener = threading.Thread(target=_listen, args=(process, talk, None), daemon=True)
+        listener.start()
+        assert process.stdout is not None
+        count = 0
+        while line := _line(process):
+            count += 1
+            yield json.loads(line)
+        process.wait()
+        listener.join()
+    if process.returncode == EXIT_COULD_NOT_RUN or count == 0:
+        raise _failure(command, process.returncode, talk)
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    try:
+        return process.stdout.readline()
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        return process.stdout.readline()
+
+
 def _output(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     try:
@@ -94,6 +126,10 @@ def _result(command: list[str], code: int, output: str, talk: list[str]) -> dict
     if output.strip() and code != EXIT_COULD_NOT_RUN:
         result: dict[str, Any] = json.loads(output)
         return result
+    raise _failure(command, code, talk)
+
+
+def _failure(command: list[str], code: int, talk: list[str]) -> CouldNotRun:
     said = "\n".join(talk).removeprefix("error: ") or f"{' '.join(command[:2])} ended with exit code {code}"
     what, _, hint = said.partition("\nhint: ")
-    raise CouldNotRun(what, hint or None)
+    return CouldNotRun(what, hint or None)

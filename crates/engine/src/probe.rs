@@ -8,6 +8,7 @@ use std::thread;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::counters::Counter;
@@ -51,6 +52,9 @@ pub struct Options {
 /// A shorter interval would measure the probe.
 const INTERVAL_MIN: Nanos = Nanos(1_000_000);
 
+/// How long the probed command may take to end when asked to.
+const END_TIMEOUT: Nanos = Nanos(5_000_000_000);
+
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.interval < INTERVAL_MIN {
         bail!("an interval below {} ms would measure the probe itself", INTERVAL_MIN.0 / 1_000_000);
@@ -58,11 +62,25 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut started = start(&options.command)?;
     let outcome = watch(options, started.as_mut());
     if let Some(child) = &mut started {
-        // It is ours: what was started for the probe ends with it.
-        let _ = child.kill();
-        child.wait()?;
+        end(child)?;
     }
     outcome
+}
+
+/// Ends what was started for the probe: asks, and after a while insists.
+fn end(child: &mut Child) -> anyhow::Result<()> {
+    if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
+        // It may have ended already.
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    let limit = clock::now() + END_TIMEOUT;
+    while child.try_wait()?.is_none() {
+        if clock::now() >= limit {
+            child.kill()?;
+        }
+        thread::sleep(Nanos(10_000_000).into());
+    }
+    Ok(())
 }
 
 fn watch(options: &Options, mut started: Option<&mut Child>) -> anyhow::Result<ExitCode> {

@@ -1,0 +1,96 @@
+"""`sojourn probe`: what a server uses, live and kept, with a load or without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from sojourn import engine
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.failure import CouldNotRun
+from sojourn.probe import files
+from sojourn.probe.live import print_totals, view
+from sojourn.probe.recording import Recording
+from sojourn.probe.totals import as_json
+
+_VIEWS_PER_SECOND = 2.0
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("probe", context_settings={"allow_interspersed_args": False})(_probe)
+
+
+def _probe(
+    command: Annotated[list[str] | None, typer.Argument(help="Start this and probe it: -- COMMAND ARGUMENTS.")] = None,
+    pid: Annotated[list[int] | None, typer.Option(help="This process and its descendants; may be given again.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The processes that listen there, and their accept queue.")
+    ] = None,
+    cgroup: Annotated[Path | None, typer.Option(help="A control group's folder (version 1 or 2).")] = None,
+    observe_core: Annotated[
+        int | None, typer.Option(help="The core whose time is looked at [default: all together].")
+    ] = None,
+    interval: Annotated[str, typer.Option(help="Time between samples.")] = "100ms",
+    duration: Annotated[
+        str | None, typer.Option(help="End after this long [default: at Ctrl-C, or when the processes have ended].")
+    ] = None,
+    core: Annotated[int | None, typer.Option(help="Pin the probe to this core, not the server's.")] = None,
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(help="Keep the samples: FILE.parquet, FILE.json or FILE.prom; may be given again."),
+    ] = None,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Sample what processes use: CPU, faults, switches, memory, descriptors, disk, queues, perf events, cache misses.
+
+    Each source is tried at the start. What the machine does not offer is listed with the reason, never as 0. Totals
+    are shown as rates; a CPU rate is in cores. On a remote host run it there.
+
+    Examples: sojourn probe --port 8080 --output server.parquet
+
+    sojourn probe --duration 10s -- nginx -g 'daemon off;'
+    """
+    for path in output or []:
+        files.check_name(path)
+    arguments = ["probe", "--interval", interval]
+    for name, value in (
+        ("--port", port),
+        ("--cgroup", cgroup),
+        ("--observe-core", observe_core),
+        ("--duration", duration),
+        ("--core", core),
+    ):
+        arguments += [] if value is None else [name, str(value)]
+    for each in pid or []:
+        arguments += ["--pid", str(each)]
+    recording = _recorded([*arguments, "--format", "json", "--", *(command or [])], output_format)
+    for path in output or []:
+        files.write(path, recording)
+        talk.print(f"wrote {path}", soft_wrap=True)
+    if output_format is Format.json:
+        print_json(as_json(recording))
+    else:
+        print_totals(recording, data)
+
+
+def _recorded(arguments: list[str], output_format: Format) -> Recording:
+    lines = engine.lines(arguments)
+    recording = Recording.begin(next(lines))
+    with Live(console=talk, refresh_per_second=_VIEWS_PER_SECOND, auto_refresh=False, transient=True) as live:
+        shown = 0.0
+        for line in lines:
+            recording.add(line)
+            if (
+                talk.is_terminal
+                and output_format is Format.text
+                and line["time_seconds"] >= shown + 1 / _VIEWS_PER_SECOND
+            ):
+                shown = line["time_seconds"]
+                live.update(view(recording), refresh=True)
+    if not recording.rows:
+        raise CouldNotRun("the probe took no sample")
+    return recording

@@ -1,0 +1,103 @@
+"""A recording as a file: Parquet (all samples), JSON (all samples and the summary), Prometheus text (the last values).
+
+The name's ending decides. Parquet carries the table's rows in its schema's metadata, so that a file explains itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+
+import polars
+
+from sojourn.failure import CouldNotRun
+from sojourn.probe.recording import Counter, Recording
+from sojourn.probe.totals import as_json
+
+ENDINGS = (".parquet", ".json", ".prom")
+
+
+def check_name(path: Path) -> None:
+    """Refuses an ending that says nothing, before anything is measured."""
+    if path.suffix not in ENDINGS:
+        raise CouldNotRun(f"{path} does not say how to write it", f"let the name end in {', '.join(ENDINGS)}")
+    if not path.parent.is_dir():
+        raise CouldNotRun(f"{path.parent} is not a folder", "make it first")
+
+
+def write(path: Path, recording: Recording) -> None:
+    """Writes it whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    if path.suffix == ".parquet":
+        frame = polars.DataFrame(recording.columns())
+        frame.write_parquet(partial, metadata={"sojourn": json.dumps(_described(recording))})
+    elif path.suffix == ".json":
+        samples = {name: _finite(values) for name, values in recording.columns().items()}
+        partial.write_text(json.dumps(as_json(recording) | {"samples_by_column": samples}) + "\n")
+    else:
+        partial.write_text(prometheus(recording))
+    partial.replace(path)
+
+
+def read(path: Path) -> Recording:
+    """Reads what `write` wrote as Parquet."""
+    try:
+        described = json.loads(polars.read_parquet_metadata(path)["sojourn"])
+        frame = polars.read_parquet(path)
+    except (OSError, KeyError, ValueError, polars.exceptions.PolarsError) as error:
+        raise CouldNotRun(f"{path} is not a recording of sojourn probe: {error}", "give its .parquet file") from error
+    counters = [Counter.of(row) for row in described["counters"]]
+    return Recording(
+        version=described["version"],
+        pids=described["pids"],
+        counters=counters,
+        unavailable=described["unavailable"],
+        refused=[Counter.of(row) for row in described["refused"]],
+        unix_seconds=frame["unix_seconds"].to_list(),
+        time_seconds=frame["time_seconds"].to_list(),
+        sampling_seconds=frame["sampling_seconds"].to_list(),
+        rows=[list(row) for row in frame.select([counter.name for counter in counters]).rows()],
+        missing=described["missing"],
+    )
+
+
+def prometheus(recording: Recording) -> str:
+    """The last sample in the text exposition format; counters without a value are left out, with a comment why."""
+    lines = []
+    for place, counter in enumerate(recording.counters):
+        value = recording.rows[-1][place] if recording.rows else math.nan
+        if math.isnan(value):
+            why = recording.missing.get(counter.name, "no sample was taken")
+            lines.append(f"# {_metric(counter)} is unavailable: {_one_line(why)}")
+            continue
+        lines.append(f"# HELP {_metric(counter)} {_one_line(counter.meaning)}")
+        lines.append(f"# TYPE {_metric(counter)} {'counter' if counter.kind == 'total' else 'gauge'}")
+        lines.append(f"{_metric(counter)} {value!r}")
+    for counter in recording.refused:
+        lines.append(f"# {_metric(counter)} is unavailable: {_one_line(recording.unavailable[counter.name])}")
+    return "\n".join(lines) + "\n"
+
+
+def _metric(counter: Counter) -> str:
+    return f"sojourn_probe_{counter.name}" + ("_total" if counter.kind == "total" else "")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _described(recording: Recording) -> dict[str, object]:
+    return {
+        "version": recording.version,
+        "pids": recording.pids,
+        "counters": [asdict(counter) for counter in recording.counters],
+        "refused": [asdict(counter) for counter in recording.refused],
+        "unavailable": recording.unavailable,
+        "missing": recording.missing,
+    }
+
+
+def _finite(values: object) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in map(float, values)]  # type: ignore[call-overload]

@@ -1,0 +1,70 @@
+"""What was used between the first and the last sample: totals with their rates, levels with their range."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from sojourn.probe.recording import Counter, Recording
+
+
+@dataclass(frozen=True)
+class Used:
+    """One counter over the recording; of a level the least, mean and most, of a total the difference and its rate."""
+
+    counter: Counter
+    total: float | None = None
+    per_second: float | None = None
+    minimum: float | None = None
+    mean: float | None = None
+    maximum: float | None = None
+    unavailable: str | None = None
+    """Why there is nothing."""
+
+
+def totals(recording: Recording) -> list[Used]:
+    """Every counter, those without values with the reason."""
+    found = [_used(recording, counter) for counter in recording.counters]
+    return found + [Used(each, unavailable=recording.unavailable[each.name]) for each in recording.refused]
+
+
+def as_json(recording: Recording) -> dict[str, Any]:
+    """The summary as one object; what is not available is an object that says why, never 0."""
+    cost = sum(recording.sampling_seconds)
+    return {
+        "tool": "probe",
+        "version": recording.version,
+        "pids": recording.pids,
+        "samples": len(recording.rows),
+        "duration_seconds": _span(recording),
+        "probe_cpu_fraction": cost / _span(recording) if _span(recording) else None,
+        "counters": {each.counter.name: _object(each) for each in totals(recording)},
+    }
+
+
+def _object(used: Used) -> dict[str, Any]:
+    row = asdict(used)
+    counter = row.pop("counter")
+    return {name: value for name, value in (counter | row).items() if value is not None and name != "name"}
+
+
+def _used(recording: Recording, counter: Counter) -> Used:
+    values = recording.values(counter.name)
+    known = np.flatnonzero(np.isfinite(values))
+    if known.size == 0:
+        return Used(counter, unavailable=recording.missing.get(counter.name, "no sample was taken"))
+    if counter.kind == "level":
+        seen = values[known]
+        return Used(counter, minimum=float(seen.min()), mean=float(seen.mean()), maximum=float(seen.max()))
+    if known.size == 1:
+        return Used(counter, unavailable="a difference needs two samples")
+    first, last = known[0], known[-1]
+    total = float(values[last] - values[first])
+    elapsed = recording.time_seconds[last] - recording.time_seconds[first]
+    return Used(counter, total=total, per_second=total / elapsed)
+
+
+def _span(recording: Recording) -> float:
+    return recording.time_seconds[-1] - recording.time_seconds[0] if recording.time_seconds else 0.0

@@ -1,0 +1,94 @@
+"""`sojourn probe` as a person or a script meets it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from conftest import SOJOURN, run
+from sojourn.failure import CouldNotRun
+from sojourn.probe import files
+from sojourn.probe.merging import merge
+
+BUSY = ("sh", "-c", "i=0; while :; do i=$((i+1)); done")
+
+
+def test_a_command_is_started_measured_and_ended(tmp_path: Path) -> None:
+    done = run("probe", "--duration", "1s", "--format", "json", "--output", tmp_path / "busy.parquet", "--", *BUSY)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    cpu = found["counters"]["cpu_seconds"]
+    # It spins on a core that it may have to share.
+    assert 0.05 < cpu["total"] <= 1.1 * found["duration_seconds"]
+    assert (cpu["unit"], cpu["kind"]) == ("s", "total")
+    assert cpu["source"]
+    clock = found["counters"]["perf_task_clock_seconds"]
+    if "unavailable" not in clock:
+        assert clock["total"] == pytest.approx(cpu["total"], rel=0.02, abs=0.02)
+    assert found["counters"]["accept_queue"]["unavailable"] == "no port was named"
+    (pid,) = found["pids"]
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_recording_is_read_back_and_joined_to_a_timeline(tmp_path: Path) -> None:
+    path = tmp_path / "busy.parquet"
+    done = run("probe", "--duration", "500ms", "--interval", "50ms", "--output", path, "--", *BUSY)
+    assert done.returncode == 0, done.stderr
+    recording = files.read(path)
+    assert len(recording.rows) >= 3
+    assert np.all(np.diff(recording.values("cpu_seconds")) >= 0)
+    middle = (recording.unix_seconds[0] + recording.unix_seconds[-1]) / 2
+    timeline = polars.DataFrame({"unix_seconds": [recording.unix_seconds[0] - 10.0, middle]})
+    joined = merge(timeline, recording)["probe_cpu_seconds"]
+    assert np.isnan(joined[0])
+    assert recording.values("cpu_seconds")[0] <= joined[1] <= recording.values("cpu_seconds")[-1]
+    with pytest.raises(CouldNotRun, match="do not overlap"):
+        merge(timeline, recording, offset_seconds=3600.0)
+
+
+def test_prometheus_text_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "busy.prom"
+    assert run("probe", "--duration", "300ms", "--output", path, "--", *BUSY).returncode == 0
+    text = path.read_text()
+    assert "# TYPE sojourn_probe_cpu_seconds_total counter" in text
+    assert "# TYPE sojourn_probe_resident_bytes gauge" in text
+    assert "# sojourn_probe_accept_queue is unavailable: no port was named" in text
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            float(line.rsplit(" ", 1)[1])
+
+
+def test_an_interruption_keeps_what_was_sampled(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    command = ("sh", "-c", f"touch {begun}; exec sleep 60")
+    program = [str(SOJOURN), "probe", "--interval", "20ms", "--format", "json", "--", *command]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while not begun.exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        output, talk = process.communicate(timeout=30)
+    assert process.returncode == 0, talk
+    assert json.loads(output)["samples"] >= 2
+
+
+def test_bad_input_is_refused_with_its_cure(tmp_path: Path) -> None:
+    for arguments, said in (
+        ((), "--pid, --port, --cgroup or a command"),
+        (("--pid", "4194304"), "no process 4194304"),
+        (("--port", "1"), "start the server first"),
+        (("--output", str(tmp_path / "a.txt"), "--pid", "1"), ".parquet, .json, .prom"),
+        (("--interval", "1us", "--pid", "1"), "measure the probe itself"),
+        (("--", "no-such-program"), "cannot start no-such-program"),
+    ):
+        done = run("probe", *arguments)
+        assert done.returncode == 2, (arguments, done.stdout)
+        assert said in done.stderr, (arguments, done.stderr)
