@@ -25,6 +25,7 @@ COMMANDS = (
     "predict",
     "plan",
     "fit",
+    "compare",
     "import-jmt",
     "export-jmt",
     "report",
