@@ -38,6 +38,15 @@ impl HttpDate {
             .expect("an IMF-fixdate has 29 bytes");
         text
     }
+
+    /// The date as ISO 8601 has it: `1994-11-06T08:49:37Z`.
+    pub fn iso8601(self) -> String {
+        const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+        let text = self.text();
+        let part = |range: std::ops::Range<usize>| std::str::from_utf8(&text[range]).expect("it is ASCII");
+        let month = MONTHS.find(part(8..11)).expect("one of twelve") / 3 + 1;
+        format!("{}-{month:02}-{}T{}Z", part(12..16), part(5..7), part(17..25))
+    }
 }
 
 #[cfg(test)]
@@ -52,6 +61,7 @@ mod tests {
             assert_eq!(HttpDate::parse(form.as_bytes()), Some(HttpDate(784_111_777)), "{form}");
         }
         assert_eq!(&HttpDate(784_111_777).text(), b"Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(HttpDate(784_111_777).iso8601(), "1994-11-06T08:49:37Z");
         for bad in ["", "yesterday", "Sun, 06 Nov 1994 08:49:37", "784111777"] {
             assert_eq!(HttpDate::parse(bad.as_bytes()), None, "{bad}");
         }

@@ -6,18 +6,22 @@
 //! a choice, the strict one is taken: whatever two implementations could read differently is refused.
 
 pub mod chunked;
+pub mod coding;
 pub mod condition;
 pub mod date;
 pub mod head;
+pub mod host;
 pub mod limits;
 pub mod media;
 pub mod path;
+pub mod preference;
 pub mod range;
 pub mod request;
 pub mod response;
 pub mod status;
-mod token;
+pub mod token;
 
+pub use coding::Coding;
 pub use date::HttpDate;
 pub use path::SitePath;
 pub use status::Status;

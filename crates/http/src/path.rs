@@ -73,18 +73,27 @@ impl<'a> SitePath<'a> {
     pub fn directory_location(&self) -> String {
         let mut location = String::with_capacity(self.0.len() + 2);
         location.push('/');
-        for byte in self.0.iter() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                    location.push(char::from(*byte));
-                }
-                _ => location.push_str(&format!("%{byte:02X}")),
-            }
-        }
+        percent_encode(&self.0, &mut location);
         if !location.ends_with('/') {
             location.push('/');
         }
         location
+    }
+}
+
+/// Appends `path` as part of a URI: what is neither unreserved (RFC 3986, 2.3) nor a slash is escaped.
+pub fn percent_encode(path: &[u8], uri: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in path {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(char::from(*byte));
+            }
+            _ => {
+                let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+                uri.extend(['%', digit(byte >> 4), digit(byte & 15)]);
+            }
+        }
     }
 }
 

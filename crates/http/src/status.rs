@@ -36,6 +36,7 @@ statuses! {
     Forbidden 403 "Forbidden"
     NotFound 404 "Not Found"
     MethodNotAllowed 405 "Method Not Allowed"
+    NotAcceptable 406 "Not Acceptable"
     RequestTimeout 408 "Request Timeout"
     PreconditionFailed 412 "Precondition Failed"
     ContentTooLarge 413 "Content Too Large"

@@ -1,7 +1,7 @@
 //! Which bytes a token has: method names, field names, chunk extensions (RFC 9110, 5.6.2).
 
 /// Whether `byte` may be part of a token.
-pub(crate) fn is_token(byte: u8) -> bool {
+pub fn is_token(byte: u8) -> bool {
     IS_TOKEN[usize::from(byte)]
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Fields<'b> {
     content_type: Option<()>,
     pub conditions: Conditions<'b>,
     pub range: Option<&'b [u8]>,
+    pub accept: Option<&'b [u8]>,
+    pub accept_encoding: Option<&'b [u8]>,
     pub referer: Option<&'b [u8]>,
     pub user_agent: Option<&'b [u8]>,
 }
@@ -43,6 +45,7 @@ impl<'b> Fields<'b> {
             5 if is("range") => only(&mut self.range, value),
             6 if is("expect") && value.eq_ignore_ascii_case(b"100-continue") => self.expects_continue = true,
             6 if is("expect") => self.expects_other |= !value.is_empty(),
+            6 if is("accept") => only(&mut self.accept, value),
             7 if is("referer") => first(&mut self.referer, value),
             10 if is("connection") => self.connection(value),
             10 if is("user-agent") => first(&mut self.user_agent, value),
@@ -58,6 +61,8 @@ impl<'b> Fields<'b> {
                 let length = length(value).ok_or(RequestError::ContentLength)?;
                 single(&mut self.content_length, length).ok_or(RequestError::ContentLength)?;
             }
+            // A list that is spread over several fields is not put together: no coding is always right.
+            15 if is("accept-encoding") => only(&mut self.accept_encoding, value),
             17 if is("transfer-encoding") => {
                 single(&mut self.transfer_coding, value).ok_or(RequestError::Framing)?;
             }
