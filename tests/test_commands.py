@@ -25,7 +25,6 @@ COMMANDS = (
     "predict",
     "plan",
     "fit",
-    "compare",
     "import-jmt",
     "export-jmt",
     "report",

@@ -7,17 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sojourn_http::head::entity_fields;
-
 use crate::document::Document;
-use crate::lru::Lru;
+use crate::lru::{Lru, Weight};
+use crate::place::{Place, PlaceKey};
 
 /// Bodies are kept in chunks of this size; a small one is a single, shorter chunk.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 
 /// What an open document is counted as in the path cache, beside the bytes of its path (which is held twice):
-/// the document, its entry, the kernel's file.
-const DOCUMENT_BYTES: usize = 640;
+/// the document, its entry, the kernel's file. Each of its variants counts as much.
+const DOCUMENT_BYTES: usize = 768;
 
 /// What an entry of the other caches is counted as, beside its content.
 const ENTRY_BYTES: usize = 96;
@@ -31,7 +30,7 @@ pub struct Budgets {
     pub head_bytes: usize,
     /// Body cache.
     pub body_bytes: usize,
-    /// Documents kept open, whatever `path_bytes` allows: each holds a file descriptor.
+    /// Documents kept open, their variants included, whatever `path_bytes` allows: each holds a file descriptor.
     pub documents_max: usize,
     /// A document is looked at again when it is asked for this long after the last look.
     pub recheck_after: Duration,
@@ -76,7 +75,7 @@ pub struct CacheCounts {
 /// The caches. Private to a loop or shared behind a lock, as the architecture has it.
 #[derive(Debug)]
 pub struct Caches {
-    paths: Counted<Box<[u8]>, Known>,
+    paths: Counted<PlaceKey, Known>,
     heads: Counted<u64, Box<[u8]>>,
     /// By document and number of the chunk.
     chunks: Counted<(u64, u64), Arc<[u8]>>,
@@ -107,9 +106,9 @@ impl Caches {
         }
     }
 
-    /// The document at `path`, as far as known at `now`.
-    pub fn document(&mut self, path: &[u8], now: Duration) -> Lookup {
-        match self.paths.lru.get(path) {
+    /// The document at `place`, as far as known at `now`.
+    pub fn document(&mut self, place: &Place<'_>, now: Duration) -> Lookup {
+        match self.paths.lru.get(place) {
             Some(known) if now.saturating_sub(known.checked) < self.recheck_after => {
                 self.paths.hits += 1;
                 Lookup::Fresh(Arc::clone(&known.document))
@@ -125,25 +124,28 @@ impl Caches {
         }
     }
 
-    /// `path` names `document`, looked at no earlier than `now`.
-    pub fn insert_document(&mut self, path: &[u8], document: &Arc<Document>, now: Duration) {
-        if let Some(known) = self.paths.lru.get(path) {
+    /// `place` names `document`, looked at no earlier than `now`.
+    pub fn insert_document(&mut self, place: &Place<'_>, document: &Arc<Document>, now: Duration) {
+        if let Some(known) = self.paths.lru.get(place) {
             known.checked = now;
             if known.document.id == document.id {
                 return;
             }
-            self.forget_document(path);
+            self.forget_document(place);
         }
-        let bytes = DOCUMENT_BYTES + 2 * path.len();
-        self.paths.lru.insert(path.into(), Known { document: Arc::clone(document), checked: now }, bytes);
+        let files = 1 + document.variants.len();
+        let bytes = files * (DOCUMENT_BYTES + 2 * place.path.as_bytes().len()) + document.memory_bytes();
+        let known = Known { document: Arc::clone(document), checked: now };
+        self.paths.lru.insert(place.into(), known, Weight { bytes, count: files });
     }
 
-    /// `path` names nothing any more.
-    pub fn forget_document(&mut self, path: &[u8]) {
-        if let Some(known) = self.paths.lru.remove(path) {
-            self.heads.lru.remove(&known.document.id);
-            for chunk in 0..known.document.size.div_ceil(CHUNK_BYTES) {
-                self.chunks.lru.remove(&(known.document.id, chunk));
+    /// `place` names nothing any more.
+    pub fn forget_document(&mut self, place: &Place<'_>) {
+        let Some(known) = self.paths.lru.remove(place) else { return };
+        for document in known.document.all() {
+            self.heads.lru.remove(&document.id);
+            for chunk in 0..document.size.div_ceil(CHUNK_BYTES) {
+                self.chunks.lru.remove(&(document.id, chunk));
             }
         }
     }
@@ -154,16 +156,10 @@ impl Caches {
             Some(fields) => head.extend_from_slice(fields),
             None => {
                 let start = head.len();
-                entity_fields(
-                    head,
-                    document.media_type,
-                    document.size,
-                    &document.entity_tag,
-                    document.modified,
-                );
+                document.append_fields(head);
                 let fields: Box<[u8]> = head[start..].into();
                 let bytes = ENTRY_BYTES + fields.len();
-                self.heads.lru.insert(document.id, fields, bytes);
+                self.heads.lru.insert(document.id, fields, Weight { bytes, count: 1 });
             }
         }
     }
@@ -177,7 +173,8 @@ impl Caches {
     pub fn insert_chunk(&mut self, document: &Document, offset: u64, chunk: &Arc<[u8]>) {
         debug_assert!(offset.is_multiple_of(CHUNK_BYTES), "a chunk begins at a multiple of its size");
         let key = (document.id, offset / CHUNK_BYTES);
-        self.chunks.lru.insert(key, Arc::clone(chunk), ENTRY_BYTES + chunk.len());
+        let weight = Weight { bytes: ENTRY_BYTES + chunk.len(), count: 1 };
+        self.chunks.lru.insert(key, Arc::clone(chunk), weight);
     }
 
     /// The counters of the path, field and chunk caches.
@@ -187,8 +184,8 @@ impl Caches {
 }
 
 impl<K: Eq + std::hash::Hash, V> Counted<K, V> {
-    fn new(bytes_max: usize, entries_max: usize) -> Self {
-        Counted { lru: Lru::new(bytes_max, entries_max), hits: 0, misses: 0 }
+    fn new(bytes_max: usize, count_max: usize) -> Self {
+        Counted { lru: Lru::new(Weight { bytes: bytes_max, count: count_max }), hits: 0, misses: 0 }
     }
 
     fn get(&mut self, key: K) -> Option<&mut V> {
@@ -202,7 +199,7 @@ impl<K: Eq + std::hash::Hash, V> Counted<K, V> {
 
     fn counts(&self) -> CacheCounts {
         let (hits, misses, evictions) = (self.hits, self.misses, self.lru.evictions());
-        CacheCounts { hits, misses, evictions, bytes: self.lru.bytes() as u64 }
+        CacheCounts { hits, misses, evictions, bytes: self.lru.weight().bytes as u64 }
     }
 }
 
@@ -210,14 +207,21 @@ impl<K: Eq + std::hash::Hash, V> Counted<K, V> {
 mod tests {
     use super::*;
     use crate::origin::{Directory, Found, Origin};
+    use crate::place::HostId;
+    use crate::rules::Rules;
     use sojourn_http::SitePath;
+
+    fn place(name: &str) -> Place<'static> {
+        let path = SitePath::decode(format!("/{name}").as_bytes()).unwrap().into_owned();
+        Place { host: HostId::default(), path }
+    }
 
     fn documents(names: &[&str]) -> (tempfile::TempDir, Vec<Arc<Document>>) {
         let root = tempfile::tempdir().unwrap();
-        let directory = Directory::new(root.path(), false).unwrap();
+        let directory = Directory::new(root.path(), Rules::default()).unwrap();
         let open = |name: &&str| {
             std::fs::write(root.path().join(name), name).unwrap();
-            match directory.open(&SitePath::decode(format!("/{name}").as_bytes()).unwrap()) {
+            match directory.open(&place(name)) {
                 Ok(Found::Document(document)) => document,
                 other => panic!("{other:?}"),
             }
@@ -232,12 +236,15 @@ mod tests {
     fn trust_is_bounded() {
         let (_root, documents) = documents(&["a"]);
         let mut caches = Caches::new(&Budgets::default());
-        assert!(matches!(caches.document(b"a", SECOND), Lookup::Miss));
-        caches.insert_document(b"a", &documents[0], SECOND);
-        assert!(matches!(caches.document(b"a", SECOND * 2 - Duration::from_nanos(1)), Lookup::Fresh(_)));
-        assert!(matches!(caches.document(b"a", SECOND * 2), Lookup::Stale(_)));
-        caches.insert_document(b"a", &documents[0], SECOND * 2);
-        assert!(matches!(caches.document(b"a", SECOND * 2), Lookup::Fresh(_)));
+        assert!(matches!(caches.document(&place("a"), SECOND), Lookup::Miss));
+        caches.insert_document(&place("a"), &documents[0], SECOND);
+        assert!(matches!(
+            caches.document(&place("a"), SECOND * 2 - Duration::from_nanos(1)),
+            Lookup::Fresh(_)
+        ));
+        assert!(matches!(caches.document(&place("a"), SECOND * 2), Lookup::Stale(_)));
+        caches.insert_document(&place("a"), &documents[0], SECOND * 2);
+        assert!(matches!(caches.document(&place("a"), SECOND * 2), Lookup::Fresh(_)));
         let [paths, ..] = caches.counts();
         assert_eq!((paths.hits, paths.misses), (2, 2));
     }
@@ -246,10 +253,10 @@ mod tests {
     fn a_new_version_drops_what_hung_on_the_old() {
         let (_root, documents) = documents(&["a", "b"]);
         let mut caches = Caches::new(&Budgets::default());
-        caches.insert_document(b"a", &documents[0], SECOND);
+        caches.insert_document(&place("a"), &documents[0], SECOND);
         caches.insert_chunk(&documents[0], 0, &Arc::from(*b"old"));
         caches.append_fields(&documents[0], &mut Vec::new());
-        caches.insert_document(b"a", &documents[1], SECOND);
+        caches.insert_document(&place("a"), &documents[1], SECOND);
         assert!(caches.chunk(&documents[0], 0).is_none());
         let [paths, heads, bodies] = caches.counts();
         assert_eq!((heads.bytes, bodies.bytes), (0, 0));
@@ -267,5 +274,36 @@ mod tests {
         assert!(first.starts_with(b"Content-Length: 6\r\nContent-Type: text/html\r\n"));
         let [_, heads, _] = caches.counts();
         assert_eq!((heads.hits, heads.misses), (1, 1));
+    }
+    #[test]
+    fn what_names_a_document_is_host_and_path() {
+        let (_root, documents) = documents(&["a", "b"]);
+        let mut caches = Caches::new(&Budgets::default());
+        let there = Place { host: HostId(7), ..place("a") };
+        caches.insert_document(&place("a"), &documents[0], SECOND);
+        assert!(matches!(caches.document(&there, SECOND), Lookup::Miss));
+        caches.insert_document(&there, &documents[1], SECOND);
+        assert!(
+            matches!(caches.document(&place("a"), SECOND), Lookup::Fresh(it) if it.id == documents[0].id)
+        );
+        assert!(matches!(caches.document(&there, SECOND), Lookup::Fresh(it) if it.id == documents[1].id));
+    }
+
+    #[test]
+    fn variants_count_and_go_with_their_document() {
+        let (_root, mut documents) = documents(&["a", "a.gz"]);
+        let mut caches = Caches::new(&Budgets { documents_max: 2, ..Budgets::default() });
+        let copy = documents.pop().unwrap();
+        let mut original = Arc::into_inner(documents.pop().unwrap()).unwrap();
+        original.variants = [Arc::clone(&copy)].into();
+        let original = Arc::new(original);
+        caches.insert_document(&place("a"), &original, SECOND);
+        caches.insert_chunk(&copy, 0, &Arc::from(*b"copy"));
+        caches.append_fields(&copy, &mut Vec::new());
+        caches.insert_document(&place("b"), &copy, SECOND);
+        assert!(matches!(caches.document(&place("a"), SECOND), Lookup::Miss), "three files are open");
+        caches.insert_document(&place("a"), &original, SECOND);
+        caches.forget_document(&place("a"));
+        assert!(caches.chunk(&copy, 0).is_none());
     }
 }

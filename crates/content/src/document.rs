@@ -1,11 +1,14 @@
 //! One version of one file, opened: everything a response needs but the bytes.
+//!
+//! A document may have variants: compressed copies beside it, or another format of a listing. They are opened with
+//! it and live as long, so that which of them is sent is decided when a request is answered, without a lookup.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::Stat;
-use sojourn_http::HttpDate;
-use sojourn_http::media::media_type;
+use sojourn_http::{Coding, HttpDate, head, media};
 
 /// What tells two versions of a file apart. The change time is part of it, so a new mode or owner counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,11 @@ impl Identity {
             changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
     }
+
+    /// Last modification, in seconds since 1970.
+    pub fn modified_seconds(&self) -> i64 {
+        self.modified.0
+    }
 }
 
 /// An open regular file. It stays readable although the path may meanwhile name another version.
@@ -37,22 +45,56 @@ pub struct Document {
     pub id: u64,
     /// The open file.
     pub file: OwnedFd,
-    /// Its path below the root, as opened (with `index.html` where that was added).
+    /// Its path below the root, as opened (with the index file where that was added).
     pub file_path: Box<[u8]>,
     /// Bytes when it was opened; a response announces and sends exactly these.
     pub size: u64,
     /// Last modification.
     pub modified: HttpDate,
-    /// The strong entity tag.
+    /// The strong entity tag, quotes included.
     pub entity_tag: Box<str>,
-    /// The media type, by extension.
-    pub media_type: &'static str,
+    /// The media type, as a field value.
+    pub media_type: Box<str>,
+    /// How it is compressed, if it is a copy of another document.
+    pub coding: Option<Coding>,
+    /// Whether it is one of several to choose from, and by what.
+    pub choice: Choice,
+    /// The others, if it is the one that its path names.
+    pub variants: Box<[Arc<Document>]>,
+    /// Whole field lines that the site has for every document.
+    pub fields: Arc<str>,
+    /// Cache-Control.
+    pub cache_control: Option<Arc<str>>,
+    /// Where it came from.
+    pub source: Source,
     /// The version.
     pub identity: Identity,
 }
 
+/// By what a client chooses among variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// There is one only.
+    None,
+    /// Content codings.
+    AcceptEncoding,
+    /// Media types.
+    Accept,
+}
+
+/// Where a document came from, as far as that is more than its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A file that was asked for by its name.
+    File,
+    /// A file that stands for its directory, by its place among those that may.
+    Index(usize),
+    /// Made from what a directory holds, and in memory.
+    Listing,
+}
+
 impl Document {
-    /// The document behind `file`, of which `stat` was just taken.
+    /// The document behind `file`, of which `stat` was just taken: bytes of an unknown type, without variants.
     pub fn new(file: OwnedFd, file_path: &[u8], stat: &Stat) -> Document {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let identity = Identity::of(stat);
@@ -64,8 +106,75 @@ impl Document {
             size: u64::try_from(identity.size).unwrap_or(0),
             modified: HttpDate::from_seconds(seconds),
             entity_tag: format!("\"{seconds:x}.{nanoseconds:x}-{:x}\"", identity.size).into(),
-            media_type: media_type(file_path),
+            media_type: media::UNKNOWN.into(),
+            coding: None,
+            choice: Choice::None,
+            variants: Box::default(),
+            fields: "".into(),
+            cache_control: None,
+            source: Source::File,
             identity,
         }
+    }
+
+    /// The same as the copy of `original` in `coding`.
+    pub fn into_copy(self, original: &Document, coding: Coding) -> Document {
+        // An entity tag belongs to one representation alone (RFC 9110, 8.8.3.3).
+        let tag = self.entity_tag.trim_matches('"');
+        Document {
+            entity_tag: format!("\"{tag}-{}\"", coding.token()).into(),
+            media_type: original.media_type.clone(),
+            coding: Some(coding),
+            choice: Choice::AcceptEncoding,
+            fields: Arc::clone(&original.fields),
+            cache_control: original.cache_control.clone(),
+            ..self
+        }
+    }
+
+    /// Itself and its variants.
+    pub fn all(&self) -> impl Iterator<Item = &Document> {
+        std::iter::once(self).chain(self.variants.iter().map(|variant| &**variant))
+    }
+
+    /// Bytes that it holds in memory beside those that are kept of any document: a listing's file is memory.
+    pub fn memory_bytes(&self) -> usize {
+        let listings = self.all().filter(|document| document.source == Source::Listing);
+        listings.map(|document| document.size as usize).sum()
+    }
+
+    /// Appends what its bytes are: Content-Type and Content-Encoding.
+    pub fn append_description(&self, head: &mut Vec<u8>) {
+        head::field(head, "Content-Type", &self.media_type);
+        if let Some(coding) = self.coding {
+            head::field(head, "Content-Encoding", coding.token());
+        }
+    }
+
+    /// Appends what caches must know, in a 200 as in a 206 or a 304 (RFC 9110, 15.4.5), and the site's own fields.
+    pub fn append_terms(&self, head: &mut Vec<u8>) {
+        if let Some(value) = &self.cache_control {
+            head::field(head, "Cache-Control", value);
+        }
+        self.append_site_fields(head);
+    }
+
+    /// Appends the site's own fields, and by what it was chosen.
+    pub fn append_site_fields(&self, head: &mut Vec<u8>) {
+        match self.choice {
+            Choice::None => {}
+            Choice::AcceptEncoding => head::field(head, "Vary", "Accept-Encoding"),
+            Choice::Accept => head::field(head, "Vary", "Accept"),
+        }
+        head.extend_from_slice(self.fields.as_bytes());
+    }
+
+    /// Appends the fields that are its own in a 200.
+    pub fn append_fields(&self, head: &mut Vec<u8>) {
+        head::content_length(head, self.size);
+        self.append_description(head);
+        head::validator_fields(head, &self.entity_tag, self.modified);
+        head::field(head, "Accept-Ranges", "bytes");
+        self.append_terms(head);
     }
 }

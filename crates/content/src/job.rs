@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use sojourn_http::SitePath;
-
 use crate::document::Document;
 use crate::origin::{Found, OpenError, Origin};
+use crate::place::Place;
 
 /// Something to do that may block.
 #[derive(Clone, Debug)]
@@ -16,14 +15,14 @@ pub enum Job {
     Load(FileRange),
 }
 
-/// A path to open.
+/// A place to open.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// The path.
-    pub path: SitePath<'static>,
+    /// The place.
+    pub place: Place<'static>,
     /// What it named before; if that is still current nothing is opened.
     pub known: Option<Arc<Document>>,
-    /// A body of at most so many bytes is read at once.
+    /// A body of at most so many bytes is read at once, unless there are variants to choose from.
     pub body_bytes_max: u64,
 }
 
@@ -99,16 +98,16 @@ impl Job {
 
 fn open(origin: &dyn Origin, opening: &Opening) -> Result<Opened, OpenError> {
     if let Some(known) = &opening.known
-        && origin.is_current(known)
+        && origin.is_current(&opening.place, known)
     {
         return Ok(Opened::Document(Arc::clone(known), None));
     }
-    match origin.open(&opening.path)? {
+    match origin.open(&opening.place)? {
         Found::Directory => Ok(Opened::Directory),
         Found::Document(document) => {
             // A body that cannot be read now is asked for again, and refused, when it is needed.
-            let is_small = document.size <= opening.body_bytes_max;
-            let body = is_small.then(|| read(origin, &FileRange::whole(&document)).ok()).flatten();
+            let is_read = document.size <= opening.body_bytes_max && document.variants.is_empty();
+            let body = is_read.then(|| read(origin, &FileRange::whole(&document)).ok()).flatten();
             Ok(Opened::Document(document, body))
         }
     }

@@ -1,12 +1,11 @@
-//! A map with a budget in bytes that forgets what was used longest ago.
+//! A map with a budget, in bytes and in number, that forgets what was used longest ago.
 //!
 //! Entries live in one vector, linked by index from most to least recently used, so a hit moves two links and
 //! allocates nothing. The table holds indices alone; the keys are in the entries.
 
-use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, Equivalent, HashTable};
 
 /// "No entry" as a link.
 const NONE: u32 = u32::MAX;
@@ -20,23 +19,31 @@ pub struct Lru<K, V> {
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
-    bytes: usize,
-    bytes_max: usize,
-    entries_max: usize,
+    held: Weight,
+    budget: Weight,
     evictions: u64,
+}
+
+/// What an entry uses of a budget, or what there is of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weight {
+    /// Bytes, as the user of the map counts them.
+    pub bytes: usize,
+    /// Whatever else is counted, such as descriptors.
+    pub count: usize,
 }
 
 #[derive(Debug)]
 struct Entry<K, V> {
     content: Option<(K, V)>,
-    bytes: usize,
+    weight: Weight,
     newer: u32,
     older: u32,
 }
 
 impl<K: Eq + Hash, V> Lru<K, V> {
-    /// An empty map that holds at most `bytes_max`, as its user counts them, in at most `entries_max` entries.
-    pub fn new(bytes_max: usize, entries_max: usize) -> Self {
+    /// An empty map that holds at most `budget`.
+    pub fn new(budget: Weight) -> Self {
         Lru {
             table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
@@ -44,19 +51,15 @@ impl<K: Eq + Hash, V> Lru<K, V> {
             free: Vec::new(),
             newest: NONE,
             oldest: NONE,
-            bytes: 0,
-            bytes_max,
-            entries_max: entries_max.min(NONE as usize),
+            held: Weight::default(),
+            budget,
             evictions: 0,
         }
     }
 
     /// The value at `key`, which becomes the most recently used.
-    pub fn get<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
-    where
-        K: Borrow<Q>,
-    {
-        let is_it = |index: &u32| key_of(&self.entries, *index) == key;
+    pub fn get<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q) -> Option<&mut V> {
+        let is_it = |index: &u32| key.equivalent(key_of(&self.entries, *index));
         let index = *self.table.find(self.hasher.hash_one(key), is_it)?;
         if self.newest != index {
             self.unlink(index);
@@ -65,18 +68,21 @@ impl<K: Eq + Hash, V> Lru<K, V> {
         self.entries[index as usize].content.as_mut().map(|(_, value)| value)
     }
 
-    /// Puts `value` at `key`, counted as `bytes`; older entries make room. A value that is larger than the whole
-    /// budget is not kept.
-    pub fn insert(&mut self, key: K, value: V, bytes: usize) {
+    /// Puts `value` at `key`; older entries make room. A value that weighs more than the whole budget is not kept.
+    pub fn insert(&mut self, key: K, value: V, weight: Weight) {
         self.remove(&key);
-        if bytes > self.bytes_max || self.entries_max == 0 {
+        let Weight { bytes, count } = weight;
+        if bytes > self.budget.bytes || count > self.budget.count {
             return;
         }
-        while self.bytes + bytes > self.bytes_max || self.table.len() >= self.entries_max {
+        while self.held.bytes + bytes > self.budget.bytes
+            || self.held.count + count > self.budget.count
+            || self.table.len() >= NONE as usize
+        {
             self.evict_oldest();
         }
         let hash = self.hasher.hash_one(&key);
-        let entry = Entry { content: Some((key, value)), bytes, newer: NONE, older: NONE };
+        let entry = Entry { content: Some((key, value)), weight, newer: NONE, older: NONE };
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index as usize] = entry;
@@ -88,17 +94,15 @@ impl<K: Eq + Hash, V> Lru<K, V> {
             }
         };
         let (entries, hasher) = (&self.entries, &self.hasher);
-        self.table.insert_unique(hash, index, |index| hasher.hash_one(key_of::<K, V, K>(entries, *index)));
-        self.bytes += bytes;
+        self.table.insert_unique(hash, index, |index| hasher.hash_one(key_of(entries, *index)));
+        self.held.bytes += bytes;
+        self.held.count += count;
         self.link(index);
     }
 
     /// Takes `key` out.
-    pub fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q) -> Option<V>
-    where
-        K: Borrow<Q>,
-    {
-        let is_it = |index: &u32| key_of(&self.entries, *index) == key;
+    pub fn remove<Q: Hash + Equivalent<K> + ?Sized>(&mut self, key: &Q) -> Option<V> {
+        let is_it = |index: &u32| key.equivalent(key_of(&self.entries, *index));
         let place = self.table.find_entry(self.hasher.hash_one(key), is_it).ok()?;
         let (index, _) = place.remove();
         self.take_out(index).map(|(_, value)| value)
@@ -108,13 +112,14 @@ impl<K: Eq + Hash, V> Lru<K, V> {
         self.unlink(index);
         self.free.push(index);
         let entry = &mut self.entries[index as usize];
-        self.bytes -= entry.bytes;
+        self.held.bytes -= entry.weight.bytes;
+        self.held.count -= entry.weight.count;
         entry.content.take()
     }
 
-    /// Bytes held, as counted by `insert`.
-    pub fn bytes(&self) -> usize {
-        self.bytes
+    /// What the entries weigh together.
+    pub fn weight(&self) -> Weight {
+        self.held
     }
 
     /// Entries dropped to make room.
@@ -124,7 +129,7 @@ impl<K: Eq + Hash, V> Lru<K, V> {
 
     fn evict_oldest(&mut self) {
         let oldest = self.oldest;
-        let hash = self.hasher.hash_one(key_of::<K, V, K>(&self.entries, oldest));
+        let hash = self.hasher.hash_one(key_of(&self.entries, oldest));
         if let Ok(place) = self.table.find_entry(hash, |index| *index == oldest) {
             place.remove();
         }
@@ -156,14 +161,18 @@ impl<K: Eq + Hash, V> Lru<K, V> {
 }
 
 /// The key of the entry at `index`, which has content: the table and the links lead to no other.
-fn key_of<K: Borrow<Q>, V, Q: ?Sized>(entries: &[Entry<K, V>], index: u32) -> &Q {
+fn key_of<K, V>(entries: &[Entry<K, V>], index: u32) -> &K {
     let (key, _) = entries[index as usize].content.as_ref().expect("an entry that is found has content");
-    key.borrow()
+    key
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn bytes(bytes: usize) -> Weight {
+        Weight { bytes, count: 1 }
+    }
 
     fn keys(lru: &Lru<u64, &str>) -> Vec<u64> {
         let mut keys = Vec::new();
@@ -178,29 +187,29 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first() {
-        let mut lru = Lru::new(10, 100);
+        let mut lru = Lru::new(Weight { bytes: 10, count: 100 });
         for key in 0..5 {
-            lru.insert(key, "x", 2);
+            lru.insert(key, "x", bytes(2));
         }
         assert_eq!(keys(&lru), [4, 3, 2, 1, 0]);
         assert_eq!(lru.get(&0), Some(&mut "x"));
         assert_eq!(keys(&lru), [0, 4, 3, 2, 1]);
-        lru.insert(5, "y", 3);
+        lru.insert(5, "y", bytes(3));
         assert_eq!(keys(&lru), [5, 0, 4, 3]);
-        assert_eq!((lru.bytes(), lru.evictions()), (9, 2));
+        assert_eq!((lru.weight().bytes, lru.evictions()), (9, 2));
     }
 
     #[test]
     fn replacing_and_removing() {
-        let mut lru = Lru::new(10, 2);
-        lru.insert(1, "a", 4);
-        lru.insert(1, "b", 6);
+        let mut lru = Lru::new(Weight { bytes: 10, count: 2 });
+        lru.insert(1, "a", bytes(4));
+        lru.insert(1, "b", bytes(6));
         assert_eq!(lru.get(&1), Some(&mut "b"));
-        assert_eq!((lru.bytes(), keys(&lru)), (6, vec![1]));
-        lru.insert(2, "too large", 11);
+        assert_eq!((lru.weight().bytes, keys(&lru)), (6, vec![1]));
+        lru.insert(2, "too large", bytes(11));
         assert_eq!(lru.get(&2), None);
-        lru.insert(2, "c", 1);
-        lru.insert(3, "d", 1);
+        lru.insert(2, "c", bytes(1));
+        lru.insert(3, "d", bytes(1));
         assert_eq!(keys(&lru), [3, 2]);
         assert_eq!(lru.remove(&3), Some("d"));
         assert_eq!(lru.remove(&3), None);
@@ -208,10 +217,23 @@ mod tests {
     }
 
     #[test]
+    fn what_counts_more_takes_the_place_of_more() {
+        let mut lru = Lru::new(Weight { bytes: 100, count: 4 });
+        for key in 0..4 {
+            lru.insert(key, "x", bytes(1));
+        }
+        lru.insert(4, "three", Weight { bytes: 3, count: 3 });
+        assert_eq!(keys(&lru), [4, 3]);
+        assert_eq!(lru.weight(), Weight { bytes: 4, count: 4 });
+        lru.insert(5, "five", Weight { bytes: 1, count: 5 });
+        assert_eq!(keys(&lru), [4, 3]);
+    }
+
+    #[test]
     fn no_budget_no_entries() {
-        let mut lru = Lru::new(0, 0);
-        lru.insert(1, "a", 1);
-        lru.insert(2, "b", 0);
-        assert_eq!(keys(&lru), []);
+        let mut lru = Lru::new(Weight { bytes: 0, count: 0 });
+        lru.insert(1, "a", bytes(1));
+        lru.insert(2, "b", bytes(0));
+        assert!(keys(&lru).is_empty());
     }
 }

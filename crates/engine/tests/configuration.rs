@@ -47,7 +47,7 @@ fn mistakes_are_named_with_their_line() {
     check("\n\nworkers = \"x\"", "3: invalid value 'x' for '--workers <N>'");
     check("workers = 9999", "1: invalid value '9999' for '--workers <N>'");
     check("idle-timeout = 5", "1: invalid value '5' for '--idle-timeout <TIME>'");
-    check("serve-hidden = \"yes\"", "1: unexpected value 'yes' for '--serve-hidden'");
+    check("serve-hidden = \"yes\"", "1: invalid value 'yes' for '--serve-hidden[=<BOOL>]'");
     check("config = \"x\"", "1: `config` belongs on the command line");
     check("root = [1]", "1: `root` has a value of the wrong kind");
     check("root = \".\"\nlisten = ", "2: ");

@@ -2,8 +2,8 @@
 
 mod engine;
 
-use engine::script::{Script, Step, dialogues, scripts};
-use engine::{Client, over_all};
+use engine::script::{Script, Step, content, dialogues, scripts};
+use engine::{Client, Server, over_all, over_all_rich};
 
 /// Scripts that send more than this are not sent byte by byte: it would take long and show nothing new.
 const BYTEWISE_MAX: usize = 1000;
@@ -24,18 +24,26 @@ fn play(script: &Script, client: &mut Client, piece_bytes: usize) -> Result<(), 
     Ok(())
 }
 
+fn play_all(scripts: &[Script], server: &Server) {
+    for script in scripts {
+        let sent = |step: &Step| if let Step::Send(bytes) = step { bytes.len() } else { 0 };
+        let is_short = script.steps.iter().map(sent).sum::<usize>() <= BYTEWISE_MAX;
+        for piece_bytes in if is_short { [usize::MAX, 1].as_slice() } else { &[usize::MAX] } {
+            if let Err(error) = play(script, &mut server.connect(), *piece_bytes) {
+                panic!("{:?}, in pieces of {piece_bytes}: {error}", script.title);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_script_over_every_architecture() {
     let scripts: Vec<Script> = scripts().into_iter().chain(dialogues()).collect();
-    over_all(&[], |server, _| {
-        for script in &scripts {
-            let sent = |step: &Step| if let Step::Send(bytes) = step { bytes.len() } else { 0 };
-            let is_short = script.steps.iter().map(sent).sum::<usize>() <= BYTEWISE_MAX;
-            for piece_bytes in if is_short { [usize::MAX, 1].as_slice() } else { &[usize::MAX] } {
-                if let Err(error) = play(script, &mut server.connect(), *piece_bytes) {
-                    panic!("{:?}, in pieces of {piece_bytes}: {error}", script.title);
-                }
-            }
-        }
-    });
+    over_all(&[], |server, _| play_all(&scripts, &server));
+}
+
+#[test]
+fn every_script_about_content_over_every_architecture() {
+    let scripts = content();
+    over_all_rich(|server, _| play_all(&scripts, &server));
 }

@@ -1,8 +1,7 @@
-//! `sojourn._native`: log import, histograms and queueing for the Python face. Conversions only, no logic.
+//! `sojourn._native`: log import and queueing for the Python face. Conversions only, no logic.
 
 use pyo3::prelude::*;
 
-mod histogram;
 mod queueing;
 mod sessions;
 mod workload;
@@ -11,7 +10,6 @@ mod workload;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     workload::register(module)?;
-    histogram::register(module)?;
     queueing::register(module)?;
     sessions::register(module)
 }

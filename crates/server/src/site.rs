@@ -9,6 +9,7 @@ use sojourn_content::{Budgets, HelperKind, Origin, Residency};
 use crate::board::Board;
 use crate::connection::{SendPath, Wait};
 use crate::counters::{Counter, Served};
+use crate::hosts::Hosts;
 use crate::log::AccessLog;
 use crate::program::Program;
 
@@ -17,6 +18,8 @@ use crate::program::Program;
 pub struct Site {
     /// Where documents come from.
     pub origin: Arc<dyn Origin>,
+    /// What the hosts are called, in the order of the origin's directories, and their pages for errors.
+    pub hosts: Arc<Hosts>,
     /// How much the caches hold; for architectures with private caches, each.
     pub budgets: Budgets,
     /// How bodies travel to their clients.
@@ -110,6 +113,7 @@ impl Site {
     pub fn new(origin: Arc<dyn Origin>) -> Site {
         Site {
             origin,
+            hosts: Arc::default(),
             budgets: Budgets::default(),
             send_path: SendPath::default(),
             residency: sojourn_content::residency::ALL[0],

@@ -6,8 +6,9 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use sojourn_content::{Directory, Document, Found, HelperKind, OpenError, Origin};
-use sojourn_http::SitePath;
+use sojourn_content::{
+    Directory, Document, Found, HelperKind, OpenError, Origin, Place, Precompressed, Rules,
+};
 use sojourn_server::{Counter, Site, Stop, architecture};
 use support::{Server, fixture};
 
@@ -19,16 +20,16 @@ struct SlowDisk {
 }
 
 impl Origin for SlowDisk {
-    fn open(&self, path: &SitePath<'_>) -> Result<Found, OpenError> {
-        if path.as_bytes() == b"large.bin" {
+    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
+        if place.path.as_bytes() == b"large.bin" {
             let is_open = self.gate.lock().unwrap();
             drop(self.opened.wait_while(is_open, |is_open| !*is_open).unwrap());
         }
-        self.directory.open(path)
+        self.directory.open(place)
     }
 
-    fn is_current(&self, document: &Document) -> bool {
-        self.directory.is_current(document)
+    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
+        self.directory.is_current(place, document)
     }
 
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -38,7 +39,7 @@ impl Origin for SlowDisk {
 
 fn slow_server(name: &str, adjust: fn(&mut Site)) -> (tempfile::TempDir, Arc<SlowDisk>, Server) {
     let root = fixture::site();
-    let directory = Directory::new(root.path(), false).unwrap();
+    let directory = Directory::new(root.path(), Rules::default()).unwrap();
     let disk = Arc::new(SlowDisk { directory, gate: Mutex::new(false), opened: Condvar::new() });
     let mut site = Site::new(Arc::<SlowDisk>::clone(&disk));
     adjust(&mut site);
@@ -84,7 +85,10 @@ fn sped_lets_everybody_wait() {
 #[test]
 fn amped_nowait_waits_only_for_names_that_the_kernel_does_not_remember() {
     let root = fixture::site();
-    let server = Server::start(architecture::by_name("amped-nowait").unwrap(), root.path());
+    // Names of copies nobody has asked for yet.
+    let rules = Rules { precompressed: Precompressed::Never, ..Rules::default() };
+    let site = Site::new(Arc::new(Directory::new(root.path(), rules).unwrap()));
+    let server = Server::with(architecture::by_name("amped-nowait").unwrap(), site);
     // The files were made a moment ago.
     assert!(server.get("/hello.txt").ends_with("hello"));
     assert!(server.get("/large.bin").len() > fixture::LARGE_BYTES);
@@ -96,7 +100,7 @@ fn amped_nowait_waits_only_for_names_that_the_kernel_does_not_remember() {
 #[test]
 fn helpers_that_cannot_start_say_why() {
     let root = fixture::site();
-    let directory = Directory::new(root.path(), false).unwrap();
+    let directory = Directory::new(root.path(), Rules::default()).unwrap();
     let disk = SlowDisk { directory, gate: Mutex::new(true), opened: Condvar::new() };
     let site = Site { helper_kind: HelperKind::Processes, ..Site::new(Arc::new(disk)) };
     let stop = Stop::new().unwrap();

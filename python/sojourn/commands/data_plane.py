@@ -1,4 +1,4 @@
-"""`sojourn serve` and `replay`: this process becomes the engine, so Python is never in the data path."""
+"""`sojourn serve`, `load` and `replay`: this process becomes the engine, so Python is never in the data path."""
 
 from __future__ import annotations
 
@@ -15,13 +15,18 @@ _EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_o
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the commands; the engine parses their options and prints their help."""
+    """Adds the three commands; the engine parses their options and prints their help."""
     app.command("serve", context_settings=_EVERYTHING, help="Serve a folder over HTTP.")(_serve)
+    app.command("load", context_settings=_EVERYTHING, help="Load a server: closed or open loop, sessions, walks.")(_load)
     app.command("replay", context_settings=_EVERYTHING, help="Replay a log's or a trace's sessions.")(_replay)
 
 
 def _serve(context: typer.Context) -> None:
     engine.replace_process(["serve", *context.args])
+
+
+def _load(context: typer.Context) -> None:
+    engine.replace_process(["load", *context.args])
 
 
 def _replay(context: typer.Context) -> None:

@@ -9,9 +9,8 @@
 //! calls, and memory on the stack. Needs Linux 5.9 (`close_range`).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{FileType, fstat};
 use rustix::io::{Errno, pread};
 use rustix::net::{AddressFamily, RecvFlags, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -30,10 +29,12 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Forks it. Its helpers will open files below `directory`.
-    pub fn start(directory: &Directory) -> io::Result<Keeper> {
+    /// Forks it. Its helpers will look up files below `directories`.
+    pub fn start(directories: &[Directory]) -> io::Result<Keeper> {
         let (socket, theirs) = pair()?;
-        let pid = fork(|| keep(theirs.as_fd(), directory))?;
+        let mut roots: Vec<RawFd> = directories.iter().map(|it| it.root().as_raw_fd()).collect();
+        roots.sort_unstable();
+        let pid = fork(|| keep(theirs.as_fd(), directories, &roots))?;
         Ok(Keeper { socket, pid })
     }
 
@@ -63,54 +64,46 @@ fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 }
 
 /// The keeper's life.
-fn keep(socket: BorrowedFd<'_>, directory: &Directory) {
+fn keep(socket: BorrowedFd<'_>, directories: &[Directory], roots: &[RawFd]) {
     let _ = set_name(c"sojourn-keeper");
     ignore_signals();
-    if close_all_but([socket, directory.root()]).is_err() {
+    if close_all_but(socket, roots).is_err() {
         return;
     }
     while let Ok(Some(theirs)) = receive(socket, &mut [0], RecvFlags::empty()) {
         // Without room for another process the server finds its end closed, and decides.
         let _ = fork(|| {
             let _ = set_name(c"sojourn-helper");
-            if close_all_but([theirs.as_fd(), directory.root()]).is_ok() {
-                help(theirs.as_fd(), directory);
+            if close_all_but(theirs.as_fd(), roots).is_ok() {
+                help(theirs.as_fd(), directories);
             }
         });
     }
 }
 
 /// A helper's life: one request at a time.
-fn help(socket: BorrowedFd<'_>, directory: &Directory) {
+fn help(socket: BorrowedFd<'_>, directories: &[Directory]) {
     let mut bytes = [0; REQUEST_BYTES];
     let mut scratch = [0; SCRATCH_BYTES];
     while let Ok(file) = receive(socket, &mut bytes, RecvFlags::empty()) {
-        let (reply, opened) = match (Request::decode(&bytes), file) {
-            (Some(Request::Open { path, body_bytes_max }), _) => match directory.open_file(path) {
-                Ok(file) => (read_if_small(&file, body_bytes_max, &mut scratch), Some(file)),
-                Err(error) => (Reply { error: Some(error), length: 0 }, None),
-            },
-            (Some(Request::Read { offset, length }), Some(file)) => {
-                (read(&file, offset, length, &mut scratch), None)
+        let reply = match (Request::decode(&bytes), file) {
+            (Some(Request::LookUp { host, path, body_bytes_max }), _) => {
+                let Some(directory) = directories.get(usize::from(host)) else { return };
+                directory.look_up_all(path, |file, stat| {
+                    // A body that cannot be read now is asked for again, and refused, when it is needed.
+                    let length = u64::try_from(stat.st_size).unwrap_or(0);
+                    if length <= body_bytes_max {
+                        read(file, 0, length, &mut scratch);
+                    }
+                });
+                Reply { error: None, length: 0 }
             }
+            (Some(Request::Read { offset, length }), Some(file)) => read(&file, offset, length, &mut scratch),
             _ => return,
         };
-        if send(socket, &reply.encode(), opened.as_ref().map(AsFd::as_fd)).is_err() {
+        if send(socket, &reply.encode(), None).is_err() {
             return;
         }
-    }
-}
-
-/// A body that cannot be read now is asked for again, and refused, when it is needed.
-fn read_if_small(file: &OwnedFd, bytes_max: u64, scratch: &mut [u8]) -> Reply {
-    let length = match fstat(file) {
-        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => stat.st_size as u64,
-        _ => 0,
-    };
-    if length <= bytes_max {
-        Reply { error: None, ..read(file, 0, length, scratch) }
-    } else {
-        Reply { error: None, length: 0 }
     }
 }
 
@@ -160,18 +153,25 @@ fn ignore_signals() {
     }
 }
 
-fn close_all_but(mut kept: [BorrowedFd<'_>; 2]) -> Result<(), Errno> {
-    kept.sort_by_key(|fd| fd.as_raw_fd());
-    let [low, high] = kept.map(|fd| fd.as_raw_fd() as u32);
-    for (first, last) in [(0, low.wrapping_sub(1)), (low + 1, high.wrapping_sub(1)), (high + 1, u32::MAX)] {
-        // A gap of nothing ends before it begins; below descriptor 0 it would end at the very last.
-        if first > last || (first == 0 && low == 0) {
-            continue;
+/// Closes every descriptor but `socket` and `roots`, which are sorted.
+fn close_all_but(socket: BorrowedFd<'_>, roots: &[RawFd]) -> Result<(), Errno> {
+    let socket = socket.as_raw_fd();
+    let below = roots.partition_point(|root| *root < socket);
+    let kept = roots[..below].iter().chain([&socket]).chain(&roots[below..]);
+    let mut first = 0;
+    for kept in kept.map(|fd| *fd as u32) {
+        if first < kept {
+            close_range(first, kept - 1)?;
         }
-        // SAFETY: the owners of these descriptors are copies in this process that are never used.
-        if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } != 0 {
-            return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS));
-        }
+        first = kept + 1;
     }
-    Ok(())
+    close_range(first, u32::MAX)
+}
+
+fn close_range(first: u32, last: u32) -> Result<(), Errno> {
+    // SAFETY: the owners of these descriptors are copies in this process that are never used.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
+        0 => Ok(()),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS)),
+    }
 }

@@ -1,10 +1,9 @@
 //! What the server and its helper processes tell each other: messages of fixed size over a socket that keeps
-//! their boundaries (`SOCK_SEQPACKET`), each with at most one file descriptor.
+//! their boundaries (`SOCK_SEQPACKET`), a request with at most one file descriptor.
 //!
 //! Nothing here allocates: a helper process is the copy of one thread of a process that may have had others, and
 //! the memory allocator may be in the middle of something that will never be finished.
 
-use std::ffi::CStr;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,10 +14,9 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// The longest path, with its final zero: the kernel's own limit.
-pub const PATH_BYTES_MAX: usize = 4096;
+use crate::origin::PATH_BYTES_MAX;
 
-const NUMBERS: usize = 3;
+const NUMBERS: usize = 4;
 const WORD: usize = size_of::<u64>();
 
 /// Bytes of a request.
@@ -30,13 +28,13 @@ pub const REPLY_BYTES: usize = 2 * WORD;
 /// What a helper process is asked.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Open the file at this path below the root and send it back; if it is small, read it.
-    Open { path: &'a CStr, body_bytes_max: u64 },
+    /// Look up whatever opening this path below the root of this host looks up; read the files that are small.
+    LookUp { host: u16, path: &'a [u8], body_bytes_max: u64 },
     /// Read this part of the file that comes along.
     Read { offset: u64, length: u64 },
 }
 
-/// What it answers, beside the file if one was opened.
+/// What it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Why it failed.
@@ -45,19 +43,18 @@ pub struct Reply {
     pub length: u64,
 }
 
-const OPEN: u64 = 1;
+const LOOK_UP: u64 = 1;
 const READ: u64 = 2;
 
 impl Request<'_> {
     /// As bytes; `None` if the path is too long.
     pub fn encode(&self, bytes: &mut [u8; REQUEST_BYTES]) -> Option<()> {
         let numbers = match *self {
-            Request::Open { path, body_bytes_max } => {
-                let path = path.to_bytes_with_nul();
+            Request::LookUp { host, path, body_bytes_max } => {
                 bytes[NUMBERS * WORD..].get_mut(..path.len())?.copy_from_slice(path);
-                [OPEN, body_bytes_max, 0]
+                [LOOK_UP, path.len() as u64, body_bytes_max, u64::from(host)]
             }
-            Request::Read { offset, length } => [READ, offset, length],
+            Request::Read { offset, length } => [READ, offset, length, 0],
         };
         for (place, number) in bytes.chunks_exact_mut(WORD).zip(numbers) {
             place.copy_from_slice(&number.to_ne_bytes());
@@ -67,11 +64,11 @@ impl Request<'_> {
 
     /// From bytes; `None` if they are no request.
     pub fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Request<'_>> {
-        let [kind, first, second] = [0, 1, 2].map(|index| number(bytes, index));
+        let [kind, first, second, third] = [0, 1, 2, 3].map(|index| number(bytes, index));
         match kind {
-            OPEN => {
-                let path = CStr::from_bytes_until_nul(&bytes[NUMBERS * WORD..]).ok()?;
-                Some(Request::Open { path, body_bytes_max: first })
+            LOOK_UP => {
+                let path = bytes[NUMBERS * WORD..].get(..usize::try_from(first).ok()?)?;
+                Some(Request::LookUp { host: u16::try_from(third).ok()?, path, body_bytes_max: second })
             }
             READ => Some(Request::Read { offset: first, length: second }),
             _ => None,
@@ -153,16 +150,16 @@ mod tests {
 
     #[test]
     fn requests_arrive_as_they_were() {
-        let path = c"dir/file.txt";
-        for request in
-            [Request::Open { path, body_bytes_max: 7 }, Request::Read { offset: 1 << 40, length: 9 }]
-        {
+        let path = b"dir/file.txt";
+        for request in [
+            Request::LookUp { host: 3, path, body_bytes_max: 7 },
+            Request::Read { offset: 1 << 40, length: 9 },
+        ] {
             let mut bytes = [0; REQUEST_BYTES];
             assert_eq!(request.encode(&mut bytes), Some(()));
             assert_eq!(Request::decode(&bytes), Some(request));
         }
-        let long = std::ffi::CString::new(vec![b'a'; PATH_BYTES_MAX]).unwrap();
-        let request = Request::Open { path: &long, body_bytes_max: 0 };
+        let request = Request::LookUp { host: 0, path: &[b'a'; PATH_BYTES_MAX + 1], body_bytes_max: 0 };
         assert_eq!(request.encode(&mut [0; REQUEST_BYTES]), None);
         assert_eq!(Request::decode(&[0; REQUEST_BYTES]), None);
     }

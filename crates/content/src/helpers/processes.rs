@@ -1,8 +1,9 @@
 //! Helpers that are processes, as Flash had them: the loop talks to each over a socket, one request at a time.
 //!
-//! To open, a helper is sent a path and sends back the open file; to load, it is sent the file, reads the range,
-//! and says when it is in the page cache. No other data comes back. A helper that ends unasked is replaced when
-//! there is work for it, and the job it was at is the next one again.
+//! To open, a helper is sent a path and looks up and reads what the server will look up and read; to load, it is sent
+//! the file and reads the range. All that comes back is that the kernel has it in memory now, so that the server need
+//! not wait when it does the same. A helper that ends unasked is replaced when there is work for it, and the job it
+//! was at is the next one again.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,8 +17,8 @@ use super::child::Keeper;
 use super::message::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, receive, send};
 use super::queue::{Queue, Queued};
 use super::{HelperCounts, Refused};
-use crate::job::{Done, FileRange, Job, LoadError, Opened, Opening};
-use crate::origin::{Directory, OpenError, Origin};
+use crate::job::{Done, FileRange, Job, LoadError, Opening};
+use crate::origin::{OpenError, Origin};
 
 #[cfg(test)]
 mod tests;
@@ -49,11 +50,11 @@ struct Helper {
 impl Processes {
     /// A pool of at most `count` processes. One starts now, to see that they can.
     pub fn start(origin: &Arc<dyn Origin>, count: usize, queue_max: usize) -> io::Result<Processes> {
-        let Some(directory) = origin.directory() else {
+        if origin.directories().is_empty() {
             let message = "helper processes need a local directory to open files in";
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
-        };
-        let keeper = Keeper::start(directory)?;
+        }
+        let keeper = Keeper::start(origin.directories())?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let outcome = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         epoll::add(&events, &outcome, epoll::EventData::new_u64(OUTCOME), epoll::EventFlags::IN)?;
@@ -134,9 +135,9 @@ impl Processes {
         let mut reply = [0; REPLY_BYTES];
         match receive(helper.socket.as_fd(), &mut reply, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN) => {}
-            Ok(file) => {
+            Ok(_) => {
                 let queued = helper.at_work.take().expect("a helper speaks when it was asked");
-                let done = outcome(&*self.origin, &queued.job, Reply::decode(&reply), file);
+                let done = outcome(&*self.origin, &queued.job, Reply::decode(&reply));
                 self.finish(&queued, &done);
             }
             Err(_) => {
@@ -154,8 +155,7 @@ impl Processes {
             Ok(socket) => socket,
             // The keeper is gone, too.
             Err(_) => {
-                let directory = directory(&*self.origin);
-                self.keeper = Keeper::start(directory).map_err(|_| Errno::AGAIN)?;
+                self.keeper = Keeper::start(self.origin.directories()).map_err(|_| Errno::AGAIN)?;
                 self.keeper.start_helper()?
             }
         };
@@ -169,7 +169,7 @@ impl Processes {
         let socket = self.places[0].as_ref().expect("it was started").socket.as_fd();
         let mut request = [0; REQUEST_BYTES];
         let _ = Request::Read { offset: 0, length: 0 }.encode(&mut request);
-        send(socket, &request, Some(directory(&*self.origin).root()))?;
+        send(socket, &request, Some(self.origin.directories()[0].root()))?;
         receive(socket, &mut [0; REPLY_BYTES], RecvFlags::empty())
             .map(drop)
             .map_err(|error| io::Error::new(error.kind(), format!("helper processes do not start: {error}")))
@@ -210,38 +210,25 @@ fn encode<'a>(
             let _ = Request::Read { offset: *offset, length: *length as u64 }.encode(request);
             Ok(Some(document.file.as_fd()))
         }
-        Job::Open(Opening { path, body_bytes_max, .. }) => {
-            let file_path = directory(origin).file_path(path).map_err(|error| Done::Opened(Err(error)))?;
-            let open = Request::Open { path: &file_path, body_bytes_max: *body_bytes_max };
-            open.encode(request).map(|()| None).ok_or(Done::Opened(Err(OpenError::NotFound)))
+        Job::Open(Opening { place, body_bytes_max, .. }) => {
+            let host = place.host.0;
+            if !origin.directories()[usize::from(host)].shows(&place.path) {
+                return Err(Done::Opened(Err(OpenError::NotFound)));
+            }
+            let path = place.path.as_bytes();
+            let request_for = Request::LookUp { host, path, body_bytes_max: *body_bytes_max };
+            request_for.encode(request).map(|()| None).ok_or(Done::Opened(Err(OpenError::NotFound)))
         }
     }
 }
 
-/// What a helper's reply means.
-fn outcome(origin: &dyn Origin, job: &Job, reply: Reply, file: Option<OwnedFd>) -> Done {
+/// What a helper's reply means. What it has just looked up or read the loop finds in memory.
+fn outcome(origin: &dyn Origin, job: &Job, reply: Reply) -> Done {
     match job {
-        Job::Open(opening) => Done::Opened(opened(directory(origin), opening, reply, file)),
+        Job::Open(_) => job.perform(origin, &mut Vec::new()),
         Job::Load(_) if reply.error.is_some() => Done::Loaded(Err(LoadError::Failed)),
         Job::Load(range) if reply.length < range.length as u64 => Done::Loaded(Err(LoadError::Truncated)),
-        // What a helper has just read the loop reads from memory.
         Job::Load(range) if range.into_memory => job.perform(origin, &mut Vec::new()),
         Job::Load(_) => Done::Loaded(Ok(None)),
     }
-}
-
-fn opened(
-    directory: &Directory,
-    opening: &Opening,
-    reply: Reply,
-    file: Option<OwnedFd>,
-) -> Result<Opened, OpenError> {
-    let file_path = directory.file_path(&opening.path)?;
-    // Without an error and without a file: it was opened, but this process had no descriptor left for it.
-    let file = file.ok_or(reply.error.unwrap_or(Errno::MFILE));
-    directory.found(&opening.path, &file_path, file).map(Opened::from)
-}
-
-fn directory(origin: &dyn Origin) -> &Directory {
-    origin.directory().expect("the pool started with a local directory")
 }

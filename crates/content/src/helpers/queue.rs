@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{HelperCounts, Refused};
 use crate::job::{Done, Job};
+use crate::place::Place;
 
 /// Jobs on their way from those who ask to the helpers, and outcomes on their way back.
 #[derive(Debug)]
@@ -34,14 +35,14 @@ pub struct Queued {
 /// What makes two jobs the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    Path(Box<[u8]>),
+    Place(Place<'static>),
     Range { document: u64, offset: u64, length: usize, into_memory: bool },
 }
 
 impl Key {
     fn of(job: &Job) -> Key {
         match job {
-            Job::Open(opening) => Key::Path(opening.path.as_bytes().into()),
+            Job::Open(opening) => Key::Place(opening.place.clone()),
             Job::Load(range) => Key::Range {
                 document: range.document.id,
                 offset: range.offset,

@@ -10,6 +10,8 @@ use super::{HelperKind, Helpers, Refused};
 use crate::document::Document;
 use crate::job::{Done, FileRange, Job, LoadError, Opened, Opening};
 use crate::origin::{Directory, Found, OpenError, Origin};
+use crate::place::{HostId, Place};
+use crate::rules::Rules;
 
 /// An origin whose disk waits until it is told to go on.
 struct Gated {
@@ -26,13 +28,13 @@ impl Gated {
 }
 
 impl Origin for Gated {
-    fn open(&self, path: &SitePath<'_>) -> Result<Found, OpenError> {
+    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
         let gate = self.opened.wait_while(self.gate.lock().unwrap(), |open| !*open).unwrap();
         drop(gate);
-        self.directory.open(path)
+        self.directory.open(place)
     }
-    fn is_current(&self, document: &Document) -> bool {
-        self.directory.is_current(document)
+    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
+        self.directory.is_current(place, document)
     }
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.directory.read(document, offset, into)
@@ -42,7 +44,8 @@ impl Origin for Gated {
 /// A job that opens `target`.
 pub fn open(target: &str) -> Job {
     let path = SitePath::decode(target.as_bytes()).unwrap().into_owned();
-    Job::Open(Opening { path, known: None, body_bytes_max: 64 * 1024 })
+    let place = Place { host: HostId::default(), path };
+    Job::Open(Opening { place, known: None, body_bytes_max: 64 * 1024 })
 }
 
 /// The next `count` outcomes, by token.
@@ -64,7 +67,7 @@ pub fn site() -> (tempfile::TempDir, Arc<dyn Origin>) {
     fs::write(root.path().join("a"), "hello").unwrap();
     fs::write(root.path().join("large"), vec![7; 300_000]).unwrap();
     fs::create_dir(root.path().join("dir")).unwrap();
-    let origin = Arc::new(Directory::new(root.path(), false).unwrap());
+    let origin = Arc::new(Directory::new(root.path(), Rules::default()).unwrap());
     (root, origin)
 }
 
@@ -121,7 +124,7 @@ fn every_kind_opens_and_reads() {
 #[test]
 fn one_job_for_all_who_ask_and_a_bound_on_the_queue() {
     let (_root, _) = site();
-    let directory = Directory::new(_root.path(), false).unwrap();
+    let directory = Directory::new(_root.path(), Rules::default()).unwrap();
     let gated = Arc::new(Gated { directory, gate: Mutex::new(false), opened: Condvar::new() });
     let origin: Arc<dyn Origin> = Arc::<Gated>::clone(&gated);
     let mut helpers = Helpers::start(HelperKind::Threads, &origin, 1, 1).unwrap();
@@ -150,7 +153,7 @@ fn one_job_for_all_who_ask_and_a_bound_on_the_queue() {
 #[test]
 fn processes_need_a_local_directory() {
     let (root, _) = site();
-    let directory = Directory::new(root.path(), false).unwrap();
+    let directory = Directory::new(root.path(), Rules::default()).unwrap();
     let origin: Arc<dyn Origin> =
         Arc::new(Gated { directory, gate: Mutex::new(true), opened: Condvar::new() });
     let error = Helpers::start(HelperKind::Processes, &origin, 1, 1).map(drop).unwrap_err();

@@ -5,31 +5,35 @@
 use std::io;
 use std::sync::Arc;
 
-use sojourn_http::SitePath;
-
 use crate::document::Document;
+use crate::place::Place;
 
+mod hosts;
 mod local;
 
+pub use hosts::Directories;
 pub use local::Directory;
+pub(crate) use local::PATH_BYTES_MAX;
 
 /// Where documents come from.
 pub trait Origin: Send + Sync {
-    /// The document at `path` as it is now.
-    fn open(&self, path: &SitePath<'_>) -> Result<Found, OpenError>;
+    /// The document at `place` as it is now.
+    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError>;
 
     /// The same if that needs no waiting; `None` if it may, or if this origin cannot tell.
-    fn open_now(&self, _path: &SitePath<'_>) -> Option<Result<Found, OpenError>> {
+    fn open_now(&self, _place: &Place<'_>) -> Option<Result<Found, OpenError>> {
         None
     }
 
-    /// The local directory that this origin is, if it is one: then other processes can open its files.
-    fn directory(&self) -> Option<&Directory> {
-        None
+    /// The local directories that this origin is, by the number of their host; none if it is something else. Then
+    /// other processes can look files up.
+    fn directories(&self) -> &[Directory] {
+        &[]
     }
 
-    /// Whether `document` is still what its path names. Answered from memory: an event loop asks it.
-    fn is_current(&self, document: &Document) -> bool;
+    /// Whether `document` is still what `place` names, its variants included. Answered from memory: an event loop
+    /// asks it.
+    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool;
 
     /// Reads at `offset` until `into` is full or the document ends; returns the bytes read.
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize>;

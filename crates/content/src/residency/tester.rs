@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Answer, Residency};
 use crate::job::{Done, FileRange, LoadError};
-use crate::lru::Lru;
+use crate::lru::{Lru, Weight};
 
 /// How long an answer is trusted unless somebody decides otherwise. A test before every send of a hot document of
 /// 100 KB took 1.6 of 12.9 microseconds of processor time per request (one loop, 16 clients); from 10 ms on nothing
@@ -63,7 +63,7 @@ struct Verdict {
 impl Tester {
     /// Asks `residency` and trusts what it says for `trust`; zero tests every time, as Flash did.
     pub fn new(residency: &'static dyn Residency, trust: Duration) -> Tester {
-        let verdicts = Lru::new(usize::MAX, VERDICTS_MAX);
+        let verdicts = Lru::new(Weight { bytes: usize::MAX, count: VERDICTS_MAX });
         Tester { residency, trust, verdicts, counts: ResidencyCounts::default() }
     }
 
@@ -124,7 +124,7 @@ impl Tester {
         let start = part * PART_BYTES;
         let length = PART_BYTES.min(range.document.size.saturating_sub(start)) as usize;
         let is_resident = matches!(self.test(range, start, length), Ok(Done::Loaded(Ok(_))));
-        self.verdicts.insert(key, Verdict { tested: now, is_resident }, 0);
+        self.verdicts.insert(key, Verdict { tested: now, is_resident }, Weight { bytes: 0, count: 1 });
         is_resident
     }
 

@@ -4,17 +4,26 @@
 //! the command line wins.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::{Spanned, Table, Value};
 
 /// The one option that has no dashes on the command line: the directory.
 const ROOT: &str = "root";
+
+/// The option whose values may be tables.
+const HOST: &str = "host";
+
+/// What a value may be.
+const KINDS: &str = "a value is a string, a number, true or false for a flag, or a list or a table where an option \
+    may be repeated";
 
 /// Options that are about the command line itself.
 const NOT_IN_FILES: &[&str] = &["config", "stdio", "counters", "help"];
@@ -64,10 +73,10 @@ pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
         let value = match values.next() {
             Some(first) if repeats(option) => {
                 let texts = std::iter::once(first).chain(values).map(|value| value.to_str());
-                toml::Value::from(texts.collect::<Option<Vec<_>>>()?)
+                Value::from(texts.collect::<Option<Vec<_>>>()?)
             }
-            Some(value) if option.get_action().takes_values() => toml::Value::from(value.to_str()?),
-            _ => toml::Value::from(true),
+            Some(value) if option.get_action().takes_values() => Value::from(value.to_str()?),
+            _ => Value::from(true),
         };
         text.push_str(&format!("{name} = {value}\n"));
     }
@@ -88,50 +97,23 @@ impl File<'_> {
         key: &Spanned<impl AsRef<str>>,
         value: &Spanned<DeValue<'_>>,
     ) -> anyhow::Result<Vec<OsString>> {
-        match value.get_ref() {
-            DeValue::Array(values) if may_repeat(self.command, key.get_ref().as_ref()) => {
-                let words = values.iter().map(|value| self.words(key, value));
-                Ok(words.collect::<anyhow::Result<Vec<_>>>()?.concat())
-            }
-            _ => Ok(self.word(key, value)?.into_iter().collect()),
-        }
-    }
-
-    /// The word that `key = value` is on the command line; `None` for a flag that is not set.
-    fn word(
-        &self,
-        key: &Spanned<impl AsRef<str>>,
-        value: &Spanned<DeValue<'_>>,
-    ) -> anyhow::Result<Option<OsString>> {
         let name = key.get_ref().as_ref();
         let at_key = key.span().start;
         if NOT_IN_FILES.contains(&name) {
-            return Err(self.refuse(
-                at_key,
-                &format!("`{name}` belongs on the command line"),
-                "leave it out here",
-            ));
+            let what = format!("`{name}` belongs on the command line");
+            return Err(self.refuse(at_key, &what, "leave it out here"));
         }
-        let text = match value.get_ref() {
-            DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) => number.to_string(),
-            DeValue::Float(number) => number.to_string(),
-            DeValue::Boolean(is_set) if is_flag(self.command, name) => {
-                return Ok(is_set.then(|| format!("--{name}").into()));
-            }
-            other => {
-                let what = format!("`{name}` has a value of the wrong kind: {}", other.type_str());
-                return Err(self.refuse(
-                    at_key,
-                    &what,
-                    "a value is a string, a number, true or false for a flag, or a list where an option may be repeated",
-                ));
-            }
-        };
-        if name == ROOT {
-            return Ok(Some(text.into()));
+        let value = Value::deserialize(ValueDeserializer::from(value.clone()))
+            .map_err(|error| self.refuse(at_key, error.message(), "see https://toml.io"))?;
+        if let (ROOT, Value::String(root)) = (name, &value) {
+            return Ok(vec![root.into()]);
         }
-        Ok(Some(format!("--{name}={text}").into()))
+        let serve = self.command.find_subcommand("serve").expect("there is this command");
+        let words = words(serve, name, &value).map_err(|kind| {
+            let what = format!("`{name}` has a value of the wrong kind: {kind}");
+            self.refuse(at_key, &what, KINDS)
+        })?;
+        Ok(words.into_iter().map(OsString::from).collect())
     }
 
     /// Whether the command line would take `word`, which stands for `key`.
@@ -150,9 +132,11 @@ impl File<'_> {
             };
             return Err(self.refuse(at, &format!("there is no option `{name}`"), &hint));
         }
-        let said = error.to_string();
-        let what = said.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        Err(self.refuse(at, what, "values are as on the command line: see `sojourn serve --help`"))
+        Err(self.refuse(
+            at,
+            &first_line(&error),
+            "values are as on the command line: see `sojourn serve --help`",
+        ))
     }
 
     fn no_toml(&self, error: &toml::de::Error) -> anyhow::Error {
@@ -182,12 +166,66 @@ fn is_given(given: &ArgMatches, key: &str) -> bool {
     given.try_contains_id(&id).is_ok() && given.value_source(&id) == Some(ValueSource::CommandLine)
 }
 
-fn is_flag(command: &Command, key: &str) -> bool {
-    options(command).any(|option| option.get_long() == Some(key) && !option.get_action().takes_values())
+/// The words that `name = value` is for `command`; an error is the kind of a value that cannot be one.
+fn words(command: &Command, name: &str, value: &Value) -> Result<Vec<String>, &'static str> {
+    let option = command.get_arguments().find(|option| option.get_long() == Some(name));
+    let may_repeat = option.is_some_and(repeats);
+    let is_flag = option.is_some_and(|option| !option.get_action().takes_values());
+    let has_value = |value: &dyn Display| Ok(vec![format!("--{name}={value}")]);
+    match value {
+        Value::String(text) => has_value(text),
+        Value::Integer(number) => has_value(number),
+        Value::Float(number) => has_value(number),
+        Value::Boolean(is_set) if is_flag => Ok(is_set.then(|| format!("--{name}")).into_iter().collect()),
+        // Of an option that may stand without its value.
+        Value::Boolean(is_set)
+            if option.is_some_and(|option| option.get_num_args().is_some_and(|it| it.min_values() == 0)) =>
+        {
+            has_value(is_set)
+        }
+        Value::Array(values) if may_repeat => {
+            let words = values.iter().map(|value| words(command, name, value));
+            Ok(words.collect::<Result<Vec<_>, _>>()?.concat())
+        }
+        // A host is a table as it is; of others each row is a pair.
+        Value::Table(_) if may_repeat && name == HOST => has_value(value),
+        Value::Table(rows) if may_repeat => {
+            let pair = |(key, value): (&String, &Value)| match value {
+                Value::String(text) => Ok(format!("--{name}={key}={text}")),
+                other => Err(other.type_str()),
+            };
+            rows.iter().map(pair).collect()
+        }
+        other => Err(other.type_str()),
+    }
 }
 
-fn may_repeat(command: &Command, key: &str) -> bool {
-    options(command).any(|option| option.get_long() == Some(key) && repeats(option))
+/// The words that the inline table `text` is for `command`.
+///
+/// # Errors
+/// In one line, what no option of it takes.
+pub fn words_of_table(text: &str, command: &Command) -> Result<Vec<String>, String> {
+    let line = |error: toml::de::Error| error.message().lines().collect::<Vec<_>>().join(" ");
+    let mut table: Table = toml::from_str(&format!("{HOST} = {text}")).map_err(line)?;
+    let Some(Value::Table(rows)) = table.remove(HOST) else { return Err("a host is a table".to_owned()) };
+    let words = rows.iter().map(|(name, value)| {
+        words(command, name, value).map_err(|kind| format!("`{name}` has a value of the wrong kind: {kind}"))
+    });
+    Ok(words.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+/// What went wrong, without what could have been meant.
+pub fn first_line(error: &clap::Error) -> String {
+    let said = error.to_string();
+    let mut lines = said.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default().trim_start_matches("error: ");
+    // What is missing stands on the lines that follow.
+    match first.strip_suffix(':') {
+        Some(start) => {
+            format!("{start}: {}", lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" "))
+        }
+        None => first.to_owned(),
+    }
 }
 
 fn repeats(option: &Arg) -> bool {

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use sojourn_content::{Budgets, Directory, HelperKind, Residency, residency};
+use sojourn_content::{Budgets, Directories, Directory, HelperKind, Residency, residency};
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
-use sojourn_server::{AccessLog, Architecture, Board, Limits, LogFormat, Site};
+use sojourn_server::{AccessLog, Architecture, Board, Host, Hosts, Limits, LogFormat, Others, Site};
 
 use super::options::Options;
+use super::options::content::{ContentOptions, HostOptions};
 
 /// Descriptors that are neither connections nor documents: listeners, events, logs, helpers' own.
 const DESCRIPTORS_RESERVED: u64 = 64;
@@ -21,10 +22,10 @@ const DESCRIPTORS_WANTED: u64 = 1 << 20;
 impl Options {
     /// The site that is asked for, with what `architecture` chooses where nothing is asked for; it counts on `board`.
     pub fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<Site> {
-        let origin =
-            Directory::new(&self.root, self.serve_hidden).map_err(|error| bad_root(&self.root, &error))?;
+        let (origin, hosts) = self.hosts()?;
         let defaults = architecture.defaults();
         let mut site = Site::new(Arc::new(origin));
+        site.hosts = Arc::new(hosts);
         site.board = board;
         site.helpers = self.organisation.helpers as usize;
         site.helper_kind = HelperKind::ALL
@@ -43,6 +44,29 @@ impl Options {
         site.residency_trust = self.organisation.residency_trust;
         site.log = self.open_log(&site.board)?;
         Ok(site)
+    }
+
+    /// The directories and the hosts that they belong to: `DIR` is the first.
+    fn hosts(&self) -> anyhow::Result<(Directories, Hosts)> {
+        let open = |root: &Path, content: &ContentOptions| {
+            Directory::new(root, content.rules()).map_err(|error| bad_root(root, &error))
+        };
+        let mut directories = vec![open(&self.root, &self.content)?];
+        let mut hosts = vec![Host { names: self.hosts.name.clone(), pages: self.content.pages() }];
+        for HostOptions { names, root, content } in self.hosts.host.clone() {
+            let content = content.or(&self.content);
+            directories.push(open(&root, &content)?);
+            hosts.push(Host { names, pages: content.pages() });
+        }
+        let others = if self.hosts.unknown_host == "refuse" { Others::Refused } else { Others::First };
+        if others == Others::Refused && hosts.iter().all(|host| host.names.is_empty()) {
+            bail!(
+                "every host is refused\nhint: say what DIR is called by --name, or give other hosts by --host"
+            );
+        }
+        let hosts = Hosts::new(hosts, others)
+            .map_err(|error| anyhow!("{error}\nhint: give each name to one host, by --name or --host"))?;
+        Ok((Directories::new(directories), hosts))
     }
 
     /// Budgets and limits that fit into so many descriptors: connections come first, documents get the rest.

@@ -20,6 +20,8 @@ use sojourn_server::{ALL, Architecture, Counter};
 pub mod client;
 #[path = "../../../server/tests/support/fixture.rs"]
 pub mod fixture;
+#[path = "../../../server/tests/support/rich_fixture.rs"]
+pub mod rich_fixture;
 #[path = "../../../server/tests/support/script.rs"]
 pub mod script;
 
@@ -30,10 +32,27 @@ pub const ENGINE: &str = env!("CARGO_BIN_EXE_sojourn-engine");
 
 /// Runs `test` over every architecture side by side, each on a site of its own, served with `flags`.
 pub fn over_all(flags: &[&str], test: impl Fn(Server, &Path) + Sync) {
-    let run = |architecture: &dyn Architecture| {
+    side_by_side(|architecture| {
         let root = fixture::site();
         test(Server::start(architecture.name(), root.path(), flags), root.path());
-    };
+    });
+}
+
+/// The same over [`rich_fixture::sites`], served as [`rich_fixture::CONFIGURATION`] says; `test` is given the
+/// directory of both.
+pub fn over_all_rich(test: impl Fn(Server, &Path) + Sync) {
+    side_by_side(|architecture| {
+        let sites = rich_fixture::sites();
+        let text = rich_fixture::CONFIGURATION.replace("{}", sites.path().to_str().unwrap());
+        let file = sites.path().join("serve.toml");
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(ENGINE);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--architecture", architecture.name(), "--config"]);
+        test(Server::run(command.arg(file)), sites.path());
+    });
+}
+
+fn side_by_side(run: impl Fn(&dyn Architecture) + Sync) {
     std::thread::scope(|scope| {
         for architecture in ALL {
             // The thread's name is what a failed assertion is reported under.
@@ -213,9 +232,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Ok(None) = self.process.try_wait() {
-            let _ = self.process.kill();
-            let _ = self.process.wait();
+        match self.process.try_wait() {
+            Ok(Some(status)) if !status.success() => eprintln!("{status}: it said {:?}", self.said()),
+            Ok(Some(_)) => {}
+            _ => {
+                let _ = self.process.kill();
+                let _ = self.process.wait();
+            }
         }
     }
 }

@@ -142,6 +142,7 @@ impl<'a> Service<'a> {
             served: &mut state.served,
             clock,
             send_path: &self.site.send_path,
+            hosts: &self.site.hosts,
             log: self.log.as_ref(),
             limits: &self.site.limits,
             is_draining,

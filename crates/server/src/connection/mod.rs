@@ -13,6 +13,7 @@ use sojourn_content::Caches;
 
 use crate::clock::Clock;
 use crate::counters::Served;
+use crate::hosts::Hosts;
 use crate::log::AccessLog;
 use crate::site::Limits;
 
@@ -42,6 +43,8 @@ pub struct Context<'a> {
     pub clock: &'a Clock,
     /// How bodies travel.
     pub send_path: &'a SendPath,
+    /// Which host a request is for, and what it has for what goes wrong.
+    pub hosts: &'a Hosts,
     /// The log.
     pub log: Option<&'a AccessLog>,
     /// Limits on clients.

@@ -41,10 +41,10 @@ pub trait Disk {
 /// The outcome of opening, if that needs no waiting: the document is open already and still current, or the kernel
 /// remembers the name.
 pub fn open_now(origin: &dyn Origin, opening: &Opening) -> Option<Done> {
-    if let Some(known) = opening.known.as_ref().filter(|known| origin.is_current(known)) {
+    if let Some(known) = opening.known.as_ref().filter(|known| origin.is_current(&opening.place, known)) {
         return Some(Done::Opened(Ok(Opened::Document(Arc::clone(known), None))));
     }
-    origin.open_now(&opening.path).map(|found| Done::Opened(found.map(Opened::from)))
+    origin.open_now(&opening.place).map(|found| Done::Opened(found.map(Opened::from)))
 }
 
 /// Writes a residency test's counters to the table.

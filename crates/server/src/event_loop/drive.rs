@@ -132,6 +132,7 @@ impl<D: Disk> Loop<'_, D> {
             served: &mut self.served,
             clock: &self.clock,
             send_path: &self.site.send_path,
+            hosts: &self.site.hosts,
             log: self.site.log.as_ref(),
             limits: &self.site.limits,
             is_draining: self.drain_until.is_some(),

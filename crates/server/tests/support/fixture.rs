@@ -13,16 +13,21 @@ pub const LARGE_BYTES: usize = 3_000_000;
 /// Lays the site out below a new directory.
 pub fn site() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    write(root.path(), "index.html", b"<p>home\n");
-    write(root.path(), "hello.txt", b"hello");
-    write(root.path(), "a b.txt", b"blank");
-    write(root.path(), "empty", b"");
-    write(root.path(), "dir/index.html", b"<p>dir\n");
-    write(root.path(), "bare/file.txt", b"x");
-    write(root.path(), ".git/config", b"secret");
-    write(root.path(), "medium.bin", &[b'm'; 20_000]);
-    write(root.path(), "large.bin", &large());
+    lay_out(root.path());
     root
+}
+
+/// Lays the site out below `root`.
+pub fn lay_out(root: &Path) {
+    write(root, "index.html", b"<p>home\n");
+    write(root, "hello.txt", b"hello");
+    write(root, "a b.txt", b"blank");
+    write(root, "empty", b"");
+    write(root, "dir/index.html", b"<p>dir\n");
+    write(root, "bare/file.txt", b"x");
+    write(root, ".git/config", b"secret");
+    write(root, "medium.bin", &[b'm'; 20_000]);
+    write(root, "large.bin", &large());
 }
 
 /// The content of `large.bin`: no two turns are alike.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use sojourn_content::Directory;
+use sojourn_content::{Directory, Rules};
 use sojourn_server::connection::Transport;
 use sojourn_server::{Architecture, Listener, Served, Site, Stop};
 
@@ -28,7 +28,7 @@ pub struct Server {
 impl Server {
     /// Serves `root`.
     pub fn start(architecture: &'static dyn Architecture, root: &Path) -> Server {
-        Server::with(architecture, Site::new(Arc::new(Directory::new(root, false).unwrap())))
+        Server::with(architecture, Site::new(Arc::new(Directory::new(root, Rules::default()).unwrap())))
     }
 
     /// Serves `site`.

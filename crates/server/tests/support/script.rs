@@ -30,6 +30,15 @@ pub fn dialogues() -> Vec<Script> {
     parse(DIALOGUES)
 }
 
+/// What the sites of `rich_fixture` are about.
+const CONTENT: &str = include_str!("../wire/content.wire");
+
+/// Every script about content, which may be cut anywhere, too.
+#[allow(dead_code, reason = "not every test has the sites")]
+pub fn content() -> Vec<Script> {
+    parse(CONTENT)
+}
+
 /// One script.
 #[derive(Debug)]
 pub struct Script {

@@ -9,6 +9,7 @@ use super::super::tests::{collect, open, opened, site};
 use super::super::{HelperKind, Helpers, Pool, Refused};
 use super::*;
 use crate::document::Document;
+use crate::job::Opened;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

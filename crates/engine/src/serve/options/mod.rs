@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 
 mod cache;
+pub mod content;
+mod content_values;
 mod limit;
 mod listen;
 mod log;
@@ -12,6 +14,7 @@ mod organisation;
 mod values;
 
 use cache::CacheOptions;
+use content::{ContentOptions, HostOptions};
 use limit::LimitOptions;
 use listen::ListenOptions;
 use log::LogOptions;
@@ -39,14 +42,15 @@ pub struct Options {
     /// Count on this board, inherited from the server: its descriptor and a place
     #[arg(long, hide = true, value_name = "FD:PLACE", value_parser = values::counters)]
     pub counters: Option<(i32, usize)>,
-    /// Also serve files and directories whose names begin with a dot
-    #[arg(long)]
-    pub serve_hidden: bool,
     /// What to print at the end: nothing, or the counters as one JSON object
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,
     #[command(flatten)]
     pub listening: ListenOptions,
+    #[command(flatten)]
+    pub content: ContentOptions,
+    #[command(flatten)]
+    pub hosts: HostsOptions,
     #[command(flatten)]
     pub organisation: OrganisationOptions,
     #[command(flatten)]
@@ -55,4 +59,20 @@ pub struct Options {
     pub limits: LimitOptions,
     #[command(flatten)]
     pub log: LogOptions,
+}
+
+/// Several hosts.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Hosts")]
+pub struct HostsOptions {
+    /// Serve these names from a directory of their own; in a file also as tables, [[host]] with names, root and
+    /// whatever is to be different there; repeatable
+    #[arg(long, value_name = "NAME,NAME=DIR", value_parser = content_values::host)]
+    pub host: Vec<HostOptions>,
+    /// A name under which DIR is served; repeatable
+    #[arg(long, value_name = "NAME", value_parser = content_values::host_name)]
+    pub name: Vec<String>,
+    /// What becomes of requests for other names: DIR answers, or they are refused with 421
+    #[arg(long, default_value = "serve", value_name = "WHAT", value_parser = ["serve", "refuse"])]
+    pub unknown_host: String,
 }

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use sojourn_content::{CHUNK_BYTES, Document, FileRange, LoadError, Lookup, OpenError, Opened, Opening};
+use sojourn_content::{CHUNK_BYTES, Document, FileRange, Opening, Place};
 use sojourn_http::condition::{Validators, Verdict};
 use sojourn_http::range::{self, Selection};
 use sojourn_http::request::{Body, Method, Parsed, Request, Scheme, Version};
 use sojourn_http::{SitePath, Status, head};
 
 use super::body::Content;
+use super::representation::choose;
+use super::resolve::{Resolved, resolve};
 use super::stream::Stream;
-use super::{After, Arrived, Http1};
+use super::{After, Http1};
 use crate::connection::{Context, HEAD_ALIGNMENT_BYTES};
 use crate::counters::Counter;
 use crate::log::{Entry, OpenLine};
@@ -88,53 +90,39 @@ impl Http1 {
             (_, Err(_)) => return self.page(request, Status::BadRequest, context),
             (_, Ok(path)) => path,
         };
-        let now = context.clock.now;
-        match self.arrived.take() {
-            None => {}
-            Some(Arrived::Opened(Ok(Opened::Document(document, body)))) => {
-                context.caches.insert_document(path.as_bytes(), &document, now);
-                if let Some(body) = &body {
-                    context.caches.insert_chunk(&document, 0, body);
-                }
-                return self.document(request, &document, body, context);
-            }
-            Some(Arrived::Opened(Ok(Opened::Directory))) => {
-                context.caches.forget_document(path.as_bytes());
-                return self.redirect(request, &path, context);
-            }
-            Some(Arrived::Opened(Err(error))) => {
-                context.caches.forget_document(path.as_bytes());
-                return self.page(request, status_of(error), context);
-            }
-            Some(Arrived::Body(document, Ok(body))) => {
-                context.caches.insert_chunk(&document, 0, &body);
-                return self.document(request, &document, Some(body), context);
-            }
-            // Truncated or failing: open it again, which tells what is there now.
-            Some(Arrived::Body(_, Err(LoadError::Truncated))) => {
-                context.caches.forget_document(path.as_bytes());
-            }
-            Some(Arrived::Body(_, Err(LoadError::Failed))) => {
-                return self.page(request, Status::InternalServerError, context);
-            }
-            Some(Arrived::Refused) => return self.page(request, Status::ServiceUnavailable, context),
-        }
-        let known = match context.caches.document(path.as_bytes(), now) {
-            Lookup::Fresh(document) => return self.document(request, &document, None, context),
-            Lookup::Stale(known) => Some(known),
-            Lookup::Miss => None,
+        let Some(host) = context.hosts.find(request.host) else {
+            return self.page(request, Status::MisdirectedRequest, context);
         };
-        let body_bytes_max = context.send_path.in_memory_bytes_max().min(CHUNK_BYTES);
-        Step::Open(Opening { path: path.into_owned(), known, body_bytes_max })
+        let arrived = self.arrived.take();
+        if let Some(status) = self.instead.take() {
+            return self.answer_instead(request, host, status, arrived, context);
+        }
+        let place = Place { host, path };
+        match resolve(&place, arrived, context) {
+            Resolved::Document(document, body) => {
+                self.document(request, Status::Ok, &document, body, context)
+            }
+            Resolved::Directory => self.redirect(request, &place.path, context),
+            Resolved::Failed(status) => self.fail(request, host, status, context),
+            Resolved::Unknown(opening) => Step::Open(opening),
+        }
     }
 
-    fn document(
+    /// Answers with a document, of which the body may be at hand, and `status`.
+    pub(super) fn document(
         &mut self,
         request: &Request<'_>,
+        status: Status,
         document: &Arc<Document>,
         body: Option<Arc<[u8]>>,
         context: &mut Context<'_>,
     ) -> Step {
+        let Some(document) = choose(document, request) else {
+            return self.page(request, Status::NotAcceptable, context);
+        };
+        if status != Status::Ok {
+            return self.whole(request, status, document, body, context);
+        }
         let current = Validators { entity_tag: document.entity_tag.as_bytes(), modified: document.modified };
         match request.conditions.verdict(current) {
             Verdict::Perform => {}
@@ -148,18 +136,32 @@ impl Http1 {
         {
             match range::select(wanted, document.size) {
                 Selection::Whole => {}
+                // Nothing says whether a coding belongs to the parts or to what they are wrapped in.
+                Selection::Parts(parts) if parts.len() > 1 && document.coding.is_some() => {}
                 Selection::Nothing => return self.no_such_range(request, document.size, context),
                 Selection::Parts(parts) => return self.partial(request, document, body, &parts, context),
             }
         }
+        self.whole(request, status, document, body, context)
+    }
+
+    /// All of a document, whatever the request's conditions are.
+    fn whole(
+        &mut self,
+        request: &Request<'_>,
+        status: Status,
+        document: &Arc<Document>,
+        body: Option<Arc<[u8]>>,
+        context: &mut Context<'_>,
+    ) -> Step {
         if request.method == Method::Head || document.size == 0 {
-            self.begin_document(request, document, context);
-            return self.answered(request, Status::Ok, 0, context);
+            self.begin_document(request, status, document, context);
+            return self.answered(request, status, 0, context);
         }
         let from_memory = document.size <= context.send_path.in_memory_bytes_max();
         if !from_memory || document.size > CHUNK_BYTES {
-            self.begin_document(request, document, context);
-            let line = self.open_line(Some(request), Status::Ok, context);
+            self.begin_document(request, status, document, context);
+            let line = self.open_line(Some(request), status, context);
             self.take_leave(request);
             let stream = Box::new(Stream::new(Arc::clone(document), from_memory, line));
             return Step::Stream { consumed: request.head_len, stream };
@@ -167,18 +169,32 @@ impl Http1 {
         let Some(body) = body.or_else(|| context.caches.chunk(document, 0).cloned()) else {
             return Step::Load(FileRange::whole(document));
         };
-        self.begin_document(request, document, context);
+        self.begin_document(request, status, document, context);
         if body.len() as u64 <= context.send_path.copied_bytes_max {
             self.output.extend_from_slice(&body);
-            return self.answered(request, Status::Ok, body.len(), context);
+            return self.answered(request, status, body.len(), context);
         }
-        self.answered(request, Status::Ok, body.len(), context);
+        self.answered(request, status, body.len(), context);
         Step::AnsweredWith { consumed: request.head_len, body }
     }
 
-    fn begin_document(&mut self, request: &Request<'_>, document: &Document, context: &mut Context<'_>) {
-        self.begin(Status::Ok, Some(request), context);
-        context.caches.append_fields(document, &mut self.output);
+    fn begin_document(
+        &mut self,
+        request: &Request<'_>,
+        status: Status,
+        document: &Document,
+        context: &mut Context<'_>,
+    ) {
+        self.begin(status, Some(request), context);
+        if status == Status::Ok {
+            context.caches.append_fields(document, &mut self.output);
+        } else {
+            // It says what went wrong; what may be kept and how it is told from others is about the document alone.
+            self.status_fields(status);
+            head::content_length(&mut self.output, document.size);
+            document.append_description(&mut self.output);
+            document.append_site_fields(&mut self.output);
+        }
         if context.send_path.aligns_heads {
             head::pad(&mut self.output, HEAD_ALIGNMENT_BYTES);
         }
@@ -193,6 +209,7 @@ impl Http1 {
     ) -> Step {
         self.begin(Status::NotModified, Some(request), context);
         head::validator_fields(&mut self.output, &document.entity_tag, document.modified);
+        document.append_terms(&mut self.output);
         head::end(&mut self.output);
         self.answered(request, Status::NotModified, 0, context)
     }
@@ -216,14 +233,19 @@ impl Http1 {
     }
 
     /// A small page that says `status` and no more.
-    fn page(&mut self, request: &Request<'_>, status: Status, context: &mut Context<'_>) -> Step {
+    pub(super) fn page(&mut self, request: &Request<'_>, status: Status, context: &mut Context<'_>) -> Step {
         self.begin(status, Some(request), context);
+        self.status_fields(status);
+        self.end_page(request, status, context)
+    }
+
+    fn status_fields(&mut self, status: Status) {
         match status {
             Status::MethodNotAllowed => head::field(&mut self.output, "Allow", ALLOWED),
+            Status::NotAcceptable => head::field(&mut self.output, "Vary", "Accept-Encoding"),
             Status::ServiceUnavailable => head::field(&mut self.output, "Retry-After", "1"),
             _ => {}
         }
-        self.end_page(request, status, context)
     }
 
     pub(super) fn end_page(
@@ -323,14 +345,5 @@ impl Http1 {
         if let (Some(log), Some(line)) = (context.log, self.open_line(request, status, context)) {
             log.finish(&line, body as u64);
         }
-    }
-}
-
-fn status_of(error: OpenError) -> Status {
-    match error {
-        OpenError::NotFound => Status::NotFound,
-        OpenError::Forbidden => Status::Forbidden,
-        OpenError::Busy => Status::ServiceUnavailable,
-        OpenError::Failed(_) => Status::InternalServerError,
     }
 }

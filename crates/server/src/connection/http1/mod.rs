@@ -18,6 +18,8 @@ use crate::counters::Counter;
 mod answer;
 mod body;
 mod partial;
+mod representation;
+mod resolve;
 mod stream;
 
 use answer::Step;
@@ -52,6 +54,8 @@ pub struct Http1 {
     head_start: u32,
     /// What the disk has given for the request at the start of `input`.
     arrived: Option<Arrived>,
+    /// With which status the document that the disk is asked for is sent instead of what was asked for.
+    instead: Option<Status>,
 }
 
 #[derive(Debug)]
@@ -99,6 +103,7 @@ impl Http1 {
             began: Duration::ZERO,
             head_start: 0,
             arrived: None,
+            instead: None,
         }
     }
 

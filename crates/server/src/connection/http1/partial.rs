@@ -82,7 +82,7 @@ impl Http1 {
         let head = &mut self.output;
         let parts = if let [range] = ranges {
             head::content_length(head, range.length());
-            head::field(head, "Content-Type", document.media_type);
+            document.append_description(head);
             head::content_range(head, *range, document.size);
             vec![Part { preamble: Vec::new(), range: Some(*range) }]
         } else {
@@ -94,6 +94,7 @@ impl Http1 {
             parts
         };
         head::validator_fields(head, &document.entity_tag, document.modified);
+        document.append_terms(head);
         head::end(head);
         parts
     }
@@ -109,7 +110,7 @@ impl Part {
 fn multipart(document: &Document, ranges: &[ByteRange], boundary: &str) -> Vec<Part> {
     let opening = |range: &ByteRange| {
         let mut preamble = format!("\r\n--{boundary}\r\n").into_bytes();
-        head::field(&mut preamble, "Content-Type", document.media_type);
+        head::field(&mut preamble, "Content-Type", &document.media_type);
         head::content_range(&mut preamble, *range, document.size);
         head::end(&mut preamble);
         Part { preamble, range: Some(*range) }

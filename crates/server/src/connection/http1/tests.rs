@@ -4,8 +4,9 @@ use super::*;
 use crate::clock::Clock;
 use crate::connection::{HEAD_ALIGNMENT_BYTES, Pool, SendPath};
 use crate::counters::Served;
+use crate::hosts::Hosts;
 use crate::site::Limits;
-use sojourn_content::{Budgets, Caches, Directory, Job, Origin};
+use sojourn_content::{Budgets, Caches, Directory, Job, Origin, Rules};
 
 #[path = "../../../tests/support/fixture.rs"]
 mod fixture;
@@ -24,29 +25,32 @@ struct Bench {
     served: Served,
     clock: Clock,
     send_path: SendPath,
+    hosts: Hosts,
 }
 
 impl Bench {
     fn new(root: &std::path::Path) -> Bench {
         Bench {
-            origin: Directory::new(root, false).unwrap(),
+            origin: Directory::new(root, Rules::default()).unwrap(),
             caches: Caches::new(&Budgets::default()),
             pool: Pool::default(),
             served: Served::default(),
             clock: Clock::new(),
             send_path: SendPath::default(),
+            hosts: Hosts::default(),
         }
     }
 
     fn handle(&mut self, connection: &mut Http1, event: Event) -> Want {
         let (caches, pool, served, clock) = (&mut self.caches, &mut self.pool, &mut self.served, &self.clock);
-        let send_path = &self.send_path;
+        let (send_path, hosts) = (&self.send_path, &self.hosts);
         let mut context = Context {
             caches,
             pool,
             served,
             clock,
             send_path,
+            hosts,
             log: None,
             limits: &Limits::default(),
             is_draining: false,

@@ -1,0 +1,167 @@
+//! A directory as a document: what it holds, as a page for people and as JSON for programs.
+//!
+//! Shown is what would be served, directories first, by name. Both are files in memory, so everything that holds
+//! for documents holds for them: ranges, conditions, caches, every way of sending.
+
+use std::ffi::CStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{AtFlags, FileType, MemfdFlags, RawDir, Stat, fstat, memfd_create, statat};
+use rustix::io::{Errno, write};
+use serde::Serialize;
+use sojourn_http::{HttpDate, SitePath};
+
+use super::names::Name;
+use super::page::page;
+use super::root::{LOOKING, Patience, Root};
+use crate::document::{Choice, Document, Source};
+use crate::rules::{Links, Rules};
+
+/// The most entries of a listing. Of a directory with more those are shown that the file system tells first, and it
+/// is said that there are more.
+pub const ENTRIES_MAX: usize = 10_000;
+
+/// Bytes of directory entries that the kernel hands over at a time.
+const ENTRY_BUFFER_BYTES: usize = 32 * 1024;
+
+/// What a directory holds.
+#[derive(Debug, Serialize)]
+pub struct Listing {
+    /// The directory's path in the site, from its first slash to its last.
+    pub path: String,
+    /// What is shown of it.
+    pub entries: Vec<Entry>,
+    /// Whether there is more.
+    pub is_truncated: bool,
+}
+
+/// An entry that is shown.
+#[derive(Debug, Serialize)]
+pub struct Entry {
+    /// As bytes, which a link needs.
+    #[serde(skip)]
+    pub raw_name: Box<[u8]>,
+    /// As text, which people read.
+    pub name: String,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// Bytes, of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Last modification, `2026-11-22T03:15:00Z`.
+    pub modified: String,
+}
+
+/// What an entry is, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+}
+
+/// The page and the JSON about `directory`, which is called `name` below `root` and `path` in the site.
+pub fn make(
+    root: &Root,
+    rules: &Rules,
+    directory: &OwnedFd,
+    name: &Name,
+    path: &SitePath<'_>,
+) -> Result<[Document; 2], Errno> {
+    let mut entries = Vec::new();
+    let mut is_truncated = false;
+    // A change of anything that is shown is a change of some inode.
+    let mut changed = fstat(directory)?.st_ctime;
+    each_entry(root, rules, directory, name, |name, stat| {
+        is_truncated = entries.len() == ENTRIES_MAX;
+        if !is_truncated {
+            changed = changed.max(stat.st_ctime);
+            entries.push(Entry::new(name, stat));
+        }
+        !is_truncated
+    })?;
+    entries.sort_unstable_by(|a, b| (a.kind, &a.raw_name).cmp(&(b.kind, &b.raw_name)));
+    let path = format!("/{}", String::from_utf8_lossy(path.as_bytes()));
+    let listing = Listing { path, entries, is_truncated };
+    let json = serde_json::to_string(&listing).expect("text and numbers are JSON");
+    let changed = HttpDate::from_seconds(changed);
+    Ok([
+        in_memory(page(&listing).as_bytes(), "text/html; charset=utf-8", changed)?,
+        in_memory(json.as_bytes(), "application/json", changed)?,
+    ])
+}
+
+/// Calls `each` for what is served of `directory`, called `name` below `root`, until it returns false.
+pub fn each_entry(
+    root: &Root,
+    rules: &Rules,
+    directory: &OwnedFd,
+    name: &Name,
+    mut each: impl FnMut(&CStr, &Stat) -> bool,
+) -> Result<(), Errno> {
+    let mut buffer = [MaybeUninit::uninit(); ENTRY_BUFFER_BYTES];
+    let mut entries = RawDir::new(directory, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let entry_name = entry.file_name();
+        let is_hidden = entry_name.to_bytes().starts_with(b".") && entry_name != c".well-known";
+        if matches!(entry_name.to_bytes(), b"." | b"..") || (is_hidden && !rules.shows_hidden) {
+            continue;
+        }
+        // One that is gone meanwhile, or that a link does not lead to, is none.
+        let Some(stat) = look_at(root, rules, directory, name, entry_name) else { continue };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        if (kind.is_file() || kind.is_dir()) && !each(entry_name, &stat) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn look_at(root: &Root, rules: &Rules, directory: &OwnedFd, name: &Name, entry: &CStr) -> Option<Stat> {
+    let stat = statat(directory, entry, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    if !FileType::from_raw_mode(stat.st_mode).is_symlink() {
+        return Some(stat);
+    }
+    if rules.links == Links::None {
+        return None;
+    }
+    let target = Name::of(&[name.as_bytes(), b"/", entry.to_bytes()])?;
+    let target = root.open_below(target.as_c_str(), LOOKING, Patience::Disk).ok()?;
+    fstat(&target).ok()
+}
+
+fn in_memory(content: &[u8], media_type: &str, changed: HttpDate) -> Result<Document, Errno> {
+    let file = memfd_create("listing", MemfdFlags::CLOEXEC)?;
+    let mut written = 0;
+    while written < content.len() {
+        written += write(&file, &content[written..])?;
+    }
+    let stat = fstat(&file)?;
+    // Made again it has the same tag, as long as it says the same.
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    Ok(Document {
+        modified: changed,
+        entity_tag: format!("\"{:x}-{:x}\"", hasher.finish(), content.len()).into(),
+        media_type: media_type.into(),
+        choice: Choice::Accept,
+        source: Source::Listing,
+        ..Document::new(file, b"", &stat)
+    })
+}
+
+impl Entry {
+    fn new(name: &CStr, stat: &Stat) -> Entry {
+        let raw_name: Box<[u8]> = name.to_bytes().into();
+        let kind = if FileType::from_raw_mode(stat.st_mode).is_dir() { Kind::Directory } else { Kind::File };
+        let size_bytes = (kind == Kind::File).then_some(u64::try_from(stat.st_size).unwrap_or(0));
+        let modified = HttpDate::from_seconds(stat.st_mtime).iso8601();
+        Entry { name: String::from_utf8_lossy(&raw_name).into_owned(), raw_name, kind, size_bytes, modified }
+    }
+}

@@ -1,0 +1,279 @@
+//! A local directory as an origin: a path becomes a file below the root, with the compressed copies beside it, or
+//! a listing.
+//!
+//! How names are resolved is the root's business, what a listing looks like is the listing's. What is looked up
+//! is looked up without allocating, so that helper processes can do it beforehand; what is made of it is not.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FileType, OFlags, Stat, fstat};
+use rustix::io::{Errno, pread};
+use sojourn_http::{Coding, SitePath};
+
+use super::{Found, OpenError, Origin};
+use crate::document::{Choice, Document, Identity, Source};
+use crate::place::Place;
+use crate::rules::Rules;
+
+mod listing;
+mod names;
+mod page;
+mod root;
+#[cfg(test)]
+mod tests;
+
+use names::Name;
+pub(crate) use names::PATH_BYTES_MAX;
+use root::{Patience, READING, Root};
+
+/// The regular files below one directory.
+#[derive(Debug)]
+pub struct Directory {
+    root: Root,
+    rules: Rules,
+}
+
+/// Where a path leads.
+enum Target {
+    File {
+        file: OwnedFd,
+        stat: Stat,
+        name: Name,
+        source: Source,
+    },
+    /// A directory with its trailing slash that is to be listed.
+    Listed {
+        directory: OwnedFd,
+        name: Name,
+    },
+    /// A directory without.
+    Directory,
+}
+
+impl Directory {
+    /// Opens `root`, to serve what `rules` allow.
+    pub fn new(root: &Path, rules: Rules) -> io::Result<Directory> {
+        Ok(Directory { root: Root::open(root, rules.links)?, rules })
+    }
+
+    /// The root: with it and the path, whoever has it can open files.
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Whether `path` may be looked up at all.
+    pub(crate) fn shows(&self, path: &SitePath<'_>) -> bool {
+        self.rules.shows_hidden || !path.is_hidden()
+    }
+
+    /// Looks up whatever opening `path` looks up, so that the kernel remembers it; `each` is given the files. It
+    /// allocates nothing.
+    pub(crate) fn look_up_all(&self, path: &[u8], mut each: impl FnMut(&OwnedFd, &Stat)) {
+        match self.look_up(path, Patience::Disk) {
+            Ok(Target::File { file, stat, name, .. }) => {
+                each(&file, &stat);
+                let looks = self.looks_for_copies(name.as_bytes());
+                for coding in Coding::ALL.iter().filter(|_| looks) {
+                    let copy = self.open_copy(name.as_bytes(), &Identity::of(&stat), *coding, Patience::Disk);
+                    if let Ok(Some((file, _, stat))) = &copy {
+                        each(file, stat);
+                    }
+                }
+            }
+            Ok(Target::Listed { directory, name }) => {
+                let _ = listing::each_entry(&self.root, &self.rules, &directory, &name, |_, _| true);
+            }
+            Ok(Target::Directory) | Err(_) => {}
+        }
+    }
+
+    fn look_up(&self, path: &[u8], patience: Patience) -> Result<Target, Errno> {
+        if !path.is_empty() && !path.ends_with(b"/") {
+            return self.look_up_file(&[path], Source::File, patience);
+        }
+        for (position, index) in self.rules.indexes.iter().enumerate() {
+            match self.look_up_file(&[path, index], Source::Index(position), patience) {
+                // A directory called index.html stands for nothing.
+                Ok(Target::Directory) => {}
+                Err(error) if refusal(error) == OpenError::NotFound => {}
+                outcome => return outcome,
+            }
+        }
+        if !self.rules.lists {
+            return Err(Errno::NOENT);
+        }
+        if patience == Patience::Memory {
+            // Nothing can tell whether reading it would wait.
+            return Err(Errno::AGAIN);
+        }
+        let name = Name::of(&[path]).ok_or(Errno::NAMETOOLONG)?;
+        let directory = self.root.open_below(name.as_c_str(), READING | OFlags::DIRECTORY, patience)?;
+        Ok(Target::Listed { directory, name })
+    }
+
+    fn look_up_file(&self, parts: &[&[u8]], source: Source, patience: Patience) -> Result<Target, Errno> {
+        let name = Name::of(parts).ok_or(Errno::NAMETOOLONG)?;
+        let file = self.root.open_below(name.as_c_str(), READING, patience)?;
+        let stat = fstat(&file)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok(Target::File { file, stat, name, source }),
+            FileType::Directory => Ok(Target::Directory),
+            _ => Err(Errno::PERM),
+        }
+    }
+
+    /// The copy in `coding` beside the file at `path`, if there is one that may stand for `original`.
+    fn open_copy(
+        &self,
+        path: &[u8],
+        original: &Identity,
+        coding: Coding,
+        patience: Patience,
+    ) -> Result<Option<(OwnedFd, Name, Stat)>, Errno> {
+        let Some(name) = Name::of(&[path, coding.suffix().as_bytes()]) else { return Ok(None) };
+        let opened = match self.root.open_below(name.as_c_str(), READING, patience) {
+            Err(Errno::AGAIN) if patience == Patience::Memory => return Err(Errno::AGAIN),
+            opened => opened,
+        };
+        // Whatever is wrong with the copy, there is the original.
+        let Ok(file) = opened else { return Ok(None) };
+        let stat = fstat(&file)?;
+        Ok(is_copy(&stat, original).then_some((file, name, stat)))
+    }
+
+    fn looks_for_copies(&self, path: &[u8]) -> bool {
+        self.rules.precompressed.looks(self.rules.media_types.bare(path))
+    }
+
+    fn find(&self, path: &SitePath<'_>, patience: Patience) -> Result<Found, Errno> {
+        if !self.shows(path) {
+            return Err(Errno::NOENT);
+        }
+        match self.look_up(path.as_bytes(), patience)? {
+            Target::Directory => Ok(Found::Directory),
+            Target::File { file, stat, name, source } => {
+                let document = Document { source, ..Document::new(file, name.as_bytes(), &stat) };
+                self.with_copies(self.described(document), patience).map(Found::Document)
+            }
+            Target::Listed { directory, name } => {
+                let listed = listing::make(&self.root, &self.rules, &directory, &name, path)?;
+                let [page, json] = listed.map(|document| self.described(document));
+                let variants = [Arc::new(json)].into();
+                Ok(Found::Document(Arc::new(Document { variants, ..page })))
+            }
+        }
+    }
+
+    /// With what the rules say about it.
+    fn described(&self, document: Document) -> Document {
+        let rules = &self.rules;
+        let media_type = match document.source {
+            Source::Listing => document.media_type,
+            Source::File | Source::Index(_) => rules.media_types.of(&document.file_path),
+        };
+        let cache_control = rules.cache_control.of(&document.file_path);
+        Document { media_type, cache_control, fields: Arc::clone(&rules.fields), ..document }
+    }
+
+    fn with_copies(&self, document: Document, patience: Patience) -> Result<Arc<Document>, Errno> {
+        let mut copies = Vec::new();
+        if self.looks_for_copies(&document.file_path) {
+            for coding in Coding::ALL {
+                let copy = self.open_copy(&document.file_path, &document.identity, *coding, patience)?;
+                copies.extend(copy.map(|(file, name, stat)| {
+                    Arc::new(Document::new(file, name.as_bytes(), &stat).into_copy(&document, *coding))
+                }));
+            }
+        }
+        let choice = if copies.is_empty() { Choice::None } else { Choice::AcceptEncoding };
+        Ok(Arc::new(Document { choice, variants: copies.into(), ..document }))
+    }
+
+    /// Whether the copies of `document` are those that are there now.
+    fn has_current_copies(&self, document: &Document) -> bool {
+        let is_there = |coding: &Coding| {
+            let path = [&document.file_path, coding.suffix().as_bytes()].concat();
+            let stat = self.root.look_at(&path).ok().filter(|stat| is_copy(stat, &document.identity));
+            let known = document.variants.iter().find(|copy| copy.coding == Some(*coding));
+            stat.map(|stat| Identity::of(&stat)) == known.map(|copy| copy.identity)
+        };
+        !self.looks_for_copies(&document.file_path) || Coding::ALL.iter().all(is_there)
+    }
+
+    /// Whether the file that stands for the directory at `place` is the first that is there.
+    fn is_first_index(&self, place: &Place<'_>, position: usize) -> bool {
+        let is_absent = |index: &[u8]| {
+            let stat = self.root.look_at(&[place.path.as_bytes(), index].concat());
+            !stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file())
+        };
+        self.rules.indexes[..position].iter().all(|index| is_absent(index))
+    }
+}
+
+impl Origin for Directory {
+    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
+        self.find(&place.path, Patience::Disk).map_err(refusal)
+    }
+
+    fn open_now(&self, place: &Place<'_>) -> Option<Result<Found, OpenError>> {
+        match self.find(&place.path, Patience::Memory) {
+            Err(Errno::AGAIN) => None,
+            found => Some(found.map_err(refusal)),
+        }
+    }
+
+    fn directories(&self) -> &[Directory] {
+        std::slice::from_ref(self)
+    }
+
+    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
+        let is_same = || {
+            let stat = self.root.look_at(&document.file_path);
+            stat.is_ok_and(|stat| Identity::of(&stat) == document.identity)
+        };
+        match document.source {
+            // Any file that it lists may have changed: it is cheap enough to make it again.
+            Source::Listing => false,
+            Source::File => is_same() && self.has_current_copies(document),
+            Source::Index(position) => {
+                is_same() && self.has_current_copies(document) && self.is_first_index(place, position)
+            }
+        }
+    }
+
+    fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match pread(&document.file, &mut into[filled..], offset + filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// Whether what `stat` shows may stand for `original`: written since, and not left empty by a compressor that
+/// failed. Only whole seconds count, because archives and many compressors keep no others.
+fn is_copy(stat: &Stat, original: &Identity) -> bool {
+    FileType::from_raw_mode(stat.st_mode).is_file()
+        && stat.st_size > 0
+        && stat.st_mtime >= original.modified_seconds()
+}
+
+fn refusal(error: Errno) -> OpenError {
+    match error {
+        // XDEV: a link or `..` led outside; that must look like nothing at all.
+        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV | Errno::INVAL => {
+            OpenError::NotFound
+        }
+        Errno::ACCESS | Errno::PERM | Errno::NXIO | Errno::NODEV => OpenError::Forbidden,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN => OpenError::Busy,
+        other => OpenError::Failed(other.raw_os_error()),
+    }
+}

@@ -1,0 +1,161 @@
+//! What is served of a directory, and what is said with it: for `DIR`, and for each host of its own.
+//!
+//! Everything is optional here: what a host leaves open is as it is for `DIR`, and what that leaves open is as it is
+//! by default.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use sojourn_content::{CacheControl, Links, Precompressed, Rules};
+use sojourn_http::media::MediaTypes;
+use sojourn_http::{SitePath, Status};
+use sojourn_server::Pages;
+
+use super::content_values::{self as values, ByExtension, ErrorPage, Field, MediaType};
+
+/// The choices about one directory.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "What is served")]
+pub struct ContentOptions {
+    /// A file that stands for its directory; repeated, the first that is there [default: index.html]
+    #[arg(long, value_name = "NAME", value_parser = values::index)]
+    pub index: Vec<String>,
+    /// List directories without such a file: a page, or JSON for who prefers that
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub listing: Option<bool>,
+    /// Send NAME.br, NAME.zst or NAME.gz in place of NAME to clients that accept it: beside files whose type
+    /// compresses (auto), beside all files, or never [default: auto]
+    #[arg(long, value_name = "WHEN", value_parser = names(Precompressed::ALL, Precompressed::name))]
+    pub precompressed: Option<String>,
+    /// Symbolic links that are followed: relative ones that stay inside the directory, none, or any, wherever they
+    /// lead [default: inside]
+    #[arg(long, value_name = "WHICH", value_parser = names(Links::ALL, Links::name))]
+    pub symlinks: Option<String>,
+    /// Also serve files and directories whose names begin with a dot
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub serve_hidden: Option<bool>,
+    /// Content-Type of files with this extension; repeatable
+    #[arg(long, value_name = "EXT=TYPE", value_parser = values::media_type)]
+    pub media_type: Vec<MediaType>,
+    /// The charset of text whose format does not say it itself, or none [default: utf-8]
+    #[arg(long, value_name = "NAME", value_parser = values::charset)]
+    pub charset: Option<String>,
+    /// Add this field to every document; repeatable
+    #[arg(long, value_name = "NAME: VALUE", value_parser = values::field)]
+    pub header: Vec<Field>,
+    /// Forbid browsers to guess another type than the one sent (X-Content-Type-Options: nosniff)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub nosniff: Option<bool>,
+    /// Cache-Control of documents, or of those with these extensions; repeatable
+    #[arg(long, value_name = "[EXT,EXT=]VALUE", value_parser = values::cache_control)]
+    pub cache_control: Vec<ByExtension>,
+    /// Send this document with status 403, 404, 500 or 503; repeatable
+    #[arg(long, value_name = "STATUS=/PATH", value_parser = values::error_page)]
+    pub error_page: Vec<ErrorPage>,
+    /// Send this document, with status 200, where there is none: for pages that find their way by script
+    #[arg(long, value_name = "/PATH", value_parser = values::path)]
+    pub fallback: Option<SitePath<'static>>,
+}
+
+impl ContentOptions {
+    /// These, and what they leave open as in `others`.
+    pub fn or(self, others: &ContentOptions) -> ContentOptions {
+        let others = others.clone();
+        ContentOptions {
+            index: or(self.index, others.index),
+            listing: self.listing.or(others.listing),
+            precompressed: self.precompressed.or(others.precompressed),
+            symlinks: self.symlinks.or(others.symlinks),
+            serve_hidden: self.serve_hidden.or(others.serve_hidden),
+            media_type: or(self.media_type, others.media_type),
+            charset: self.charset.or(others.charset),
+            header: or(self.header, others.header),
+            nosniff: self.nosniff.or(others.nosniff),
+            cache_control: or(self.cache_control, others.cache_control),
+            error_page: or(self.error_page, others.error_page),
+            fallback: self.fallback.or(others.fallback),
+        }
+    }
+
+    /// What the origin follows.
+    pub fn rules(&self) -> Rules {
+        let default = Rules::default();
+        let indexes = self.index.iter().map(|name| name.as_bytes().into()).collect::<Vec<_>>();
+        Rules {
+            shows_hidden: self.serve_hidden.unwrap_or(default.shows_hidden),
+            links: chosen(&self.symlinks, Links::ALL, Links::name),
+            indexes: or(indexes, default.indexes),
+            lists: self.listing.unwrap_or(default.lists),
+            precompressed: chosen(&self.precompressed, Precompressed::ALL, Precompressed::name),
+            media_types: self.media_types(),
+            fields: self.fields(),
+            cache_control: self.cache_control(),
+        }
+    }
+
+    /// What is sent where something goes wrong.
+    pub fn pages(&self) -> Pages {
+        let errors =
+            self.error_page.iter().map(|ErrorPage { status, path }| (*status, path.clone())).collect();
+        Pages { errors, fallback: self.fallback.clone() }
+    }
+
+    fn media_types(&self) -> MediaTypes {
+        let own = self
+            .media_type
+            .iter()
+            .map(|MediaType { extension, media_type }| (extension.clone(), media_type.clone()));
+        MediaTypes::new(own, Some(self.charset.as_deref().unwrap_or("utf-8")).filter(|name| *name != "none"))
+    }
+
+    fn fields(&self) -> Arc<str> {
+        let nosniff = self.nosniff.unwrap_or_default().then_some(("X-Content-Type-Options", "nosniff"));
+        let own = self.header.iter().map(|field| (&*field.name, &*field.value));
+        own.chain(nosniff).map(|(name, value)| format!("{name}: {value}\r\n")).collect::<String>().into()
+    }
+
+    fn cache_control(&self) -> CacheControl {
+        let mut by_extension = CacheControl::default();
+        for ByExtension { extensions, value } in &self.cache_control {
+            let value: Arc<str> = value.as_str().into();
+            if extensions.is_empty() {
+                by_extension.others = Some(Arc::clone(&value));
+            }
+            for extension in extensions {
+                by_extension.by_extension.insert(extension.as_bytes().into(), Arc::clone(&value));
+            }
+        }
+        by_extension
+    }
+}
+
+/// A host with a directory of its own: `NAME,NAME=DIR`, or a table as in the configuration file.
+#[derive(clap::Parser, Clone, Debug)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+pub struct HostOptions {
+    /// What it is called
+    #[arg(long, value_name = "NAME", value_parser = values::host_name, required = true)]
+    pub names: Vec<String>,
+    /// Its directory
+    #[arg(long, value_name = "DIR")]
+    pub root: PathBuf,
+    #[command(flatten)]
+    pub content: ContentOptions,
+}
+
+/// The statuses for which a site may have a page: those that a document can fail with.
+pub const STATUSES: &[Status] =
+    &[Status::Forbidden, Status::NotFound, Status::InternalServerError, Status::ServiceUnavailable];
+
+fn or<T>(own: Vec<T>, others: Vec<T>) -> Vec<T> {
+    if own.is_empty() { others } else { own }
+}
+
+fn names<T: Copy>(all: &[T], name: fn(T) -> &'static str) -> clap::builder::PossibleValuesParser {
+    all.iter().map(|choice| name(*choice)).collect::<Vec<_>>().into()
+}
+
+fn chosen<T: Copy + Default>(given: &Option<String>, all: &[T], name: fn(T) -> &'static str) -> T {
+    let is_it = |choice: &T| Some(name(*choice)) == given.as_deref();
+    all.iter().copied().find(is_it).unwrap_or_default()
+}

@@ -1,0 +1,186 @@
+//! The hosts of a site: which one a request is for, and which pages it has for what goes wrong.
+//!
+//! A site with one host looks at no name. With several, a name finds its host by one lookup, and by one more for
+//! each dot where only a wildcard matches; names are compared as [`host::name`] writes them.
+
+use std::collections::HashMap;
+
+use sojourn_content::HostId;
+use sojourn_http::{SitePath, Status, host};
+
+/// The hosts.
+#[derive(Debug)]
+pub struct Hosts {
+    pages: Vec<Pages>,
+    names: HashMap<Box<[u8]>, HostId>,
+    /// By what follows the `*.`.
+    wildcards: HashMap<Box<[u8]>, HostId>,
+    others: Others,
+}
+
+/// One host.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// What it is called: names or addresses without a port; `*.example.org` is every name that ends so.
+    pub names: Vec<String>,
+    /// What it has for what goes wrong.
+    pub pages: Pages,
+}
+
+/// Documents that are sent instead of what was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Pages {
+    /// With the status of an error.
+    pub errors: Vec<(Status, SitePath<'static>)>,
+    /// With 200, where there is nothing: a page that finds its way by script.
+    pub fallback: Option<SitePath<'static>>,
+}
+
+/// What becomes of requests for hosts that nobody knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Others {
+    /// The first host answers them.
+    #[default]
+    First,
+    /// They are told that they are wrong here: 421.
+    Refused,
+}
+
+/// Why there cannot be such hosts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    /// Not a name.
+    #[error("{0:?} is no name of a host")]
+    NoName(String),
+    /// One name, two hosts.
+    #[error("two hosts are called {0:?}")]
+    Taken(String),
+    /// More than can be counted.
+    #[error("there are more than {} hosts", u16::MAX)]
+    TooMany,
+}
+
+impl Default for Hosts {
+    /// One, whatever it is called.
+    fn default() -> Self {
+        Hosts {
+            pages: vec![Pages::default()],
+            names: HashMap::new(),
+            wildcards: HashMap::new(),
+            others: Others::First,
+        }
+    }
+}
+
+impl Hosts {
+    /// `hosts`, numbered as the origin numbers their directories.
+    pub fn new(hosts: Vec<Host>, others: Others) -> Result<Hosts, HostError> {
+        let mut table = Hosts { pages: Vec::new(), others, ..Hosts::default() };
+        for (number, Host { names, pages }) in hosts.into_iter().enumerate() {
+            let id = HostId(u16::try_from(number).map_err(|_| HostError::TooMany)?);
+            table.pages.push(pages);
+            for name in names {
+                table.call(id, name)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// The host that `host` names, without or with a port; `None` if nobody answers to that.
+    pub fn find(&self, host: Option<&[u8]>) -> Option<HostId> {
+        if self.names.is_empty() && self.wildcards.is_empty() {
+            return self.of_others();
+        }
+        let mut buffer = [0; host::NAME_BYTES_MAX];
+        let name = host.and_then(|host| host::name(host, &mut buffer));
+        name.and_then(|name| self.named(name)).or(self.of_others())
+    }
+
+    /// The page of `host` for `status`.
+    pub fn error_page(&self, host: HostId, status: Status) -> Option<&SitePath<'static>> {
+        let errors = &self.pages[usize::from(host.0)].errors;
+        errors.iter().find(|(of, _)| *of == status).map(|(_, path)| path)
+    }
+
+    /// What `host` has where there is nothing.
+    pub fn fallback(&self, host: HostId) -> Option<&SitePath<'static>> {
+        self.pages[usize::from(host.0)].fallback.as_ref()
+    }
+
+    fn call(&mut self, id: HostId, name: String) -> Result<(), HostError> {
+        if !host::is_name(&name) {
+            return Err(HostError::NoName(name));
+        }
+        let mut buffer = [0; host::NAME_BYTES_MAX];
+        let (table, bare) = match name.strip_prefix("*.") {
+            Some(bare) => (&mut self.wildcards, bare),
+            None => (&mut self.names, &*name),
+        };
+        let Some(key) = host::name(bare.as_bytes(), &mut buffer) else { return Err(HostError::NoName(name)) };
+        match table.insert(key.into(), id) {
+            Some(other) if other != id => Err(HostError::Taken(name)),
+            _ => Ok(()),
+        }
+    }
+
+    fn named(&self, name: &[u8]) -> Option<HostId> {
+        let after_dots =
+            name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(dot, _)| &name[dot + 1..]);
+        let mut wild = after_dots.filter_map(|rest| self.wildcards.get(rest));
+        self.names.get(name).or_else(|| wild.next()).copied()
+    }
+
+    fn of_others(&self) -> Option<HostId> {
+        (self.others == Others::First).then_some(HostId(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(names: &[&str]) -> Host {
+        Host { names: names.iter().map(|name| (*name).to_owned()).collect(), pages: Pages::default() }
+    }
+
+    #[test]
+    fn a_name_finds_its_host() {
+        let hosts = [
+            host(&[]),
+            host(&["Example.org", "[::1]"]),
+            host(&["*.example.org"]),
+            host(&["*.b.example.org"]),
+        ];
+        let refusing = Hosts::new(hosts.to_vec(), Others::Refused).unwrap();
+        let forgiving = Hosts::new(hosts.to_vec(), Others::First).unwrap();
+        for (name, expected) in [
+            ("example.org", Some(1)),
+            ("EXAMPLE.org.:8080", Some(1)),
+            ("[::1]:80", Some(1)),
+            ("a.example.org", Some(2)),
+            ("b.example.org", Some(2)),
+            ("a.b.example.org", Some(3)),
+            ("a.a.example.org:1", Some(2)),
+            ("notexample.org", None),
+            ("org", None),
+            ("", None),
+        ] {
+            assert_eq!(refusing.find(Some(name.as_bytes())), expected.map(HostId), "{name}");
+            assert_eq!(forgiving.find(Some(name.as_bytes())), Some(HostId(expected.unwrap_or(0))), "{name}");
+        }
+        assert_eq!((refusing.find(None), forgiving.find(None)), (None, Some(HostId(0))));
+        assert_eq!(Hosts::default().find(Some(b"any")), Some(HostId(0)));
+    }
+
+    #[test]
+    fn hosts_that_cannot_be() {
+        let check = |names: &[&str], expected: HostError| {
+            let error = Hosts::new(vec![host(&["a"]), host(names)], Others::First).unwrap_err();
+            assert_eq!(error, expected);
+        };
+        check(&["A."], HostError::Taken("A.".to_owned()));
+        check(&["a:80"], HostError::NoName("a:80".to_owned()));
+        check(&["*"], HostError::NoName("*".to_owned()));
+        assert!(Hosts::new(vec![host(&["a", "A", "*.a"])], Others::First).is_ok());
+    }
+}
