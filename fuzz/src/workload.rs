@@ -6,8 +6,9 @@ use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
-use sojourn_workload::import::{ImportError, Imported, import};
-use sojourn_workload::sessions::SESSION_GAP_NS;
+use sojourn_workload::import::{
+    DURATION_NS_MAX, Format, ImportError, Imported, Options, SIZE_BYTES_MAX, import,
+};
 use sojourn_workload::trace::Trace;
 
 /// Read at once or in pieces, a log is imported or refused alike; a trace from a log is one that can be kept.
@@ -31,7 +32,25 @@ pub fn log_line(bytes: &[u8]) {
 fn import_in_pieces(log: &[u8], piece: usize) -> Result<Imported, ImportError> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let reader = BufReader::with_capacity(piece, log);
-    import(reader, SESSION_GAP_NS, &mut random, |_| ControlFlow::Continue(()))
+    import(reader, &Options::default(), &mut random, |_| ControlFlow::Continue(()))
+}
+
+/// A format string is compiled or refused; what it compiles to reads the rest of the bytes without a panic, and never
+/// says more than the line. The first line is the format, the others are the log.
+pub fn log_format(bytes: &[u8]) {
+    let split = bytes.iter().position(|&byte| byte == b'\n').unwrap_or(bytes.len());
+    let (first, log) = bytes.split_at(split);
+    let Ok(text) = std::str::from_utf8(first) else { return };
+    let Ok(mut format) = Format::new(text, &[]) else { return };
+    for line in log.split(|&byte| byte == b'\n') {
+        let Ok(Some(entry)) = format.read(line) else { continue };
+        assert!(
+            entry.unix_ns <= entry.logged_unix_ns && entry.unix_ns >= entry.logged_unix_ns - DURATION_NS_MAX
+        );
+        assert!(entry.size_bytes.is_none_or(|size| size <= SIZE_BYTES_MAX));
+        assert!((0..1000).contains(&entry.status) && entry.resolution_ns > 0);
+        assert!(entry.target.len() <= line.len() + 1 && !entry.target.contains(&b'\n'));
+    }
 }
 
 /// A trace that is read is written as the same bytes, and its sums do not overflow.

@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-# -- workload: crates/py/src/workload.rs
+# -- workload: crates/py/src/workload.rs, log.rs
 
 @final
 class Trace:
@@ -26,9 +26,33 @@ class Trace:
     def mean_session_duration_seconds(self) -> float: ...
     def __len__(self) -> int: ...
 
+@final
+class LogOptions:
+    """How a log is read; see sojourn.log.LogOptions."""
+
+    def __init__(
+        self,
+        *,
+        session_gap_seconds: float = 15.0,
+        log_format: str | None = None,
+        json_fields: list[str] = ...,
+        statuses: list[str] = ...,
+        methods: list[str] = ...,
+        paths: list[str] = ...,
+        hosts: list[str] = ...,
+        clients: list[str] = ...,
+        begin: str | None = None,
+        end: str | None = None,
+        path_map: list[str] = ...,
+        host_map: list[str] = ...,
+        keep_failed: bool = False,
+        keep_queries: bool = False,
+        keep_methods: bool = False,
+    ) -> None: ...
+
 def import_log(
     path: str,
-    session_gap_seconds: float = 15.0,
+    options: LogOptions | None = None,
     seed: int = 1,
     progress: Callable[[int, int], object] | None = None,
 ) -> Trace: ...

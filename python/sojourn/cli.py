@@ -34,7 +34,7 @@ _COMMANDS = {
     "trace": "trace",
     "serve": "data_plane",
     "load": "data_plane",
-    "replay": "data_plane",
+    "replay": "replay",
     "predict": "predict",
     "simulate": "simulate",
     "plan": "plan",

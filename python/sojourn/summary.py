@@ -42,6 +42,8 @@ class Settings(Record):
     target_p95_seconds: float
     access_line_bits_per_second: float | None
     session_gap_seconds: float
+    log_options: list[str] = []
+    """Of the log's import, those that were not left at their defaults."""
     think_scale: float
     think_scale_because: str | None
     repetitions: int

@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn sessions_of_a_log_keep_their_offsets_times_the_think_scale() {
         let trace = Trace {
-            documents: vec![Document { name: "/".into(), size_bytes: 1 }],
+            documents: vec![Document::got("/", 1)],
             sessions: vec![Session { start_ns: 0, first: 0, count: 3 }],
             requests: [0, 40, 100].map(|offset_ns| Request { offset_ns, document: 0 }).to_vec(),
             ..Trace::default()

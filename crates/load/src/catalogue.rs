@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn requests_of_a_trace() {
-        let document = |size_bytes| Document { name: "/x".into(), size_bytes };
+        let document = |size_bytes| Document::got("/x", size_bytes);
         let trace = Trace { documents: vec![document(5), document(7)], ..Trace::default() };
         let target = target();
         let catalogue = Catalogue::trace(&Form::get(&target, Version::Http11, Connections::Close), &trace);

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod log;
 mod queueing;
 mod sessions;
 mod workload;
@@ -10,6 +11,7 @@ mod workload;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     workload::register(module)?;
+    log::register(module)?;
     queueing::register(module)?;
     sessions::register(module)
 }

@@ -1,14 +1,8 @@
-//! Bindings of `sojourn-workload`: files and callbacks in, arrays and dictionaries out.
-//!
-//! Long work releases the interpreter lock and looks for signals now and then, so Ctrl-C ends it. Errors
-//! with a likely cure end in a line `hint: …`.
+//! Bindings of `sojourn-workload`: traces as arrays and dictionaries; `log` has their import.
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, Read};
-use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::{self, BufReader, BufWriter};
 
 use numpy::{PyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
@@ -17,18 +11,17 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
 use sojourn_workload::characterise::characterise;
-use sojourn_workload::import::{self, ImportError, ImportReport, Imported};
+use sojourn_workload::import::ImportReport;
 use sojourn_workload::synthesis::{Synthesis, SynthesisError, synthesise};
 use sojourn_workload::trace::{self, site_path};
 use sojourn_workload::trace_file::TraceFileError;
 
-const BUFFER_BYTES: usize = 256 * 1024;
-const NS_PER_SECOND: f64 = 1e9;
+pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
+pub(crate) const NS_PER_SECOND: f64 = 1e9;
 
 /// Adds this file's names to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
-    module.add_function(wrap_pyfunction!(import_log, module)?)?;
     module.add_function(wrap_pyfunction!(synthesise_log, module)?)
 }
 
@@ -37,7 +30,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 pub struct Trace {
     pub(crate) inner: trace::Trace,
     /// What its import reported; a trace from a file has none.
-    report: Option<ImportReport>,
+    pub(crate) report: Option<ImportReport>,
 }
 
 #[pymethods]
@@ -75,10 +68,11 @@ impl Trace {
         }
     }
 
-    /// Name, size in bytes, path on a built site, and requests of every document.
+    /// Name, size in bytes, path on a built site, and requests of every document that was got.
     fn documents(&self) -> Vec<(&str, u64, String, u32)> {
-        let documents = self.inner.documents.iter().zip(self.inner.requests_per_document());
-        let rows = documents.enumerate().map(|(index, (document, requests))| {
+        let documents = self.inner.documents.iter().zip(self.inner.requests_per_document()).enumerate();
+        let got = documents.filter(|(_, (document, _))| !document.is_failed());
+        let rows = got.map(|(index, (document, requests))| {
             let path = site_path(index as u32, document.size_bytes);
             (document.name.as_str(), document.size_bytes, path, requests)
         });
@@ -122,50 +116,6 @@ impl Trace {
     }
 }
 
-/// Imports an access log: a path, or `-` for standard input; plain, gzip or zstd.
-///
-/// `progress` is called with the bytes read of the file and its length (0 where unknown).
-#[pyfunction]
-#[pyo3(signature = (path, session_gap_seconds=15.0, seed=1, progress=None))]
-fn import_log(
-    py: Python<'_>,
-    path: &str,
-    session_gap_seconds: f64,
-    seed: u64,
-    progress: Option<Py<PyAny>>,
-) -> PyResult<Trace> {
-    if !(session_gap_seconds.is_finite() && session_gap_seconds >= 0.0) {
-        let message = format!("the session gap must be a number of seconds, not {session_gap_seconds}");
-        return Err(PyValueError::new_err(message));
-    }
-    let session_gap_ns = (session_gap_seconds * NS_PER_SECOND) as u64;
-    let source = Source::open(path).map_err(|error| named(path, &error))?;
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut failure = None;
-    let Source { reader, read_bytes, total_bytes } = source;
-    let result = py.detach(|| {
-        import::import(reader, session_gap_ns, &mut random, |_| {
-            let told = Python::attach(|py| {
-                py.check_signals()?;
-                let done = read_bytes.load(Ordering::Relaxed);
-                progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done, total_bytes)).map(drop))
-            });
-            match told {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        })
-    });
-    match (result, failure) {
-        (_, Some(failure)) => Err(failure),
-        (Ok(Imported { trace, report }), None) => Ok(Trace { inner: trace, report: Some(report) }),
-        (Err(error), None) => Err(import_failure(&error)),
-    }
-}
-
 /// Writes a day of Combined Log Format made from published statistics; the same seed gives the same bytes.
 #[pyfunction]
 #[pyo3(signature = (path, seed, requests=80_000, documents=3_500))]
@@ -181,58 +131,8 @@ fn synthesise_log(py: Python<'_>, path: &str, seed: u64, requests: u32, document
     })
 }
 
-/// A log as bytes, and how many of them there are.
-struct Source {
-    reader: Box<dyn BufRead + Send>,
-    /// Bytes read so far, compressed as they are.
-    read_bytes: Arc<AtomicU64>,
-    total_bytes: u64,
-}
-
-impl Source {
-    fn open(path: &str) -> io::Result<Self> {
-        let read_bytes = Arc::new(AtomicU64::new(0));
-        let (inner, total_bytes): (Box<dyn Read + Send>, u64) = if path == "-" {
-            (Box::new(io::stdin()), 0)
-        } else {
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            if metadata.is_dir() {
-                return Err(io::ErrorKind::IsADirectory.into());
-            }
-            (Box::new(file), metadata.len())
-        };
-        let counting = Counting { inner, read_bytes: read_bytes.clone() };
-        let reader = Box::new(BufReader::with_capacity(BUFFER_BYTES, counting));
-        Ok(Source { reader, read_bytes, total_bytes })
-    }
-}
-
-/// Counts what is read.
-struct Counting {
-    inner: Box<dyn Read + Send>,
-    read_bytes: Arc<AtomicU64>,
-}
-
-impl Read for Counting {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.read_bytes.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-}
-
-fn import_failure(error: &ImportError) -> PyErr {
-    let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    let message = format!("{error}{hint}");
-    match error {
-        ImportError::Read { source, .. } => io::Error::new(source.kind(), message).into(),
-        _ => PyValueError::new_err(message),
-    }
-}
-
 /// The `OSError` of its kind, with the path in its message.
-fn named(path: &str, error: &io::Error) -> PyErr {
+pub(crate) fn named(path: &str, error: &io::Error) -> PyErr {
     io::Error::new(error.kind(), format!("{path}: {error}")).into()
 }
 

@@ -1,8 +1,9 @@
 //! Groups a log's requests into sessions, and spreads them within the seconds that the log gives.
 //!
-//! Seed IBM RC22629, 3.3: a request within 15 s of the same client's prior one belongs to its session. A
-//! log knows seconds only, so the first request of a session lies anywhere in its second, as does a
-//! single follow-up; several follow-ups in one second are a burst, at one moment of that second.
+//! Seed IBM RC22629, 3.3: a request within 15 s of the same client's prior one belongs to its session. Most
+//! logs know seconds only, so the first request of a session lies anywhere in its second, as does a single
+//! follow-up; several follow-ups in one second are a burst, at one moment of that second. A log that knows
+//! fractions of a second is spread within its finer steps in the same way.
 //!
 //! A client is its address alone. The paper means the peer of a connection; the user agent, which only
 //! Combined logs have, would make sessions depend on the format and tear a browser and its plug-ins
@@ -14,15 +15,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::trace::{Request, Session};
 
 /// The gap of the paper: 15 s.
-pub const SESSION_GAP_NS: u64 = 15 * NS_PER_SECOND;
-
-const NS_PER_SECOND: u64 = 1_000_000_000;
+pub const SESSION_GAP_NS: u64 = 15_000_000_000;
 
 /// A request of the log before it is in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Seconds since 1970; `group` turns them into nanoseconds in place, to save the memory.
-    pub time: i64,
+    /// The start of the step of the log's clock that the request falls into, in nanoseconds since 1970.
+    pub time_ns: i64,
     /// Whose request it is.
     pub client: u32,
     /// What it asks for.
@@ -37,19 +36,21 @@ struct Range {
 }
 
 /// Sessions in order of their start, their requests, and when the first one was, in nanoseconds since
-/// 1970. Rows of one client and second keep the order they come in; else they may come in any order.
+/// 1970. Rows of one client and moment keep the order they come in; else they may come in any order. Each
+/// request began within `resolution_ns` of its row's time.
 pub fn group(
     mut rows: Vec<Row>,
     gap_ns: u64,
+    resolution_ns: i64,
     random: &mut Xoshiro256PlusPlus,
 ) -> (Vec<Session>, Vec<Request>, i64) {
-    rows.sort_by_key(|row| (row.client, row.time));
+    rows.sort_by_key(|row| (row.client, row.time_ns));
     let mut ranges = Vec::new();
     let mut first = 0;
     while first < rows.len() {
         let count = session_length(&rows[first..], gap_ns);
-        spread(&mut rows[first..first + count], random);
-        ranges.push(Range { start_ns: rows[first].time, first: first as u32, count: count as u32 });
+        spread(&mut rows[first..first + count], resolution_ns, random);
+        ranges.push(Range { start_ns: rows[first].time_ns, first: first as u32, count: count as u32 });
         first += count;
     }
     ranges.sort_unstable_by_key(|range| (range.start_ns, range.first));
@@ -58,28 +59,24 @@ pub fn group(
     (sessions, requests, origin_ns)
 }
 
-/// How many of the rows, sorted by client and second, belong to the session that the first one begins.
+/// How many of the rows, sorted by client and time, belong to the session that the first one begins.
 fn session_length(rows: &[Row], gap_ns: u64) -> usize {
     let follows = |pair: &[Row]| {
-        let gap_seconds = (pair[1].time - pair[0].time) as u64;
-        pair[0].client == pair[1].client && gap_seconds.saturating_mul(NS_PER_SECOND) <= gap_ns
+        pair[0].client == pair[1].client && (pair[1].time_ns - pair[0].time_ns) as u64 <= gap_ns
     };
     1 + rows.windows(2).take_while(|pair| follows(pair)).count()
 }
 
-/// Turns the seconds of one session's rows into moments within them.
-fn spread(session: &mut [Row], random: &mut Xoshiro256PlusPlus) {
-    let moment = |second: i64, from_ns: u64, random: &mut Xoshiro256PlusPlus| {
-        second * NS_PER_SECOND as i64 + random.random_range(from_ns..NS_PER_SECOND) as i64
-    };
-    let first_second = session[0].time;
-    session[0].time = moment(first_second, 0, random);
-    let first_ns = session[0].time.rem_euclid(NS_PER_SECOND as i64) as u64;
-    for follow_ups in session[1..].chunk_by_mut(|a, b| a.time == b.time) {
-        let second = follow_ups[0].time;
-        let earliest_ns = if second == first_second { first_ns } else { 0 };
-        let time = moment(second, earliest_ns, random);
-        follow_ups.iter_mut().for_each(|row| row.time = time);
+/// Moves one session's rows to moments within their steps of the clock, in order.
+fn spread(session: &mut [Row], resolution_ns: i64, random: &mut Xoshiro256PlusPlus) {
+    let mut moment = |from_ns: i64, step_ns: i64| random.random_range(from_ns..step_ns + resolution_ns);
+    let mut before_ns = moment(session[0].time_ns, session[0].time_ns);
+    session[0].time_ns = before_ns;
+    for follow_ups in session[1..].chunk_by_mut(|a, b| a.time_ns == b.time_ns) {
+        let step_ns = follow_ups[0].time_ns;
+        // Steps may overlap where a duration led back from a stamp of whole seconds.
+        before_ns = moment(step_ns.max(before_ns), step_ns);
+        follow_ups.iter_mut().for_each(|row| row.time_ns = before_ns);
     }
 }
 
@@ -90,7 +87,8 @@ fn lay_out(rows: &[Row], ranges: &[Range], origin_ns: i64) -> (Vec<Session>, Vec
         let start = (start_ns - origin_ns) as u64;
         sessions.push(Session { start_ns: start, first: requests.len() as u32, count });
         let session = &rows[first as usize..(first + count) as usize];
-        let request = |row: &Row| Request { offset_ns: (row.time - start_ns) as u64, document: row.document };
+        let request =
+            |row: &Row| Request { offset_ns: (row.time_ns - start_ns) as u64, document: row.document };
         requests.extend(session.iter().map(request));
     }
     (sessions, requests)

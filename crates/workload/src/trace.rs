@@ -4,13 +4,32 @@
 //! requests hold their offset from the session's start, so that scaling session arrivals leaves think
 //! times alone. Requests with the same offset form a burst.
 
-/// A distinct (path, size) of the log: seed IBM RC22629, 3.3, treats each as a file of its own.
+use std::borrow::Cow;
+
+/// A distinct (path, size) of the log: seed IBM RC22629, 3.3, treats each as a file of its own. What the
+/// server refused or sent in part is marked by its status; it has no size, and no file on a built site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     /// The path as the log spells it, decoded to UTF-8 with replacement.
     pub name: String,
-    /// The length of the body in bytes.
+    /// The site it was asked of; empty where the log does not say.
+    pub host: String,
+    /// The length of the body in bytes; zero if it was not got.
     pub size_bytes: u64,
+    /// The status of the answer: 200 for one that was got.
+    pub status: u16,
+}
+
+impl Document {
+    /// One that was got.
+    pub fn got(name: impl Into<String>, size_bytes: u64) -> Self {
+        Document { name: name.into(), host: String::new(), size_bytes, status: 200 }
+    }
+
+    /// Whether it was not got: a status other than 200 (304 stands for the document that the client had).
+    pub fn is_failed(&self) -> bool {
+        self.status != 200
+    }
 }
 
 /// A run of requests by one client.
@@ -81,6 +100,45 @@ impl Trace {
     pub fn mean_session_duration_ns(&self) -> f64 {
         let total: f64 = self.sessions.iter().map(|session| self.duration_ns(session) as f64).sum();
         total / (self.sessions.len() as f64).max(1.0)
+    }
+
+    /// The trace without the requests for documents that were not got; these documents stay, with nobody
+    /// asking for them, so that all keep their numbers. A trace without such requests is not copied.
+    pub fn without_failed(&self) -> Cow<'_, Trace> {
+        let is_failed = |request: &Request| self.documents[request.document as usize].is_failed();
+        if !self.documents.iter().any(Document::is_failed) {
+            return Cow::Borrowed(self);
+        }
+        let mut trace = Trace { documents: self.documents.clone(), origin: self.origin, ..Trace::default() };
+        for session in &self.sessions {
+            let first = trace.requests.len();
+            let mut kept = self.requests_of(session).iter().filter(|request| !is_failed(request));
+            let Some(begin) = kept.next() else { continue };
+            trace.requests.push(Request { offset_ns: 0, ..*begin });
+            let later =
+                |request: &Request| Request { offset_ns: request.offset_ns - begin.offset_ns, ..*request };
+            trace.requests.extend(kept.map(later));
+            let count = (trace.requests.len() - first) as u32;
+            let start_ns = session.start_ns + begin.offset_ns;
+            trace.sessions.push(Session { start_ns, first: first as u32, count });
+        }
+        trace.rebase();
+        Cow::Owned(trace)
+    }
+
+    /// Sorts sessions by their start and lets the first of them be the trace's origin.
+    fn rebase(&mut self) {
+        let requests = std::mem::take(&mut self.requests);
+        self.sessions.sort_by_key(|session| session.start_ns);
+        let origin_ns = self.sessions.first().map_or(0, |session| session.start_ns);
+        self.origin.unix_ns += origin_ns as i64;
+        self.requests.reserve(requests.len());
+        for session in &mut self.sessions {
+            let old = session.first as usize..(session.first + session.count) as usize;
+            session.first = self.requests.len() as u32;
+            session.start_ns -= origin_ns;
+            self.requests.extend_from_slice(&requests[old]);
+        }
     }
 
     /// How often each document is asked for.

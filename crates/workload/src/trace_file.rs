@@ -4,10 +4,10 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | magic `SJTRACE1` | 8 |
+//! | magic `SJTRACE2` | 8 |
 //! | origin: Unix time in ns (i64), clock ahead of UTC in s (i32) | 12 |
 //! | counts of documents, sessions, requests (u32 each) | 12 |
-//! | each document: size in bytes (u64), length of the name (u32), the name in UTF-8 | 12 + name |
+//! | each document: size in bytes (u64), status (u16), length of the host (u16) and of the name (u32), host and name in UTF-8 | 16 + host + name |
 //! | each session: start in ns (u64), count of requests (u32) | 12 |
 //! | each request, session by session: offset in ns (u64), document (u32) | 12 |
 //!
@@ -17,13 +17,18 @@ use std::io::{self, Read, Write};
 
 use thiserror::Error;
 
-use crate::import::{DOCUMENTS_MAX, LINE_BYTES_MAX, REQUESTS_MAX};
+use crate::import::selection::MAP_BYTES_MAX;
+use crate::import::{DOCUMENTS_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, REQUESTS_MAX};
 use crate::trace::{Document, Origin, Request, Session, Trace};
 
-const MAGIC: [u8; 8] = *b"SJTRACE1";
+const MAGIC: [u8; 8] = *b"SJTRACE2";
 
-/// The longest name: a whole line of a log, each byte of it replaced by the three of U+FFFD.
-pub const NAME_BYTES_MAX: usize = 3 * LINE_BYTES_MAX;
+/// The longest name: a whole line of a log, each byte of it replaced by the three of U+FFFD, behind another
+/// prefix than it had.
+pub const NAME_BYTES_MAX: usize = 3 * LINE_BYTES_MAX + MAP_BYTES_MAX;
+
+/// The longest host, each byte of it replaced likewise; a host that a name was mapped to is shorter.
+pub const HOST_TEXT_BYTES_MAX: usize = 3 * HOST_BYTES_MAX;
 
 /// The latest start and the largest offset: 146 years, so that sums stay within 63 bits.
 pub const TIME_NS_MAX: u64 = 1 << 62;
@@ -35,7 +40,7 @@ pub enum TraceFileError {
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The first bytes are others.
-    #[error("not a Sojourn trace file: it does not begin with SJTRACE1")]
+    #[error("not a Sojourn trace file: it does not begin with SJTRACE2")]
     NotATrace,
     /// It ends too early.
     #[error("the trace file ends in the middle of its {0}")]
@@ -68,7 +73,11 @@ impl Trace {
             writer.write_all(&(count as u32).to_le_bytes())?;
         }
         for document in &self.documents {
-            write_pair(&mut writer, document.size_bytes, document.name.len() as u32)?;
+            writer.write_all(&document.size_bytes.to_le_bytes())?;
+            writer.write_all(&document.status.to_le_bytes())?;
+            writer.write_all(&(document.host.len() as u16).to_le_bytes())?;
+            writer.write_all(&(document.name.len() as u32).to_le_bytes())?;
+            writer.write_all(document.host.as_bytes())?;
             writer.write_all(document.name.as_bytes())?;
         }
         for session in &self.sessions {
@@ -180,17 +189,26 @@ impl<R: Read> Bytes<R> {
     }
 
     fn document(&mut self) -> Result<Document, TraceFileError> {
-        let (size_bytes, length) = self.pair("documents")?;
+        let size_bytes = u64::from_le_bytes(self.array("documents")?);
+        let status = u16::from_le_bytes(self.array("documents")?);
+        let host_length = u16::from_le_bytes(self.array("documents")?);
+        let name_length = u32::from_le_bytes(self.array("documents")?);
         at_most("the size of a document", size_bytes, i64::MAX as u64)?;
-        at_most("the length of a name", u64::from(length), NAME_BYTES_MAX as u64)?;
-        let mut name = vec![0; length as usize];
-        self.reader.read_exact(&mut name).map_err(|error| match error.kind() {
+        at_most("the status of a document", status.into(), 999)?;
+        at_most("the length of a host", host_length.into(), HOST_TEXT_BYTES_MAX as u64)?;
+        at_most("the length of a name", name_length.into(), NAME_BYTES_MAX as u64)?;
+        let host = self.text(host_length.into())?;
+        let name = self.text(name_length as usize)?;
+        Ok(Document { name, host, size_bytes, status })
+    }
+
+    fn text(&mut self, length: usize) -> Result<String, TraceFileError> {
+        let mut text = vec![0; length];
+        self.reader.read_exact(&mut text).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => TraceFileError::Truncated("documents"),
             _ => TraceFileError::Io(error),
         })?;
-        let name =
-            String::from_utf8(name).map_err(|_| TraceFileError::Inconsistent("a name is not UTF-8"))?;
-        Ok(Document { name, size_bytes })
+        String::from_utf8(text).map_err(|_| TraceFileError::Inconsistent("a name is not UTF-8"))
     }
 
     fn session(&mut self) -> Result<Session, TraceFileError> {

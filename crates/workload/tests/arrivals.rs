@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Sessions of 1 to 19 requests, up to 3 s apart; session k begins at second k.
 fn trace() -> Trace {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-    let document = |index| Document { name: format!("/{index}"), size_bytes: index };
+    let document = |index| Document::got(format!("/{index}"), index);
     let mut trace = Trace { documents: (0..50).map(document).collect(), ..Trace::default() };
     for k in 0..500 {
         let (first, count) = (trace.requests.len() as u32, random.random_range(1..20));

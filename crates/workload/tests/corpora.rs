@@ -13,6 +13,11 @@ fn logs() {
 }
 
 #[test]
+fn log_formats() {
+    replay("log_format", workload::log_format);
+}
+
+#[test]
 fn trace_files() {
     replay("trace_file", workload::trace_file);
 }

@@ -8,8 +8,7 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use sojourn_workload::import::{Compression, ImportError, Imported, import};
-use sojourn_workload::sessions::SESSION_GAP_NS;
+use sojourn_workload::import::{Compression, ImportError, Imported, Options, import};
 
 fn import_bytes(log: &[u8]) -> Result<Imported, ImportError> {
     import_in_pieces(log, 1 << 16)
@@ -18,7 +17,7 @@ fn import_bytes(log: &[u8]) -> Result<Imported, ImportError> {
 fn import_in_pieces(log: &[u8], piece: usize) -> Result<Imported, ImportError> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let reader = BufReader::with_capacity(piece, log);
-    import(reader, SESSION_GAP_NS, &mut random, |_| ControlFlow::Continue(()))
+    import(reader, &Options::default(), &mut random, |_| ControlFlow::Continue(()))
 }
 
 /// A line by `client`, `second` seconds after noon.
@@ -124,7 +123,7 @@ fn a_log_that_is_not_what_it_seems_is_warned_of() {
 fn progress_can_stop_an_import() {
     let log = line("h", 0, r#""GET / HTTP/1.0" 200 1"#).repeat(100_000);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    let stopped = import(log.as_bytes(), SESSION_GAP_NS, &mut random, |progress| {
+    let stopped = import(log.as_bytes(), &Options::default(), &mut random, |progress| {
         assert_eq!(progress.bytes, progress.lines * log.len() as u64 / 100_000);
         ControlFlow::Break(())
     });

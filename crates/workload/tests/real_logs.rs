@@ -11,8 +11,7 @@ use std::path::PathBuf;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_workload::characterise::{Table1, characterise};
-use sojourn_workload::import::{ImportReport, Imported, import};
-use sojourn_workload::sessions::SESSION_GAP_NS;
+use sojourn_workload::import::{ImportReport, Imported, Options, import};
 
 fn imported(name: &str) -> Option<(ImportReport, Table1)> {
     let beside = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces"));
@@ -24,7 +23,7 @@ fn imported(name: &str) -> Option<(ImportReport, Table1)> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let go_on = |_| ControlFlow::Continue(());
     let Imported { trace, report } =
-        import(BufReader::new(file), SESSION_GAP_NS, &mut random, go_on).unwrap();
+        import(BufReader::new(file), &Options::default(), &mut random, go_on).unwrap();
     Some((report, characterise(&trace).unwrap().table1))
 }
 

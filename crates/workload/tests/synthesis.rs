@@ -5,8 +5,7 @@ use std::ops::ControlFlow;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_workload::characterise::{Goodness, characterise};
-use sojourn_workload::import::{Imported, import};
-use sojourn_workload::sessions::SESSION_GAP_NS;
+use sojourn_workload::import::{Imported, Options, import};
 use sojourn_workload::synthesis::{Synthesis, synthesise};
 
 fn log(options: &Synthesis, seed: u64) -> Vec<u8> {
@@ -17,7 +16,7 @@ fn log(options: &Synthesis, seed: u64) -> Vec<u8> {
 
 fn imported(log: &[u8]) -> Imported {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
-    import(log, SESSION_GAP_NS, &mut random, |_| ControlFlow::Continue(())).unwrap()
+    import(log, &Options::default(), &mut random, |_| ControlFlow::Continue(())).unwrap()
 }
 
 fn check(what: &str, value: f64, expected: f64, tolerance: f64) {

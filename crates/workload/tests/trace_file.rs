@@ -6,7 +6,8 @@ use sojourn_workload::trace_file::TraceFileError;
 
 /// Traces of a few sessions with whatever values the format allows.
 fn any_trace() -> impl Strategy<Value = Trace> {
-    let documents = proptest::collection::vec((".{0,20}", 0..=i64::MAX as u64), 1..6);
+    let documents =
+        proptest::collection::vec((".{0,20}", "[a-z.é]{0,9}", 0..=i64::MAX as u64, 0_u16..1000), 1..6);
     let time = || 0..=(1_u64 << 62);
     let requests = proptest::collection::vec((time(), any::<u32>()), 1..5);
     let sessions = proptest::collection::vec((time(), requests), 0..8);
@@ -14,7 +15,7 @@ fn any_trace() -> impl Strategy<Value = Trace> {
         |(documents, mut sessions, unix_ns, offset)| {
             let mut trace =
                 Trace { origin: Origin { unix_ns, utc_offset_seconds: offset }, ..Trace::default() };
-            let document = |(name, size_bytes)| Document { name, size_bytes };
+            let document = |(name, host, size_bytes, status)| Document { name, host, size_bytes, status };
             trace.documents = documents.into_iter().map(document).collect();
             sessions.sort_by_key(|session| session.0);
             for (start_ns, mut requests) in sessions {
@@ -65,14 +66,14 @@ proptest! {
 
     #[test]
     fn any_bytes_after_the_magic_are_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = Trace::read([b"SJTRACE1".as_slice(), &bytes].concat().as_slice());
+        let _ = Trace::read([b"SJTRACE2".as_slice(), &bytes].concat().as_slice());
     }
 }
 
 #[test]
 fn what_is_wrong_with_a_file_is_said() {
     let trace = Trace {
-        documents: vec![Document { name: "/".into(), size_bytes: 1 }],
+        documents: vec![Document::got("/", 1)],
         sessions: vec![Session { start_ns: 0, first: 0, count: 1 }],
         requests: vec![Request { offset_ns: 0, document: 0 }],
         origin: Origin::default(),
@@ -84,15 +85,17 @@ fn what_is_wrong_with_a_file_is_said() {
         let error = Trace::read(bad.as_slice()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
-    check(0, b"SJTRACE2", "does not begin with SJTRACE1");
+    check(0, b"SJTRACE1", "does not begin with SJTRACE2");
     check(20, &u32::MAX.to_le_bytes(), "the count of documents");
     check(24, &2_u32.to_le_bytes(), "do not add up");
     check(28, &2_u32.to_le_bytes(), "do not add up");
-    check(40, &u32::MAX.to_le_bytes(), "the length of a name");
-    check(44, &[0xff], "not UTF-8");
-    check(52, &[0xff], "the start of a session");
-    check(53, &0_u32.to_le_bytes(), "do not add up");
-    check(65, &1_u32.to_le_bytes(), "a document that is not there");
+    check(40, &1000_u16.to_le_bytes(), "the status of a document");
+    check(42, &u16::MAX.to_le_bytes(), "the length of a host");
+    check(44, &u32::MAX.to_le_bytes(), "the length of a name");
+    check(48, &[0xff], "not UTF-8");
+    check(56, &[0xff], "the start of a session");
+    check(57, &0_u32.to_le_bytes(), "do not add up");
+    check(69, &1_u32.to_le_bytes(), "a document that is not there");
     check(good.len(), b"x", "goes on");
     let cut = Trace::read(&good[..good.len() - 1]).unwrap_err().to_string();
     assert!(cut.contains("ends in the middle of its requests"), "{cut}");

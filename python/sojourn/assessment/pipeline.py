@@ -25,7 +25,7 @@ from sojourn.assessment.simulation import Sessions
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.work_folder import work_folder
 from sojourn.failure import CouldNotRun
-from sojourn.log import import_log
+from sojourn.log import LogOptions, import_log
 from sojourn.measurement import Bench, Interrupted, ServerStopped
 from sojourn.progress import Stages
 from sojourn.run_folder import RunFolder
@@ -45,7 +45,7 @@ class Request:
     architecture: str
     target_p95_seconds: float
     access_line_bits_per_second: float | None
-    session_gap_seconds: float
+    log_options: LogOptions
     think_scale: float | None
     """None: one, or as short as the limit of open connections asks for."""
     content_limit_bytes: int
@@ -132,7 +132,7 @@ class _Assessment:
     def _import(self) -> _native.Trace:
         self.stages.begin("import")
         trace, self.summary.log_import = import_log(
-            self.request.log, self.request.session_gap_seconds, self.request.seed, self.stages.update
+            self.request.log, self.request.log_options, self.request.seed, self.stages.update
         )
         self.summary.characteristics = trace.characterise()
         self.trace = trace
@@ -322,7 +322,8 @@ class _Assessment:
             architecture=request.architecture if request.server.has_architectures else None,
             target_p95_seconds=request.target_p95_seconds,
             access_line_bits_per_second=request.access_line_bits_per_second,
-            session_gap_seconds=request.session_gap_seconds,
+            session_gap_seconds=request.log_options.session_gap_seconds,
+            log_options=request.log_options.given(),
             think_scale=self.think_scale,
             think_scale_because=None,
             repetitions=request.effort.rising_load.repetitions,

@@ -11,8 +11,9 @@ import typer
 from sojourn import quantity, systems
 from sojourn.assessment import EFFORTS, EffortName, Request, assess
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.log_options import with_log_options
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
-from sojourn.log import SESSION_GAP, require_log
+from sojourn.log import LogOptions, require_log
 from sojourn.progress import Stages
 from sojourn.report import write_report
 from sojourn.run_folder import RunFolder
@@ -21,7 +22,7 @@ from sojourn.terminal import print_summary
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("assess")(_assess)
+    app.command("assess")(with_log_options(_assess))
 
 
 def _assess(
@@ -36,7 +37,6 @@ def _assess(
     ] = None,
     target_p95: Annotated[str, typer.Option(help="The p95 time to first byte that is still good.")] = "200ms",
     output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/NAME-OF-LOG].")] = None,
-    session_gap: Annotated[str, typer.Option(help="A longer pause of a client starts a new session.")] = SESSION_GAP,
     think_scale: Annotated[
         float | None,
         typer.Option(help="Factor on think times [default: 1, less where too many connections would be open]."),
@@ -55,6 +55,8 @@ def _assess(
     ] = None,
     seed: Annotated[int, typer.Option(help="Everything that is drawn at random is drawn from this.")] = 1,
     output_format: FormatOption = Format.text,
+    *,
+    log_options: LogOptions,
 ) -> None:
     """Find out how much traffic a site can take on this machine, what gives first, and what to change.
 
@@ -72,7 +74,7 @@ def _assess(
         architecture=architecture,
         target_p95_seconds=quantity.seconds(target_p95),
         access_line_bits_per_second=None if access_line is None else quantity.bits_per_second(access_line),
-        session_gap_seconds=quantity.seconds(session_gap),
+        log_options=log_options,
         think_scale=think_scale,
         content_limit_bytes=quantity.size_bytes(content_limit),
         work_dir=work_dir,

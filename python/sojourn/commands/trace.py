@@ -9,14 +9,16 @@ import typer
 
 from sojourn import quantity, site
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
-from sojourn.log import SESSION_GAP, import_log
+from sojourn.commands.log_options import with_log_options
+from sojourn.log import LogOptions, import_log
 from sojourn.progress import Stages
+from sojourn.report.characteristics import LogImport
 from sojourn.terminal import print_trace
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("trace")(_trace)
+    app.command("trace")(with_log_options(_trace))
 
 
 def _trace(
@@ -26,22 +28,25 @@ def _trace(
         Path | None, typer.Option(help="Build a site here: a file of the right size per document.")
     ] = None,
     content_limit: Annotated[str, typer.Option(help="Refuse to build a larger site.")] = "20GB",
-    session_gap: Annotated[str, typer.Option(help="A longer pause of a client starts a new session.")] = SESSION_GAP,
     seed: Annotated[int, typer.Option(help="Spreads requests within their second.")] = 1,
     output_format: FormatOption = Format.text,
+    *,
+    log_options: LogOptions,
 ) -> None:
     """Import an access log and characterise it: rates, sizes, popularity, sessions.
 
-    Common and Combined Log Format. Malformed lines are counted and the first few shown; requests with a query are
+    The format is found out, or given. Malformed lines are counted and the first few shown; requests with a query are
     set aside as dynamic; every distinct (path, size) is a document; a client that pauses for less than the session
     gap stays on its connection.
 
-    Example: sojourn trace access.log.gz --output access.trace --format json
+    Examples: sojourn trace access.log.gz --output access.trace --format json
+
+    sojourn trace access.log --log-format '%h %l %u %t "%r" %>s %b %D' --from 2026-11-21T10:00:00 --path '/img/*'
     """
     with Stages(talk, quiet=output_format is Format.json) as stages:
         stages.begin("import")
-        trace, report = import_log(log, quantity.seconds(session_gap), seed, stages.update)
-        stages.done(f"{report['lines']:,} lines")
+        trace, report = import_log(log, log_options, seed, stages.update)
+        stages.done(f"{report['lines']:,} lines, {LogImport(report).format()}")
         if output is not None:
             trace.save(str(output))
         if build_site is not None:

@@ -100,6 +100,14 @@ class LogImport:
         """A count of the import."""
         return _number(self._values, name)
 
+    def format(self) -> str:
+        """The log format, and by what it was chosen where it was not given."""
+        name = str(self._values.get("format", "unknown"))
+        detected = self._values.get("format_detected")
+        if not isinstance(detected, Mapping):
+            return name
+        return f"{name}: reads {detected.get('sample_entries')} of the first {detected.get('sample_lines')} lines"
+
     def skipped(self) -> list[tuple[str, float]]:
         """Well-formed requests that were set aside: reason and how many."""
         by_reason = self._values.get("skipped")

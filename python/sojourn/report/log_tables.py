@@ -46,15 +46,22 @@ def figures(log: Characteristics) -> list[tuple[str, str]]:
 def import_figures(log: LogImport) -> list[tuple[str, str]]:
     """What became of the log's lines."""
     return [
+        ("Format", log.format()),
         ("Lines", format.count(log.figure("lines"))),
         ("Requests kept", format.count(log.figure("requests"))),
         ("Malformed lines", format.count(log.figure("malformed"))),
+        *_if_any("Not selected", log.figure("not_selected")),
+        *_if_any("Failed, kept and marked", log.figure("failed_requests")),
         *((f"Set aside: {reason}", format.count(value)) for reason, value in log.skipped()),
         ("Not modified or HEAD, sized by name", format.count(log.figure("by_name_requests"))),
         ("Lines out of order", format.count(log.figure("out_of_order_lines"))),
         ("Clients", format.count(log.figure("clients"))),
         ("Sessions", format.count(log.figure("sessions"))),
     ]
+
+
+def _if_any(name: str, count: float | None) -> list[tuple[str, str]]:
+    return [(name, format.count(count))] if count else []
 
 
 def malformed_lines(run: Run) -> Markup | None:

@@ -166,7 +166,7 @@ pub fn trace(count: u32, every_ns: u64, offsets_ns: &[u64], size_bytes: u64) -> 
         |index: u32| Session { start_ns: u64::from(index) * every_ns, first: index * length, count: length };
     let requests = offsets_ns.iter().map(|&offset_ns| Request { offset_ns, document: 0 });
     Trace {
-        documents: vec![Document { name: "/".into(), size_bytes }],
+        documents: vec![Document::got("/", size_bytes)],
         sessions: (0..count).map(session).collect(),
         requests: (0..count).flat_map(|_| requests.clone()).collect(),
         ..Trace::default()

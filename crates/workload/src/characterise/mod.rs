@@ -39,19 +39,22 @@ pub struct Characteristics {
     pub sessions: SessionStatistics,
 }
 
-/// Characterises a trace; `None` where it holds no request.
+/// Characterises a trace; `None` where it holds no request for a document that was got. The others are left
+/// out: they transfer no document.
 pub fn characterise(trace: &Trace) -> Option<Characteristics> {
+    let trace = &*trace.without_failed();
     if trace.requests.is_empty() {
         return None;
     }
     let requests_per_document = trace.requests_per_document();
     let minutes = rhythm::requests_per_minute(trace);
-    let sizes = || trace.documents.iter().map(|document| document.size_bytes);
-    let requested = sizes().zip(requests_per_document.iter().map(|&requests| u64::from(requests)));
+    let got =
+        || trace.documents.iter().zip(&requests_per_document).filter(|(document, _)| !document.is_failed());
+    let requested = got().map(|(document, &requests)| (document.size_bytes, u64::from(requests)));
     Some(Characteristics {
         table1: table1::table1(trace, &requests_per_document, &minutes),
         transfer_sizes: SizeDistribution::new(requested),
-        document_sizes: SizeDistribution::new(sizes().map(|size_bytes| (size_bytes, 1))),
+        document_sizes: SizeDistribution::new(got().map(|(document, _)| (document.size_bytes, 1))),
         popularity: Popularity::new(requests_per_document),
         rhythm: Rhythm::new(trace, &minutes),
         sessions: SessionStatistics::new(trace),

@@ -126,7 +126,7 @@ mod tests {
     fn rhythm(seconds: &[u64]) -> Rhythm {
         let request = |&at: &u64| Request { offset_ns: at * 1_000_000_000, document: 0 };
         let trace = Trace {
-            documents: vec![Document { name: "/".into(), size_bytes: 1 }],
+            documents: vec![Document::got("/", 1)],
             sessions: vec![Session { start_ns: 0, first: 0, count: seconds.len() as u32 }],
             requests: seconds.iter().map(request).collect(),
             origin: Origin { unix_ns: (22 * 3600 + 1800) * 1_000_000_000, utc_offset_seconds: 3600 },

@@ -39,7 +39,8 @@ pub fn table1(trace: &Trace, requests_per_document: &[u32], minutes: &Minutes) -
     let requests = trace.requests.len() as u64;
     let average = requests as f64 / span_seconds.max(1.0);
     let peak = minutes.counts.values().max().map_or(0.0, |&most| most as f64 / 60.0);
-    let sizes = || trace.documents.iter().zip(requests_per_document);
+    let got = |(document, _): &(&Document, &u32)| !document.is_failed();
+    let sizes = || trace.documents.iter().zip(requests_per_document).filter(got);
     let by_popularity = by_popularity(sizes());
     let data = |percent| data_bytes(&by_popularity, requests, percent);
     Table1 {
@@ -47,7 +48,7 @@ pub fn table1(trace: &Trace, requests_per_document: &[u32], minutes: &Minutes) -
         average_requests_per_second: average,
         peak_requests_per_second: if span_seconds < 60.0 { average } else { peak },
         requests_per_connection: trace.mean_requests_per_session(),
-        files: trace.documents.len() as u64,
+        files: sizes().count() as u64,
         files_total_bytes: sizes().fold(0, |sum, (document, _)| sum.saturating_add(document.size_bytes)),
         requests,
         responses_total_bytes: sizes().fold(0, |sum, (document, &count)| {
@@ -87,10 +88,8 @@ mod tests {
     fn data_is_what_the_most_requested_documents_take() {
         // 100 requests: 90 for a small document, 8 for a large one, 2 for two documents asked for once.
         let documents = [(90, 10), (8, 1000), (1, 7), (1, 5)];
-        let documents: Vec<_> = documents
-            .map(|(count, size_bytes)| (Document { name: String::new(), size_bytes }, count))
-            .into_iter()
-            .collect();
+        let documents: Vec<_> =
+            documents.map(|(count, size_bytes)| (Document::got("", size_bytes), count)).into_iter().collect();
         let rows = by_popularity(documents.iter().map(|(document, count)| (document, count)));
         let check = |percent, expected| assert_eq!(data_bytes(&rows, 100, percent), expected, "{percent} %");
         check(90, 10);

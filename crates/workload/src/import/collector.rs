@@ -4,12 +4,16 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::clf::{self, Entry, Malformed};
 use super::compression::Compression;
+use super::detect::detect;
+use super::entry::{Entry, Malformed};
 use super::error::ImportError;
+use super::format::Format;
 use super::interner::{Interner, NAMES_MAX};
 use super::policy::{Reason, Verdict, judge};
-use super::report::{ImportReport, MalformedLine, Tally};
+use super::report::{DetectedBy, ImportReport, MalformedLine, Tally};
+use super::time::{self, NS_PER_SECOND};
+use super::{Options, names};
 use crate::sessions::Row;
 use crate::trace::Document;
 
@@ -32,25 +36,46 @@ struct Known {
     last: u32,
 }
 
+/// The status of a document that was got.
+const OK: u16 = 200;
+
 /// Everything an import accumulates.
-pub struct Collector {
+pub struct Collector<'o> {
     pub report: ImportReport,
+    options: &'o Options,
+    format: Format,
     tally: Tally,
     clients: Interner,
     names: Interner,
     known: Vec<Known>,
-    /// Name and size of each document.
-    documents: Vec<(u32, u64)>,
+    /// Name, size and status of each document.
+    documents: Vec<(u32, u64, u16)>,
     document_table: HashTable<u32>,
     hasher: DefaultHashBuilder,
     rows: Vec<Row>,
-    latest_unix_seconds: i64,
+    /// The first and the latest moment of the log.
+    window_ns: Option<(i64, i64)>,
+    /// Target and host of the line at hand.
+    name: Vec<u8>,
 }
 
-impl Collector {
-    pub fn new(compression: Compression) -> Self {
+impl<'o> Collector<'o> {
+    /// `sample` is the log's beginning, by which its format is found out where it is not given.
+    pub fn new(compression: Compression, options: &'o Options, sample: &[u8]) -> Self {
+        let (format, format_detected) = options.format.clone().map_or_else(
+            || {
+                let found = detect(sample);
+                let by =
+                    DetectedBy { sample_lines: found.sample_lines, sample_entries: found.sample_entries };
+                (found.format, Some(by))
+            },
+            |format| (format, None),
+        );
+        let name = format.name().to_owned();
         Collector {
-            report: ImportReport { compression, ..ImportReport::default() },
+            report: ImportReport { compression, format: name, format_detected, ..ImportReport::default() },
+            options,
+            format,
             tally: Tally::default(),
             clients: Interner::default(),
             names: Interner::default(),
@@ -59,7 +84,8 @@ impl Collector {
             document_table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             rows: Vec::new(),
-            latest_unix_seconds: i64::MIN,
+            window_ns: None,
+            name: Vec::new(),
         }
     }
 
@@ -67,57 +93,73 @@ impl Collector {
     pub fn line(&mut self, bytes: u64, text: &[u8]) -> Result<(), ImportError> {
         self.report.lines += 1;
         self.report.bytes += bytes;
-        match clf::parse(text) {
-            Ok(entry) => self.entry(&entry),
-            Err(reason) => {
-                self.malformed(text, reason);
-                Ok(())
-            }
+        match self.format.read(text) {
+            Ok(Some(entry)) => return self.entry(entry),
+            Ok(None) => self.report.directives += 1,
+            Err(reason) => self.malformed(text, reason),
         }
+        Ok(())
     }
 
     fn malformed(&mut self, text: &[u8], reason: Malformed) {
         self.report.malformed += 1;
+        *self.report.malformed_by_reason.entry(reason).or_default() += 1;
         if self.report.malformed_examples.len() < super::MALFORMED_SHOWN_MAX {
             self.report.malformed_examples.push(MalformedLine::new(self.report.lines, text, reason));
         }
     }
 
-    fn entry(&mut self, entry: &Entry<'_>) -> Result<(), ImportError> {
-        self.note_time(entry);
-        self.tally.count(entry);
-        let document = match judge(entry) {
+    fn entry(&mut self, mut entry: Entry<'_>) -> Result<(), ImportError> {
+        self.note_time(&entry);
+        if !self.options.selection.takes(&entry) {
+            self.report.not_selected += 1;
+            return Ok(());
+        }
+        self.options.selection.rename(&mut entry);
+        self.tally.count(&entry);
+        let document = match judge(&entry, self.options.keep) {
             Verdict::Skip(reason) => {
                 self.skip(reason);
                 return Ok(());
             }
-            Verdict::Sized(size_bytes) => self.document(entry.target, size_bytes)?,
+            Verdict::Sized(size_bytes) => self.document(&entry, size_bytes, OK)?,
+            Verdict::Failed(status) => {
+                self.report.failed_requests += 1;
+                self.document(&entry, 0, status)?
+            }
             Verdict::ByName => {
                 self.report.by_name_requests += 1;
-                let name = self.name(entry.target)?;
+                let name = self.name(&entry)?;
                 match self.known[name as usize].last {
                     NONE => BY_NAME | name,
                     last => last,
                 }
             }
         };
-        let client = self.clients.number(entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?;
+        let client = self.clients.number(&entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?;
         if self.rows.len() == REQUESTS_MAX {
             return Err(self.too_many("requests", REQUESTS_MAX));
         }
-        self.rows.push(Row { time: entry.unix_seconds, client, document });
+        self.report.with_duration += u64::from(entry.duration_ns.is_some());
+        self.report.time_resolution_ns = self.report.time_resolution_ns.max(entry.resolution_ns);
+        self.rows.push(Row { time_ns: entry.unix_ns, client, document });
         Ok(())
     }
 
     fn note_time(&mut self, entry: &Entry<'_>) {
-        if self.latest_unix_seconds == i64::MIN {
+        let now_ns = entry.logged_unix_ns;
+        let Some((_, latest_ns)) = &mut self.window_ns else {
             self.report.utc_offset_seconds = entry.utc_offset_seconds;
-        } else if entry.unix_seconds < self.latest_unix_seconds {
+            self.window_ns = Some((now_ns, now_ns));
+            return;
+        };
+        if now_ns < *latest_ns {
             self.report.out_of_order_lines += 1;
-            let jump = (self.latest_unix_seconds - entry.unix_seconds) as u64;
-            self.report.largest_backward_jump_seconds = self.report.largest_backward_jump_seconds.max(jump);
+            let jump_seconds = (*latest_ns - now_ns) as u64 / NS_PER_SECOND as u64;
+            let largest = &mut self.report.largest_backward_jump_seconds;
+            *largest = jump_seconds.max(*largest);
         }
-        self.latest_unix_seconds = self.latest_unix_seconds.max(entry.unix_seconds);
+        *latest_ns = now_ns.max(*latest_ns);
     }
 
     fn skip(&mut self, reason: Reason) {
@@ -132,21 +174,29 @@ impl Collector {
         } += 1;
     }
 
-    fn name(&mut self, target: &[u8]) -> Result<u32, ImportError> {
-        let name = self.names.number(target).ok_or_else(|| self.too_many("document names", NAMES_MAX))?;
+    /// The number of an entry's target and host together.
+    fn name(&mut self, entry: &Entry<'_>) -> Result<u32, ImportError> {
+        let key = if entry.host.is_empty() {
+            &*entry.target // by far the most common
+        } else {
+            names::join(&mut self.name, &entry.target, &entry.host)
+        };
+        let Some(name) = self.names.number(key) else {
+            return Err(self.too_many("document names", NAMES_MAX));
+        };
         if name as usize == self.known.len() {
             self.known.push(Known { first: NONE, last: NONE });
         }
         Ok(name)
     }
 
-    fn document(&mut self, target: &[u8], size_bytes: u64) -> Result<u32, ImportError> {
-        let name = self.name(target)?;
+    fn document(&mut self, entry: &Entry<'_>, size_bytes: u64, status: u16) -> Result<u32, ImportError> {
+        let name = self.name(entry)?;
         let known = self.known[name as usize];
-        if known.last != NONE && self.documents[known.last as usize].1 == size_bytes {
+        let key = (name, size_bytes, status);
+        if known.last != NONE && self.documents[known.last as usize] == key {
             return Ok(known.last); // by far the most common
         }
-        let key = (name, size_bytes);
         let hash = self.hasher.hash_one(key);
         let found = self.document_table.find(hash, |&document| self.documents[document as usize] == key);
         let document = match found {
@@ -163,8 +213,10 @@ impl Collector {
                 document
             }
         };
-        let first = if known.first == NONE { document } else { known.first };
-        self.known[name as usize] = Known { first, last: document };
+        if status == OK {
+            let first = if known.first == NONE { document } else { known.first };
+            self.known[name as usize] = Known { first, last: document };
+        }
         Ok(document)
     }
 
@@ -181,8 +233,7 @@ impl Collector {
             return Err(ImportError::Empty);
         }
         if entries == 0 {
-            let first = report.malformed_examples.swap_remove(0);
-            return Err(ImportError::NotALog { lines: report.lines, first });
+            return Err(nothing(report, self.options.format.as_ref(), self.window_ns));
         }
         if self.rows.is_empty() {
             return Err(ImportError::NoStaticRequest { requests: entries, skipped: report.skipped });
@@ -191,8 +242,12 @@ impl Collector {
         report.documents = self.documents.len() as u64;
         report.requests = self.rows.len() as u64;
         report.warn();
-        let spelled = |name| String::from_utf8_lossy(self.names.name(name)).into_owned();
-        let document = |(name, size_bytes)| Document { name: spelled(name), size_bytes };
+        let escapes = self.format.escapes();
+        let document = |(name, size_bytes, status)| {
+            let (target, host) = names::split(self.names.name(name));
+            let host = String::from_utf8_lossy(host).into_owned();
+            Document { name: names::spelled(target, escapes), host, size_bytes, status }
+        };
         let documents = self.documents.iter().copied().map(document).collect();
         Ok((documents, self.rows, report))
     }
@@ -210,5 +265,20 @@ impl Collector {
         let dropped = (before - self.rows.len()) as u64;
         self.report.by_name_requests -= dropped;
         self.report.skipped.of_unknown_size = dropped;
+    }
+}
+
+/// Why a log has no entry that counts.
+fn nothing(report: ImportReport, format: Option<&Format>, window_ns: Option<(i64, i64)>) -> ImportError {
+    if let Some((first_ns, last_ns)) = window_ns {
+        let offset_seconds = report.utc_offset_seconds;
+        let written = |unix_ns| time::written(unix_ns, offset_seconds);
+        let (first, last) = (written(first_ns), written(last_ns));
+        return ImportError::NothingSelected { entries: report.not_selected, first, last };
+    }
+    let format = format.map(|format| format.name().to_owned());
+    match report.malformed_examples.into_iter().next() {
+        Some(first) => ImportError::NotALog { lines: report.lines, format, first },
+        None => ImportError::Empty, // directives and nothing else
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
+use super::format::FORMAT_NAMES;
 use super::report::{MalformedLine, Skipped};
 
 /// What ends an import.
@@ -20,13 +21,25 @@ pub enum ImportError {
     /// There is no line.
     #[error("the log is empty")]
     Empty,
-    /// There is no line in a format that is known.
-    #[error("none of the log's {lines} lines is in Common or Combined Log Format; line {} is not: {}: {:?}", first.line, first.message, first.text)]
+    /// There is no line in its format.
+    #[error("none of the log's {lines} lines is in {}; line {} is not: {}: {:?}", wanted(format.as_deref()), first.line, first.message, first.text)]
     NotALog {
         /// How many there are.
         lines: u64,
+        /// The format that was asked for; `None` where all were tried.
+        format: Option<String>,
         /// The first of them.
         first: MalformedLine,
+    },
+    /// There are entries, but none is selected.
+    #[error("none of the log's {entries} entries is selected; the log is from {first} to {last}")]
+    NothingSelected {
+        /// How many there are.
+        entries: u64,
+        /// When the first was.
+        first: String,
+        /// When the last was.
+        last: String,
     },
     /// There are requests, but none that can be replayed.
     #[error("none of the log's {requests} requests is for a static document: {skipped}")]
@@ -51,6 +64,11 @@ pub enum ImportError {
     Stopped,
 }
 
+fn wanted(format: Option<&str>) -> String {
+    let known = || format!("a format that is known ({})", FORMAT_NAMES.join(", "));
+    format.map_or_else(known, |format| format!("the format {format:?}"))
+}
+
 impl ImportError {
     /// The likely cure.
     pub fn hint(&self) -> Option<&'static str> {
@@ -66,9 +84,15 @@ impl ImportError {
             ImportError::Empty => {
                 Some("give a log that holds requests; rotated logs are often empty, try the one before it")
             }
-            ImportError::NotALog { .. } => Some(
-                "log in the `combined` format (nginx: access_log PATH combined; Apache: CustomLog PATH combined), or convert the log",
+            ImportError::NotALog { format: None, .. } => Some(
+                "name the format: --log-format with the server's own LogFormat or log_format string in single quotes, or one of common, combined, vhost_combined, squid, w3c, json",
             ),
+            ImportError::NotALog { format: Some(_), .. } => {
+                Some("compare the format with the line above, or leave out --log-format to have it found out")
+            }
+            ImportError::NothingSelected { .. } => {
+                Some("widen the selection: --from, --to, --status, --method, --path, --host, --client")
+            }
             ImportError::NoStaticRequest { .. } => {
                 Some("give a log with successful GET requests without a query, and with their sizes")
             }

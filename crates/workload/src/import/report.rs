@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::clf::{Entry, Malformed};
 use super::compression::Compression;
+use super::entry::{Entry, Malformed};
 
 /// How many malformed lines are shown.
 pub const MALFORMED_SHOWN_MAX: usize = 10;
@@ -19,14 +19,24 @@ pub const MALFORMED_TEXT_BYTES_MAX: usize = 160;
 pub struct ImportReport {
     /// How the log was compressed.
     pub compression: Compression,
+    /// The format of its lines.
+    pub format: String,
+    /// By what it was chosen, where it was not given.
+    pub format_detected: Option<DetectedBy>,
     /// Lines, malformed ones included.
     pub lines: u64,
     /// Bytes, decompressed.
     pub bytes: u64,
     /// Lines that are not entries.
     pub malformed: u64,
+    /// The same by reason.
+    pub malformed_by_reason: BTreeMap<Malformed, u64>,
     /// The first of them.
     pub malformed_examples: Vec<MalformedLine>,
+    /// Lines that speak of the log: directives of a W3C log.
+    pub directives: u64,
+    /// Entries that were not selected; they count nowhere else.
+    pub not_selected: u64,
     /// Entries by class of status, `2xx`.
     pub requests_by_status_class: BTreeMap<String, u64>,
     /// Entries by status.
@@ -39,6 +49,12 @@ pub struct ImportReport {
     pub requests: u64,
     /// Those among them that took their document by name (304, HEAD).
     pub by_name_requests: u64,
+    /// Those among them that are marked as failed.
+    pub failed_requests: u64,
+    /// Entries that say how long they took.
+    pub with_duration: u64,
+    /// How finely the log tells the time, at its coarsest.
+    pub time_resolution_ns: i64,
     /// Entries that are not in the trace.
     pub skipped: Skipped,
     /// Lines earlier in time than a line before them.
@@ -57,6 +73,15 @@ pub struct ImportReport {
     pub warnings: Vec<String>,
 }
 
+/// The evidence for a format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DetectedBy {
+    /// How many of the first lines were tried.
+    pub sample_lines: usize,
+    /// How many of these the format reads.
+    pub sample_entries: usize,
+}
+
 /// Fewer clients than this are proxies, networks or a log made anonymous, not people.
 const CLIENTS_FEW: u64 = 10;
 
@@ -66,6 +91,9 @@ const REQUESTS_MANY: u64 = 1000;
 /// What may be damaged, or left out as dynamic, before the trace stops standing for the log.
 const MALFORMED_FRACTION_MAX: f64 = 0.01;
 const WITH_QUERY_FRACTION_MAX: f64 = 0.1;
+
+/// A clock that goes back further than requests take to end was set back, or logs were put together.
+const BACKWARD_JUMP_SECONDS_MAX: u64 = 3600;
 
 impl ImportReport {
     /// Fills in the warnings, from everything else.
@@ -78,6 +106,12 @@ impl ImportReport {
         if self.malformed as f64 > MALFORMED_FRACTION_MAX * lines {
             let percent = 100.0 * self.malformed as f64 / lines;
             self.warnings.push(format!("{percent:.1} % of the lines are malformed"));
+        }
+        if self.largest_backward_jump_seconds > BACKWARD_JUMP_SECONDS_MAX {
+            let seconds = self.largest_backward_jump_seconds;
+            self.warnings.push(format!(
+                "the log's clock goes back by {seconds} s: it was set back, or logs were put together; the lines were sorted"
+            ));
         }
         if self.skipped.with_query as f64 > WITH_QUERY_FRACTION_MAX * lines {
             let percent = 100.0 * self.skipped.with_query as f64 / lines;
@@ -168,7 +202,7 @@ impl Default for Tally {
 impl Tally {
     pub fn count(&mut self, entry: &Entry<'_>) {
         self.statuses[usize::from(entry.status)] += 1;
-        let method = METHODS.iter().position(|method| method.as_bytes() == entry.method);
+        let method = METHODS.iter().position(|method| method.as_bytes() == &*entry.method);
         self.methods[method.unwrap_or(METHODS.len())] += 1;
         self.bytes_sent = self.bytes_sent.saturating_add(entry.size_bytes.unwrap_or(0));
     }

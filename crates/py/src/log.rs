@@ -1,0 +1,185 @@
+//! Import of access logs for Python: options as keywords, a file or standard input, progress by callback.
+//!
+//! Long work releases the interpreter lock and looks for signals now and then, so Ctrl-C ends it. Errors
+//! with a likely cure end in a line `hint: …`.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sojourn_workload::import::selection::{self, Pattern, SelectionError};
+use sojourn_workload::import::{self, Format, FormatError, ImportError, Imported, Keep, Selection};
+
+use crate::workload::{BUFFER_BYTES, NS_PER_SECOND, Trace, named};
+
+/// Adds this file's names to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<LogOptions>()?;
+    module.add_function(wrap_pyfunction!(import_log, module)?)
+}
+
+/// How a log is read, and what of it is kept; strings as they are typed.
+#[pyclass(frozen, module = "sojourn._native")]
+struct LogOptions(import::Options);
+
+#[pymethods]
+impl LogOptions {
+    /// Raises ValueError for what cannot be understood, with a cure behind `hint: `.
+    #[new]
+    #[pyo3(signature = (
+        *, session_gap_seconds=15.0, log_format=None, json_fields=vec![], statuses=vec![], methods=vec![], paths=vec![],
+        hosts=vec![], clients=vec![], begin=None, end=None, path_map=vec![], host_map=vec![], keep_failed=false,
+        keep_queries=false, keep_methods=false,
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "they are keywords on the other side")]
+    fn new(
+        session_gap_seconds: f64,
+        log_format: Option<&str>,
+        json_fields: Vec<String>,
+        statuses: Vec<String>,
+        methods: Vec<String>,
+        paths: Vec<String>,
+        hosts: Vec<String>,
+        clients: Vec<String>,
+        begin: Option<&str>,
+        end: Option<&str>,
+        path_map: Vec<String>,
+        host_map: Vec<String>,
+        keep_failed: bool,
+        keep_queries: bool,
+        keep_methods: bool,
+    ) -> PyResult<Self> {
+        if !(session_gap_seconds.is_finite() && session_gap_seconds >= 0.0) {
+            let message = format!("the session gap must be a number of seconds, not {session_gap_seconds}");
+            return Err(PyValueError::new_err(message));
+        }
+        // Fields of JSON say that the log is JSON.
+        let log_format = log_format.or(if json_fields.is_empty() { None } else { Some("json") });
+        let format = log_format.map(|text| Format::new(text, &json_fields));
+        let selection = Selection {
+            statuses: all(&statuses, selection::statuses)?,
+            methods,
+            paths: all(&paths, Pattern::new)?,
+            hosts: all(&hosts, Pattern::new)?,
+            clients: all(&clients, Pattern::new)?,
+            from: begin.map(selection::Bound::new).transpose().map_err(unselectable)?,
+            to: end.map(selection::Bound::new).transpose().map_err(unselectable)?,
+            path_map: all(&path_map, selection::map)?,
+            host_map: all(&host_map, selection::map)?,
+        };
+        Ok(LogOptions(import::Options {
+            format: format.transpose().map_err(|error| unreadable(&error))?,
+            session_gap_ns: (session_gap_seconds * NS_PER_SECOND) as u64,
+            selection,
+            keep: Keep { failed: keep_failed, with_query: keep_queries, as_get: keep_methods },
+        }))
+    }
+}
+
+fn all<T>(texts: &[String], parse: fn(&str) -> Result<T, SelectionError>) -> PyResult<Vec<T>> {
+    texts.iter().map(|text| parse(text)).collect::<Result<_, _>>().map_err(unselectable)
+}
+
+fn unselectable(error: SelectionError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn unreadable(error: &FormatError) -> PyErr {
+    PyValueError::new_err(format!("{error}\nhint: {}", error.hint()))
+}
+
+/// Imports an access log: a path, or `-` for standard input; plain, gzip or zstd.
+///
+/// `progress` is called with the bytes read of the file and its length (0 where unknown).
+#[pyfunction]
+#[pyo3(signature = (path, options=None, seed=1, progress=None))]
+fn import_log(
+    py: Python<'_>,
+    path: &str,
+    options: Option<&LogOptions>,
+    seed: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Trace> {
+    let options = options.map_or_else(import::Options::default, |options| options.0.clone());
+    let source = Source::open(path).map_err(|error| named(path, &error))?;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut failure = None;
+    let Source { reader, read_bytes, total_bytes } = source;
+    let result = py.detach(|| {
+        import::import(reader, &options, &mut random, |_| {
+            let told = Python::attach(|py| {
+                py.check_signals()?;
+                let done = read_bytes.load(Ordering::Relaxed);
+                progress.as_ref().map_or(Ok(()), |call| call.call1(py, (done, total_bytes)).map(drop))
+            });
+            match told {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })
+    });
+    match (result, failure) {
+        (_, Some(failure)) => Err(failure),
+        (Ok(Imported { trace, report }), None) => Ok(Trace { inner: trace, report: Some(report) }),
+        (Err(error), None) => Err(import_failure(&error)),
+    }
+}
+
+/// A log as bytes, and how many of them there are.
+struct Source {
+    reader: Box<dyn BufRead + Send>,
+    /// Bytes read so far, compressed as they are.
+    read_bytes: Arc<AtomicU64>,
+    total_bytes: u64,
+}
+
+impl Source {
+    fn open(path: &str) -> io::Result<Self> {
+        let read_bytes = Arc::new(AtomicU64::new(0));
+        let (inner, total_bytes): (Box<dyn Read + Send>, u64) = if path == "-" {
+            (Box::new(io::stdin()), 0)
+        } else {
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
+            if metadata.is_dir() {
+                return Err(io::ErrorKind::IsADirectory.into());
+            }
+            (Box::new(file), metadata.len())
+        };
+        let counting = Counting { inner, read_bytes: read_bytes.clone() };
+        let reader = Box::new(BufReader::with_capacity(BUFFER_BYTES, counting));
+        Ok(Source { reader, read_bytes, total_bytes })
+    }
+}
+
+/// Counts what is read.
+struct Counting {
+    inner: Box<dyn Read + Send>,
+    read_bytes: Arc<AtomicU64>,
+}
+
+impl Read for Counting {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.read_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+fn import_failure(error: &ImportError) -> PyErr {
+    let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let message = format!("{error}{hint}");
+    match error {
+        ImportError::Read { source, .. } => io::Error::new(source.kind(), message).into(),
+        _ => PyValueError::new_err(message),
+    }
+}

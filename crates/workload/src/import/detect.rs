@@ -1,0 +1,78 @@
+//! Finds out which format a log is in, by trying all that have a name on its first lines.
+
+use std::io::{self, BufRead};
+
+use super::ImportError;
+use super::entry::Malformed;
+use super::format::Format;
+
+/// How many lines are tried at most.
+pub const SAMPLE_LINES_MAX: usize = 100;
+
+/// How many bytes are read ahead for them at most.
+pub const SAMPLE_BYTES_MAX: usize = 256 * 1024;
+
+/// In the order in which they are preferred: a line of `vhost_combined` can be read as `common`.
+const CANDIDATES: [&str; 5] = ["vhost_combined", "common", "squid", "json", "w3c"];
+
+/// What a format was chosen by.
+#[derive(Clone, Debug)]
+pub struct Detected {
+    /// The format; the fast path where none fits.
+    pub format: Format,
+    /// How many of the first lines were tried.
+    pub sample_lines: usize,
+    /// How many of these it reads; directives count, blank lines do not.
+    pub sample_entries: usize,
+}
+
+/// The candidate that reads the most of the first lines.
+pub fn detect(sample: &[u8]) -> Detected {
+    // A line that is cut off by the sample's end is no evidence, unless it is the only one.
+    let whole = memchr::memrchr(b'\n', sample).map_or(sample, |end| &sample[..end]);
+    let lines = || whole.split(|&byte| byte == b'\n').take(SAMPLE_LINES_MAX);
+    let reads = |name: &str| {
+        let mut format = Format::new(name, &[]).expect("the candidates have names");
+        let read = lines().filter(|line| format.read(line.strip_suffix(b"\r").unwrap_or(line)).is_ok());
+        (read.count(), name.to_owned())
+    };
+    let (sample_entries, name) =
+        CANDIDATES.iter().map(|name| reads(name)).fold((0, "common".to_owned()), |best, candidate| {
+            if candidate.0 > best.0 { candidate } else { best }
+        });
+    // Referer and agent stand in quotes behind the request.
+    let combined =
+        name == "common" && lines().any(|line| line.iter().filter(|&&byte| byte == b'"').count() >= 6);
+    let name = if combined { "combined" } else { &name };
+    let format = Format::new(name, &[]).expect("the candidates have names");
+    let sample_lines = lines().filter(|line| !is_blank(line)).count();
+    Detected { format, sample_lines, sample_entries }
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    matches!(super::clf::parse(line), Err(Malformed::Empty))
+}
+
+/// The first bytes of a log, as many as detection looks at. `interrupted` is asked whether to go on when a
+/// signal comes.
+pub fn read_sample(
+    reader: &mut impl BufRead,
+    mut interrupted: impl FnMut() -> Result<(), ImportError>,
+) -> Result<Vec<u8>, ImportError> {
+    let mut sample = Vec::new();
+    let mut lines = 0;
+    while sample.len() < SAMPLE_BYTES_MAX && lines < SAMPLE_LINES_MAX {
+        match reader.fill_buf() {
+            Ok([]) => break,
+            Ok(buffer) => {
+                let taken = buffer.len().min(SAMPLE_BYTES_MAX - sample.len());
+                lines += memchr::memchr_iter(b'\n', &buffer[..taken]).count();
+                sample.extend_from_slice(&buffer[..taken]);
+                reader.consume(taken);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => interrupted()?,
+            Err(source) => return Err(ImportError::Read { line: lines as u64, source }),
+        }
+    }
+    Ok(sample)
+}

@@ -1,0 +1,178 @@
+//! An entry: what any format says of one request, in one shape; and why a line is none.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::lines::LINE_BYTES_MAX;
+
+/// No document is larger than this (1 TiB); a larger number is a damaged line.
+pub const SIZE_BYTES_MAX: u64 = 1 << 40;
+
+/// No request takes longer (a week); a longer time is a damaged line.
+pub const DURATION_NS_MAX: i64 = 7 * 86_400 * 1_000_000_000;
+
+/// The longest host that is one: 253 bytes (RFC 1035), a colon and a port.
+pub const HOST_BYTES_MAX: usize = 259;
+
+/// The fields of a line that matter here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Address or name of the client.
+    pub client: Cow<'a, [u8]>,
+    /// When the request began: what the log says, less how long the request took where the log says when
+    /// it ended and how long it took. In nanoseconds since 1970-01-01 00:00 UTC.
+    pub unix_ns: i64,
+    /// What the log itself says; lines are in or out of order by this.
+    pub logged_unix_ns: i64,
+    /// How finely the log tells the time: the request began within this of `unix_ns`.
+    pub resolution_ns: i64,
+    /// What the log's clock is ahead of UTC.
+    pub utc_offset_seconds: i32,
+    /// How long the request took, where the log says.
+    pub duration_ns: Option<i64>,
+    /// The site that was asked for; empty where the log does not say.
+    pub host: Cow<'a, [u8]>,
+    /// The method; what stands in its place where the request is none.
+    pub method: Cow<'a, [u8]>,
+    /// Path and query as they were sent; empty where no request was sent (`-`).
+    pub target: Cow<'a, [u8]>,
+    /// The status code, three digits.
+    pub status: u16,
+    /// The size of the body; `None` where the log does not say.
+    pub size_bytes: Option<u64>,
+}
+
+/// Why a line is not an entry.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Malformed {
+    /// Longer than [`LINE_BYTES_MAX`].
+    #[error("longer than {LINE_BYTES_MAX} bytes")]
+    TooLong,
+    /// Nothing on it.
+    #[error("empty line")]
+    Empty,
+    /// No bracket after the client.
+    #[error("no [date] after the client")]
+    NoDate,
+    /// A bracket, but no date in it.
+    #[error("the date in brackets is not like [10/Oct/2000:13:55:36 -0700]")]
+    BadDate,
+    /// Fewer than two fields between client and date.
+    #[error("client, identity and user expected before the date")]
+    MissingField,
+    /// No quote after the date.
+    #[error("no request in quotes after the date")]
+    NoRequest,
+    /// No quote after which a status and a size stand.
+    #[error("no closing quote, status and size after the request")]
+    NoStatusAndSize,
+    /// Ends before its last field, or has other text between its fields than the format.
+    #[error("the text between its fields is not the format's")]
+    Separator,
+    /// A field of a moment that is none.
+    #[error("a date or time that is none")]
+    BadTime,
+    /// A status that is not three digits.
+    #[error("the status is not three digits")]
+    BadStatus,
+    /// A size that is not a number of bytes.
+    #[error("the size is not a number of bytes below 1 TiB")]
+    BadSize,
+    /// A duration that is not a number.
+    #[error("the duration is not a number of at most a week")]
+    BadDuration,
+    /// A port that is none.
+    #[error("the port is not a number")]
+    BadPort,
+    /// A host longer than [`HOST_BYTES_MAX`].
+    #[error("the host is longer than {HOST_BYTES_MAX} bytes")]
+    LongHost,
+    /// A target that spans lines.
+    #[error("the target holds a line feed")]
+    BadTarget,
+    /// Not a JSON object.
+    #[error("not a JSON object")]
+    NotJson,
+    /// No moment, status or request among its values.
+    #[error("its time, status or request is missing")]
+    MissingValue,
+    /// Before the first `#Fields` of a W3C log.
+    #[error("before any #Fields directive")]
+    BeforeFields,
+    /// `#Fields` that leave out what is needed.
+    #[error("the #Fields directive names no date and time, status, method or URI stem")]
+    BadFields,
+}
+
+/// A status as three digits.
+pub fn status(text: &[u8]) -> Option<u16> {
+    let [a, b, c] = text else { return None };
+    super::time::number(&[*a, *b, *c]).map(|status| status as u16)
+}
+
+/// A number of bytes; the outer `None` where the text is no such number, the inner for `-`.
+pub fn size_bytes(text: &[u8]) -> Option<Option<u64>> {
+    if text == b"-" {
+        return Some(None);
+    }
+    let size_bytes = super::time::number(text)? as u64;
+    (size_bytes <= SIZE_BYTES_MAX).then_some(Some(size_bytes))
+}
+
+/// Method and target of a request line. The target is all that lies between the first word and a last word
+/// that begins with `HTTP/`, so that targets with spaces and HTTP/0.9 requests (no version) are read too.
+pub fn method_and_target(request: &[u8]) -> (&[u8], &[u8]) {
+    let Some(space) = memchr::memchr(b' ', request) else { return (request, b"") };
+    let (method, rest) = request.split_at(space);
+    let is_version = |word: &[u8]| word.starts_with(b"HTTP/");
+    let target = match memchr::memrchr(b' ', rest) {
+        Some(last) if is_version(&rest[last + 1..]) => &rest[..last],
+        _ => rest,
+    };
+    (method, target.trim_ascii())
+}
+
+/// The host and the target of an absolute URL, as proxies log them; an empty host for any other target.
+pub fn split_absolute(target: &[u8]) -> (&[u8], &[u8]) {
+    if target.first() == Some(&b'/') {
+        return (b"", target); // by far the most common
+    }
+    let scheme = [&b"http://"[..], b"https://"].into_iter().find(|scheme| target.starts_with(scheme));
+    let Some(scheme) = scheme else { return (b"", target) };
+    let rest = &target[scheme.len()..];
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    (host, if path.is_empty() { b"/" } else { path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absolute_targets_name_their_host() {
+        let check = |target: &str, host: &str, path: &str| {
+            let (found_host, found_path) = split_absolute(target.as_bytes());
+            assert_eq!((found_host, found_path), (host.as_bytes(), path.as_bytes()), "{target}");
+        };
+        check("/a?b", "", "/a?b");
+        check("http://h:81/a?b", "h:81", "/a?b");
+        check("https://h", "h", "/");
+        check("http://h?q", "h", "?q");
+        check("h:443", "", "h:443");
+        check("", "", "");
+    }
+
+    #[test]
+    fn sizes_are_numbers_or_a_dash() {
+        assert_eq!(size_bytes(b"-"), Some(None));
+        assert_eq!(size_bytes(b"0"), Some(Some(0)));
+        assert_eq!(size_bytes(b"1099511627776"), Some(Some(1 << 40)));
+        assert_eq!(size_bytes(b"1099511627777"), None);
+        assert_eq!(size_bytes(b""), None);
+        assert_eq!(size_bytes(b"-1"), None);
+    }
+}

@@ -1,0 +1,205 @@
+//! A log format: its name, and how its lines become entries. All formats are read through this one face.
+//!
+//! `clf` is the fast path for the two formats that most logs are in; every other one is a template or a tree
+//! of names that fills in a draft. Formats are chosen by name, by the server's own format string, or by
+//! `detect`.
+
+use thiserror::Error;
+
+use super::entry::{Entry, Malformed};
+use super::fields::{Draft, Field, Stamp};
+use super::json::{MEANINGS, Names};
+use super::lines::LINE_BYTES_MAX;
+use super::template::{PARTS_MAX, Template};
+use super::w3c::Columns;
+use super::{apache, clf, nginx, squid};
+
+/// Apache's `vhost_combined`, as Debian's configuration defines it, up to what matters.
+const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
+
+/// The names a format can be chosen by.
+pub const FORMAT_NAMES: [&str; 6] = ["common", "combined", "vhost_combined", "squid", "w3c", "json"];
+
+/// How the lines of a log are read.
+#[derive(Clone, Debug)]
+pub struct Format {
+    name: String,
+    reader: Reader,
+}
+
+#[derive(Clone, Debug)]
+enum Reader {
+    Clf,
+    Template { template: Template, stamp: Stamp, escapes: bool },
+    W3c(Columns),
+    Json(Names),
+}
+
+/// Why a format cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FormatError {
+    /// Neither a name nor a format string.
+    #[error("there is no log format {0:?}")]
+    Unknown(String),
+    /// A format string that does not compile.
+    #[error("the log format {format:?} cannot be read: {why}")]
+    Syntax {
+        /// The string.
+        format: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A format string that leaves out what is needed.
+    #[error("the log format {format:?} says nothing of the {missing}")]
+    Incomplete {
+        /// The string.
+        format: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// A field name for something that is no meaning, or for a log that is not JSON.
+    #[error("--json-field {0:?} is not MEANING=NAME")]
+    JsonField(String),
+    /// Names for a log that is not JSON.
+    #[error("--json-field goes with --log-format json")]
+    NotJson,
+}
+
+impl FormatError {
+    /// The likely cure.
+    pub fn hint(&self) -> String {
+        match self {
+            FormatError::Unknown(_) => format!(
+                "give one of {}, or the server's own LogFormat (with %) or log_format (with $) string",
+                FORMAT_NAMES.join(", ")
+            ),
+            FormatError::Syntax { .. } => "copy the string from the server's configuration, within single quotes".into(),
+            FormatError::Incomplete { .. } => {
+                "a format needs a time (%t, $time_local), a status (%>s, $status) and a request (%r, $request)".into()
+            }
+            FormatError::JsonField(_) => {
+                let meanings = MEANINGS.map(|(meaning, _)| meaning).join(", ");
+                format!("MEANING is one of {meanings}; NAME is the log's, with dots for objects within objects")
+            }
+            FormatError::NotJson => "add --log-format json".into(),
+        }
+    }
+}
+
+impl Format {
+    /// By name, or from a format string: one with `$` is nginx's, one with `%` Apache's. `json_fields` are
+    /// `MEANING=NAME`.
+    pub fn new(text: &str, json_fields: &[String]) -> Result<Self, FormatError> {
+        if text != "json" && !json_fields.is_empty() {
+            return Err(FormatError::NotJson);
+        }
+        match text {
+            "common" | "combined" => Ok(Format::clf(text)),
+            "vhost_combined" => Format::compiled(text, VHOST_COMBINED),
+            "squid" => {
+                let template = squid::template();
+                Ok(Format::of("squid", Reader::Template { template, stamp: Stamp::End, escapes: false }))
+            }
+            "w3c" => Ok(Format::of("w3c", Reader::W3c(Columns::default()))),
+            "json" => {
+                let fields: Result<Vec<_>, _> = json_fields.iter().map(|field| json_field(field)).collect();
+                Ok(Format::of("json", Reader::Json(Names::new(&fields?))))
+            }
+            text if text.contains(['$', '%']) => Format::compiled(text, text),
+            other => Err(FormatError::Unknown(other.to_owned())),
+        }
+    }
+
+    /// The fast path, under the name of one of the two formats it reads.
+    pub(super) fn clf(name: &str) -> Self {
+        Format::of(name, Reader::Clf)
+    }
+
+    fn of(name: &str, reader: Reader) -> Self {
+        Format { name: name.to_owned(), reader }
+    }
+
+    fn compiled(name: &str, format: &str) -> Result<Self, FormatError> {
+        let refused = |why: String| FormatError::Syntax { format: format.to_owned(), why };
+        let (parts, stamp) = match format.contains('$') {
+            true => (nginx::compile(format).map_err(refused)?, Stamp::End),
+            false => apache::compile(format).map_err(refused)?,
+        };
+        if parts.len() > PARTS_MAX {
+            return Err(refused(format!("it has more than {PARTS_MAX} parts")));
+        }
+        let adjacent = || refused("two fields follow each other with nothing between them".into());
+        let template = Template::new(&parts).ok_or_else(adjacent)?;
+        let incomplete = |missing| FormatError::Incomplete { format: format.to_owned(), missing };
+        missing(&template).map_or(Ok(()), |missing| Err(incomplete(missing)))?;
+        Ok(Format::of(name, Reader::Template { template, stamp, escapes: true }))
+    }
+
+    /// What it is called; a format string is its own name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether targets are logged with backslash escapes, as Apache and nginx write them.
+    pub(super) fn escapes(&self) -> bool {
+        match &self.reader {
+            Reader::Clf => true,
+            Reader::Template { escapes, .. } => *escapes,
+            Reader::W3c(_) | Reader::Json(_) => false,
+        }
+    }
+
+    /// Tells a line apart; `None` for one that speaks of the log and not of a request.
+    pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<Option<Entry<'a>>, Malformed> {
+        if let Reader::Clf = self.reader {
+            return clf::parse(line).map(Some);
+        }
+        if line.len() > LINE_BYTES_MAX {
+            return Err(Malformed::TooLong);
+        }
+        if line.trim_ascii().is_empty() {
+            return Err(Malformed::Empty);
+        }
+        let mut draft = Draft::default();
+        let stamp = match &mut self.reader {
+            Reader::Clf => unreachable!("answered above"),
+            Reader::Template { template, stamp, .. } => {
+                template.fill(&mut draft, line)?;
+                *stamp
+            }
+            Reader::W3c(columns) if line.starts_with(b"#") => {
+                columns.directive(line)?;
+                return Ok(None);
+            }
+            Reader::W3c(columns) => {
+                columns.fill(&mut draft, line)?;
+                Stamp::End
+            }
+            Reader::Json(names) => {
+                names.fill(&mut draft, line)?;
+                Stamp::End
+            }
+        };
+        draft.entry(stamp).map(Some)
+    }
+}
+
+fn json_field(text: &str) -> Result<(Field, String), FormatError> {
+    let refused = || FormatError::JsonField(text.to_owned());
+    let (meaning, name) = text.split_once('=').filter(|(_, name)| !name.is_empty()).ok_or_else(refused)?;
+    let known = MEANINGS.iter().find(|(known, _)| *known == meaning).ok_or_else(refused)?;
+    Ok((known.1, name.to_owned()))
+}
+
+fn missing(template: &Template) -> Option<&'static str> {
+    let has = |wanted: fn(&Field) -> bool| template.fields().any(|field| wanted(&field));
+    if !has(|field| matches!(field, Field::Time(_))) {
+        Some("time")
+    } else if !has(|field| matches!(field, Field::Status | Field::ResultAndStatus)) {
+        Some("status")
+    } else if !has(|field| matches!(field, Field::Request | Field::Target | Field::Path)) {
+        Some("request")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,241 @@
+//! Which entries of a log are taken, and under which paths and hosts.
+//!
+//! Every criterion is a list; an empty one takes everything, and an entry has to pass all of them. Patterns
+//! are globs (`*` any text, `?` one byte), or regular expressions behind a tilde. What is renamed is renamed
+//! after it was chosen.
+
+use std::borrow::Cow;
+use std::ops::RangeInclusive;
+
+use regex::bytes::{Regex, RegexBuilder};
+use thiserror::Error;
+
+use super::entry::Entry;
+use super::time::{self, NS_PER_SECOND};
+
+/// The most bytes that a compiled pattern takes.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// The longest `OLD=NEW`.
+pub const MAP_BYTES_MAX: usize = 256;
+
+/// What is taken of a log, and what it is renamed to.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Statuses.
+    pub statuses: Vec<RangeInclusive<u16>>,
+    /// Methods.
+    pub methods: Vec<String>,
+    /// Targets, the query included.
+    pub paths: Vec<Pattern>,
+    /// Hosts.
+    pub hosts: Vec<Pattern>,
+    /// Clients.
+    pub clients: Vec<Pattern>,
+    /// The earliest start.
+    pub from: Option<Bound>,
+    /// What starts have to lie before.
+    pub to: Option<Bound>,
+    /// Prefixes of targets and what takes their place; the first that fits.
+    pub path_map: Vec<(String, String)>,
+    /// Hosts and what takes their place; `*` is every host.
+    pub host_map: Vec<(String, String)>,
+}
+
+/// A glob or a regular expression.
+#[derive(Clone, Debug)]
+pub struct Pattern(Regex);
+
+/// A moment: of the log's own clock where it was given without a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    ns: i64,
+    has_zone: bool,
+}
+
+/// What cannot be understood as part of a selection.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SelectionError {
+    /// Of statuses.
+    #[error("{0:?} is not a status like 200, 4xx or 500-504")]
+    Status(String),
+    /// Of patterns.
+    #[error("{pattern:?} is not a pattern: {why}")]
+    Pattern {
+        /// What was given.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Of times.
+    #[error("{0:?} is not a time like 2026-11-21T10:00:00, 2026-11-21 or 2026-11-21T10:00:00+01:00")]
+    Time(String),
+    /// Of maps.
+    #[error("{0:?} is not OLD=NEW, in printable characters and at most {MAP_BYTES_MAX} bytes")]
+    Map(String),
+}
+
+impl Selection {
+    /// Whether an entry is taken.
+    pub fn takes(&self, entry: &Entry<'_>) -> bool {
+        let any = |patterns: &[Pattern], text: &[u8]| {
+            patterns.is_empty() || patterns.iter().any(|pattern| pattern.0.is_match(text))
+        };
+        let status = &entry.status;
+        (self.statuses.is_empty() || self.statuses.iter().any(|range| range.contains(status)))
+            && (self.methods.is_empty()
+                || self.methods.iter().any(|method| method.as_bytes() == &*entry.method))
+            && self.from.is_none_or(|from| from.is_reached(entry))
+            && self.to.is_none_or(|to| !to.is_reached(entry))
+            && any(&self.paths, &entry.target)
+            && any(&self.hosts, &entry.host)
+            && any(&self.clients, &entry.client)
+    }
+
+    /// Gives an entry its new path and host.
+    pub fn rename(&self, entry: &mut Entry<'_>) {
+        let fits = |(old, _): &&(String, String)| entry.target.starts_with(old.as_bytes());
+        if let Some((old, new)) = self.path_map.iter().find(fits) {
+            entry.target = Cow::Owned([new.as_bytes(), &entry.target[old.len()..]].concat());
+        }
+        let fits = |(old, _): &&(String, String)| old == "*" || old.as_bytes() == &*entry.host;
+        if let Some((_, new)) = self.host_map.iter().find(fits) {
+            entry.host = Cow::Owned(new.clone().into_bytes());
+        }
+    }
+}
+
+/// `200`, `4xx`, `500-504`.
+pub fn statuses(text: &str) -> Result<RangeInclusive<u16>, SelectionError> {
+    let refused = || SelectionError::Status(text.to_owned());
+    let number = |text: &str| super::entry::status(text.as_bytes()).ok_or_else(refused);
+    match (text.strip_suffix("xx"), text.split_once('-')) {
+        (Some(class), _) => {
+            let hundred = number(&format!("{class}00"))?;
+            Ok(hundred..=hundred + 99)
+        }
+        (None, Some((low, high))) => Ok(number(low)?..=number(high)?),
+        (None, None) => number(text).map(|status| status..=status),
+    }
+}
+
+/// `OLD=NEW`.
+pub fn map(text: &str) -> Result<(String, String), SelectionError> {
+    let sound = text.len() <= MAP_BYTES_MAX && !text.contains(char::is_control);
+    let parts = text.split_once('=').filter(|_| sound).ok_or_else(|| SelectionError::Map(text.to_owned()))?;
+    Ok((parts.0.to_owned(), parts.1.to_owned()))
+}
+
+impl Pattern {
+    /// `/img/*`, `~\.(gif|png)$`.
+    pub fn new(text: &str) -> Result<Self, SelectionError> {
+        let expression = match text.strip_prefix('~') {
+            Some(expression) => expression.to_owned(),
+            None => format!("^{}$", regex::escape(text).replace(r"\*", ".*").replace(r"\?", ".")),
+        };
+        // Logs are bytes: a dot has to match whatever a client sent.
+        let built = RegexBuilder::new(&expression)
+            .unicode(false)
+            .dot_matches_new_line(true)
+            .size_limit(PATTERN_BYTES_MAX)
+            .build();
+        built.map(Pattern).map_err(|error| {
+            let why = error.to_string();
+            let why = why.lines().last().unwrap_or_default().to_owned();
+            SelectionError::Pattern { pattern: text.to_owned(), why }
+        })
+    }
+}
+
+impl Bound {
+    /// An ISO 8601 date, with or without a time of day, with or without a zone.
+    pub fn new(text: &str) -> Result<Self, SelectionError> {
+        let whole = if text.len() == 10 { format!("{text}T00:00:00") } else { text.to_owned() };
+        let parsed = time::iso_8601(whole.as_bytes()).and_then(|(civil, fraction, zone)| {
+            let seconds = civil.unix_seconds(zone.unwrap_or(0))?;
+            Some(Bound { ns: seconds * NS_PER_SECOND + fraction.ns, has_zone: zone.is_some() })
+        });
+        parsed.ok_or_else(|| SelectionError::Time(text.to_owned()))
+    }
+
+    fn is_reached(&self, entry: &Entry<'_>) -> bool {
+        let offset_ns = i64::from(entry.utc_offset_seconds) * NS_PER_SECOND;
+        let entry_ns = if self.has_zone { entry.unix_ns } else { entry.unix_ns + offset_ns };
+        entry_ns >= self.ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::clf;
+    use super::*;
+
+    const LINE: &[u8] =
+        br#"10.0.0.7 - - [10/Oct/2000:13:55:36 -0700] "GET http://old.test/img/a.gif?x HTTP/1.0" 404 5"#;
+
+    fn takes(change: impl FnOnce(&mut Selection)) -> bool {
+        let mut selection = Selection::default();
+        change(&mut selection);
+        selection.takes(&clf::parse(LINE).unwrap())
+    }
+
+    #[test]
+    fn every_criterion_can_refuse() {
+        assert!(takes(|_| {}));
+        let check = |text: &str, expected| {
+            let range = statuses(text).unwrap();
+            assert_eq!(takes(|selection| selection.statuses = vec![range]), expected, "{text}");
+        };
+        check("404", true);
+        check("4xx", true);
+        check("400-403", false);
+        check("2xx", false);
+        assert!(takes(|selection| selection.methods = vec!["POST".into(), "GET".into()]));
+        assert!(!takes(|selection| selection.methods = vec!["POST".into()]));
+        let check = |text: &str, expected| {
+            let pattern = Pattern::new(text).unwrap();
+            assert_eq!(takes(|selection| selection.paths = vec![pattern]), expected, "{text}");
+        };
+        check("/img/*", true);
+        check("/img/?.gif*", true);
+        check("/img", false);
+        check(r"~\.(gif|png)", true);
+        check(r"~^a", false);
+        assert!(takes(|selection| selection.hosts = vec![Pattern::new("*.test").unwrap()]));
+        assert!(!takes(|selection| selection.clients = vec![Pattern::new("10.0.1.*").unwrap()]));
+    }
+
+    #[test]
+    fn windows_are_of_the_logs_own_clock_unless_they_have_a_zone() {
+        let check = |text: &str, expected: bool| {
+            let from = Bound::new(text).unwrap();
+            assert_eq!(takes(|selection| selection.from = Some(from)), expected, "from {text}");
+            assert_eq!(takes(|selection| selection.to = Some(from)), !expected, "to {text}");
+        };
+        check("2000-10-10T13:55:36", true);
+        check("2000-10-10T13:55:36.5", false);
+        check("2000-10-10", true);
+        check("2000-10-10T20:55:36Z", true);
+        check("2000-10-10T20:55:37Z", false);
+        check("2000-10-10T22:55:36+02:00", true);
+    }
+
+    #[test]
+    fn paths_and_hosts_are_renamed() {
+        let maps = |all: [&str; 2]| all.map(|text| map(text).unwrap()).to_vec();
+        let path_map = maps(["/img=/images", "/=/x/"]);
+        let host_map = maps(["other=no", "*=new.test"]);
+        let selection = Selection { path_map, host_map, ..Selection::default() };
+        let mut entry = clf::parse(LINE).unwrap();
+        selection.rename(&mut entry);
+        assert_eq!((&*entry.target, &*entry.host), (&b"/images/a.gif?x"[..], &b"new.test"[..]));
+    }
+
+    #[test]
+    fn what_is_no_selection_is_said() {
+        assert!(statuses("20").is_err() && statuses("xx").is_err() && statuses("9-").is_err());
+        assert!(Pattern::new("~(").unwrap_err().to_string().contains("unclosed"));
+        assert!(Bound::new("10:00").is_err() && Bound::new("2000-13-01").is_err());
+        assert!(map("/a").is_err());
+    }
+}

@@ -1,0 +1,21 @@
+//! Squid's native access.log: ten columns, the client's end of each exchange.
+//!
+//! `1066036250.129     7 10.0.0.1 TCP_MISS/200 4242 GET http://host/path user HIER_DIRECT/1.2.3.4 text/html`:
+//! when the exchange ended, how many milliseconds it took, and the bytes sent with the head.
+
+use super::fields::{Field, Time};
+use super::template::Template;
+use super::time::NS_PER_SECOND;
+
+/// The columns up to the last that matters.
+pub fn template() -> Template {
+    Template::columns([
+        Field::Time(Time::Epoch { unit_ns: NS_PER_SECOND }),
+        Field::Duration { unit_ns: NS_PER_SECOND / 1000 },
+        Field::Client,
+        Field::ResultAndStatus,
+        Field::SizeWithHead,
+        Field::Method,
+        Field::Target,
+    ])
+}

@@ -1,0 +1,179 @@
+//! A compiled format: literal text and fields by turns, matched in one pass without backtracking.
+//!
+//! A field ends where the literal behind it begins. Between quotes a quote behind a backslash ends nothing;
+//! in a log of columns any run of blanks is one separator. What follows the last field that matters is not
+//! looked at, so that formats with something appended are read too.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+use super::entry::Malformed;
+use super::fields::{Draft, Field};
+
+/// The most parts of a format.
+pub const PARTS_MAX: usize = 256;
+
+/// Literals and fields in the order of the line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    steps: Vec<Step>,
+}
+
+/// A field and how it is told from what follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    /// What stands before the field.
+    before: Before,
+    field: Field,
+    end: End,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Before {
+    Text(Box<[u8]>),
+    Blanks,
+}
+
+/// Where a field ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    /// After so many bytes.
+    Width(usize),
+    /// Where this text begins.
+    At(Box<[u8]>),
+    /// The same, but not where an odd number of backslashes stands before its quote.
+    Unescaped(Box<[u8]>),
+    /// At the next blank, or at the end of the line; from quote to quote if it begins with one.
+    Blank,
+    /// At the end of the line.
+    Line,
+}
+
+/// One part of a format, as its compiler hands them over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Text that stands there as it is.
+    Literal(Vec<u8>),
+    /// A field as long as it is.
+    Field(Field),
+    /// A field of fixed width.
+    Fixed(Field, usize),
+}
+
+impl Template {
+    /// From parts in order; literals that follow each other are one. `None` if a field follows a field
+    /// without anything to tell them apart.
+    pub fn new(parts: &[Part]) -> Option<Self> {
+        let mut steps = Vec::new();
+        let mut before = Vec::new();
+        for (index, part) in parts.iter().enumerate() {
+            let (field, end) = match part {
+                Part::Literal(text) => {
+                    before.extend_from_slice(text);
+                    continue;
+                }
+                Part::Fixed(field, width) => (*field, End::Width(*width)),
+                Part::Field(field) => (*field, end_of(*field, &before, &parts[index + 1..])?),
+            };
+            steps.push(Step { before: Before::Text(std::mem::take(&mut before).into()), field, end });
+        }
+        Some(Template { steps }.trimmed())
+    }
+
+    /// Columns between blanks.
+    pub fn columns(fields: impl IntoIterator<Item = Field>) -> Self {
+        let step = |(index, field)| {
+            let before = if index == 0 { Before::Text(Box::default()) } else { Before::Blanks };
+            Step { before, field, end: End::Blank }
+        };
+        Template { steps: fields.into_iter().enumerate().map(step).collect() }.trimmed()
+    }
+
+    /// Without what follows the last field that matters.
+    fn trimmed(mut self) -> Self {
+        let needed = self.steps.iter().rposition(|step| step.field != Field::Ignored);
+        self.steps.truncate(needed.map_or(0, |last| last + 1));
+        self
+    }
+
+    /// The fields that matter, in order.
+    pub fn fields(&self) -> impl Iterator<Item = Field> {
+        self.steps.iter().map(|step| step.field)
+    }
+
+    /// Tells a line apart into a draft.
+    pub fn fill<'a>(&self, draft: &mut Draft<'a>, line: &'a [u8]) -> Result<(), Malformed> {
+        let mut rest = line;
+        for step in &self.steps {
+            rest = match &step.before {
+                Before::Text(text) => rest.strip_prefix(&**text).ok_or(Malformed::Separator)?,
+                Before::Blanks => after_blanks(rest)?,
+            };
+            let text;
+            (text, rest) = step.end.split(rest).ok_or(Malformed::Separator)?;
+            draft.set(step.field, Cow::Borrowed(text))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a field ends that has `before` before it and `rest` behind it.
+fn end_of(field: Field, before: &[u8], rest: &[Part]) -> Option<End> {
+    let mut text = Vec::new();
+    for part in rest {
+        match part {
+            Part::Literal(more) => text.extend_from_slice(more),
+            _ => break,
+        }
+    }
+    if text.is_empty() {
+        let last = if field == Field::Request { End::Line } else { End::Blank };
+        return rest.is_empty().then_some(last);
+    }
+    let quoted = before.last() == Some(&b'"') && text.first() == Some(&b'"');
+    Some(if quoted { End::Unescaped(text.into()) } else { End::At(text.into()) })
+}
+
+impl End {
+    /// The field and what follows it.
+    fn split<'a>(&self, rest: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let length = match self {
+            End::Width(width) => *width,
+            End::At(text) => positions(rest, text).next()?,
+            End::Unescaped(text) => positions(rest, text).find(|&at| !is_escaped(&rest[..at]))?,
+            End::Blank => match rest.strip_prefix(b"\"") {
+                // W3C, "Extended Log File Format": a string stands in quotes, a quote within it twice.
+                Some(string) => return split_string(string),
+                None => memchr2(b' ', b'\t', rest).unwrap_or(rest.len()),
+            },
+            End::Line => rest.len(),
+        };
+        rest.split_at_checked(length)
+    }
+}
+
+/// Where `text` begins in `rest`, from the front.
+fn positions(rest: &[u8], text: &[u8]) -> impl Iterator<Item = usize> {
+    memchr::memchr_iter(text[0], rest).filter(move |&at| rest[at..].starts_with(text))
+}
+
+fn is_escaped(before: &[u8]) -> bool {
+    before.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+}
+
+fn split_string(string: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut from = 0;
+    loop {
+        let quote = from + memchr(b'"', &string[from..])?;
+        match string.get(quote + 1) {
+            Some(b'"') => from = quote + 2,
+            _ => return Some((&string[..quote], &string[quote + 1..])),
+        }
+    }
+}
+
+fn after_blanks(rest: &[u8]) -> Result<&[u8], Malformed> {
+    let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    if blanks > 0 && blanks < rest.len() { Ok(&rest[blanks..]) } else { Err(Malformed::Separator) }
+}

@@ -1,0 +1,121 @@
+"""The options of every command that reads a log, in one place.
+
+A command takes them as one parameter, `log_options: LogOptions`; `with_log_options` spreads that parameter into the
+options on the command line.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from sojourn import quantity
+from sojourn.log import SESSION_GAP, LogOptions
+
+_PANEL = "Log"
+
+
+class Keep(StrEnum):
+    """What is kept beside good answers to GET and HEAD for static documents."""
+
+    failed = "failed"
+    queries = "queries"
+    methods = "methods"
+
+
+def _option(*names: str, help: str) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=_PANEL)
+
+
+def read_options(
+    log_format: Annotated[
+        str | None,
+        _option(
+            "--log-format",
+            help="common, combined, vhost_combined, squid, w3c, json, or the server's own LogFormat or log_format "
+            "string [default: found out].",
+        ),
+    ] = None,
+    json_field: Annotated[
+        list[str] | None,
+        _option("--json-field", help="MEANING=NAME of a JSON log's field, as time=ts; may be repeated."),
+    ] = None,
+    session_gap: Annotated[
+        str, _option("--session-gap", help="A longer pause of a client starts a new session.")
+    ] = SESSION_GAP,
+    begin: Annotated[
+        str | None, _option("--from", help="Take requests from this time on, as 2026-11-21T10:00:00.")
+    ] = None,
+    end: Annotated[str | None, _option("--to", help="Take requests before this time.")] = None,
+    status: Annotated[list[str] | None, _option("--status", help="Take 200, 4xx or 500-504; may be repeated.")] = None,
+    method: Annotated[list[str] | None, _option("--method", help="Take this method; may be repeated.")] = None,
+    path: Annotated[
+        list[str] | None, _option("--path", help="Take paths like /img/* or ~REGEX; may be repeated.")
+    ] = None,
+    host: Annotated[list[str] | None, _option("--host", help="Take hosts like *.example.com; may be repeated.")] = None,
+    client: Annotated[list[str] | None, _option("--client", help="Take clients like 10.0.*; may be repeated.")] = None,
+    map_path: Annotated[
+        list[str] | None, _option("--map-path", help="PREFIX=PREFIX: give paths another prefix; may be repeated.")
+    ] = None,
+    map_host: Annotated[
+        list[str] | None, _option("--map-host", help="OLD=NEW: give hosts another name, * for all; may be repeated.")
+    ] = None,
+    keep: Annotated[
+        list[Keep] | None,
+        _option(
+            "--keep",
+            help="Keep what is left out otherwise: failed requests, marked; queries; other methods, as GET.",
+        ),
+    ] = None,
+) -> LogOptions:
+    """The options as they are typed."""
+    kept = keep or []
+    return LogOptions(
+        session_gap_seconds=quantity.seconds(session_gap),
+        log_format=log_format,
+        json_fields=tuple(json_field or ()),
+        statuses=tuple(status or ()),
+        methods=tuple(method or ()),
+        paths=tuple(path or ()),
+        hosts=tuple(host or ()),
+        clients=tuple(client or ()),
+        begin=begin,
+        end=end,
+        path_map=tuple(map_path or ()),
+        host_map=tuple(map_host or ()),
+        keep_failed=Keep.failed in kept,
+        keep_queries=Keep.queries in kept,
+        keep_methods=Keep.methods in kept,
+    )
+
+
+def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `log_options` is spread into the options of a log."""
+    group = _parameters(read_options)
+    own = _parameters(command)
+    del own["log_options"]
+
+    @functools.wraps(command)
+    def spread(*arguments: Any, **values: Any) -> None:
+        options = read_options(**{name: values.pop(name) for name in group})
+        command(*arguments, log_options=options, **values)
+
+    # typer reads the signature, and the annotations for the types in it.
+    parameters = [*own.values(), *group.values()]
+    spread.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    )
+    spread.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return spread
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters
+    return {name: parameter.replace(annotation=hints[name]) for name, parameter in parameters.items()}

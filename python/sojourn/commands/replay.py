@@ -1,0 +1,60 @@
+"""`sojourn replay`: imports a log where it is given one; then this process becomes the engine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn import engine
+from sojourn.commands.data_plane import EVERYTHING
+from sojourn.commands.log_options import with_log_options
+from sojourn.failure import CouldNotRun
+from sojourn.log import LogOptions, import_log, require_log
+
+TRACE_MAGIC = b"SJTRACE2"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command; the engine parses its other options and prints their help."""
+    help = "Replay a log's or a trace's sessions."
+    app.command("replay", context_settings=EVERYTHING, help=help)(with_log_options(_replay))
+
+
+def _replay(
+    context: typer.Context,
+    seed: Annotated[int | None, typer.Option(help="Says everything that is random.")] = None,
+    *,
+    log_options: LogOptions,
+) -> None:
+    arguments = list(context.args)
+    if arguments and not arguments[0].startswith("-"):
+        arguments[0] = _as_trace(arguments[0], log_options, 1 if seed is None else seed)
+    if seed is not None:
+        arguments += ["--seed", str(seed)]
+    engine.replace_process(["replay", *arguments])
+
+
+def _as_trace(source: str, options: LogOptions, seed: int) -> str:
+    require_log(source)
+    if source != "-":
+        with Path(source).open("rb") as file:
+            if file.read(len(TRACE_MAGIC)) == TRACE_MAGIC:
+                return _require_default(source, options)
+    # The trace of a log lives in memory only; the engine inherits the descriptor and opens it by this name.
+    descriptor = os.memfd_create("trace", 0)
+    name = f"/proc/self/fd/{descriptor}"
+    trace, _ = import_log(source, options, seed, lambda done, total: None)
+    trace.save(name)
+    return name
+
+
+def _require_default(source: str, options: LogOptions) -> str:
+    if given := options.given():
+        raise CouldNotRun(
+            f"{source} is a trace, and {', '.join(given)} says how a log is read",
+            "give these options to `sojourn trace LOG --output TRACE`, or replay the log itself",
+        )
+    return source
