@@ -21,6 +21,7 @@ COMMANDS = (
     "serve",
     "load",
     "replay",
+    "fileset",
     "simulate",
     "predict",
     "plan",
@@ -165,6 +166,32 @@ def test_replay_takes_a_log_as_it_is(small_log: Path, tmp_path: Path) -> None:
         )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["errors"] == 0
+
+
+def test_a_log_in_the_servers_own_format(tmp_path: Path) -> None:
+    log = tmp_path / "own.log"
+    lines = (f"{1_700_000_000 + n}.500|10.0.0.{n % 7}|GET /{n % 3} HTTP/1.1|200|{100 + n % 3}\n" for n in range(60))
+    log.write_text("".join(lines))
+    unknown = run("trace", log)
+    assert unknown.returncode == 2
+    assert "--log-format" in unknown.stderr
+    own = "$msec|$remote_addr|$request|$status|$body_bytes_sent"
+    done = run("trace", log, "--log-format", own, "--path", "~^/[01]$", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    imported = json.loads(done.stdout)["import"]
+    assert (imported["requests"], imported["not_selected"], imported["time_resolution_ns"]) == (40, 20, 1_000_000)
+    wrong = run("trace", log, "--log-format", "$msec $nothing")
+    assert wrong.returncode == 2
+    assert "says nothing of the status" in wrong.stderr
+    assert "hint:" in wrong.stderr
+
+
+def test_a_trace_takes_no_options_of_a_log(small_log: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "small.trace"
+    assert run("trace", small_log, "--output", trace).returncode == 0
+    done = run("replay", trace, "http://127.0.0.1:1", "--scale", "1", "--status", "200")
+    assert done.returncode == 2
+    assert "hint:" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["trace", "assess", "replay"])

@@ -35,6 +35,7 @@ _COMMANDS = {
     "serve": "data_plane",
     "load": "data_plane",
     "replay": "replay",
+    "fileset": "fileset",
     "predict": "predict",
     "simulate": "simulate",
     "plan": "plan",

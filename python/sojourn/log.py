@@ -10,6 +10,7 @@ from typing import Any
 from sojourn import _native
 from sojourn.failure import CouldNotRun
 
+TRACE_MAGIC = b"SJTRACE2"
 SESSION_GAP = "15s"
 """The default everywhere: seed IBM RC22629, 3.3."""
 
@@ -74,6 +75,36 @@ def import_log(
     report = trace.report()
     assert report is not None, "only a trace from a file has no report"
     return trace, report
+
+
+def is_trace(source: str) -> bool:
+    """Whether a file is a trace that was imported already."""
+    if source == "-" or not Path(source).is_file():
+        return False
+    with Path(source).open("rb") as file:
+        return file.read(len(TRACE_MAGIC)) == TRACE_MAGIC
+
+
+def load_trace(source: str, options: LogOptions) -> _native.Trace:
+    """A trace from its file; options that say how a log is read come too late for it.
+
+    Raises:
+        CouldNotRun: there are such options, or the file is damaged.
+    """
+    require_default(source, options)
+    try:
+        return _native.Trace.load(source)
+    except (OSError, ValueError) as error:
+        raise CouldNotRun(str(error), "import the log again: sojourn trace LOG --output TRACE") from error
+
+
+def require_default(source: str, options: LogOptions) -> None:
+    """Refuses options of a log for a trace."""
+    if given := options.given():
+        raise CouldNotRun(
+            f"{source} is a trace, and {', '.join(given)} says how a log is read",
+            "give these options to `sojourn trace LOG --output TRACE`, or give the log itself",
+        )
 
 
 def native_options(options: LogOptions) -> _native.LogOptions:

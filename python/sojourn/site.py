@@ -42,33 +42,43 @@ def build(
     content_limit_bytes: int,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> int:
-    """Writes the files that are not there yet; returns the site's bytes.
+    """Writes the files that are not there yet, in order; returns how many that were.
 
     Raises:
         CouldNotRun: the site would pass the limit or the disk's free space, or a file cannot be written.
     """
     documents = list(documents)
-    total_bytes = sum(size for _, size in documents)
-    _check_room(folder, documents, total_bytes, content_limit_bytes)
+    _check_limit(documents, content_limit_bytes)
+    missing = [(path, size) for path, size in documents if not _is_there(folder / path.lstrip("/"), size)]
+    _check_room(folder, missing)
     try:
-        for done, (path, size) in enumerate(documents):
+        for done, (path, size) in enumerate(missing):
             _write(folder / path.lstrip("/"), size)
-            progress(done + 1, len(documents))
+            progress(done + 1, len(missing))
     except OSError as error:
         raise CouldNotRun(
             f"cannot write the site: {error.filename or folder}: {error.strerror}",
-            "give a --work-dir on a disk with room and permission to write",
+            "give a folder on a disk with room and permission to write",
         ) from error
-    return total_bytes
+    return len(missing)
 
 
-def _check_room(folder: Path, documents: list[Document], total_bytes: int, limit_bytes: int) -> None:
+def _is_there(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
+
+
+def _check_limit(documents: list[Document], limit_bytes: int) -> None:
+    total_bytes = sum(size for _, size in documents)
     if total_bytes > limit_bytes:
         raise CouldNotRun(
             f"the site needs {total_bytes / 1e6:,.1f} MB in {len(documents):,} files, "
             f"more than --content-limit {limit_bytes / 1e6:,.1f} MB",
             f"raise it: --content-limit {total_bytes / 1e9 + 0.1:.1f}GB",
         )
+
+
+def _check_room(folder: Path, documents: list[Document]) -> None:
+    """Whether the documents, which are not there yet, fit on the folder's disk."""
     folder.mkdir(parents=True, exist_ok=True)
     disk = shutil.disk_usage(folder)
     room = disk.free - FILE_SYSTEM_RESERVE_FRACTION * disk.total
@@ -78,13 +88,11 @@ def _check_room(folder: Path, documents: list[Document], total_bytes: int, limit
         raise CouldNotRun(
             f"the disk of {folder} is too small: the site needs {needed / 1e6:,.1f} MB, "
             f"{max(room, 0) / 1e6:,.1f} MB may be used (5 % of the disk stays free)",
-            "give a --work-dir on another disk",
+            "give a folder on another disk",
         )
 
 
 def _write(path: Path, size: int) -> None:
-    if path.is_file() and path.stat().st_size == size:
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         for start in range(0, size, BLOCK_BYTES):

@@ -8,8 +8,19 @@ from sojourn.failure import CouldNotRun
 
 def test_files_have_the_right_size(tmp_path: Path) -> None:
     documents = [("/000/000000-10", 10), ("/000/000001-0", 0), ("/001/001000-2500000", 2_500_000)]
-    assert site.build(tmp_path, documents, 10**7) == 2_500_010
+    assert site.build(tmp_path, documents, 10**7) == 3
     assert [(tmp_path / path.lstrip("/")).stat().st_size for path, _ in documents] == [10, 0, 2_500_000]
+
+
+def test_what_is_there_is_kept_and_what_was_cut_off_is_written_again(tmp_path: Path) -> None:
+    documents = [("/a", 10), ("/b", 20)]
+    site.build(tmp_path, documents, 10**7)
+    (tmp_path / "b").write_bytes(b"cut off")
+    before = (tmp_path / "a").stat().st_mtime_ns
+    assert site.build(tmp_path, documents, 10**7) == 1
+    assert (tmp_path / "b").stat().st_size == 20
+    assert (tmp_path / "a").stat().st_mtime_ns == before
+    assert site.build(tmp_path, documents, 10**7) == 0
 
 
 def test_a_site_above_the_limit_writes_nothing(tmp_path: Path) -> None:

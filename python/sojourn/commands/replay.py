@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,10 +10,7 @@ import typer
 from sojourn import engine
 from sojourn.commands.data_plane import EVERYTHING
 from sojourn.commands.log_options import with_log_options
-from sojourn.failure import CouldNotRun
-from sojourn.log import LogOptions, import_log, require_log
-
-TRACE_MAGIC = b"SJTRACE2"
+from sojourn.log import LogOptions, import_log, is_trace, require_default, require_log
 
 
 def register(app: typer.Typer) -> None:
@@ -39,22 +35,12 @@ def _replay(
 
 def _as_trace(source: str, options: LogOptions, seed: int) -> str:
     require_log(source)
-    if source != "-":
-        with Path(source).open("rb") as file:
-            if file.read(len(TRACE_MAGIC)) == TRACE_MAGIC:
-                return _require_default(source, options)
+    if is_trace(source):
+        require_default(source, options)
+        return source
     # The trace of a log lives in memory only; the engine inherits the descriptor and opens it by this name.
     descriptor = os.memfd_create("trace", 0)
     name = f"/proc/self/fd/{descriptor}"
     trace, _ = import_log(source, options, seed, lambda done, total: None)
     trace.save(name)
     return name
-
-
-def _require_default(source: str, options: LogOptions) -> str:
-    if given := options.given():
-        raise CouldNotRun(
-            f"{source} is a trace, and {', '.join(given)} says how a log is read",
-            "give these options to `sojourn trace LOG --output TRACE`, or replay the log itself",
-        )
-    return source

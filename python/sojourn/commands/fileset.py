@@ -1,0 +1,142 @@
+"""`sojourn fileset`: writes the files that a workload asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn import fileset, quantity
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.log_options import with_log_options
+from sojourn.fileset import FileSet, LogNormal
+from sojourn.log import LogOptions, import_log, is_trace, load_trace
+from sojourn.progress import Stages
+from sojourn.report import format
+from sojourn.terminal import print_pairs
+
+Output = Annotated[Path, typer.Option(help="The folder; it may hold a part of the set already.")]
+Limit = Annotated[str, typer.Option("--content-limit", help="Refuse a larger set.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it comes to, and write nothing.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="The same seed gives the same files.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command and its kinds."""
+    kinds = typer.Typer(no_args_is_help=True, help=_HELP)
+    kinds.command("webstone")(_webstone)
+    kinds.command("web99")(_web99)
+    kinds.command("lognormal")(_lognormal)
+    kinds.command("from-log")(with_log_options(_from_log))
+    app.add_typer(kinds, name="fileset")
+
+
+_HELP = """Write the files that a workload asks for, with a manifest and a WebStone file list.
+
+The same parameters give the same files. What is there already is kept, so an interrupted run goes on. The disk's room
+is checked first.
+
+Example: sojourn fileset web99 --load 200 --output /srv/web99
+"""
+
+
+def _webstone(
+    output: Output, content_limit: Limit = "20GB", dry_run: DryRun = False, output_format: FormatOption = Format.text
+) -> None:
+    """WebStone's five files, 500 bytes to 5 MB.
+
+    Example: sojourn fileset webstone --output site, then sojourn load URL --mix site/filelist --clients 20
+    """
+    _write(fileset.webstone(), output, content_limit, dry_run, output_format)
+
+
+def _web99(
+    output: Output,
+    load: Annotated[int, typer.Option(help="The connections that the set is made for.")] = 100,
+    content_limit: Limit = "20GB",
+    dry_run: DryRun = False,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """A SPECweb99-like set: 36 files in each of 25 + 0.66 x load directories, 4.88 MiB a directory.
+
+    Example: sojourn fileset web99 --load 1000 --output site --dry-run
+    """
+    _write(fileset.web99(load), output, content_limit, dry_run, output_format)
+
+
+def _lognormal(
+    output: Output,
+    files: Annotated[int, typer.Option(help="How many files.")] = 1000,
+    mean: Annotated[str, typer.Option(help="The mean size of the body.")] = "8kB",
+    cv: Annotated[float, typer.Option(help="The coefficient of variation of the body.")] = 3.0,
+    tail_index: Annotated[
+        float | None, typer.Option(help="Give the largest files a Pareto tail of this index [default: no tail].")
+    ] = None,
+    tail_fraction: Annotated[float, typer.Option(help="How many of the files are in the tail.")] = 0.01,
+    largest: Annotated[str, typer.Option(help="No file is larger.")] = "1GB",
+    zipf: Annotated[float, typer.Option(help="The exponent of popularity; 0 for all alike.")] = 1.0,
+    seed: SeedOption = 1,
+    content_limit: Limit = "20GB",
+    dry_run: DryRun = False,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Log-normal sizes, maybe with a Pareto tail, and Zipf popularity.
+
+    Example: sojourn fileset lognormal --files 10000 --mean 10kB --cv 3 --tail-index 1.2 --output site
+    """
+    law = LogNormal(
+        files=files,
+        mean_bytes=quantity.size_bytes(mean),
+        cv=cv,
+        tail_index=tail_index,
+        tail_fraction=tail_fraction,
+        largest_bytes=quantity.size_bytes(largest),
+        zipf=zipf,
+        seed=seed,
+    )
+    _write(fileset.lognormal(law), output, content_limit, dry_run, output_format)
+
+
+def _from_log(
+    log: Annotated[str, typer.Argument(help="An access log or a trace.")],
+    output: Output,
+    seed: SeedOption = 1,
+    content_limit: Limit = "20GB",
+    dry_run: DryRun = False,
+    output_format: FormatOption = Format.text,
+    *,
+    log_options: LogOptions,
+) -> None:
+    """A file of the right size per document of a log, where `sojourn replay` looks for it.
+
+    Example: sojourn fileset from-log access.log.gz --output site
+    """
+    with Stages(talk, quiet=output_format is Format.json) as stages:
+        stages.begin("import")
+        if is_trace(log):
+            trace = load_trace(log, log_options)
+        else:
+            trace, _ = import_log(log, log_options, seed, stages.update)
+        stages.done(f"{len(trace):,} requests")
+    _write(fileset.from_trace(trace, log), output, content_limit, dry_run, output_format)
+
+
+def _write(files: FileSet, output: Path, content_limit: str, dry_run: bool, output_format: Format) -> None:
+    written = None
+    if not dry_run:
+        with Stages(talk, quiet=output_format is Format.json) as stages:
+            stages.begin("files")
+            written = fileset.write(files, output, quantity.size_bytes(content_limit), stages.update)
+            stages.done(f"{written:,} of {len(files.files):,} files written in {output}")
+    summary = files.summary()
+    if output_format is Format.json:
+        print_json(summary | {"output": str(output), "files_written": written})
+        return
+    pairs = [
+        ("Files", format.count(summary["files"])),
+        ("Total size", format.size(summary["total_bytes"])),
+        ("Mean response", format.size(summary["response_bytes_mean"])),
+        ("Written", "nothing: a dry run" if written is None else format.count(written)),
+    ]
+    print_pairs(pairs, data)
