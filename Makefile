@@ -6,7 +6,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server bench-models clean
+.PHONY: demo test quick peers bench-server bench-load bench-models clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -28,6 +28,12 @@ peers:
 bench-server: $(INSTALLED) peers
 	cargo build --release --locked --package null-responder
 	benchmarks/server/bench --docs docs $(BENCH)
+
+## bench-load: our load generator beside wrk, h2load, ab, httperf, oha and k6; writes docs/load-benchmark.md; BENCH=--quick only tries
+bench-load: $(INSTALLED)
+	benchmarks/load/peers
+	cargo build --release --locked --package null-responder
+	benchmarks/load/bench --docs docs $(BENCH)
 
 ## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
 bench-models: $(INSTALLED)

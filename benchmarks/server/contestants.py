@@ -47,7 +47,7 @@ def contestants() -> list[Contestant]:
     return [
         *(_ours(name, ours) for name in ours.names),
         *(_peer(peer) for peer in systems.PEERS),
-        *(_null(variant) for variant in ("epoll", "sendfile", "ring")),
+        *(null_responder(variant) for variant in ("epoll", "sendfile", "ring")),
     ]
 
 
@@ -55,7 +55,7 @@ def chosen(patterns: str | None) -> list[Contestant]:
     """Those whose names match one of the comma-separated patterns; all without patterns."""
     everybody = contestants()
     if patterns is None:
-        _null_responder()
+        null_responder_path()
         return everybody
     wanted = patterns.split(",")
     names = [each.name for each in everybody]
@@ -64,7 +64,7 @@ def chosen(patterns: str | None) -> list[Contestant]:
             raise CouldNotRun(f"no server is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
     found = [each for each in everybody if any(fnmatchcase(each.name, pattern) for pattern in wanted)]
     if any(each.kind == "null" for each in found):
-        _null_responder()
+        null_responder_path()
     return found
 
 
@@ -85,10 +85,19 @@ def _peer(peer: systems.Server) -> Contestant:
     return Contestant(peer.name, "peer", start, lambda condition: peer.name == REFERENCE or not condition.access_log)
 
 
-def _null(variant: str) -> Contestant:
+def null_responder(variant: str) -> Contestant:
+    """The null responder in one of its variants."""
+
     def start(launch: Launch, condition: Condition) -> Running:
         document = launch.root / condition.path.lstrip("/")
-        command = [str(_null_responder()), str(document), "--variant", variant, "--connection", condition.connection]
+        command = [
+            str(null_responder_path()),
+            str(document),
+            "--variant",
+            variant,
+            "--connection",
+            condition.connection,
+        ]
         said = launch.work / "null-responder.log"
         process = start_process(cores.pinned_command(launch.core, command), said)
         wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "null-responder", said)
@@ -104,7 +113,12 @@ def _null(variant: str) -> Contestant:
     return Contestant(f"null-{variant}", "null", start, takes[variant])
 
 
-def _null_responder() -> Path:
+def null_responder_path() -> Path:
+    """Where it was built.
+
+    Raises:
+        CouldNotRun: it was not.
+    """
     built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "null-responder"
     if not built.is_file():
         raise CouldNotRun(f"{built} is not there", "build it: cargo build --release --package null-responder")

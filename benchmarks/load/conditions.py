@@ -1,0 +1,56 @@
+"""What load is made: closed and open loops, connections kept or not, and many clients that mostly think."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from sojourn.failure import CouldNotRun
+
+CLIENTS = 64
+OPEN_RATE = 50_000
+"""High enough that answers come in batches, as they do in a closed loop."""
+MANY_CLIENTS = 19_900
+"""Most systems let a process have 20,000 descriptors or more."""
+MANY_CLIENTS_RATE = 5_000
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A table of the page."""
+
+    name: str
+    title: str
+    clients: int = CLIENTS
+    connection: Literal["keep-alive", "close"] = "keep-alive"
+    rate: int | None = None
+    """Arrivals per second of an open loop; None is a closed loop."""
+    think_seconds: float | None = None
+    warm_up_seconds: float = 0.0
+    """Not measured, and paid for all the same."""
+
+
+CONDITIONS: Sequence[Condition] = (
+    Condition("closed", f"500 B, keep-alive, {CLIENTS} clients in a closed loop"),
+    Condition("close", f"500 B, a connection per request, {CLIENTS} clients in a closed loop", connection="close"),
+    Condition("open", f"500 B, keep-alive, {OPEN_RATE:,} arrivals a second", rate=OPEN_RATE),
+    Condition(
+        "many-clients",
+        f"500 B, {MANY_CLIENTS:,} clients that mostly think, {MANY_CLIENTS_RATE:,} requests a second",
+        clients=MANY_CLIENTS,
+        think_seconds=MANY_CLIENTS / MANY_CLIENTS_RATE,
+        warm_up_seconds=6.0,
+    ),
+)
+
+
+def chosen(patterns: str | None) -> list[Condition]:
+    """The conditions whose names match one of the comma-separated patterns; all without patterns."""
+    wanted = patterns.split(",") if patterns else ["*"]
+    names = [condition.name for condition in CONDITIONS]
+    for pattern in wanted:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise CouldNotRun(f"no condition is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
+    return [each for each in CONDITIONS if any(fnmatchcase(each.name, pattern) for pattern in wanted)]

@@ -1,0 +1,178 @@
+"""The tables and the page: medians over repetitions with their ends, ratios to ours, and the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from benchmarks.load.cell import Cell
+from benchmarks.load.conditions import CONDITIONS, MANY_CLIENTS_RATE, Condition
+from benchmarks.server.busy import BUSY_FRACTION_MAX
+from benchmarks.server.results import Spread
+from sojourn.report import format
+
+OURS = "sojourn"
+SEND_LAG_SECONDS_MAX = 0.001
+_MICROSECONDS = 1e6
+
+
+@dataclass(frozen=True)
+class Row:
+    """A generator in a condition, over the repetitions."""
+
+    generator: str
+    cells: list[Cell]
+
+    def spread(self, figure: Callable[[Cell], float | None]) -> Spread | None:
+        """A figure's median and ends."""
+        return Spread.of(figure(cell) for cell in self.cells)
+
+    @property
+    def cost(self) -> Spread | None:
+        """CPU seconds per request."""
+        return self.spread(lambda cell: cell.cpu_seconds_per_request)
+
+    @property
+    def doubts(self) -> str | None:
+        """The first repetition's trouble or limit that had any."""
+        return next((said for cell in self.cells for said in (cell.trouble, cell.limited_because) if said), None)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All generators of a condition, cheapest first."""
+
+    condition: Condition
+    rows: list[Row]
+
+    def cost(self, generator: str) -> float | None:
+        """A generator's median cost."""
+        spread = next((row.cost for row in self.rows if row.generator == generator), None)
+        return spread.median if spread else None
+
+
+def tables(cells: Iterable[Cell]) -> list[Table]:
+    """A table per condition that has cells."""
+    by_place: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        by_place.setdefault((cell.condition, cell.generator), []).append(cell)
+    found = []
+    for condition in CONDITIONS:
+        rows = [Row(who, measured) for (where, who), measured in by_place.items() if where == condition.name]
+        rows.sort(key=lambda row: row.cost.median if row.cost else float("inf"))
+        if rows:
+            found.append(Table(condition, rows))
+    return found
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target beside what was measured; None where it was not."""
+
+    what: str
+    bound: float
+    measured: float | None
+
+    @property
+    def word(self) -> str:
+        """met, not met or not measured."""
+        if self.measured is None:
+            return "not measured"
+        return "met" if self.measured <= self.bound else "not met"
+
+
+def judge(measured: Sequence[Table]) -> list[Verdict]:
+    """Every target."""
+    by_name = {table.condition.name: table for table in measured}
+
+    def ratio(where: str, peer: str, peer_where: str) -> float | None:
+        ours = by_name[where].cost(OURS) if where in by_name else None
+        other = by_name[peer_where].cost(peer) if peer_where in by_name else None
+        return ours / other if ours and other else None
+
+    many = by_name.get("many-clients")
+    rows = [row for row in many.rows if row.generator == OURS] if many else []
+    lag = rows[0].spread(lambda cell: cell.send_lag_p99_seconds) if rows else None
+    return [
+        Verdict("CPU per request, closed loop ÷ wrk", 0.80, ratio("closed", "wrk", "closed")),
+        Verdict("CPU per request, closed loop ÷ httperf", 1.00, ratio("closed", "httperf", "closed")),
+        Verdict("CPU per request, open loop ÷ wrk's closed loop", 0.80, ratio("open", "wrk", "closed")),
+        Verdict("CPU per request, a connection each ÷ wrk", 1.00, ratio("close", "wrk", "close")),
+        Verdict(
+            f"99 % of sends late by, many clients, {MANY_CLIENTS_RATE:,}/s (ms)",
+            SEND_LAG_SECONDS_MAX * 1e3,
+            lag.median * 1e3 if lag else None,
+        ),
+    ]
+
+
+def page(run: dict[str, Any], cells: Iterable[Cell], *, complete: bool) -> str:
+    """The page of a run."""
+    measured = tables(cells)
+    warnings = "" if complete else "\n**Incomplete**: the run was interrupted.\n"
+    if run["busy_fraction"] > BUSY_FRACTION_MAX:
+        share = format.percent(run["busy_fraction"])
+        warnings += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
+    targets = [
+        [verdict.what, f"≤ {verdict.bound:.2f}", _number(verdict.measured), verdict.word] for verdict in judge(measured)
+    ]
+    machine = [
+        [name.replace("_", " "), (", ".join(value) if isinstance(value, list) else str(value)).replace("|", "\\|")]
+        for name, value in run["environment"].items()
+    ]
+    template = Template(Path(__file__).with_name("page.md.template").read_text())
+    return template.substitute(
+        date=run["date"],
+        command=run["command"],
+        revision=run["revision"],
+        warnings=warnings,
+        repetitions=run["repetitions"],
+        duration=format.seconds(run["duration_seconds"]),
+        seed=run["seed"],
+        server_core=run["cores"]["server"],
+        generator_core=run["cores"]["generator"],
+        targets=_table(["target", "bound", "measured", ""], targets),
+        tables="\n\n".join(_section(table) for table in measured),
+        machine=_table(["", ""], machine),
+    )
+
+
+def _section(table: Table) -> str:
+    header = ["generator", "CPU µs/request", "÷ ours", "user", "requests/s", "p50", "p99", "late p99"]
+    ours = table.cost(OURS)
+    rows, notes = [], []
+    for row in table.rows:
+        cost = row.cost
+        middle = [
+            "–"
+            if cost is None
+            else "{:.2f} [{:.2f}–{:.2f}]".format(*(v * _MICROSECONDS for v in (cost.median, cost.low, cost.high))),
+            _number(cost.median / ours if cost and ours else None),
+            format.percent(_median(row, lambda cell: cell.cpu_user_fraction)),
+            format.number(_median(row, lambda cell: cell.requests_per_second)),
+            format.seconds(_median(row, lambda cell: cell.p50_seconds)),
+            format.seconds(_median(row, lambda cell: cell.p99_seconds)),
+            format.seconds(_median(row, lambda cell: cell.send_lag_p99_seconds)),
+        ]
+        rows.append([row.generator + (" †" if row.doubts else ""), *middle])
+        if row.doubts:
+            notes.append(f"- † {row.generator}: {row.doubts}")
+    said = "\n".join(notes)
+    return f"### {table.condition.title}\n\n{_table(header, rows)}" + (f"\n\n{said}" if said else "")
+
+
+def _median(row: Row, figure: Callable[[Cell], float | None]) -> float | None:
+    spread = row.spread(figure)
+    return spread.median if spread else None
+
+
+def _number(value: float | None) -> str:
+    return format.NOT_MEASURED if value is None else f"{value:.2f}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rules = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))
