@@ -26,6 +26,7 @@ mod picker;
 mod plan;
 mod rates;
 mod reader;
+mod readiness;
 mod reception;
 mod record;
 pub mod report;

@@ -16,10 +16,7 @@ use std::{
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::{
-    event::{
-        Timespec,
-        epoll::{self, CreateFlags, Event},
-    },
+    event::epoll::{self, CreateFlags, Event},
     io::Errno,
     thread::set_current_timer_slack,
 };
@@ -38,6 +35,7 @@ use crate::{
     mark::StepMarks,
     observer::Observer,
     outcome::Outcome,
+    readiness,
     rhythm::{Progress, Rhythm},
     timers::Timers,
 };
@@ -307,11 +305,7 @@ impl<'a> Run<'a> {
                 Waiting::Sleep => until - before,
                 Waiting::Spin => Nanos::ZERO,
             };
-            let timeout = Timespec {
-                tv_sec: (timeout.0 / 1_000_000_000) as i64,
-                tv_nsec: (timeout.0 % 1_000_000_000) as i64,
-            };
-            let (ready, _) = match epoll::wait(&self.epoll, &mut *events, Some(&timeout)) {
+            let ready = match readiness::wait(&self.epoll, &mut *events, timeout) {
                 Ok(ready) => ready,
                 // A signal: the loop looks at what it asks for.
                 Err(Errno::INTR) => return Ok(()),
