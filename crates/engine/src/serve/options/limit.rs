@@ -26,7 +26,7 @@ pub struct LimitOptions {
     /// How long a connection may be without a request
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// How long a request head may take to arrive
+    /// How long a request may take to arrive, its body included
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub head_timeout: Duration,
     /// In each such period a client has to take its response at --send-rate-min

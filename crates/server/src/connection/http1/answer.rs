@@ -12,7 +12,7 @@ use super::body::Content;
 use super::representation::choose;
 use super::resolve::{Resolved, resolve};
 use super::stream::Stream;
-use super::{After, Http1};
+use super::{After, Http1, is_head};
 use crate::connection::{Context, HEAD_ALIGNMENT_BYTES};
 use crate::counters::Counter;
 use crate::log::{Entry, OpenLine};
@@ -51,21 +51,21 @@ impl Http1 {
                 self.answer(&request, context)
             }
             Err(error) => {
-                self.refuse(bytes, error.status(), context);
+                self.refuse(is_head(bytes), error.status(), context);
                 Step::Answered { consumed: bytes.len() }
             }
         }
     }
 
-    /// The answer to `bytes`, which are no request, or not a whole one; the connection ends with it.
-    pub(super) fn refuse(&mut self, bytes: &[u8], status: Status, context: &mut Context<'_>) {
+    /// The answer to what is no request, or not a whole one; the connection ends with it.
+    pub(super) fn refuse(&mut self, is_head: bool, status: Status, context: &mut Context<'_>) {
         self.after = After::Linger;
         let page = head::error_page(status);
         self.begin(status, None, context);
         head::content_length(&mut self.output, page.len() as u64);
         head::field(&mut self.output, "Content-Type", "text/html");
         head::end(&mut self.output);
-        if bytes.trim_ascii_start().starts_with(b"HEAD ") {
+        if is_head {
             return self.log(None, status, 0, context);
         }
         self.output.extend_from_slice(page.as_bytes());

@@ -45,6 +45,8 @@ pub struct Http1 {
     output: Vec<u8>,
     state: State,
     content: Content,
+    /// Whether the request of which part has arrived is a HEAD.
+    is_head: bool,
     after: After,
     is_sending: bool,
     requests: u32,
@@ -97,6 +99,7 @@ impl Http1 {
             output: Vec::new(),
             state: State::Requests,
             content: Content::None,
+            is_head: false,
             after: After::Keep,
             is_sending: false,
             requests: 0,
@@ -254,6 +257,7 @@ impl Http1 {
             context.pool.put_buffer(input);
             return Want::Receive(Buffer::default());
         }
+        self.is_head = is_head(input.unread());
         Want::Receive(input)
     }
 
@@ -330,9 +334,7 @@ impl Http1 {
         match self.waits_for() {
             Wait::Head(_) => {
                 context.served.count(Counter::Timeouts);
-                let input = std::mem::take(&mut self.input);
-                self.refuse(input.unread(), Status::RequestTimeout, context);
-                self.input = input;
+                self.refuse(self.is_head, Status::RequestTimeout, context);
                 self.send(None)
             }
             // It has all it is going to get.
@@ -340,6 +342,11 @@ impl Http1 {
             _ => Want::Close(Reason::TimedOut),
         }
     }
+}
+
+/// Whether `bytes`, of which not all may be there or make sense, ask for a head alone.
+fn is_head(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"HEAD ")
 }
 
 #[cfg(test)]

@@ -320,3 +320,41 @@ fn https_is_served_over_secure_connections() {
         assert!(sent.starts_with(format!("HTTP/1.1 {status}\r\n").as_bytes()));
     }
 }
+
+#[test]
+fn a_slow_body_is_told_so() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    let mut connection = Http1::new([127, 0, 0, 1].into(), false);
+    let mut buffer = Buffer::default();
+    buffer.space().extend_from_slice(b"HEAD / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhello");
+    let want = bench.handle(&mut connection, Event::Received(buffer));
+    assert!(matches!(want, Want::Receive(_)) && connection.waits_for() == Wait::Head(0));
+    let want = bench.handle(&mut connection, Event::Expired);
+    let Want::Send(output) = want else { panic!("{want:?}") };
+    assert!(output.bytes.starts_with(b"HTTP/1.1 408 ") && output.is_last);
+    assert!(output.bytes.ends_with(b"\r\n\r\n"), "no body for HEAD");
+}
+
+#[test]
+fn a_trickling_body_is_not_kept() {
+    let root = fixture::site();
+    let mut bench = Bench::new(root.path());
+    let mut connection = Http1::new([127, 0, 0, 1].into(), false);
+    let head = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let mut buffer = Buffer::default();
+    buffer.space().extend_from_slice(head);
+    let mut want = bench.handle(&mut connection, Event::Received(buffer));
+    for _ in 0..5000 {
+        let Want::Receive(mut buffer) = want else { panic!("{want:?}") };
+        assert_eq!(buffer.unread(), head);
+        buffer.space().extend_from_slice(b"1\r\nx\r\n");
+        want = bench.handle(&mut connection, Event::Received(buffer));
+    }
+    let Want::Receive(mut buffer) = want else { panic!("{want:?}") };
+    buffer.space().extend_from_slice(b"0\r\n\r\n");
+    let want = bench.handle(&mut connection, Event::Received(buffer));
+    let Want::Send(output) = want else { panic!("{want:?}") };
+    assert!(output.bytes.starts_with(b"HTTP/1.1 405 ") && !output.closes);
+    assert_eq!(connection.requests, 1);
+}
