@@ -26,6 +26,7 @@ COMMANDS = (
     "predict",
     "plan",
     "fit",
+    "compare",
     "import-jmt",
     "export-jmt",
     "report",

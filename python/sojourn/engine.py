@@ -23,6 +23,7 @@ Progress = Callable[[dict[str, Any]], None]
 
 # How long an interrupted engine may take to say what it measured before it is killed.
 INTERRUPT_GRACE_SECONDS = 15.0
+NICEST = 19
 
 
 def path() -> Path:
@@ -41,8 +42,10 @@ def replace_process(arguments: Sequence[str]) -> NoReturn:
     os.execv(program, ["sojourn", *arguments])
 
 
-def run(arguments: Sequence[str], progress: Progress | None = None) -> dict[str, Any]:
-    """Runs the engine to its end and returns the object it prints.
+def run(
+    arguments: Sequence[str], progress: Progress | None = None, quiet_cores: frozenset[int] = frozenset()
+) -> dict[str, Any]:
+    """Runs the engine to its end and returns the object it prints; progress is listened to off the `quiet_cores`.
 
     Ctrl-C is handed on to the engine; what it had measured then comes back with `complete` false, and
     `KeyboardInterrupt` is raised only if it says nothing.
@@ -56,7 +59,7 @@ def run(arguments: Sequence[str], progress: Progress | None = None) -> dict[str,
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     ) as process:
         talk: list[str] = []
-        listener = threading.Thread(target=_listen, args=(process, talk, progress), daemon=True)
+        listener = threading.Thread(target=_listen, args=(process, talk, progress, quiet_cores), daemon=True)
         listener.start()
         output = _output(process)
         listener.join()
@@ -113,13 +116,26 @@ def _output(process: subprocess.Popen[str]) -> str:
     return output
 
 
-def _listen(process: subprocess.Popen[str], talk: list[str], progress: Progress | None) -> None:
+def _listen(
+    process: subprocess.Popen[str], talk: list[str], progress: Progress | None, quiet_cores: frozenset[int]
+) -> None:
     assert process.stderr is not None
+    stand_back(quiet_cores)
     for line in process.stderr:
         if progress is not None and line.startswith("{"):
             progress(json.loads(line))
         else:
             talk.append(line.rstrip())
+
+
+def stand_back(quiet_cores: frozenset[int]) -> None:
+    """Makes the calling thread give way to all others and, where there are other cores, keeps it off these."""
+    thread = threading.get_native_id()
+    # On Linux both speak of the thread alone, so the rest of the process stays as it is.
+    os.setpriority(os.PRIO_PROCESS, thread, NICEST)
+    others = os.sched_getaffinity(0) - quiet_cores
+    if others:
+        os.sched_setaffinity(thread, others)
 
 
 def _result(command: list[str], code: int, output: str, talk: list[str]) -> dict[str, Any]:

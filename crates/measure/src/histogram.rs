@@ -90,6 +90,15 @@ impl Histogram {
         }
     }
 
+    /// Another library's counts of nanoseconds, to this one's precision.
+    pub(crate) fn from_counts(counts: &hdrhistogram::Histogram<u64>) -> Histogram {
+        let mut histogram = Histogram::default();
+        for found in counts.iter_recorded() {
+            histogram.record_many(Nanos(found.value_iterated_to()), found.count_since_last_iteration());
+        }
+        histogram
+    }
+
     pub(crate) fn counts(&self) -> &hdrhistogram::Histogram<u64> {
         &self.0
     }

@@ -1,4 +1,6 @@
 //! HDR interval logs, version 1.3: histograms on disk that any HdrHistogram tool reads and merges.
+//!
+//! Reading takes any log of latencies in nanoseconds, whatever the range and precision of its histograms.
 
 use std::{
     borrow::Borrow,
@@ -6,10 +8,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::serialization::{
-    V2DeflateSerializer,
-    interval_log::{IntervalLogWriterBuilder, Tag},
+    Deserializer, V2DeflateSerializer,
+    interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag},
 };
+use thiserror::Error;
 
 use crate::{Histogram, Nanos};
 
@@ -51,6 +55,61 @@ pub fn write<'a, H: Borrow<Histogram>>(
     Ok(())
 }
 
+/// One row of a log that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadInterval {
+    /// What was measured; empty where the log says nothing.
+    pub tag: String,
+    /// When it began, since the run's start.
+    pub start: Nanos,
+    /// How long it lasted.
+    pub length: Nanos,
+    /// What was recorded.
+    pub histogram: Histogram,
+}
+
+/// Why a log cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LogError {
+    /// A line is neither a comment nor a row.
+    #[error("row {0} is not a row of an HDR interval log")]
+    Row(usize),
+    /// A row's histogram is damaged.
+    #[error("the histogram of row {row} cannot be decoded: {why}")]
+    Histogram {
+        /// Counted from one, comments left out.
+        row: usize,
+        /// What the decoder says.
+        why: String,
+    },
+}
+
+/// Reads a log.
+pub fn read(log: &[u8]) -> Result<Vec<ReadInterval>, LogError> {
+    let mut deserializer = Deserializer::new();
+    let mut rows = Vec::new();
+    for entry in IntervalLogIterator::new(log) {
+        let row = rows.len() + 1;
+        let LogEntry::Interval(interval) = entry.map_err(|_| LogError::Row(row))? else { continue };
+        let damaged = |why: String| LogError::Histogram { row, why };
+        let bytes =
+            STANDARD.decode(interval.encoded_histogram()).map_err(|error| damaged(error.to_string()))?;
+        let counts: hdrhistogram::Histogram<u64> =
+            deserializer.deserialize(&mut bytes.as_slice()).map_err(|error| damaged(error.to_string()))?;
+        rows.push(ReadInterval {
+            tag: interval.tag().map_or_else(String::new, |tag| tag.as_str().to_owned()),
+            start: nanos(interval.start_timestamp()),
+            length: nanos(interval.duration()),
+            histogram: Histogram::from_counts(&counts),
+        });
+    }
+    Ok(rows)
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// The crate's own writer leaves out the version and the legend, which other readers look for.
 fn write_header(output: &mut impl Write, start_time: SystemTime, comment: &str) -> io::Result<()> {
     let start_seconds = start_time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -66,8 +125,6 @@ fn write_header(output: &mut impl Write, start_time: SystemTime, comment: &str) 
 
 #[cfg(test)]
 mod tests {
-    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-
     use super::*;
 
     #[test]
@@ -82,13 +139,28 @@ mod tests {
         });
         let mut log = Vec::new();
         write(&mut log, SystemTime::now(), "test", rows).unwrap();
-        let tags: Vec<_> = IntervalLogIterator::new(&log)
-            .filter_map(|entry| match entry.unwrap() {
-                LogEntry::Interval(interval) => interval.tag().map(|tag| tag.as_str().to_owned()),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(tags, ["connect", "response"]);
+        let rows = read(&log).unwrap();
+        assert_eq!([&rows[0].tag, &rows[1].tag], ["connect", "response"]);
+        assert_eq!((rows[1].start, rows[1].length), (Nanos(4_000_000_000), Nanos(4_000_000_000)));
+        assert_eq!(rows[1].histogram, histogram);
         assert!(String::from_utf8(log).unwrap().contains("Histogram log format version 1.3"));
+    }
+
+    #[test]
+    fn what_is_damaged_is_refused_and_never_panics() {
+        let mut log = Vec::new();
+        let mut histogram = Histogram::default();
+        (1..500).for_each(|i| histogram.record(Nanos(i * 977)));
+        let row = Interval { tag: "x", start: Nanos(0), length: Nanos(1), histogram: &histogram };
+        write(&mut log, SystemTime::now(), "test", [row]).unwrap();
+        for at in 0..log.len() {
+            let _ = read(&log[..at]);
+            let mut damaged = log.clone();
+            damaged[at] ^= 0x15;
+            let _ = read(&damaged);
+        }
+        assert!(read(&log[..log.len() - 20]).is_err());
+        let error = read(b"Tag=x,0.0,1.0,1.0,HISTnonsense\n").unwrap_err();
+        assert!(error.to_string().starts_with("the histogram of row 1"), "{error}");
     }
 }

@@ -1,7 +1,8 @@
-//! `sojourn._native`: log import and queueing for the Python face. Conversions only, no logic.
+//! `sojourn._native`: log import, histograms and queueing for the Python face. Conversions only, no logic.
 
 use pyo3::prelude::*;
 
+mod histogram;
 mod log;
 mod queueing;
 mod sessions;
@@ -11,6 +12,7 @@ mod workload;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     workload::register(module)?;
+    histogram::register(module)?;
     log::register(module)?;
     queueing::register(module)?;
     sessions::register(module)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sojourn.report import format
 from sojourn.report.markup import Markup
 from sojourn.report.run import Run
@@ -113,10 +116,15 @@ def settings(run: Run) -> Markup:
 
 def environment(run: Run) -> Markup:
     """`environment.json` as it is."""
+    return environment_table(run.environment)
+
+
+def environment_table(environment: Mapping[str, Any] | None) -> Markup:
+    """An environment as it was described."""
     title = "Environment"
-    if run.environment is None:
+    if environment is None:
         return absent("table-environment", title, "the run has no environment.json")
-    rows = [(name.replace("_", " "), _plain(name, value)) for name, value in run.environment.items()]
+    rows = [(name.replace("_", " "), _plain(name, value)) for name, value in environment.items()]
     return pairs("table-environment", title, rows)
 
 

@@ -4,7 +4,7 @@
 //! punctuation are refused. So are the other spellings of an IPv4 address (`0x7f.1`, `017700000001`,
 //! `127.01.0.1`): who compares hosts as text and who resolves them must not differ (RFC 3986, 7.4).
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 use memchr::memchr;
 
@@ -31,18 +31,48 @@ fn is_name(name: &[u8]) -> bool {
     let name = name.strip_suffix(b".").unwrap_or(name);
     let mut label_start = 0;
     for (index, byte) in name.iter().enumerate() {
-        match byte {
-            b'.' if index == label_start => return false,
-            b'.' => label_start = index + 1,
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => {}
-            _ => return false,
+        if *byte == b'.' {
+            if index == label_start {
+                return false;
+            }
+            label_start = index + 1;
+        } else if !IS_LABEL[usize::from(*byte)] {
+            return false;
         }
     }
     match &name[label_start..] {
         [] => false,
-        last if is_number(last) => is_text_of::<Ipv4Addr>(name),
+        last if is_number(last) => is_ipv4(name),
         _ => true,
     }
+}
+
+/// Letters, digits, hyphens, and the underscores that some names have.
+const IS_LABEL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'-' || byte as u8 == b'_';
+        byte += 1;
+    }
+    table
+};
+
+/// Four decimal numbers without leading zeros (RFC 3986, 3.2.2: dec-octet).
+fn is_ipv4(name: &[u8]) -> bool {
+    let (mut dots, mut octet) = (0, None);
+    for byte in name {
+        octet = match (byte, octet) {
+            (b'.', Some(0..=255)) => {
+                dots += 1;
+                None
+            }
+            (b'0'..=b'9', None) => Some(u32::from(byte - b'0')),
+            (b'0'..=b'9', Some(number @ 1..=25)) => Some(10 * number + u32::from(byte - b'0')),
+            _ => return false,
+        };
+    }
+    dots == 3 && octet.is_some_and(|number| number <= 255)
 }
 
 /// No top-level domain is a number, in any base that an address may be written in.
@@ -55,17 +85,15 @@ fn is_number(label: &[u8]) -> bool {
 
 /// What stands in brackets: an IPv6 address, or one of a version to come.
 fn is_ip_literal(literal: &[u8]) -> bool {
-    let [b'v' | b'V', rest @ ..] = literal else { return is_text_of::<Ipv6Addr>(literal) };
+    let [b'v' | b'V', rest @ ..] = literal else {
+        return str::from_utf8(literal).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
+    };
     let Some(dot) = memchr(b'.', rest) else { return false };
     let (version, address) = (&rest[..dot], &rest[dot + 1..]);
     let is_address = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:".contains(byte);
     [version, address].iter().all(|part| !part.is_empty())
         && version.iter().all(u8::is_ascii_hexdigit)
         && address.iter().all(is_address)
-}
-
-fn is_text_of<T: std::str::FromStr>(bytes: &[u8]) -> bool {
-    str::from_utf8(bytes).is_ok_and(|text| text.parse::<T>().is_ok())
 }
 
 #[cfg(test)]
@@ -153,12 +181,19 @@ mod tests {
             "127.1",
             "127.01.0.1",
             "256.0.0.1",
+            "1.256.0.1",
+            "0.0.0.259",
+            "1.2.3",
+            "1..2.3",
+            "1.2.3.00",
             "1.2.3.4.5",
             "a.1",
             "0x",
         ] {
             assert!(!is_host(bad.as_bytes()), "{bad}");
         }
-        assert!(is_host(b"127.0.0.1."));
+        for good in ["127.0.0.1.", "0.0.0.0", "255.255.255.255", "10.20.30.40:1"] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
     }
 }

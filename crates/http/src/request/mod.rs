@@ -137,10 +137,10 @@ impl Parser {
     pub fn parse<'b>(&mut self, bytes: &'b [u8]) -> Result<Parsed<'b>, RequestError> {
         match self.find_end(bytes)? {
             None => Ok(Parsed::Partial),
-            Some(head_len) => {
+            Some((head_len, line)) => {
                 let head_start = self.head_start as usize;
                 *self = Parser::default();
-                take_apart(&bytes[head_start..head_len], head_len).map(Parsed::Complete)
+                take_apart(&bytes[head_start..head_len], head_len, line).map(Parsed::Complete)
             }
         }
     }
@@ -150,8 +150,13 @@ impl Parser {
         self.scanned > 0
     }
 
-    /// The end of the head's empty line, once it is there. Refuses early what can be refused early.
-    fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, RequestError> {
+    /// The end of the head's empty line, once it is there, and the request line if it ended only now. Refuses early what
+    /// can be refused early.
+    fn find_end<'b>(
+        &mut self,
+        bytes: &'b [u8],
+    ) -> Result<Option<(usize, Option<RequestLine<'b>>)>, RequestError> {
+        let mut request_line = None;
         loop {
             let line_start = self.line_start as usize;
             let in_request_line = self.line_start == self.head_start;
@@ -174,7 +179,7 @@ impl Parser {
             self.line_start = end as u32 + 1;
             self.scanned = self.line_start;
             match (line.is_empty(), in_request_line) {
-                (true, false) => return Ok(Some(end + 1)),
+                (true, false) => return Ok(Some((end + 1, request_line))),
                 (true, true) if usize::from(self.empty_lines) == EMPTY_LINES_MAX => {
                     return Err(RequestError::RequestLine);
                 }
@@ -182,9 +187,7 @@ impl Parser {
                     self.empty_lines += 1;
                     self.head_start = self.line_start;
                 }
-                (false, true) => {
-                    RequestLine::parse(line)?;
-                }
+                (false, true) => request_line = Some(RequestLine::parse(line)?),
                 (false, false) => {}
             }
         }
@@ -202,10 +205,17 @@ impl Parser {
     }
 }
 
-fn take_apart(head: &[u8], head_len: usize) -> Result<Request<'_>, RequestError> {
+fn take_apart<'b>(
+    head: &'b [u8],
+    head_len: usize,
+    request_line: Option<RequestLine<'b>>,
+) -> Result<Request<'b>, RequestError> {
     let line_len = memchr(b'\r', head).ok_or(RequestError::RequestLine)?;
     let line = &head[..line_len];
-    let RequestLine { method, target, version } = RequestLine::parse(line)?;
+    let RequestLine { method, target, version } = match request_line {
+        Some(parsed) => parsed,
+        None => RequestLine::parse(line)?,
+    };
     let absolute = Absolute::split(target);
     let mut fields = Fields::default();
     fields.take_all::<FIELDS_USUAL>(&head[line_len + 2..]).unwrap_or_else(|| {

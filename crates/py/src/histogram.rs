@@ -1,0 +1,118 @@
+//! Bindings of the HDR histograms of `sojourn-measure`: latencies in seconds, counts as arrays.
+
+use std::time::{Duration, SystemTime};
+
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
+use sojourn_measure::{
+    Nanos,
+    interval_log::{self, Interval},
+};
+
+type Row = (String, f64, f64, Py<Histogram>);
+type Recorded<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<u64>>);
+
+/// Adds this file's names to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Histogram>()?;
+    module.add_function(wrap_pyfunction!(read_interval_log, module)?)?;
+    module.add_function(wrap_pyfunction!(write_interval_log, module)?)
+}
+
+/// Latencies at three significant digits.
+#[pyclass(module = "sojourn._native")]
+#[derive(Clone, Default)]
+pub struct Histogram {
+    inner: sojourn_measure::Histogram,
+}
+
+#[pymethods]
+impl Histogram {
+    #[new]
+    fn new() -> Histogram {
+        Histogram::default()
+    }
+
+    /// Records each latency, in seconds, as often as its count says.
+    fn record(
+        &mut self,
+        seconds: PyReadonlyArray1<'_, f64>,
+        counts: PyReadonlyArray1<'_, u64>,
+    ) -> PyResult<()> {
+        let (seconds, counts) = (seconds.as_array(), counts.as_array());
+        if seconds.len() != counts.len() {
+            let message = format!("{} latencies with {} counts", seconds.len(), counts.len());
+            return Err(PyValueError::new_err(message));
+        }
+        for (&seconds, &count) in seconds.iter().zip(counts) {
+            self.inner.record_many(Nanos::from_seconds(seconds), count);
+        }
+        Ok(())
+    }
+
+    /// Adds everything that another one recorded.
+    fn merge(&mut self, other: PyRef<'_, Histogram>) {
+        self.inner.merge(&other.inner);
+    }
+
+    /// What was recorded, by rising latency: seconds, and how often each.
+    fn recorded<'py>(&self, py: Python<'py>) -> Recorded<'py> {
+        let (seconds, counts): (Vec<f64>, Vec<u64>) =
+            self.inner.recorded().map(|(latency, count)| (latency.seconds(), count)).unzip();
+        (seconds.into_pyarray(py), counts.into_pyarray(py))
+    }
+
+    /// The latency in seconds that a fraction of all stayed at or below; None if nothing was recorded.
+    fn quantile(&self, fraction: f64) -> Option<f64> {
+        self.inner.quantile_seconds(fraction)
+    }
+
+    /// The figures that results hold, by their keys.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let summary = self.inner.summary();
+        let figures = PyDict::new(py);
+        figures.set_item("count", summary.count)?;
+        figures.set_item("mean", summary.mean)?;
+        figures.set_item("p50", summary.p50)?;
+        figures.set_item("p90", summary.p90)?;
+        figures.set_item("p95", summary.p95)?;
+        figures.set_item("p99", summary.p99)?;
+        figures.set_item("p999", summary.p999)?;
+        figures.set_item("max", summary.max)?;
+        Ok(figures)
+    }
+
+    fn __len__(&self) -> usize {
+        self.inner.count() as usize
+    }
+}
+
+/// The rows of an HDR interval log: tag, start and length in seconds, latencies.
+#[pyfunction]
+fn read_interval_log(py: Python<'_>, log: &str) -> PyResult<Vec<Row>> {
+    let rows = py.detach(|| interval_log::read(log.as_bytes()));
+    let rows = rows.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    rows.into_iter()
+        .map(|row| {
+            let histogram = Py::new(py, Histogram { inner: row.histogram })?;
+            Ok((row.tag, row.start.seconds(), row.length.seconds(), histogram))
+        })
+        .collect()
+}
+
+/// Writes such rows as a log whose time zero is `start_time`, in seconds since the epoch.
+#[pyfunction]
+fn write_interval_log(py: Python<'_>, start_time: f64, rows: Vec<Row>) -> PyResult<String> {
+    let intervals = rows.iter().map(|(tag, start, length, histogram)| Interval {
+        tag,
+        start: Nanos::from_seconds(*start),
+        length: Nanos::from_seconds(*length),
+        histogram: histogram.borrow(py).inner.clone(),
+    });
+    let start_time =
+        Duration::try_from_secs_f64(start_time).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let comment = concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
+    let mut log = Vec::new();
+    interval_log::write(&mut log, SystemTime::UNIX_EPOCH + start_time, comment, intervals)?;
+    Ok(String::from_utf8(log)?)
+}

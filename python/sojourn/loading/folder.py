@@ -1,0 +1,88 @@
+"""A load run's folder: `result.json`, `environment.json`, `timeline.parquet`, `intervals.parquet`, `latency/*.hlog`.
+
+The folder alone holds the run: it is read back from these files, and the report is drawn from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sojourn.failure import CouldNotRun
+from sojourn.loading import outputs
+from sojourn.loading.result import LoadResult
+from sojourn.loading.threshold import Verdict
+from sojourn.run_folder import RunFolder
+
+RESULT = "result.json"
+_STEPS_LOG = "latency/steps.hlog"
+_INTERVALS_LOG = "latency/intervals.hlog"
+
+
+def is_load_run(path: Path) -> bool:
+    """Whether the folder holds a load run."""
+    return (path / RESULT).is_file()
+
+
+def create(path: Path) -> RunFolder:
+    """Makes the folder, before anything is measured; one that holds a run is refused."""
+    if is_load_run(path):
+        raise CouldNotRun(f"{path} already holds a run", "give another --output, or remove the folder")
+    return RunFolder.create(path)
+
+
+def write(
+    folder: RunFolder, result: LoadResult, options: Sequence[str], verdicts: Sequence[Verdict], environment: Any
+) -> None:
+    """Writes everything but the report. `options` are those of the engine: the plan, for who compares runs."""
+    folder.write_json("environment.json", environment)
+    if result.timeline:
+        outputs.timeline(result).write_parquet(folder.path / "timeline.parquet")
+    if result.intervals:
+        outputs.intervals(result).write_parquet(folder.path / "intervals.parquet")
+    folder.write_text(_STEPS_LOG, result.histogram_log)
+    folder.write_text(_INTERVALS_LOG, result.interval_log)
+    # Last: a folder with a result is whole.
+    judged = [verdict.as_json() for verdict in verdicts]
+    folder.write_json(RESULT, {**result.record, "options": [*options], "thresholds": judged})
+
+
+def read(path: Path) -> LoadResult:
+    """The run of a folder, or of a file that holds what `sojourn load --format json` printed.
+
+    Raises:
+        CouldNotRun: there is no run, or it cannot be read.
+    """
+    if path.is_dir():
+        return _read_folder(path)
+    try:
+        printed = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise CouldNotRun(f"cannot read {path}: {error}", "give a run folder or a JSON result") from error
+    if not isinstance(printed, dict) or "requests_per_second" not in printed:
+        raise CouldNotRun(f"{path} is not the result of a load run", "write one with sojourn load --format json")
+    return LoadResult.of(printed)
+
+
+def _read_folder(path: Path) -> LoadResult:
+    if not is_load_run(path):
+        raise CouldNotRun(f"{path} holds no load run: there is no {RESULT}", "write one with sojourn load --output")
+    table = RunFolder(path).table("timeline.parquet")
+    timeline = {} if table is None else {name: _floats(table[name].to_list()) for name in table.columns}
+    logs = [(path / name).read_text() if (path / name).is_file() else "" for name in (_STEPS_LOG, _INTERVALS_LOG)]
+    return LoadResult(json.loads((path / RESULT).read_text()), timeline, logs[0], logs[1])
+
+
+def environment(path: Path) -> dict[str, Any]:
+    """Where the run was measured; empty if the folder does not say."""
+    file = path / "environment.json"
+    found: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {}
+    return found
+
+
+def _floats(values: list[float | None]) -> Any:
+    return np.array(values, dtype=np.float64)

@@ -1,0 +1,106 @@
+"""The run while it runs: a few lines on standard error, redrawn once a second when the engine says how it goes.
+
+Drawing must cost the measurement nothing, so this is plain string formatting on the thread that listens to the
+engine: no timer, no second wake-up, no library. On leaving, the lines are wiped; the result follows them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, TextIO
+
+BARS = "▁▂▃▄▅▆▇█"
+HISTORY_SECONDS = 120
+GENERATOR_BUSY = 0.9
+"""From this share of a core on, the generator may be what is measured."""
+_UP, _WIPE_LINE, _WIPE_BELOW = "\x1b[{}A", "\x1b[K", "\x1b[J"
+_BOLD, _DIM, _YELLOW, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
+
+
+class LiveView:
+    """Draws what the engine's progress lines say; a context manager."""
+
+    def __init__(self, title: str, output: TextIO = sys.stderr) -> None:
+        self._title = title
+        self._output = output
+        self._drawn = 0
+        self._rates: deque[float] = deque(maxlen=HISTORY_SECONDS)
+        self._latencies: deque[float] = deque(maxlen=HISTORY_SECONDS)
+        self._errors = 0.0
+        self._began = time.monotonic()
+
+    def __enter__(self) -> LiveView:
+        self._draw([self._title, "starting"])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            self._output.write("\r" + _UP.format(self._drawn) + _WIPE_BELOW)
+            self._output.flush()
+
+    def __call__(self, progress: Mapping[str, Any]) -> None:
+        """Shows a second of the run."""
+        if "requests_per_second" not in progress:
+            return
+        latency = progress.get("time_to_first_byte_intended_seconds") or {}
+        self._rates.append(progress["requests_per_second"])
+        self._latencies.append(latency.get("p99") or 0.0)
+        self._errors += progress.get("errors_per_second") or 0.0
+        self._draw(self._lines(progress, latency))
+
+    def _lines(self, progress: Mapping[str, Any], latency: Mapping[str, Any]) -> list[str]:
+        width = min(shutil.get_terminal_size().columns, 100)
+        room = max(10, width - 12)
+        elapsed = time.monotonic() - self._began
+        done = progress.get("progress") or 0.0
+        state = "measuring" if progress.get("step") is not None else "warming up"
+        filled = round(done * (room - 24))
+        bar = "█" * filled + "░" * max(0, room - 24 - filled)
+        times = "  ".join(f"{name} {_time(latency.get(name)):>8}" for name in ("p50", "p90", "p99", "max"))
+        generator = progress.get("generator_cpu_fraction") or 0.0
+        warning = "  near its limit: figures may be the generator's" if generator > GENERATOR_BUSY else ""
+        errors = progress.get("errors_per_second") or 0.0
+        return [
+            f"{_BOLD}{self._title[:width]}{_PLAIN}",
+            f"{state:<11} {bar} {done * 100:3.0f} %  {elapsed:4.0f} s",
+            f"{'requests/s':<11} {_BOLD}{progress['requests_per_second']:>11,.0f}{_PLAIN}"
+            f"   in flight {progress.get('in_flight', 0):,}",
+            f"{_DIM}{'':<11} {sparkline(self._rates, room)}{_PLAIN}",
+            f"{'first byte':<11} {times}",
+            f"{_DIM}{'  p99':<11} {sparkline(self._latencies, room)}{_PLAIN}",
+            f"{'errors':<11} {_RED if self._errors else ''}{errors:,.0f}/s, {self._errors:,.0f} in all{_PLAIN}",
+            f"{'generator':<11} {_YELLOW if warning else ''}{generator * 100:.0f} % of a core{warning}{_PLAIN}",
+        ]
+
+    def _draw(self, lines: list[str]) -> None:
+        # Fewer rows than lines would scroll, and moving up would then miss the top.
+        lines = lines[: max(1, shutil.get_terminal_size().lines - 1)]
+        up = "\r" + _UP.format(self._drawn) if self._drawn else ""
+        self._output.write(up + "".join(line + _WIPE_LINE + "\n" for line in lines) + _WIPE_BELOW)
+        self._output.flush()
+        self._drawn = len(lines)
+
+
+def sparkline(values: deque[float], width: int) -> str:
+    """The last values as bars from zero to their largest, one a column."""
+    shown = list(values)[-width:]
+    top = max(shown, default=0.0)
+    if top <= 0:
+        return BARS[0] * len(shown)
+    return "".join(BARS[min(len(BARS) - 1, int(value / top * len(BARS)))] for value in shown)
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"

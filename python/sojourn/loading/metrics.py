@@ -1,0 +1,233 @@
+"""What can be asked of a load run: the table of metrics that thresholds, searches, comparisons and the help share.
+
+A metric has a value for the whole run and, where the run's intervals hold it, a confidence interval.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sojourn import quantity
+from sojourn.failure import CouldNotRun
+from sojourn.loading.confidence import Estimate, estimate
+from sojourn.loading.result import Interval, LoadResult, merged
+from sojourn.report import format
+
+Quantity = Literal["time", "rate", "bandwidth", "fraction", "count"]
+Figure = Callable[[Sequence[Interval]], float]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a run."""
+
+    name: str
+    help: str
+    quantity: Quantity
+    better: Literal["lower", "higher"]
+    of_run: Callable[[LoadResult], float]
+    """Over all of the run; NaN if it was not measured."""
+    of_intervals: Figure | None = None
+    """Over consecutive intervals, where they hold it."""
+
+    def estimate(self, result: LoadResult) -> Estimate:
+        """The run's value, with its interval where there is one."""
+        value = self.of_run(result)
+        if self.of_intervals is None or math.isnan(value) or len(result.record.get("steps", ())) > 1:
+            return Estimate(value)
+        found = estimate(result.intervals, self.of_intervals)
+        if found.low is None or found.high is None or not found.value > 0:
+            return Estimate(value)
+        # The interval belongs to the intervals' own value; edges of the run make the two differ a little.
+        return Estimate(value, value * found.low / found.value, value * found.high / found.value, found.batches)
+
+    def write(self, value: float | None) -> str:
+        """The value with its unit, as people read it."""
+        if value is None or math.isnan(value):
+            return format.NOT_MEASURED
+        return _WRITERS[self.quantity](value)
+
+    def parse(self, text: str) -> float:
+        """A limit with its unit."""
+        return _PARSERS[self.quantity](text)
+
+
+LATENCIES = {
+    "response": ("response_time", "response time, from when the request was due to the last byte"),
+    "ttfb": ("time_to_first_byte_intended", "time to first byte, from when the request was due"),
+    "connect": ("connect_time", "time to connect"),
+    "transfer": ("transfer_time", "time from the first byte to the last"),
+    "lag": ("send_lag", "lateness of the generator"),
+}
+"""By the name before the dot: the histogram's tag, and what it measures. Without a dot: the response time."""
+STATISTICS = "p50, p99, p99.9, ...; mean; max"
+_LATENCY = re.compile(r"(?:(?P<kind>[a-z]+)\.)?(?:p(?P<percent>\d{1,2}(?:\.\d+)?|\d{3,6})|(?P<name>mean|max))")
+
+
+def find(name: str) -> Metric:
+    """The metric of a name.
+
+    Raises:
+        CouldNotRun: there is none; the hint lists them all.
+    """
+    if name in SCALARS:
+        return SCALARS[name]
+    match = _LATENCY.fullmatch(name)
+    if match is None or (match["kind"] or "response") not in LATENCIES:
+        raise CouldNotRun(f"{name!r} is not a metric", f"one of {', '.join(names())}")
+    tag, help_text = LATENCIES[match["kind"] or "response"]
+    if match["name"] == "mean":
+        return Metric(name, f"mean {help_text}", "time", "lower", _mean_of_run(tag), _of_intervals(tag, _mean))
+    fraction = 1.0 if match["name"] == "max" else _fraction(match["percent"])
+    what = "longest" if fraction == 1 else f"{fraction * 100:g}th percentile of the"
+    of_intervals = None if fraction == 1 else _of_intervals(tag, lambda found: _quantile(found, fraction))
+    return Metric(name, f"{what} {help_text}", "time", "lower", lambda run: run.quantile(fraction, tag), of_intervals)
+
+
+def names() -> list[str]:
+    """All names, latencies as patterns."""
+    return ["pNN", *(f"{kind}.pNN" for kind in LATENCIES if kind != "response"), "mean", "max", *SCALARS]
+
+
+def table() -> list[tuple[str, str]]:
+    """Names and what they mean, for the help and the documentation."""
+    latencies = [(f"{kind}.pNN", text) for kind, (_, text) in LATENCIES.items()]
+    latencies[0] = ("pNN, mean, max", LATENCIES["response"][1] + f" ({STATISTICS})")
+    return latencies + [(metric.name, metric.help) for metric in SCALARS.values()]
+
+
+def _fraction(percent: str) -> float:
+    # p999 is written for p99.9 by people and in the result's keys.
+    spelled = percent if len(percent) <= 2 or "." in percent else f"{percent[:2]}.{percent[2:]}"
+    return float(spelled) / 100
+
+
+def _of_intervals(tag: str, figure: Callable[[Any], float]) -> Figure | None:
+    if tag not in ("response_time", "time_to_first_byte_intended"):
+        return None
+    return lambda intervals: figure(merged(interval.latencies[tag] for interval in intervals))
+
+
+def _quantile(histogram: Any, fraction: float) -> float:
+    found = histogram.quantile(fraction)
+    return math.nan if found is None else float(found)
+
+
+def _mean(histogram: Any) -> float:
+    found = histogram.summary()["mean"]
+    return math.nan if found is None else float(found)
+
+
+def _mean_of_run(tag: str) -> Callable[[LoadResult], float]:
+    return lambda run: _mean(run.latencies[tag]) if tag in run.latencies else math.nan
+
+
+def _throughput(intervals: Sequence[Interval]) -> float:
+    seconds = sum(interval.length_seconds for interval in intervals)
+    return sum(interval.requests for interval in intervals) / seconds if seconds > 0 else math.nan
+
+
+def _error_rate(run: LoadResult) -> float:
+    # What never came back counts too: an overloaded server that answers nobody must not look fine.
+    missed = run.errors + int(run.record.get("unfinished", 0)) + int(run.record.get("skipped", 0) or 0)
+    asked = run.requests + missed
+    return missed / asked if asked else math.nan
+
+
+def _server_cpu_per_request(run: LoadResult) -> float:
+    steps = [step for step in run.record.get("steps", ()) if step.get("server")]
+    seconds = [_known(step["server"].get("cpu_seconds")) for step in steps]
+    answered = sum(
+        step["requests_per_second"] * step["duration_seconds"] for step in steps if step["requests_per_second"]
+    )
+    return sum(seconds) / answered if steps and answered else math.nan
+
+
+def _server_cpu_of(intervals: Sequence[Interval]) -> float:
+    # Processes may be looked at less often than an interval ends.
+    known = [interval for interval in intervals if not math.isnan(interval.server_cpu_seconds)]
+    requests = sum(interval.requests for interval in known)
+    seconds = sum(interval.server_cpu_seconds for interval in known)
+    return seconds / requests if requests else math.nan
+
+
+def _known(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _percent(text: str) -> float:
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*", text)
+    if match is None:
+        raise CouldNotRun(f"{text!r} is not a share", "write a percentage, as in 1%")
+    return float(match[1]) / (100 if match[2] else 1)
+
+
+def _per_second(text: str) -> float:
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:(k?)\s*(?:requests)?/s)?\s*", text)
+    if match is None:
+        raise CouldNotRun(f"{text!r} is not a rate", "write it as 1000/s")
+    return float(match[1]) * (1000 if match[2] else 1)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CouldNotRun(f"{text!r} is not a number", "write it as 10") from None
+
+
+_WRITERS: dict[Quantity, Callable[[float], str]] = {
+    "time": format.seconds,
+    "rate": lambda value: f"{format.number(value, 4)}/s",
+    "bandwidth": lambda value: format.bandwidth(value),
+    "fraction": format.percent,
+    "count": format.count,
+}
+_PARSERS: dict[Quantity, Callable[[str], float]] = {
+    "time": quantity.seconds,
+    "rate": _per_second,
+    "bandwidth": quantity.bits_per_second,
+    "fraction": _percent,
+    "count": _number,
+}
+
+_SCALARS = (
+    Metric(
+        "rps",
+        "good answers per second",
+        "rate",
+        "higher",
+        lambda run: run.requests_per_second,
+        _throughput,
+    ),
+    Metric(
+        "throughput",
+        "bits received per second, heads and bodies",
+        "bandwidth",
+        "higher",
+        lambda run: 8 * _known(run.record["bytes_per_second"]),
+    ),
+    Metric("errors", "requests that failed", "count", "lower", lambda run: float(run.errors)),
+    Metric("error_rate", "share of requests that failed or were not answered", "fraction", "lower", _error_rate),
+    Metric(
+        "generator.cpu",
+        "CPU of the generator, as a share of one core",
+        "fraction",
+        "lower",
+        lambda run: _known(run.record["generator"]["cpu_fraction"]),
+    ),
+    Metric(
+        "server.cpu_per_request",
+        "CPU time of the observed server per good answer",
+        "time",
+        "lower",
+        _server_cpu_per_request,
+        _server_cpu_of,
+    ),
+)
+SCALARS = {metric.name: metric for metric in _SCALARS}
+"""Metrics that are not latencies."""

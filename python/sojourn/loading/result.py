@@ -1,0 +1,193 @@
+"""What a load run left: the engine's figures, and the records that it embeds, as arrays and histograms.
+
+`record` is the engine's JSON object as it is (its keys are defined in the documentation of the load's results). What
+is derived here comes from the histograms, which are merged and never averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sojourn import _native
+
+Column = NDArray[np.float64]
+
+EMBEDDED = ("timeline", "histograms", "intervals")
+"""The keys that the engine adds with `--embed`: a table and two HDR interval logs."""
+KINDS = ("response_time", "time_to_first_byte_intended")
+"""The latencies that are kept interval by interval, by their tags."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A second, or about that, of a run."""
+
+    start_seconds: float
+    """Since the run's start."""
+    length_seconds: float
+    latencies: Mapping[str, _native.Histogram]
+    """By tag: `response_time`, `time_to_first_byte_intended`; of requests answered in the interval."""
+    errors: float
+    """Failed requests; NaN where no timeline was kept."""
+    server_cpu_seconds: float
+    """CPU time of the observed server; NaN where it was not observed."""
+    generator_cpu_fraction: float
+
+    @property
+    def requests(self) -> int:
+        """Good answers."""
+        return len(self.latencies[KINDS[0]])
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """A load run. Times are in seconds, rates per second, sizes in bytes; what was not measured is NaN or None."""
+
+    record: Mapping[str, Any]
+    """The engine's JSON object, without the embedded records."""
+    timeline: Mapping[str, Column]
+    """Ten rows a second as columns of equal length, NaN where nothing was measured; empty if none was kept."""
+    histogram_log: str
+    """Every step's latencies as an HDR interval log."""
+    interval_log: str
+    """Every interval's latencies as an HDR interval log."""
+
+    @classmethod
+    def of(cls, printed: Mapping[str, Any]) -> LoadResult:
+        """What the engine printed, embedded records or not."""
+        record = {key: value for key, value in printed.items() if key not in EMBEDDED}
+        columns = (printed.get("timeline") or {}).get("columns", {})
+        timeline = {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
+        return cls(record, timeline, printed.get("histograms") or "", printed.get("intervals") or "")
+
+    def embedded(self) -> dict[str, Any]:
+        """The object with its records inside again, as the engine would print it."""
+        columns = {name: [_plain(value) for value in column] for name, column in self.timeline.items()}
+        inside = {"timeline": {"columns": columns}, "histograms": self.histogram_log, "intervals": self.interval_log}
+        return {**self.record, **inside}
+
+    # -- figures
+
+    @property
+    def requests(self) -> int:
+        """Good answers to requests due in the measured time."""
+        return int(self.record["requests"])
+
+    @property
+    def errors(self) -> int:
+        """Requests that failed."""
+        return int(self.record["errors"])
+
+    @property
+    def requests_per_second(self) -> float:
+        """Good answers per second; NaN if nothing was measured."""
+        return _number(self.record["requests_per_second"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether it went to its planned end."""
+        return bool(self.record["complete"])
+
+    @property
+    def limited_because(self) -> str | None:
+        """Why the generator, not the server, was the limit; None when it was not."""
+        generator = self.record["generator"]
+        return (generator.get("limited_because") or "it says so itself") if generator["limited"] else None
+
+    def quantile(self, fraction: float, kind: str = "response_time") -> float:
+        """The latency in seconds that a fraction of the good answers stayed at or below; NaN if unknown."""
+        return _number(self.latencies[kind].quantile(fraction)) if kind in self.latencies else np.nan
+
+    def quantiles(self, fractions: Sequence[float], kind: str = "response_time") -> Column:
+        """The same for several fractions, as an array."""
+        return np.array([self.quantile(fraction, kind) for fraction in fractions])
+
+    @cached_property
+    def latencies(self) -> Mapping[str, _native.Histogram]:
+        """All steps' latencies, by kind: `response_time`, `connect_time` and what else the engine records."""
+        merged: dict[str, _native.Histogram] = {}
+        for tag, _, _, histogram in _native.read_interval_log(self.histogram_log):
+            merged.setdefault(tag, _native.Histogram()).merge(histogram)
+        return merged
+
+    @cached_property
+    def started_at(self) -> float:
+        """When the run began, in seconds since the epoch by the generator's clock; NaN if unknown."""
+        line = next((line for line in self.histogram_log.splitlines() if line.startswith("#[StartTime: ")), None)
+        return float(line.split()[1]) if line else np.nan
+
+    @cached_property
+    def intervals(self) -> tuple[Interval, ...]:
+        """The run interval by interval; empty if they were not kept."""
+        rows: dict[float, tuple[float, dict[str, _native.Histogram]]] = {}
+        for tag, start, length, histogram in _native.read_interval_log(self.interval_log):
+            rows.setdefault(start, (length, {}))[1][tag] = histogram
+        return tuple(self._interval(start, length, kinds) for start, (length, kinds) in sorted(rows.items()))
+
+    def _interval(self, start: float, length: float, kinds: dict[str, _native.Histogram]) -> Interval:
+        within = np.zeros(0, dtype=bool)
+        if "time_seconds" in self.timeline:
+            # A row stands at the end of its tenth of a second.
+            times = self.timeline["time_seconds"] - 0.05
+            within = (times >= start) & (times < start + length)
+
+        def mean(name: str) -> float:
+            column = self.timeline.get(name, np.zeros(0))[within] if within.any() else np.zeros(0)
+            known = column[~np.isnan(column)]
+            return float(known.mean()) if known.size else np.nan
+
+        for kind in KINDS:
+            kinds.setdefault(kind, _native.Histogram())
+        errors, server = mean("errors_per_second") * length, mean("server_cpu_fraction") * length
+        return Interval(start, length, kinds, errors, server, mean("generator_cpu_fraction"))
+
+    @cached_property
+    def interval_table(self) -> Mapping[str, Column]:
+        """The intervals as columns of equal length: what `--csv` and `--parquet` write."""
+        columns: dict[str, list[float]] = {}
+        for interval in self.intervals:
+            for name, value in _row(interval).items():
+                columns.setdefault(name, []).append(value)
+        return {name: np.array(values) for name, values in columns.items()}
+
+
+def merged(histograms: Iterable[_native.Histogram]) -> _native.Histogram:
+    """The sum of histograms: as if everything had been recorded in one."""
+    whole = _native.Histogram()
+    for histogram in histograms:
+        whole.merge(histogram)
+    return whole
+
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
+
+
+def _row(interval: Interval) -> dict[str, float]:
+    length = interval.length_seconds
+    row = {
+        "time_seconds": interval.start_seconds,
+        "length_seconds": length,
+        "requests": float(interval.requests),
+        "requests_per_second": interval.requests / length if length > 0 else np.nan,
+        "errors_per_second": interval.errors / length if length > 0 else np.nan,
+    }
+    for kind, histogram in interval.latencies.items():
+        for name, fraction in QUANTILES.items():
+            row[f"{kind}_{name}_seconds"] = _number(histogram.quantile(fraction))
+    row["generator_cpu_fraction"] = interval.generator_cpu_fraction
+    row["server_cpu_fraction"] = interval.server_cpu_seconds / length if length > 0 else np.nan
+    return row
+
+
+def _number(value: float | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _plain(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,92 @@
+"""Conditions on a run that pass or fail: `p99<250ms`, `error_rate<=1%`, `rps>=1000/s`."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.failure import CouldNotRun
+from sojourn.loading import metrics
+from sojourn.loading.confidence import Estimate
+from sojourn.loading.metrics import Metric
+from sojourn.loading.result import LoadResult
+
+_OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_GRAMMAR = re.compile(r"\s*(?P<metric>[A-Za-z_.0-9]+?)\s*(?P<operator><=|>=|<|>)\s*(?P<limit>.*?)\s*")
+_EXAMPLE = "write METRIC OPERATOR LIMIT, as in p99<250ms, error_rate<1% or rps>=1000/s"
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A metric, an operator and a limit."""
+
+    metric: Metric
+    operator: str
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> Threshold:
+        """Reads one.
+
+        Raises:
+            CouldNotRun: it does not follow the grammar, or there is no such metric.
+        """
+        match = _GRAMMAR.fullmatch(text)
+        if match is None:
+            raise CouldNotRun(f"{text!r} is not a threshold", _EXAMPLE)
+        metric = metrics.find(match["metric"])
+        return cls(metric, match["operator"], metric.parse(match["limit"]))
+
+    def __str__(self) -> str:
+        return f"{self.metric.name} {self.operator} {self.metric.write(self.limit)}"
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is on the good side; one that was not measured is not."""
+        return not math.isnan(value) and bool(_OPERATORS[self.operator](value, self.limit))
+
+    def judge(self, result: LoadResult) -> Verdict:
+        """The verdict on a run."""
+        found = self.metric.estimate(result)
+        return Verdict(self, found, self.holds(found.value))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A threshold beside what was measured."""
+
+    threshold: Threshold
+    estimate: Estimate
+    passed: bool
+
+    @property
+    def is_clear(self) -> bool | None:
+        """Whether the whole confidence interval is on the value's side of the limit; None without an interval."""
+        low, high = self.estimate.low, self.estimate.high
+        if low is None or high is None:
+            return None
+        return self.threshold.holds(low) == self.threshold.holds(high) == self.passed
+
+    def __str__(self) -> str:
+        write = self.threshold.metric.write
+        found = self.estimate
+        said = f"{'pass' if self.passed else 'FAIL'}  {self.threshold}: {write(found.value)}"
+        if found.low is not None and found.high is not None:
+            said += f" (95 %: {write(found.low)} to {write(found.high)})"
+        return said + (", too close to call" if self.is_clear is False else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--format json`."""
+        found = self.estimate
+        return {
+            "metric": self.threshold.metric.name,
+            "operator": self.threshold.operator,
+            "limit": self.threshold.limit,
+            "value": None if math.isnan(found.value) else found.value,
+            "low": found.low,
+            "high": found.high,
+            "passed": self.passed,
+            "clear": self.is_clear,
+        }

@@ -1,0 +1,172 @@
+"""The tables of a load run's report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sojourn.loading.terminal import LATENCIES
+from sojourn.report import format
+from sojourn.report.load_run.run import LoadRun
+from sojourn.report.markup import Markup
+from sojourn.report.tables import absent, grid, pairs
+
+_STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
+_HEAD = ("Mean", "p50", "p90", "p95", "p99", "p99.9", "Max")
+
+
+def latencies(run: LoadRun) -> Markup:
+    """The phases of a request."""
+    rows = [
+        (name.strip(), format.count(summary["count"]), *_statistics(summary))
+        for name, key in LATENCIES
+        if isinstance(summary := run.result.record.get(key), Mapping) and summary["count"]
+    ]
+    title = "Latencies by phase"
+    if not rows:
+        return absent("table-latencies", title, "nothing was answered")
+    note = "Good answers only. Where nothing else is said, a time counts from when the request was sent."
+    return grid("table-latencies", title, [("", "Count", *_HEAD)], rows, note)
+
+
+def errors(run: LoadRun) -> Markup:
+    """Failures by cause, with how long each took to show."""
+    record = run.result.record
+    title = "What failed"
+    times = record.get("error_time_seconds") or {}
+    rows = [
+        (cause.replace("_", " "), format.count(count), *_statistics(times.get(cause)))
+        for cause, count in record["errors_by_cause"].items()
+    ]
+    left = [("unfinished at the end", record.get("unfinished")), ("skipped: too many under way", record.get("skipped"))]
+    left.append(("never sent: their session had failed", record.get("abandoned")))
+    rows += [(name, format.count(count), *[""] * len(_HEAD)) for name, count in left if count]
+    if not rows:
+        return pairs("table-errors", title, [("Failures", "none")])
+    return grid("table-errors", title, [("Cause", "Requests", *_HEAD)], rows, "Times from when the request was due.")
+
+
+def sizes(run: LoadRun) -> Markup:
+    """Response times by the size of the body."""
+    rows = [
+        (_size_class(each), format.count(each["requests"]), *_statistics(each["response_time_seconds"]))
+        for each in run.result.record.get("by_size", ())
+        if each["requests"]
+    ]
+    title = "Response time by size"
+    if not rows:
+        return absent("table-sizes", title, "nothing was answered")
+    return grid("table-sizes", title, [("Body", "Requests", *_HEAD)], rows)
+
+
+def generator(run: LoadRun) -> Markup:
+    """Whether the generator kept up."""
+    found = run.result.record["generator"]
+    because = run.result.limited_because
+    rows = [
+        ("Was it the limit?", f"YES: {because}" if because else "no"),
+        ("CPU", f"{format.percent(found['cpu_fraction'])} of a core"),
+        ("CPU per request", format.seconds(found["cpu_seconds_per_request"])),
+        ("Lateness, p99", format.seconds(found["send_lag_p99_seconds"])),
+        ("Waited for its core", _reading(found["core_wait_fraction"], format.percent)),
+        ("Taken by the hypervisor", _reading(found["core_steal_fraction"], format.percent)),
+    ]
+    if "late_sends" in found:
+        rows.append(("Sent more than 1 ms late", f"{found['late_sends']:,} requests"))
+    little = [step["little"] for step in run.steps if step.get("little")]
+    rows += [("Little's law N = X(R+Z)", f"holds to {format.error(each['relative_error'])}") for each in little]
+    return pairs("table-generator", "The generator's health", rows)
+
+
+_SERVER = (
+    ("CPU", "cpu_fraction", lambda value: f"{format.percent(value)} of a core"),
+    ("CPU per request", "cpu_seconds_per_request", format.seconds),
+    ("CPU in user mode", "cpu_user_fraction", format.percent),
+    ("Its core was busy", "core_busy_fraction", format.percent),
+    ("Soft interrupts on its core", "core_softirq_fraction", format.percent),
+    ("Resident memory", "resident_bytes", format.size),
+    ("Minor page faults", "minor_faults", format.count),
+    ("Major page faults", "major_faults", format.count),
+    ("Voluntary switches", "voluntary_switches", format.count),
+    ("Involuntary switches", "involuntary_switches", format.count),
+)
+
+
+def server(run: LoadRun) -> Markup:
+    """What the server used, where it was observed."""
+    title = "The server's resources"
+    observed = [step["server"] for step in run.steps if step.get("server")]
+    if not observed:
+        return absent("table-server", title, "it was not observed (--observe-pid, --observe-core)")
+    use = observed[-1]
+    rows = [(name, _reading(use.get(key), write)) for name, key, write in _SERVER]
+    for key, value in run.steps[-1]["tcp"].items():
+        rows.append((f"TCP: {key.replace('_', ' ')}", _reading(value, format.count)))
+    return pairs("table-server", title, rows)
+
+
+def plan(run: LoadRun) -> Markup:
+    """What was asked for."""
+    record = run.result.record
+    rows = [
+        ("URL", record["url"]),
+        ("Connections", record["connection"]),
+        ("Options", " ".join(run.options)),
+        ("Seed", str(record["seed"])),
+        ("Sojourn", record["version"]),
+    ]
+    return pairs("table-plan", "What was asked for", rows)
+
+
+def machines(run: LoadRun) -> Markup | None:
+    """Each machine's share, where several made the load."""
+    found = run.result.record.get("machines")
+    if not found:
+        return None
+    rows = [
+        (
+            each["host"],
+            format.percent(each["share"]),
+            format.number(each.get("requests_per_second"), 4),
+            format.percent(each.get("generator_cpu_fraction")),
+            format.seconds(each.get("clock_offset_seconds")),
+            each.get("failed_because") or ("generator limited" if each.get("limited") else ""),
+        )
+        for each in found
+    ]
+    head = ("Machine", "Share", "Requests/s", "Generator CPU", "Clock apart", "Marks")
+    return grid("table-machines", "The load machines", [head], rows)
+
+
+def thresholds(run: LoadRun) -> Markup | None:
+    """The verdicts."""
+    from sojourn.loading import metrics
+
+    if not run.thresholds:
+        return None
+    rows = []
+    for each in run.thresholds:
+        metric = metrics.find(each["metric"])
+        between = ""
+        if each["low"] is not None:
+            between = f"{metric.write(each['low'])} to {metric.write(each['high'])}"
+        verdict = ("pass" if each["passed"] else "FAIL") + (", too close to call" if each["clear"] is False else "")
+        limit = f"{each['operator']} {metric.write(each['limit'])}"
+        rows.append((metric.name, limit, metric.write(each["value"]), between, verdict))
+    return grid("table-thresholds", "Thresholds", [("Metric", "Limit", "Measured", "95 %", "Verdict")], rows)
+
+
+def _statistics(summary: Mapping[str, Any] | None) -> list[str]:
+    return [format.seconds(summary[name]) if summary else "" for name in _STATISTICS]
+
+
+def _size_class(each: Mapping[str, Any]) -> str:
+    if each["bytes_below"] is None:
+        return f"{format.size(each['bytes_from'])} and more"
+    return f"{format.size(each['bytes_from'])} to {format.size(each['bytes_below'])}"
+
+
+def _reading(value: object, write: Any) -> str:
+    if isinstance(value, int | float):
+        return str(write(value))
+    return str(value) if isinstance(value, str) else format.NOT_MEASURED

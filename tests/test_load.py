@@ -1,0 +1,157 @@
+"""`sojourn load` as a person or a CI job meets it: outputs, thresholds, the live view, the run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import polars
+import pytest
+
+from conftest import SOJOURN, run
+from sojourn import engine
+from sojourn.loading import folder
+from test_commands import serving
+
+QUICK = ("--clients", "4", "--duration", "1s", "--warm-up", "200ms")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    site = tmp_path_factory.mktemp("site")
+    (site / "index.html").write_text("<p>hello</p>")
+    return site
+
+
+def test_a_run_folder_holds_the_run_and_its_report(root: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "run"
+    with serving(root) as (address, server):
+        observed = ("--observe-pid", str(server.pid))
+        done = run("load", f"http://{address}/", *QUICK, *observed, "--output", kept, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    result = folder.read(kept)
+    assert result.requests == printed["requests"] > 100
+    assert len(result.intervals) >= 8
+    # The intervals add up to the run: nothing is lost between them.
+    for kind in ("response_time", "time_to_first_byte_intended"):
+        assert sum(len(interval.latencies[kind]) for interval in result.intervals) == result.requests
+        assert len(result.latencies[kind]) == result.requests
+    assert result.quantile(0.99) == pytest.approx(printed["response_time_seconds"]["p99"])
+    assert polars.read_parquet(kept / "intervals.parquet").height == len(result.intervals)
+    page = (kept / "report.html").read_text()
+    assert "load report" in page
+    assert 'id="plot-distribution"' in page
+    assert "NaN" not in page
+    again = run("report", kept)
+    assert again.returncode == 0, again.stderr
+    assert "requests/s" in again.stdout
+    twice = run("load", f"http://{address}/", *QUICK, "--output", kept)
+    assert twice.returncode == 2
+    assert "already holds a run" in twice.stderr
+
+
+def test_outputs_for_other_programs(root: Path, tmp_path: Path) -> None:
+    csv, parquet, prometheus = tmp_path / "run.csv", tmp_path / "run.parquet", tmp_path / "run.prom"
+    outputs = ("--csv", csv, "--parquet", parquet, "--prometheus", prometheus)
+    with serving(root) as (address, _):
+        done = run("load", f"http://{address}/", *QUICK, *outputs)
+    assert done.returncode == 0, done.stderr
+    rows = polars.read_csv(csv)
+    assert rows.height == polars.read_parquet(parquet).height >= 8
+    assert rows["requests"].sum() > 100
+    text = prometheus.read_text()
+    samples = {line.split()[0]: float(line.split()[1]) for line in text.splitlines() if not line.startswith("#")}
+    assert samples["sojourn_load_requests"] == rows["requests"].sum()
+    assert samples["sojourn_load_response_time_seconds_count"] == rows["requests"].sum()
+    assert samples["sojourn_load_errors"] == 0
+    assert samples['sojourn_load_response_time_seconds{quantile="0.99"}'] > 0
+    for line in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) sojourn_load_\w+ .*|sojourn_load_\w+(\{\w+=\"[^\"]*\"\})? [-+0-9.e]+", line)
+
+
+def test_thresholds_decide_the_exit_code(root: Path) -> None:
+    with serving(root) as (address, _):
+        load = ("load", f"http://{address}/", *QUICK)
+        good = run(*load, "--threshold", "p99<10s", "--threshold", "error_rate<1%")
+        bad = run(*load, "--threshold", "p99<1ns", "--threshold", "rps>1/s", "--format", "json")
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert len(re.findall(r"^pass  ", good.stdout, re.MULTILINE)) == 2
+    assert bad.returncode == 1
+    verdicts = json.loads(bad.stdout)["thresholds"]
+    assert [verdict["passed"] for verdict in verdicts] == [False, True]
+    assert verdicts[0]["low"] <= verdicts[0]["value"] <= verdicts[0]["high"]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "word"), [("p99", "METRIC"), ("p99<5", "200ms"), ("speed<5ms", "error_rate"), ("rps>fast", "1000/s")]
+)
+def test_a_threshold_that_is_none_says_what_one_is(threshold: str, word: str) -> None:
+    done = run("load", "http://127.0.0.1:1/", "--clients", "1", "--threshold", threshold)
+    assert done.returncode == 2
+    assert "error:" in done.stderr
+    assert word in done.stderr.split("hint:")[1]
+
+
+def test_the_live_view_draws_on_a_terminal_and_leaves_the_result(root: Path) -> None:
+    main, terminal = pty.openpty()
+    with serving(root) as (address, _):
+        load = [str(SOJOURN), "load", f"http://{address}/", "--clients", "2", "--duration", "2500ms"]
+        with subprocess.Popen(load, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+            os.close(terminal)
+            drawn = b""
+            while True:
+                try:
+                    drawn += os.read(main, 65536)
+                except OSError:
+                    break
+            output = process.stdout.read() if process.stdout else ""
+    os.close(main)
+    assert process.returncode == 0
+    text = drawn.decode()
+    assert text.count("requests/s") >= 2
+    assert re.search(r"p99 +[\d.]+ (µs|ms)", text)
+    assert text.endswith("\x1b[J"), "the view wipes itself"
+    assert "requests/s" in output
+    assert "\x1b" not in output
+
+
+def test_a_dead_server_is_an_error_and_not_a_traceback() -> None:
+    done = run("load", "http://127.0.0.1:1/", *QUICK, "--threshold", "p99<1s")
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    assert "refused" in (done.stdout + done.stderr)
+
+
+def test_plain_loads_become_the_engine(root: Path) -> None:
+    with serving(root) as (address, _):
+        command = [str(SOJOURN), "load", f"http://{address}/", *QUICK]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            programs = set()
+            while process.poll() is None:
+                programs.add(os.readlink(f"/proc/{process.pid}/exe"))
+    assert str(engine.path().resolve()) in programs
+
+
+def test_runs_are_compared(root: Path, tmp_path: Path) -> None:
+    with serving(root) as (address, _):
+        runs = [tmp_path / name for name in ("a1", "a2", "b1", "b2")]
+        for kept in runs:
+            assert run("load", f"http://{address}/", *QUICK, "--output", kept).returncode == 0
+    done = run("compare", f"{runs[0]},{runs[1]}", f"{runs[2]},{runs[3]}", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    compared = json.loads(done.stdout)
+    found = {each["metric"]: each for each in compared["differences"]}
+    assert found["p99"]["ratio_low"] < found["p99"]["ratio"] < found["p99"]["ratio_high"]
+    assert compared["runs"] == [2, 2]
+    assert not compared["void_because"]
+    said = run("compare", runs[0], runs[2])
+    assert "verdict at 95 %" in said.stdout
+    assert "a single run" in said.stdout
+    missing = run("compare", runs[0], tmp_path / "nowhere")
+    assert missing.returncode == 2
+    assert "nowhere" in missing.stderr
