@@ -13,6 +13,7 @@ import polars
 import pytest
 
 from conftest import SOJOURN, run
+from paced_server import paced_server
 from sojourn import engine
 from sojourn.loading import folder
 from test_commands import serving
@@ -155,3 +156,28 @@ def test_runs_are_compared(root: Path, tmp_path: Path) -> None:
     missing = run("compare", runs[0], tmp_path / "nowhere")
     assert missing.returncode == 2
     assert "nowhere" in missing.stderr
+
+
+@pytest.mark.slow
+def test_a_search_finds_a_known_capacity(tmp_path: Path) -> None:
+    kept = tmp_path / "search"
+    # Ten milliseconds each: 100 requests/s are served, and within a second a backlog of 50 ms builds up at 105.
+    with paced_server(0.010) as url:
+        load = ("load", url, "--rate", "30", "--arrivals", "constant", "--duration", "1s", "--warm-up", "200ms")
+        search = ("--search", "p95<60ms", "--search-precision", "10%", "--search-time", "100s", "--drain", "300ms")
+        done = run(*load, *search, "--output", kept, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["ending"] in ("precise enough", "out of time"), done.stderr
+    assert 90 < found["capacity"] < 115
+    assert found["low"] < found["capacity"] < found["high"]
+    assert json.loads((kept / "search.json").read_text()) == found
+    points = sorted(kept.glob("point-*.json"))
+    assert len(points) == len(found["trials"])
+    assert folder.read(points[0]).intervals
+
+
+def test_a_search_says_what_it_varies() -> None:
+    done = run("load", "http://127.0.0.1:1/", "--schedule", "10/s for 1s", "--search", "p95<1s")
+    assert done.returncode == 2
+    assert "--rate or --clients" in done.stderr

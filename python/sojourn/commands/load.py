@@ -56,6 +56,17 @@ def _load(
             rich_help_panel=_OUTPUTS,
         ),
     ] = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Find the largest --rate or --clients under which it holds, as p95<200ms; again for more.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
+    search_time: Annotated[str, typer.Option(help="How long to search at the most.", rich_help_panel=_SEARCH)] = "15m",
+    search_precision: Annotated[
+        str, typer.Option(help="How narrow the interval should be.", rich_help_panel=_SEARCH)
+    ] = "5%",
 ) -> None:
     if show_help or "-h" in context.args:
         _print_help(context)
@@ -65,6 +76,9 @@ def _load(
     files = {"csv": csv, "parquet": parquet, "prometheus": prometheus}
     wanted = {name: path for name, path in files.items() if path is not None}
     draws = sys.stderr.isatty() and output_format == "text" if live is None else live
+    if search:
+        _search(context.args, output_format, search, output, search_time, search_precision)
+        return
     if not (draws or wanted or threshold or output):
         engine.replace_process(["load", *context.args, "--format", output_format])
     _measure(context.args, output_format, draws, output, wanted, threshold or [])
@@ -93,6 +107,39 @@ def _measure(
     # A limit that the generator set says nothing of the server: such a run passes no threshold.
     void = bool(verdicts) and result.limited_because is not None
     if not result.complete or void or not all(verdict.passed for verdict in verdicts):
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _search(
+    options: list[str], output_format: str, limits: list[str], output: Path | None, budget: str, precision: str
+) -> None:
+    from dataclasses import replace
+
+    from sojourn import quantity
+    from sojourn.commands.formats import data, print_json, talk
+    from sojourn.loading import folder as load_folder
+    from sojourn.loading import metrics
+    from sojourn.loading.load_search import LoadSearch
+    from sojourn.loading.run import run_load
+    from sojourn.loading.search_terminal import print_found, said
+
+    thresholds = _thresholds(limits)
+    folder = None if output is None else load_folder.create(output).path
+    search = LoadSearch(
+        options,
+        thresholds,
+        run_load,
+        budget_seconds=quantity.seconds(budget),
+        output=folder,
+        told=lambda trial, found: talk.print(said(trial, found, search.unit), highlight=False, soft_wrap=True),
+    )
+    search.plan = replace(search.plan, precision=metrics.find("error_rate").parse(precision))
+    found = search.run()
+    if output_format == "json":
+        print_json(search.as_json(found))
+    else:
+        print_found(found, search, data)
+    if found.ending in ("interrupted", "never passed"):
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 

@@ -1,0 +1,118 @@
+"""The search against a real server: runs at a load by the engine, judged by thresholds, kept as they end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sojourn.failure import CouldNotRun
+from sojourn.loading.result import LoadResult
+from sojourn.loading.run import option
+from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
+from sojourn.loading.threshold import Threshold
+
+ERROR_RATE_MAX = "error_rate<1%"
+"""What a load must satisfy beside what was asked for, unless a threshold on errors is given."""
+LOADS = {"--rate": "requests/s", "--clients": "clients"}
+"""The engine's options that a search can vary, with the unit of the load."""
+
+Runner = Callable[[Sequence[str]], LoadResult]
+"""Runs the engine with options."""
+
+
+class LoadSearch:
+    """A search for the largest `--rate` or `--clients` under which all thresholds hold."""
+
+    def __init__(
+        self,
+        options: Sequence[str],
+        thresholds: Sequence[Threshold],
+        runner: Runner,
+        *,
+        budget_seconds: float,
+        output: Path | None = None,
+        told: Callable[[Trial, Found], None] = lambda trial, found: None,
+    ) -> None:
+        varied = [name for name in LOADS if option(options, name) is not None]
+        if len(varied) != 1:
+            raise CouldNotRun("a search varies the rate or the clients", "give --rate or --clients to begin with")
+        if not any(threshold.metric.name.startswith("error") for threshold in thresholds):
+            thresholds = [*thresholds, Threshold.parse(ERROR_RATE_MAX)]
+        self.name, self.unit, self.thresholds = varied[0], LOADS[varied[0]], thresholds
+        self._options, self._runner, self._told, self._output = options, runner, told, output
+        start = _start(self.name, option(options, self.name) or "")
+        self.plan = Plan(start, whole=self.name == "--clients")
+        self._deadline = time.monotonic() + budget_seconds
+        self._longest = 0.0
+        self._runs = 0
+
+    def run(self) -> Found:
+        """Searches until it is precise enough, the time is over, or someone interrupts."""
+        found = search(self._measure, self.plan, self._keep)
+        self._write(found)
+        return found
+
+    def _measure(self, load: float) -> Trial:
+        began = time.monotonic()
+        if began + self._longest > self._deadline:
+            raise OutOfTime
+        result = self._runner(_at(self._options, self.name, load, self._runs))
+        self._longest = max(self._longest, time.monotonic() - began)
+        if result.record["interrupted"]:
+            raise KeyboardInterrupt
+        self._runs += 1
+        if self._output is not None:
+            point = self._output / f"point-{self._runs:03}.json"
+            point.write_text(json.dumps(result.embedded()))
+        values = {each.metric.name: each.metric.of_run(result) for each in self.thresholds}
+        # A server that went away has failed the load; that run is not void.
+        passed = result.complete and all(each.holds(values[each.metric.name]) for each in self.thresholds)
+        void = result.limited_because if result.complete else None
+        return Trial(load, passed and void is None, void, {**values, "rps": result.requests_per_second})
+
+    def _keep(self, found: Found) -> None:
+        self._write(found)
+        self._told(found.trials[-1], found)
+
+    def _write(self, found: Found) -> None:
+        if self._output is not None:
+            path = self._output / "search.json"
+            partial = path.with_name(path.name + ".partial")
+            partial.write_text(json.dumps(self.as_json(found), indent=2) + "\n")
+            partial.replace(path)
+
+    def as_json(self, found: Found) -> dict[str, object]:
+        """What is known, with what was asked."""
+        asked = {"varied": self.name.removeprefix("--"), "unit": self.unit, "options": [*self._options]}
+        return {**asked, "thresholds": [str(each) for each in self.thresholds], **found.as_json()}
+
+
+def _at(options: Sequence[str], name: str, load: float, run: int) -> list[str]:
+    """The options at another load, with another seed in every run."""
+    seed = int(option(options, "--seed") or 1) + run
+    return [*_without(_without(options, name), "--seed"), name, f"{load:.10g}", "--seed", str(seed)]
+
+
+def _without(options: Sequence[str], name: str) -> list[str]:
+    kept, skip = [], False
+    for word in options:
+        if skip:
+            skip = False
+        elif word == name:
+            skip = True
+        elif not word.startswith(name + "="):
+            kept.append(word)
+    return kept
+
+
+def _start(name: str, text: str) -> float:
+    number = text.strip().removesuffix("/s")
+    try:
+        start = float(number)
+    except ValueError:
+        raise CouldNotRun(f"{text!r} is not a load to begin with", f"{name} 100") from None
+    if start <= 0:
+        raise CouldNotRun(f"{name} {text} is no load", f"{name} 100")
+    return start

@@ -1,0 +1,318 @@
+"""The largest load that a system takes: which load to try next, and when enough is known. No clock, no server here.
+
+A run at a load passes or fails, and near the capacity chance decides. So the search keeps a distribution over the
+capacity and over how sharp the edge is, learns from every run (by Bayes' rule, with a logistic law of passing), tries
+next the load whose outcome is expected to tell most (L. Kontsevich, C. Tyler, Vision Research 39, 1999), and ends when
+the 95 % interval is as narrow as wanted. It begins by doubling until a run fails, and ends with confirmation at the
+interval's ends. Runs in which the generator was the limit teach nothing of the server: they are void, and no load
+above one is tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEVEL = 0.95
+GROWTH = 2.0
+"""By what the load grows until a run fails."""
+LAPSE = 0.02
+"""How often a run goes the other way for no reason of the load's."""
+SHARPNESS = np.geomspace(0.003, 0.2, 9)
+"""Widths of the edge that are thought possible, as shares of the load."""
+VOIDS_FOR_CEILING = 2
+"""One void run may be a disturbance; two at a load are the generator's limit."""
+CEILING_RATIO = 1.15
+"""How near below the generator's limit a load is tried before the search gives up."""
+_CAPACITIES = 200
+_CANDIDATES = 30
+
+Phase = Literal["bracket", "search", "confirm"]
+Ending = Literal["precise enough", "out of time", "interrupted", "generator", "not reached", "never passed"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is wanted."""
+
+    start: float
+    """The load to begin with."""
+    precision: float = 0.05
+    """The interval's width over the capacity that is narrow enough."""
+    confirmations: int = 3
+    """Runs at each end of the interval, at the end."""
+    runs_max: int = 60
+    load_min: float = 1.0
+    load_max: float = 1e7
+    whole: bool = False
+    """Whether loads are whole numbers: clients."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run at one load."""
+
+    load: float
+    passed: bool
+    void_because: str | None = None
+    """Why it says nothing of the server, if it does not."""
+    values: dict[str, float] = field(default_factory=dict)
+    """What was measured, by metric."""
+    phase: Phase = "bracket"
+
+    def as_json(self) -> dict[str, Any]:
+        """For files and `--format json`."""
+        values = {name: None if math.isnan(value) else value for name, value in self.values.items()}
+        verdict = {"passed": self.passed, "void_because": self.void_because, "phase": self.phase}
+        return {"load": self.load, **verdict, "values": values}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search found; loads are in the unit of the plan."""
+
+    ending: Ending
+    capacity: float | None
+    """Where a run passes as often as it fails; None where the server's limit was not met."""
+    low: float | None
+    """The capacity's 95 % interval. Without a capacity `low` is the largest load that passed: a lower bound."""
+    high: float | None
+    trials: Sequence[Trial]
+
+    @property
+    def pass_fractions(self) -> list[tuple[float, int, int, float]]:
+        """By load: how many runs counted, how many passed, and the monotone regression of the share that passes.
+
+        The regression assumes only that more load is never better: a check on the search's own law.
+        """
+        from scipy.optimize import isotonic_regression
+
+        by_load: dict[float, list[bool]] = {}
+        for trial in self.trials:
+            if trial.void_because is None:
+                by_load.setdefault(trial.load, []).append(trial.passed)
+        loads = sorted(by_load)
+        if not loads:
+            return []
+        shares = [sum(by_load[load]) / len(by_load[load]) for load in loads]
+        weights = [len(by_load[load]) for load in loads]
+        fitted = isotonic_regression(shares, weights=weights, increasing=False).x
+        return [
+            (load, len(by_load[load]), sum(by_load[load]), float(share))
+            for load, share in zip(loads, fitted, strict=True)
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """For files and `--format json`."""
+        fractions = [
+            {"load": load, "runs": runs, "passed": passed, "pass_fraction_monotone": share}
+            for load, runs, passed, share in self.pass_fractions
+        ]
+        figures = {"capacity": self.capacity, "low": self.low, "high": self.high, "confidence_level": LEVEL}
+        return {
+            "ending": self.ending,
+            **figures,
+            "loads": fractions,
+            "trials": [each.as_json() for each in self.trials],
+        }
+
+
+class OutOfTime(Exception):
+    """Raised by `measure` when there is no time for another run."""
+
+
+def search(measure: Callable[[float], Trial], plan: Plan, keep: Callable[[Found], None] = lambda found: None) -> Found:
+    """Searches for the capacity.
+
+    Args:
+        measure: runs at a load; may raise `OutOfTime`, and `KeyboardInterrupt`, after which what is known is returned.
+        plan: what is wanted.
+        keep: is given what is known after every run.
+    """
+    state = _Search(measure, plan, keep)
+    try:
+        ending = state.run()
+    except OutOfTime:
+        ending = "out of time"
+    except KeyboardInterrupt:
+        ending = "interrupted"
+    return state.found(ending)
+
+
+class _Search:
+    def __init__(self, measure: Callable[[float], Trial], plan: Plan, keep: Callable[[Found], None]) -> None:
+        self.measure, self.plan, self.keep = measure, plan, keep
+        self.trials: list[Trial] = []
+
+    def run(self) -> Ending:
+        ending = self._bracket()
+        if ending is not None:
+            return ending
+        while len(self.trials) < self.plan.runs_max:
+            belief = self._belief()
+            low, high = belief.interval()
+            if high / low <= 1 + self.plan.precision or (self.plan.whole and high - low <= 1):
+                if self._confirm(self._rounded(low), self._rounded(high, up=True)):
+                    return "precise enough"
+                continue
+            ceiling = self._ceiling()
+            if ceiling is not None and belief.quantile(0.5) > ceiling:
+                return "generator"
+            load = self._rounded(belief.most_telling(low, high))
+            self._try(load if ceiling is None else min(load, self._rounded(ceiling / CEILING_RATIO)), "search")
+        return "out of time"
+
+    def _bracket(self) -> Ending | None:
+        """Doubles until a run fails, or halves until one passes."""
+        load = self._rounded(self.plan.start)
+        while len(self.trials) < self.plan.runs_max:
+            trial = self._try(load, "bracket")
+            if trial.void_because is not None:
+                if self._ceiling() is None:
+                    continue
+                return self._below_ceiling()
+            passed, failed = self._loads(passed=True), self._loads(passed=False)
+            if passed and failed:
+                return None
+            following = self._rounded(load * GROWTH if trial.passed else load / GROWTH)
+            if following == load:
+                return "not reached" if trial.passed else "never passed"
+            load = following
+        return "out of time"
+
+    def _below_ceiling(self) -> Ending | None:
+        """The generator gives first so far: goes as near below its limit as is worth it."""
+        while len(self.trials) < self.plan.runs_max:
+            ceiling = self._ceiling()
+            low = max(self._loads(passed=True), default=0.0)
+            if self._loads(passed=False):
+                return None if low else "never passed"
+            if ceiling is None or (low and ceiling / low <= CEILING_RATIO) or ceiling <= self.plan.load_min:
+                return "generator"
+            following = self._rounded(math.sqrt(ceiling * low) if low else ceiling / GROWTH)
+            if following in (low, ceiling):
+                return "generator"
+            self._try(following, "bracket")
+        return "generator"
+
+    def _confirm(self, low: float, high: float) -> bool:
+        """Runs at both ends; whether they came out as they should, most of them."""
+        for load, expected in ((low, True), (high, False)):
+            outcomes = [trial.passed == expected for trial in self._confirming(load)]
+            while len(outcomes) < self.plan.confirmations and len(self.trials) < self.plan.runs_max:
+                trial = self._try(load, "confirm")
+                if trial.void_because is not None:
+                    if self._ceiling() is not None:
+                        # Above the generator's limit there is nothing to confirm.
+                        break
+                    continue
+                outcomes.append(trial.passed == expected)
+            if outcomes and sum(outcomes) * 2 <= len(outcomes):
+                return False
+        return True
+
+    def _confirming(self, load: float) -> list[Trial]:
+        return [
+            trial
+            for trial in self.trials
+            if trial.phase == "confirm" and trial.load == load and trial.void_because is None
+        ]
+
+    def _try(self, load: float, phase: Phase) -> Trial:
+        trial = replace(self.measure(load), phase=phase)
+        self.trials.append(trial)
+        self.keep(self.found("interrupted"))
+        return trial
+
+    def _loads(self, *, passed: bool) -> list[float]:
+        return [trial.load for trial in self.trials if trial.void_because is None and trial.passed is passed]
+
+    def _ceiling(self) -> float | None:
+        """The generator's limit: void again and again, and never good at as much or more."""
+        good = max((trial.load for trial in self.trials if trial.void_because is None), default=0.0)
+        void = [trial.load for trial in self.trials if trial.void_because is not None and trial.load > good]
+        return min((load for load in void if void.count(load) >= VOIDS_FOR_CEILING), default=None)
+
+    def _rounded(self, load: float, *, up: bool = False) -> float:
+        if self.plan.whole:
+            load = math.ceil(load - 1e-9) if up else math.floor(load + 1e-9)
+        else:
+            # Four digits: loads that people can type.
+            digits = 3 - math.floor(math.log10(load))
+            load = round(load, digits)
+        return float(min(self.plan.load_max, max(self.plan.load_min, load)))
+
+    def _belief(self) -> Belief:
+        return Belief.of([trial for trial in self.trials if trial.void_because is None])
+
+    def found(self, ending: Ending) -> Found:
+        passed, failed = self._loads(passed=True), self._loads(passed=False)
+        if not passed or not failed or ending == "generator":
+            # A bound is no estimate: what is known is that so much passed.
+            return Found(ending, None, max(passed, default=None), min(failed, default=None), tuple(self.trials))
+        belief = self._belief()
+        low, high = belief.interval()
+        return Found(ending, belief.quantile(0.5), low, high, tuple(self.trials))
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The distribution over capacity (rows, by rising logarithm) and sharpness of the edge (columns)."""
+
+    log_capacities: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> Belief:
+        """What runs that passed and failed teach."""
+        loads = [trial.load for trial in trials]
+        rough = cls._on(np.linspace(math.log(min(loads) / GROWTH), math.log(max(loads) * GROWTH), _CAPACITIES), trials)
+        # Near the edge the grid has to be finer than the interval that is wanted.
+        low, high = math.log(rough.quantile(0.0005)), math.log(rough.quantile(0.9995))
+        return cls._on(np.linspace(low - 0.02, high + 0.02, _CAPACITIES), trials)
+
+    @classmethod
+    def _on(cls, grid: NDArray[np.float64], trials: Sequence[Trial]) -> Belief:
+        logs = np.zeros((len(grid), len(SHARPNESS)))
+        for trial in trials:
+            passing = _passing(grid, math.log(trial.load))
+            logs += np.log(passing if trial.passed else 1 - passing)
+        weights = np.exp(logs - logs.max())
+        return cls(grid, weights / weights.sum())
+
+    def quantile(self, fraction: float) -> float:
+        """A quantile of the capacity."""
+        cumulative = np.cumsum(self.weights.sum(axis=1))
+        return float(np.exp(np.interp(fraction, cumulative, self.log_capacities)))
+
+    def interval(self) -> tuple[float, float]:
+        """The capacity's 95 % interval."""
+        return self.quantile((1 - LEVEL) / 2), self.quantile((1 + LEVEL) / 2)
+
+    def most_telling(self, low: float, high: float) -> float:
+        """The load whose outcome leaves the capacity least uncertain, on average over both outcomes."""
+        candidates = np.linspace(math.log(low), math.log(high), _CANDIDATES)
+        best = min(candidates, key=lambda load: self._uncertainty_after(float(load)))
+        return float(np.exp(best))
+
+    def _uncertainty_after(self, log_load: float) -> float:
+        passing = _passing(self.log_capacities, log_load) * self.weights
+        left = 0.0
+        for outcome in (passing, self.weights - passing):
+            chance = outcome.sum()
+            capacity = outcome.sum(axis=1) / chance
+            left -= chance * float(np.sum(capacity * np.log(np.maximum(capacity, 1e-300))))
+        return float(left)
+
+
+def _passing(log_capacities: NDArray[np.float64], log_load: float) -> NDArray[np.float64]:
+    """How likely a run at a load passes, by capacity and sharpness."""
+    from scipy.special import expit
+
+    edge = expit((log_capacities[:, None] - log_load) / SHARPNESS[None, :])
+    return np.asarray(LAPSE + (1 - 2 * LAPSE) * edge)

@@ -1,0 +1,117 @@
+"""The search against simulated servers of known capacity: it finds it, its interval holds, and it knows its limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
+
+
+def server(capacity: float, noise: float, seed: int, limit: float = math.inf) -> Callable[[float], Trial]:
+    """Passes while the load is below the capacity, which differs from run to run; above `limit` a run is void."""
+    rng = np.random.default_rng(seed)
+
+    def measure(load: float) -> Trial:
+        void = "the generator" if load > limit else None
+        return Trial(load, load < capacity * math.exp(rng.normal(0, noise)), void, {"p95": load})
+
+    return measure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "runs_most"), [(0.0, 34), (0.02, 45), (0.05, 60)])
+def test_the_capacity_is_found_and_the_interval_holds(noise: float, runs_most: int) -> None:
+    trials = 30
+    covered, runs, errors = 0, [], []
+    for seed in range(trials):
+        capacity = 1000 * math.exp(np.random.default_rng(seed).uniform(-2, 2))
+        found = search(server(capacity, noise, seed), Plan(start=50.0))
+        assert found.capacity is not None
+        assert found.low is not None
+        assert found.high is not None
+        covered += found.low <= capacity <= found.high
+        runs.append(len(found.trials))
+        errors.append(abs(found.capacity / capacity - 1))
+    # At 95 % fewer than 25 of 30 would come once in eighty times.
+    assert covered >= 25, covered
+    assert float(np.median(runs)) <= runs_most
+    assert float(np.median(errors)) <= 0.02 + noise
+
+
+def test_clients_are_whole() -> None:
+    found = search(server(37.5, 0.0, 1), Plan(start=1, whole=True))
+    assert all(trial.load == int(trial.load) for trial in found.trials)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low <= 37.5 <= found.high
+
+
+def test_the_generator_gives_first() -> None:
+    found = search(server(5000, 0.02, 1, limit=1500), Plan(start=100))
+    assert found.ending == "generator"
+    assert found.capacity is None
+    assert found.low is not None
+    assert 1500 / 1.2 < found.low <= 1500
+    assert max(trial.load for trial in found.trials) <= 2000, "nothing far above the generator's limit is tried"
+
+
+def test_one_disturbed_run_is_not_the_generators_limit() -> None:
+    measure = server(1000, 0.01, 3)
+    disturbed = [400.0]
+
+    def once(load: float) -> Trial:
+        if disturbed and load >= disturbed[0]:
+            disturbed.clear()
+            return Trial(load, False, "a neighbour")
+        return measure(load)
+
+    found = search(once, Plan(start=100))
+    assert found.capacity == pytest.approx(1000, rel=0.1)
+
+
+def test_disturbances_now_and_then_only_cost_time() -> None:
+    rng = np.random.default_rng(5)
+    measure = server(1000, 0.01, 3)
+
+    def disturbed(load: float) -> Trial:
+        return Trial(load, False, "a neighbour") if rng.random() < 0.25 else measure(load)
+
+    found = search(disturbed, Plan(start=100))
+    assert found.ending == "precise enough"
+    assert found.capacity == pytest.approx(1000, rel=0.1)
+
+
+def test_a_server_that_never_passes_and_one_that_always_does() -> None:
+    assert search(server(0.5, 0.0, 1), Plan(start=100)).ending == "never passed"
+    endless = search(server(1e12, 0.0, 1), Plan(start=100, load_max=10_000))
+    assert endless.ending == "not reached"
+    assert endless.low == 10_000
+
+
+@pytest.mark.parametrize(("error", "ending"), [(KeyboardInterrupt, "interrupted"), (OutOfTime, "out of time")])
+def test_what_was_found_is_kept(error: type[BaseException], ending: str) -> None:
+    measure = server(1000, 0.02, 1)
+    kept: list[Found] = []
+
+    def until(load: float) -> Trial:
+        if len(kept) == 12:
+            raise error
+        return measure(load)
+
+    found = search(until, Plan(start=100), kept.append)
+    assert found.ending == ending
+    assert len(found.trials) == len(kept) == 12
+    assert found.capacity == pytest.approx(1000, rel=0.2)
+
+
+def test_the_monotone_regression_agrees() -> None:
+    found = search(server(1000, 0.05, 9), Plan(start=100))
+    shares = [share for _, _, _, share in found.pass_fractions]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(runs for _, runs, _, _ in found.pass_fractions) == len(found.trials)
+    around = [load for load, _, _, share in found.pass_fractions if share >= 0.5]
+    assert max(around) == pytest.approx(1000, rel=0.15)
