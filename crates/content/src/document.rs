@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 use sojourn_http::{Coding, HttpDate, head, media};
@@ -49,7 +50,7 @@ pub struct Document {
     pub file_path: Box<[u8]>,
     /// Bytes when it was opened; a response announces and sends exactly these.
     pub size: u64,
-    /// Last modification.
+    /// Last modification, or when it was opened if that is to come yet.
     pub modified: HttpDate,
     /// The strong entity tag, quotes included.
     pub entity_tag: Box<str>,
@@ -104,7 +105,7 @@ impl Document {
             file,
             file_path: file_path.into(),
             size: u64::try_from(identity.size).unwrap_or(0),
-            modified: HttpDate::from_seconds(seconds),
+            modified: HttpDate::from_seconds(seconds.min(now_seconds())),
             entity_tag: format!("\"{seconds:x}.{nanoseconds:x}-{:x}\"", identity.size).into(),
             media_type: media::UNKNOWN.into(),
             coding: None,
@@ -176,5 +177,30 @@ impl Document {
         head::validator_fields(head, &self.entity_tag, self.modified);
         head::field(head, "Accept-Ranges", "bytes");
         self.append_terms(head);
+    }
+}
+
+/// A Last-Modified must not be later than the response's Date, whatever the file system says (RFC 9110, 8.8.2.1).
+fn now_seconds() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_file_from_the_future_is_not_newer_than_now() {
+        let file = tempfile::tempfile().unwrap();
+        for (offset, is_changed) in [(3600, true), (-3600, false)] {
+            let mtime = now_seconds() + offset;
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(mtime as u64)).unwrap();
+            let copy = file.try_clone().unwrap();
+            let document = Document::new(copy.into(), b"f", &rustix::fs::fstat(&file).unwrap());
+            let modified = document.modified.seconds() as i64;
+            assert!(modified <= now_seconds() && (modified != mtime) == is_changed, "{offset}");
+            assert_eq!(document.identity.modified_seconds(), mtime);
+        }
     }
 }

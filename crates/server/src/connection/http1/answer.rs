@@ -224,7 +224,7 @@ impl Http1 {
     fn redirect(&mut self, request: &Request<'_>, path: &SitePath<'_>, context: &mut Context<'_>) -> Step {
         let mut location = path.directory_location();
         if let Some(query) = request.target.iter().position(|byte| *byte == b'?') {
-            // Bytes that are no visible ASCII have no place in a field; without the query it still leads there.
+            // A request target is visible ASCII, so it has its place in a field.
             location.push_str(std::str::from_utf8(&request.target[query..]).unwrap_or_default());
         }
         self.begin(Status::MovedPermanently, Some(request), context);
