@@ -4,6 +4,9 @@
 //! not reach the next one in its place.
 
 use slab::Slab;
+use sojourn_content::Done;
+
+use crate::connection::{Event, Lane};
 
 /// Bits of a token that say the generation; the highest are free for whoever needs to say more.
 const GENERATION_BITS: u32 = 28;
@@ -72,9 +75,36 @@ fn join(place: usize, generation: u32) -> u64 {
     place as u64 | u64::from(generation) << 32
 }
 
+/// `token` for what its client delegated in `lane`.
+pub fn in_lane(token: u64, lane: Lane) -> u64 {
+    token | (lane.index() as u64 + 1) << TOKEN_BITS
+}
+
+/// The client's token and what has happened to it: what was wanted is done, or what was delegated in a lane.
+pub fn outcome(token: u64, done: Done) -> (u64, Event) {
+    let client = token & ((1 << TOKEN_BITS) - 1);
+    match token >> TOKEN_BITS {
+        0 => (client, Event::Done(done)),
+        lane => (client, Event::Delivered(Lane::new(lane as usize - 1), Some(done))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lanes_come_back() {
+        use sojourn_content::OpenError;
+        let token = join(5, (1 << GENERATION_BITS) - 1);
+        let done = Done::Opened(Err(OpenError::NotFound));
+        assert!(matches!(outcome(token, done.clone()), (same, Event::Done(_)) if same == token));
+        for index in 0..Lane::COUNT {
+            let (same, event) = outcome(in_lane(token, Lane::new(index)), done.clone());
+            assert!(matches!(event, Event::Delivered(lane, Some(_)) if lane.index() == index));
+            assert_eq!(same, token);
+        }
+    }
 
     #[test]
     fn a_token_does_not_reach_the_next_in_its_place() {

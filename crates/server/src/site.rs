@@ -99,9 +99,9 @@ impl Limits {
     /// How long a client may let the server wait; the disk may take as long as it likes.
     pub fn patience(&self, wait: Wait) -> Option<Duration> {
         match wait {
-            Wait::Request => Some(self.idle),
+            Wait::Request | Wait::Quiet(_) => Some(self.idle),
             Wait::Head(_) => Some(self.head),
-            Wait::Client => Some(self.send),
+            Wait::Client | Wait::Window => Some(self.send),
             Wait::End => Some(self.end),
             Wait::Disk => None,
         }

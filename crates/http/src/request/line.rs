@@ -21,6 +21,7 @@ impl<'b> RequestLine<'b> {
         let version = match version {
             b"HTTP/1.0" => Some(Version::Http10),
             [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'1'..=b'9'] => Some(Version::Http11),
+            b"HTTP/2.0" => Some(Version::Http2),
             [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => None,
             _ => return Err(RequestError::RequestLine),
         };

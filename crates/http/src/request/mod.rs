@@ -49,6 +49,8 @@ pub enum Version {
     Http10,
     /// HTTP/1.1.
     Http11,
+    /// HTTP/2, whose requests come as text from within the server only.
+    Http2,
 }
 
 /// The scheme of a target in absolute form.
@@ -129,9 +131,16 @@ pub struct Parser {
     /// The start of the request line, after empty lines.
     head_start: u32,
     empty_lines: u8,
+    /// Whether the heads are those of HTTP/2's streams, written as text by the server itself.
+    is_of_stream: bool,
 }
 
 impl Parser {
+    /// For the request of a stream of HTTP/2, written as text: it says `HTTP/2.0`, which from a client is refused.
+    pub fn of_stream() -> Parser {
+        Parser { is_of_stream: true, ..Parser::default() }
+    }
+
     /// Parses the head at the start of `bytes`, which begin with the bytes of the last call if that was partial.
     /// The parser is as new after a complete head.
     pub fn parse<'b>(&mut self, bytes: &'b [u8]) -> Result<Parsed<'b>, RequestError> {
@@ -139,7 +148,7 @@ impl Parser {
             None => Ok(Parsed::Partial),
             Some((head_len, line)) => {
                 let head_start = self.head_start as usize;
-                *self = Parser::default();
+                *self = Parser { is_of_stream: self.is_of_stream, ..Parser::default() };
                 take_apart(&bytes[head_start..head_len], head_len, line).map(Parsed::Complete)
             }
         }
@@ -187,7 +196,13 @@ impl Parser {
                     self.empty_lines += 1;
                     self.head_start = self.line_start;
                 }
-                (false, true) => request_line = Some(RequestLine::parse(line)?),
+                (false, true) => {
+                    let parsed = RequestLine::parse(line)?;
+                    if (parsed.version == Version::Http2) != self.is_of_stream {
+                        return Err(RequestError::Version);
+                    }
+                    request_line = Some(parsed);
+                }
                 (false, false) => {}
             }
         }
@@ -223,7 +238,7 @@ fn take_apart<'b>(
         fields.take_all::<FIELDS_MAX>(&head[line_len + 2..]).unwrap_or(Err(RequestError::TooManyFields))
     })?;
     // RFC 9112, 3.2: a 1.1 request without Host is refused; 3.2.2: an absolute target overrides the field.
-    if version == Version::Http11 && fields.host.is_none() {
+    if version != Version::Http10 && fields.host.is_none() {
         return Err(RequestError::Host);
     }
     let authority = absolute.as_ref().map(|absolute| absolute.authority);
@@ -241,7 +256,7 @@ fn take_apart<'b>(
         line,
         scheme: absolute.as_ref().map(|absolute| absolute.scheme),
         host: authority.or(fields.host),
-        keep_alive: !fields.close && (version == Version::Http11 || fields.keep_alive),
+        keep_alive: !fields.close && (version != Version::Http10 || fields.keep_alive),
         body: fields.body(version)?,
         expects_continue: fields.expects_continue && version == Version::Http11,
         conditions: fields.conditions,

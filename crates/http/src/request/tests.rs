@@ -324,3 +324,16 @@ proptest! {
         prop_assert_eq!(in_pieces(text.as_bytes(), &cuts), in_pieces(text.as_bytes(), &[]));
     }
 }
+
+#[test]
+fn requests_of_streams() {
+    let text = b"GET /x HTTP/2.0\r\nhost: h\r\n\r\n";
+    let Ok(Parsed::Complete(request)) = Parser::of_stream().parse(text) else { panic!("it is one") };
+    assert_eq!(
+        (request.version, request.target, request.keep_alive),
+        (Version::Http2, b"/x".as_slice(), true)
+    );
+    assert_eq!(Parser::default().parse(text), Err(RequestError::Version));
+    assert_eq!(Parser::of_stream().parse(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"), Err(RequestError::Version));
+    assert_eq!(Parser::of_stream().parse(b"GET /x HTTP/2.0\r\n\r\n"), Err(RequestError::Host));
+}

@@ -38,8 +38,8 @@ impl Client {
 
     /// The deadline has come at `now`: it moves if the client takes what is sent fast enough. Returns whether it does.
     pub fn earns_more(&mut self, now: Duration, limits: &Limits) -> bool {
-        let earns =
-            self.wait == Some(Wait::Client) && self.pace.is_kept(&self.socket, limits.sent_bytes_min());
+        let earns = self.wait.is_some_and(Wait::is_for_sending)
+            && self.pace.is_kept(&self.socket, limits.sent_bytes_min());
         if earns {
             self.deadline = now.saturating_add(limits.send);
         }

@@ -65,9 +65,12 @@ impl<'a> Worker<'a> {
         let reason = loop {
             let event = match want {
                 Want::Receive(buffer) => self.receive(&mut client, buffer),
+                Want::Look(buffer) => Ok(self.look(&mut client, buffer)),
                 Want::Send(output) => self.send(&mut client, output),
                 Want::Open(opening) => Ok(Event::Done(self.inline.perform(&Job::Open(opening)))),
                 Want::Load(range) => Ok(Event::Done(self.inline.perform(&Job::Load(range)))),
+                Want::Delegate(lane, job) => Ok(Event::Delivered(lane, Some(self.inline.perform(&job)))),
+                Want::Recall | Want::Wait => unreachable!("nothing is under way but what the worker does"),
                 Want::Close(reason) => break reason,
             };
             want = match event {
@@ -116,13 +119,8 @@ impl<'a> Worker<'a> {
         let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
         loop {
             if client.is_readable || self.drain_until.is_some() {
-                let room = buffer.space().capacity() - buffer.space().len();
-                match transfer::receive(&client.socket, &mut buffer) {
-                    Transfer::Complete(count) => {
-                        client.is_readable = count == room;
-                        self.traffic.received += count;
-                        return Ok(Event::Received(buffer));
-                    }
+                match self.receive_now(client, &mut buffer) {
+                    Transfer::Complete(_) => return Ok(Event::Received(buffer)),
                     Transfer::Blocked if self.is_idle(client) => return Err(Reason::Finished),
                     Transfer::Blocked => {}
                     Transfer::Ended => return Ok(Event::Ended),
@@ -131,12 +129,37 @@ impl<'a> Worker<'a> {
             }
             match self.wait(client, PollFlags::IN) {
                 Woken::Ready => client.is_readable = true,
+                Woken::Stopping if client.connection.has_streams() => return Ok(Event::Nothing),
                 // A request may have arrived: that is looked at first.
                 Woken::Stopping => {}
                 Woken::Impatient => return Ok(Event::Expired),
                 Woken::Overdue => return Err(Reason::TimedOut),
             }
         }
+    }
+
+    /// Receives without waiting.
+    fn look(&mut self, client: &mut Client, buffer: Buffer) -> Event {
+        let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
+        match self.receive_now(client, &mut buffer) {
+            Transfer::Complete(_) => Event::Received(buffer),
+            Transfer::Blocked => {
+                self.pool.put_buffer(buffer);
+                Event::Nothing
+            }
+            Transfer::Ended => Event::Ended,
+            Transfer::Failed => Event::Failed,
+        }
+    }
+
+    fn receive_now(&mut self, client: &mut Client, buffer: &mut Buffer) -> Transfer {
+        let room = buffer.space().capacity() - buffer.space().len();
+        let outcome = transfer::receive(&client.socket, buffer);
+        if let Transfer::Complete(count) = outcome {
+            client.is_readable = count == room;
+            self.traffic.received += count;
+        }
+        outcome
     }
 
     /// Whether it has no request in progress while the server stops.

@@ -2,18 +2,21 @@
 
 use std::net::IpAddr;
 
-use super::{Context, Event, Http1, Wait, Want};
+use super::{Context, Event, Http1, Http2, Wait, Want};
+use crate::counters::Counter;
 
 /// The machine of one protocol.
 #[derive(Debug)]
 pub enum Application {
     /// HTTP/1.
     Http1(Http1),
+    /// HTTP/2. It holds much more, and is only where it is spoken.
+    Http2(Box<Http2>),
 }
 
 impl Application {
-    /// What is spoken on a connection from `peer` that says nothing about it; `is_secure` if nobody on the way can read
-    /// it.
+    /// What is spoken on a connection from `peer` that says nothing about it: HTTP/1, unless the client begins with
+    /// HTTP/2 (RFC 9113, 3.3: with prior knowledge). `is_secure` if nobody on the way can read it.
     pub fn new(peer: IpAddr, is_secure: bool) -> Application {
         Application::Http1(Http1::new(peer, is_secure))
     }
@@ -22,13 +25,24 @@ impl Application {
     pub fn start(&self) -> Want {
         match self {
             Application::Http1(machine) => machine.start(),
+            Application::Http2(machine) => machine.start(),
         }
     }
 
     /// Takes an event, says what is wanted next.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match self {
-            Application::Http1(machine) => machine.handle(event, context),
+            Application::Http1(machine) => match event {
+                Event::Received(buffer) if machine.is_new() && Http2::is_begun_by(buffer.unread()) => {
+                    let mut machine = Box::new(machine.as_http2());
+                    context.served.count(Counter::ConnectionsHttp2);
+                    let want = machine.handle(Event::Received(buffer), context);
+                    *self = Application::Http2(machine);
+                    want
+                }
+                event => machine.handle(event, context),
+            },
+            Application::Http2(machine) => machine.handle(event, context),
         }
     }
 
@@ -36,13 +50,20 @@ impl Application {
     pub fn waits_for(&self) -> Wait {
         match self {
             Application::Http1(machine) => machine.waits_for(),
+            Application::Http2(machine) => machine.waits_for(),
         }
+    }
+
+    /// Whether it carries requests side by side.
+    pub fn has_streams(&self) -> bool {
+        matches!(self, Application::Http2(_))
     }
 
     /// It is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
             Application::Http1(machine) => machine.finish(context),
+            Application::Http2(machine) => machine.finish(context),
         }
     }
 }

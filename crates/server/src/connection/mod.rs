@@ -19,7 +19,11 @@ use crate::site::Limits;
 
 mod application;
 mod buffer;
+#[cfg(test)]
+#[path = "../../tests/support/fixture.rs"]
+mod fixture;
 mod http1;
+mod http2;
 mod output;
 mod send_path;
 mod want;
@@ -27,9 +31,10 @@ mod want;
 pub use application::Application;
 pub use buffer::{Buffer, Pool};
 pub use http1::Http1;
+pub use http2::Http2;
 pub use output::{Output, Piece};
 pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
-pub use want::{Event, Reason, Wait, Want};
+pub use want::{Event, Lane, Reason, Wait, Want};
 
 /// What a connection may use while it handles an event.
 pub struct Context<'a> {
@@ -107,6 +112,13 @@ impl Connection {
     pub fn waits_for(&self) -> Wait {
         match self {
             Connection::Plain(application) => application.waits_for(),
+        }
+    }
+
+    /// Whether it carries requests side by side: it delegates, and wants to know of the server's stopping at once.
+    pub fn has_streams(&self) -> bool {
+        match self {
+            Connection::Plain(application) => application.has_streams(),
         }
     }
 

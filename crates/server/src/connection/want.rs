@@ -1,6 +1,8 @@
 //! The seam to the architectures: what a connection wants, what it is told, what it waits for.
 
-use sojourn_content::{Done, FileRange, Opening};
+use std::num::NonZeroU8;
+
+use sojourn_content::{Done, FileRange, Job, Opening};
 
 use super::{Buffer, Output};
 use crate::counters::Counter;
@@ -16,6 +18,14 @@ pub enum Want {
     Load(FileRange),
     /// Send all of it.
     Send(Output),
+    /// Receive into this buffer what is there already, without waiting: [`Event::Received`] or [`Event::Nothing`].
+    Look(Buffer),
+    /// May block on disk, and the connection goes on meanwhile: have it done by whoever may wait.
+    Delegate(Lane, Job),
+    /// Wait for the client no longer: [`Event::Nothing`] follows, or what it has sent after all.
+    Recall,
+    /// Nothing besides what is under way.
+    Wait,
     /// Close the socket and forget the connection.
     Close(Reason),
 }
@@ -31,12 +41,40 @@ pub enum Event {
     Done(Done),
     /// Nobody can do that now: too much to do already.
     Refused,
+    /// What [`Want::Delegate`] asked for will be delivered; what else is wanted?
+    Delegated,
+    /// What [`Want::Delegate`] asked for in this lane; `None` if nobody can do that now. It may come at any time: who
+    /// receives or sends then and wants to go on with that, says [`Want::Wait`].
+    Delivered(Lane, Option<Done>),
     /// All of it was sent.
     Sent(Output),
+    /// The client has sent nothing that [`Want::Look`] could find, or until [`Want::Recall`]; or the server is stopping,
+    /// and a connection [with streams](super::Connection::has_streams) that receives is to know.
+    Nothing,
     /// The client took too long for what the connection [waits for](super::Connection::waits_for).
     Expired,
     /// The socket failed, or the file ended before its time.
     Failed,
+}
+
+/// Tells apart the jobs that a connection has delegated. Never zero, so that zero can say that there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane(NonZeroU8);
+
+impl Lane {
+    /// How many there are: four bits can tell.
+    pub const COUNT: usize = 15;
+
+    /// The lane of this index.
+    pub fn new(index: usize) -> Lane {
+        assert!(index < Lane::COUNT, "no such lane");
+        Lane(NonZeroU8::MIN.saturating_add(index as u8))
+    }
+
+    /// The lane's index.
+    pub fn index(self) -> usize {
+        usize::from(self.0.get() - 1)
+    }
 }
 
 /// Why a connection ends.
@@ -57,26 +95,38 @@ pub enum Wait {
     Request,
     /// The rest of the n-th request, its body included.
     Head(u32),
+    /// The next request, where much else may come in between: whatever came since the n-th does not count.
+    Quiet(u32),
     /// The disk.
     Disk,
     /// The client's taking what we send.
     Client,
+    /// The client's allowing us to send more.
+    Window,
     /// The client's closing after the last response.
     End,
 }
 
 impl Wait {
+    /// Whether the client has earned more patience if it has taken enough meanwhile.
+    pub fn is_for_sending(self) -> bool {
+        matches!(self, Wait::Client | Wait::Window)
+    }
+
     /// Whether patience with it begins once: trickling bytes do not move its end.
     pub fn is_timed_as_a_whole(self) -> bool {
-        matches!(self, Wait::Head(_) | Wait::Client | Wait::End)
+        match self {
+            Wait::Head(_) | Wait::Quiet(_) | Wait::Client | Wait::Window | Wait::End => true,
+            Wait::Request | Wait::Disk => false,
+        }
     }
 
     /// The limit that has been reached when patience with it ends.
     pub fn limit(self) -> Option<Counter> {
         match self {
-            Wait::Request => Some(Counter::LimitIdle),
+            Wait::Request | Wait::Quiet(_) => Some(Counter::LimitIdle),
             Wait::Head(_) => Some(Counter::LimitHead),
-            Wait::Client => Some(Counter::LimitSend),
+            Wait::Client | Wait::Window => Some(Counter::LimitSend),
             Wait::End => Some(Counter::LimitEnd),
             Wait::Disk => None,
         }

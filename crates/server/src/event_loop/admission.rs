@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use super::client::Client;
 use super::{Disk, LISTENERS, Loop};
-use crate::connection::{Connection, Reason, Want};
+use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
 use crate::sockets::accept::{Accepted, Arrival, shed};
 
@@ -101,7 +101,12 @@ impl<D: Disk> Loop<'_, D> {
             {
                 // A request may have arrived of which no event has told yet. If not, it parks and so closes.
                 client.is_readable = true;
-                self.drive_parked(token);
+                if client.connection.has_streams() {
+                    client.parked = None;
+                    self.happen(token, Event::Nothing);
+                } else {
+                    self.drive_parked(token);
+                }
             }
         }
     }

@@ -6,8 +6,8 @@ use sojourn_content::Job;
 
 use super::Loop;
 use super::client::Client;
-use crate::clients::Clients;
-use crate::connection::{Context, Event, Output, Reason, Wait, Want};
+use crate::clients::{self, Clients};
+use crate::connection::{Context, Event, Lane, Output, Reason, Wait, Want};
 use crate::counters::Counter;
 use crate::disk::{Disk, Submitted};
 use crate::sockets::transfer::{self, Transfer};
@@ -43,8 +43,9 @@ impl<D: Disk> Loop<'_, D> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.disk.collect(&mut outcomes);
         for (token, done) in outcomes.drain(..) {
+            let (token, event) = clients::outcome(token, done);
             if self.clients.find(token).is_some() {
-                self.happen(token, Event::Done(done));
+                self.happen(token, event);
             }
         }
         self.outcomes = outcomes;
@@ -64,7 +65,7 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    fn happen(&mut self, token: u64, event: Event) {
+    pub(super) fn happen(&mut self, token: u64, event: Event) {
         let want = self.handle(token, event);
         self.drive(token, want);
     }
@@ -85,8 +86,18 @@ impl<D: Disk> Loop<'_, D> {
                     sends += 1;
                     self.send(token, output).map_err(Some)
                 }
+                Want::Look(buffer) => {
+                    let client = self.clients.at(token);
+                    Ok(client.receive(buffer, &mut self.pool, &mut self.served).unwrap_or(Event::Nothing))
+                }
                 Want::Open(opening) => self.submit(token, Job::Open(opening)),
                 Want::Load(range) => self.submit(token, Job::Load(range)),
+                Want::Delegate(lane, job) => Ok(self.delegate(token, lane, job)),
+                Want::Recall => {
+                    self.clients.at(token).parked = None;
+                    Ok(Event::Nothing)
+                }
+                Want::Wait => Err(self.clients.at(token).parked.take()),
                 Want::Close(reason) => return self.close(token, reason),
             };
             want = match outcome {
@@ -117,6 +128,15 @@ impl<D: Disk> Loop<'_, D> {
             Submitted::Done(done) => Ok(Event::Done(done)),
             Submitted::Refused => Ok(Event::Refused),
             Submitted::Queued => Err(None),
+        }
+    }
+
+    /// The outcome if it is there at once, or that it will be collected.
+    fn delegate(&mut self, token: u64, lane: Lane, job: Job) -> Event {
+        match self.disk.submit(clients::in_lane(token, lane), job) {
+            Submitted::Done(done) => Event::Delivered(lane, Some(done)),
+            Submitted::Refused => Event::Delivered(lane, None),
+            Submitted::Queued => Event::Delegated,
         }
     }
 

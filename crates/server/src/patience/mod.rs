@@ -73,7 +73,7 @@ impl Patience {
         limits: &Limits,
         timers: &mut Timers,
     ) -> bool {
-        let is_earned = self.wait == Wait::Client && self.pace.is_kept(socket, limits.sent_bytes_min());
+        let is_earned = self.wait.is_for_sending() && self.pace.is_kept(socket, limits.sent_bytes_min());
         if is_earned {
             self.start(token, now, limits, timers);
         }

@@ -189,8 +189,12 @@ impl Ring<'_> {
         }
         for token in self.clients.tokens() {
             let client = self.clients.at(token);
-            if matches!(client.doing, Doing::Receiving(_)) && client.connection.waits_for() == Wait::Request {
-                self.interrupt(token, Interruption::Drained);
+            match client.doing {
+                Doing::Receiving(_) if client.connection.has_streams() => self.recall(token),
+                Doing::Receiving(_) if client.connection.waits_for() == Wait::Request => {
+                    self.interrupt(token, Interruption::Drained);
+                }
+                _ => {}
             }
         }
     }

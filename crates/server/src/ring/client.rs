@@ -59,6 +59,8 @@ pub enum Interruption {
     Expired,
     /// The server is stopping and the client has no request in progress.
     Drained,
+    /// The connection has something else to do than to receive.
+    Recalled,
     /// The connection is to end, whatever it does.
     Closed(Reason),
 }

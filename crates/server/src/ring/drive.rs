@@ -15,8 +15,8 @@ use super::Ring;
 use super::client::{Client, Doing, Interruption};
 use super::queue::{Completion, Purpose};
 use super::read::Reading;
-use crate::clients::Clients;
-use crate::connection::{Context, Event, Reason, Want};
+use crate::clients::{self, Clients};
+use crate::connection::{Context, Event, Lane, Reason, Want};
 use crate::counters::Counter;
 use crate::disk::{Disk, Submitted};
 
@@ -39,6 +39,11 @@ impl Ring<'_> {
                 self.served.add(Counter::SentBytes, (output.total_bytes() - output.sent) as u64);
                 self.clients.at(token).doing = Doing::Closed;
                 Some(Event::Sent(output))
+            }
+            // What has arrived after all is received next.
+            (Doing::Receiving(buffer), Some(Interruption::Recalled)) if result.is_err() => {
+                self.pool.put_buffer(buffer);
+                Some(Event::Nothing)
             }
             (Doing::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
                 return self.look_once(token, buffer);
@@ -78,9 +83,12 @@ impl Ring<'_> {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         self.disk.collect(&mut outcomes);
         for (token, done) in outcomes.drain(..) {
+            let (token, event) = clients::outcome(token, done);
             if let Some(client) = self.clients.find(token) {
-                client.doing = Doing::Nothing;
-                self.happen(token, Event::Done(done));
+                if matches!(client.doing, Doing::Helped) {
+                    client.doing = Doing::Nothing;
+                }
+                self.happen(token, event);
             }
         }
         self.outcomes = outcomes;
@@ -110,7 +118,7 @@ impl Ring<'_> {
             // The ring has nothing to interrupt.
             Doing::Nothing | Doing::Closed | Doing::Runnable(_) | Doing::Helped => match interruption {
                 Interruption::Closed(reason) => return self.close(token, reason),
-                Interruption::Expired | Interruption::Drained => return,
+                Interruption::Expired | Interruption::Drained | Interruption::Recalled => return,
             },
         };
         client.interruption = Some(interruption);
@@ -139,6 +147,10 @@ impl Ring<'_> {
                 }
                 Want::Open(opening) => self.submit(token, Job::Open(opening)),
                 Want::Load(range) => self.load(token, range),
+                Want::Look(buffer) => Some(self.look(token, buffer)),
+                Want::Delegate(lane, job) => Some(self.delegate(token, lane, job)),
+                Want::Recall => return self.recall(token),
+                Want::Wait => None,
                 Want::Close(reason) => return self.close(token, reason),
             };
             want = match event {
@@ -157,6 +169,23 @@ impl Ring<'_> {
                 self.clients.at(token).doing = Doing::Helped;
                 None
             }
+        }
+    }
+
+    /// A helper does it, even what the ring could read: the ring has one thing under way for a client.
+    fn delegate(&mut self, token: u64, lane: Lane, job: Job) -> Event {
+        match self.disk.submit(clients::in_lane(token, lane), job) {
+            Submitted::Done(done) => Event::Delivered(lane, Some(done)),
+            Submitted::Refused => Event::Delivered(lane, None),
+            Submitted::Queued => Event::Delegated,
+        }
+    }
+
+    /// Has receiving end, unless it has ended.
+    pub(super) fn recall(&mut self, token: u64) {
+        // What ends it already will do.
+        if self.clients.at(token).interruption.is_none() {
+            self.interrupt(token, Interruption::Recalled);
         }
     }
 

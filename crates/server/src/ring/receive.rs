@@ -70,6 +70,22 @@ impl Ring<'_> {
         }
     }
 
+    /// Receives without waiting.
+    pub(super) fn look(&mut self, token: u64, buffer: Buffer) -> Event {
+        let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
+        match transfer::receive(&self.clients.at(token).socket, &mut buffer) {
+            Transfer::Complete(count) => {
+                self.served.add(Counter::ReceivedBytes, count as u64);
+                return Event::Received(buffer);
+            }
+            Transfer::Ended => return Event::Ended,
+            Transfer::Failed => return Event::Failed,
+            Transfer::Blocked => {}
+        }
+        self.pool.put_buffer(buffer);
+        Event::Nothing
+    }
+
     /// The server is stopping: what has arrived already is still received; who has sent nothing goes.
     pub(super) fn look_once(&mut self, token: u64, mut buffer: Buffer) {
         if !buffer.is_allocated() {

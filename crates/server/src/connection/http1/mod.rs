@@ -12,7 +12,7 @@ use sojourn_content::{Document, Done, FileRange, LoadError, OpenError, Opened};
 use sojourn_http::Status;
 use sojourn_http::request::Parser;
 
-use super::{Buffer, Context, Event, Output, Piece, Reason, Wait, Want};
+use super::{Buffer, Context, Event, Http2, Output, Piece, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod answer;
@@ -110,6 +110,21 @@ impl Http1 {
         }
     }
 
+    /// For the one request of a stream of HTTP/2, which comes as text.
+    pub fn of_stream(peer: IpAddr, is_secure: bool) -> Http1 {
+        Http1 { parser: Parser::of_stream(), ..Http1::new(peer, is_secure) }
+    }
+
+    /// Whether no request was answered yet.
+    pub fn is_new(&self) -> bool {
+        self.requests == 0
+    }
+
+    /// The same connection, on which the client has turned out to speak HTTP/2.
+    pub fn as_http2(&self) -> Http2 {
+        Http2::new(self.peer, self.is_secure)
+    }
+
     /// The first want.
     pub fn start(&self) -> Want {
         Want::Receive(Buffer::default())
@@ -129,6 +144,9 @@ impl Http1 {
             Event::Sent(output) => self.sent(output, context),
             Event::Expired => self.expired(context),
             Event::Failed => Want::Close(Reason::Failed),
+            Event::Delegated | Event::Delivered(..) | Event::Nothing => {
+                unreachable!("this machine wants one thing at a time")
+            }
         }
     }
 

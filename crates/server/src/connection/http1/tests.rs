@@ -2,14 +2,12 @@
 
 use super::*;
 use crate::clock::Clock;
-use crate::connection::{HEAD_ALIGNMENT_BYTES, Pool, SendPath};
+use crate::connection::{HEAD_ALIGNMENT_BYTES, Pool, SendPath, fixture};
 use crate::counters::Served;
 use crate::hosts::Hosts;
 use crate::site::Limits;
 use sojourn_content::{Budgets, Caches, Directory, Job, Origin, Rules};
 
-#[path = "../../../tests/support/fixture.rs"]
-mod fixture;
 #[path = "../../../tests/support/script.rs"]
 mod script;
 
@@ -98,6 +96,7 @@ impl Bench {
             want = match want {
                 Want::Receive(_) | Want::Close(_) => return want,
                 Want::Open(_) | Want::Load(_) => self.perform(connection, want),
+                Want::Look(_) | Want::Delegate(..) | Want::Recall | Want::Wait => panic!("{want:?}"),
                 Want::Send(output) => {
                     sent.extend_from_slice(&output.bytes);
                     match &output.body {

@@ -1,0 +1,136 @@
+//! A request of HTTP/2 as HTTP/1 text, and a head of HTTP/1 text as the response of HTTP/2.
+
+use http::header::{CONTENT_LENGTH, COOKIE, EXPECT, HOST};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use memchr::{memchr, memmem};
+
+/// The head of `request` for the parser of HTTP/1. It cannot hold line ends where the parser would see them: names,
+/// values and targets have been checked.
+///
+/// Without what is said about the request's body, which does not follow (RFC 9113, 8.1: no more than what arrived), and
+/// without cookies, which may come in any number of fields (8.2.3) and change nothing about a document.
+pub fn append_request(text: &mut Vec<u8>, request: &Parts) {
+    let authority = request.uri.authority().map(|authority| authority.as_str());
+    // RFC 9112, 3.2.3: the target of CONNECT is the authority.
+    let target = match request.uri.path_and_query() {
+        Some(path) if request.method != Method::CONNECT => path.as_str(),
+        _ => authority.unwrap_or("/"),
+    };
+    for part in [request.method.as_str(), " ", target, " HTTP/2.0\r\n"] {
+        text.extend_from_slice(part.as_bytes());
+    }
+    if let Some(authority) = authority {
+        append_field(text, HOST.as_str(), authority.as_bytes());
+    }
+    for (name, value) in &request.headers {
+        let value = value.as_bytes();
+        // RFC 9113, 8.3.1: a Host that contradicts is malformed; as the second of its kind it is refused.
+        let repeats_authority = *name == HOST
+            && authority.is_some_and(|authority| value.eq_ignore_ascii_case(authority.as_bytes()));
+        let is_about_body = *name == CONTENT_LENGTH || expects_continue(name, value);
+        if !repeats_authority && !is_about_body && *name != COOKIE {
+            append_field(text, name.as_str(), value);
+        }
+    }
+    text.extend_from_slice(b"\r\n");
+}
+
+/// Whether `request` says that its body comes when it is asked for.
+pub fn waits_for_continue(request: &Parts) -> bool {
+    request.headers.iter().any(|(name, value)| expects_continue(name, value.as_bytes()))
+}
+
+fn expects_continue(name: &HeaderName, value: &[u8]) -> bool {
+    *name == EXPECT && value.eq_ignore_ascii_case(b"100-continue")
+}
+
+fn append_field(text: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        text.extend_from_slice(part);
+    }
+}
+
+/// A response's head.
+#[derive(Debug)]
+pub struct Head {
+    /// Status and fields.
+    pub response: Response<()>,
+    /// The length that its fields announce.
+    pub content_length: u64,
+    /// Bytes of the text, the empty line included.
+    pub text_length: usize,
+}
+
+/// The head at the start of `text`, which is one of ours. `None` if it is none, or frames its body in a way that
+/// HTTP/2 does not know.
+pub fn read_response(text: &[u8]) -> Option<Head> {
+    let text_length = memmem::find(text, b"\r\n\r\n")? + 4;
+    let mut rest = &text[..text_length - 2];
+    let mut next = || {
+        let end = memchr(b'\r', rest)?;
+        let line = &rest[..end];
+        rest = &rest[end + 2..];
+        Some(line)
+    };
+    let status = next()?.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
+    let mut response = Response::new(());
+    *response.status_mut() = StatusCode::from_bytes(status).ok()?;
+    let mut content_length = 0;
+    while let Some(line) = next() {
+        let colon = memchr(b':', line)?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        match name {
+            // RFC 9113, 8.2.2: about the connection of HTTP/1.
+            b"Connection" | b"Keep-Alive" => continue,
+            b"Transfer-Encoding" => return None,
+            b"Content-Length" => content_length = std::str::from_utf8(value).ok()?.parse().ok()?,
+            _ => {}
+        }
+        let name = HeaderName::from_bytes(name).ok()?;
+        response.headers_mut().append(name, HeaderValue::from_bytes(value).ok()?);
+    }
+    Some(Head { response, content_length, text_length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(request: http::request::Builder) -> String {
+        let mut text = Vec::new();
+        append_request(&mut text, &request.body(()).unwrap().into_parts().0);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn requests() {
+        let request = http::Request::get("https://a.example/x?y").header("range", "bytes=0-1");
+        assert_eq!(text(request), "GET /x?y HTTP/2.0\r\nhost: a.example\r\nrange: bytes=0-1\r\n\r\n");
+        let request =
+            http::Request::get("http://a.example/").header("host", "A.example").header("cookie", "a=b");
+        assert_eq!(text(request), "GET / HTTP/2.0\r\nhost: a.example\r\n\r\n");
+        let request =
+            http::Request::post("http://a.example/").header("host", "b").header("content-length", "4");
+        assert_eq!(text(request), "POST / HTTP/2.0\r\nhost: a.example\r\nhost: b\r\n\r\n");
+        assert_eq!(text(http::Request::get("/x").header("host", "b")), "GET /x HTTP/2.0\r\nhost: b\r\n\r\n");
+        assert_eq!(
+            text(http::Request::connect("a.example:443")),
+            "CONNECT a.example:443 HTTP/2.0\r\nhost: a.example:443\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn responses() {
+        let text =
+            b"HTTP/1.1 404 Not Found\r\nContent-Length: 12  \r\nConnection: close\r\nETag: \"x\"\r\n\r\nbody";
+        let head = read_response(text).unwrap();
+        assert_eq!((head.response.status().as_u16(), head.content_length), (404, 12));
+        assert_eq!(&text[head.text_length..], b"body");
+        let fields: Vec<_> =
+            head.response.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(fields, [("content-length", b"12".as_slice()), ("etag", b"\"x\"")]);
+        assert!(read_response(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_none());
+        assert!(read_response(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n").is_none());
+    }
+}

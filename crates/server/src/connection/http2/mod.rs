@@ -1,0 +1,372 @@
+//! HTTP/2 (RFC 9113): many requests at once over one connection, each answered as HTTP/1 would answer it.
+//!
+//! Frames, field compression, flow control and the states of streams are the `h2` crate's. It expects to be polled by
+//! a runtime over a socket; here it is polled after every event, over memory (`pipe`), and never has to be woken. Every
+//! stream has a machine of HTTP/1 (`stream`), so there is one code that answers.
+//!
+//! Streams want several things at once and a driver does one thing at a time for a connection, so this machine
+//! multiplexes: what they have to say leaves as one output after another, in frames that the crate takes from the
+//! streams in turn; between two outputs it looks what the client has sent; and jobs for the disk are delegated, so that
+//! a stream that waits for the disk holds nobody up. Priorities (RFC 9218) are not looked at: all streams are equal.
+//! How much of everything there may be is in `limits`.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::task::{self, Poll, Waker};
+
+use h2::Reason as Code;
+use h2::server::{Connection, Handshake};
+use sojourn_content::{Done, Job};
+
+use super::{Buffer, Context, Event, Lane, Output, Reason, Wait, Want};
+use crate::counters::Counter;
+
+mod frames;
+mod head;
+mod held;
+mod limits;
+mod pipe;
+mod stream;
+
+use frames::Frames;
+use held::{Gauge, Held};
+use limits::{CANCELLED_MAX, JOBS_MAX, LINGER_BYTES_MAX};
+use pipe::Pipe;
+use stream::{End, Stream};
+
+/// The first line of the preface.
+const PREFACE_LINE_BYTES: usize = b"PRI * HTTP/2.0\r\n".len();
+
+/// One connection that speaks HTTP/2.
+#[derive(Debug)]
+pub struct Http2 {
+    peer: IpAddr,
+    is_secure: bool,
+    pipe: Pipe,
+    session: Session,
+    frames: Frames,
+    /// Who was served longest ago is first.
+    #[expect(clippy::vec_box, reason = "sorted at every turn: what moves is small")]
+    streams: Vec<Box<Stream>>,
+    /// Which stream waits for the job in each lane; it may be gone meanwhile.
+    lanes: [Option<u32>; JOBS_MAX],
+    /// Bytes of bodies that the protocol has yet to send.
+    waiting: Gauge,
+    doing: Doing,
+    requests: u32,
+    answered: u32,
+    cancelled: u32,
+    /// How often a stream was served.
+    progress: u64,
+    is_stopping: bool,
+}
+
+#[derive(Debug)]
+enum Session {
+    /// The client has not yet said what it speaks.
+    Opening(Handshake<Pipe, Held>),
+    Open(Connection<Pipe, Held>),
+    /// Nothing more is understood or said.
+    Over,
+}
+
+/// What is wanted of the driver, outcomes of the disk aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    Receiving,
+    /// Receiving, but that was called off.
+    Recalled,
+    Sending,
+    /// Throwing away what still comes, so much until now.
+    Lingering(u64),
+}
+
+impl Http2 {
+    /// A connection from `peer` on which HTTP/2 is spoken, its first bytes the client's preface; `is_secure` if nobody on
+    /// the way can read it.
+    pub fn new(peer: IpAddr, is_secure: bool) -> Http2 {
+        let pipe = Pipe::default();
+        Http2 {
+            peer,
+            is_secure,
+            session: Session::Opening(limits::builder().handshake(pipe.clone())),
+            pipe,
+            frames: Frames::new(),
+            streams: Vec::new(),
+            lanes: [None; JOBS_MAX],
+            waiting: Gauge::default(),
+            doing: Doing::Receiving,
+            requests: 0,
+            answered: 0,
+            cancelled: 0,
+            progress: 0,
+            is_stopping: false,
+        }
+    }
+
+    /// Whether a connection that begins with these bytes speaks HTTP/2. They are enough to tell, and no more than
+    /// HTTP/1 waits for before it would refuse them.
+    pub fn is_begun_by(bytes: &[u8]) -> bool {
+        bytes.starts_with(&frames::PREFACE[..PREFACE_LINE_BYTES])
+    }
+
+    /// The first want.
+    pub fn start(&self) -> Want {
+        Want::Receive(Buffer::default())
+    }
+
+    /// Takes an event, says what is wanted next.
+    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        match event {
+            Event::Received(buffer) => {
+                if let Doing::Lingering(discarded) = &mut self.doing {
+                    *discarded += buffer.unread().len() as u64;
+                    let is_enough = *discarded > LINGER_BYTES_MAX;
+                    context.pool.put_buffer(buffer);
+                    return if is_enough { Want::Close(Reason::Finished) } else { self.start() };
+                }
+                self.doing = Doing::Nothing;
+                self.frames.follow(buffer.unread());
+                context.pool.put_buffer(self.pipe.receive(buffer));
+            }
+            Event::Nothing => self.doing = Doing::Nothing,
+            Event::Delegated => {}
+            Event::Delivered(lane, done) => {
+                self.deliver(lane, done, context);
+                match self.doing {
+                    Doing::Nothing => {}
+                    Doing::Receiving => return self.go_on_receiving(context),
+                    Doing::Recalled | Doing::Sending | Doing::Lingering(_) => return Want::Wait,
+                }
+            }
+            Event::Sent(output) => {
+                context.pool.put(output.bytes);
+                if output.is_last {
+                    return self.linger(context);
+                }
+                self.doing = Doing::Nothing;
+                // While there is more to send, the client is not left unheard.
+                if !self.streams.is_empty() && self.pipe.is_read() {
+                    return Want::Look(Buffer::default());
+                }
+            }
+            Event::Expired => {
+                if let Some(want) = self.expire(context) {
+                    return want;
+                }
+            }
+            Event::Ended => return Want::Close(Reason::Finished),
+            Event::Failed => return Want::Close(Reason::Failed),
+            Event::Done(_) | Event::Refused => unreachable!("this machine delegates"),
+        }
+        self.proceed(context)
+    }
+
+    /// What the connection waits for while its want cannot be done.
+    pub fn waits_for(&self) -> Wait {
+        match self.doing {
+            Doing::Lingering(_) => Wait::End,
+            Doing::Sending => Wait::Client,
+            _ if self.streams.iter().any(|stream| stream.is_sending()) => Wait::Window,
+            _ if self.streams.iter().any(|stream| !stream.is_uploading()) => Wait::Disk,
+            _ if self.is_in_request() => Wait::Head(self.requests),
+            _ => Wait::Quiet(self.requests),
+        }
+    }
+
+    /// The connection is about to be forgotten: whatever it has begun ends here.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        for mut stream in self.streams.drain(..) {
+            stream.finish(context);
+        }
+        self.give_back(context);
+    }
+
+    fn is_in_request(&self) -> bool {
+        self.frames.is_partial() || !self.streams.is_empty()
+    }
+
+    /// Does all that can be done without the driver, and says what it is to do.
+    fn proceed(&mut self, context: &mut Context<'_>) -> Want {
+        self.advance(context);
+        if self.pipe.has_output() || self.is_over() {
+            self.doing = Doing::Sending;
+            let (bytes, is_last) = (self.pipe.take_output(), self.is_over());
+            let (corks, uncorks, closes) = (false, false, false);
+            return Want::Send(Output { bytes, body: None, sent: 0, corks, uncorks, closes, is_last });
+        }
+        if let Some(lane) = self.free_lane()
+            && let Some((stream, job)) = self.next_job()
+        {
+            self.lanes[lane] = Some(stream);
+            return Want::Delegate(Lane::new(lane), job);
+        }
+        self.doing = Doing::Receiving;
+        self.give_back(context);
+        self.start()
+    }
+
+    /// The disk has delivered something while the client is being waited for.
+    fn go_on_receiving(&mut self, context: &mut Context<'_>) -> Want {
+        self.advance(context);
+        let has_job = self.free_lane().is_some() && self.streams.iter().any(|stream| stream.has_job());
+        if self.pipe.has_output() || self.is_over() || has_job {
+            self.doing = Doing::Recalled;
+            return Want::Recall;
+        }
+        self.give_back(context);
+        Want::Wait
+    }
+
+    /// Frames in, frames out, and the streams between, until all of them wait for something.
+    fn advance(&mut self, context: &mut Context<'_>) {
+        if !self.pipe.has_output() {
+            context.pool.put(self.pipe.take_output());
+            self.pipe.give_output(context.pool.take());
+        }
+        loop {
+            self.notice_stop(context);
+            self.poll(context);
+            if self.is_over() || !self.run_streams(context) {
+                return;
+            }
+        }
+    }
+
+    /// Lets the protocol read, write, and tell of new requests.
+    fn poll(&mut self, context: &mut Context<'_>) {
+        let mut nobody = task::Context::from_waker(Waker::noop());
+        if let Session::Opening(handshake) = &mut self.session {
+            match Pin::new(handshake).poll(&mut nobody) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(connection)) => self.session = Session::Open(connection),
+                Poll::Ready(Err(_)) => self.session = Session::Over,
+            }
+        }
+        while let Session::Open(connection) = &mut self.session {
+            match connection.poll_accept(&mut nobody) {
+                Poll::Pending => return,
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.requests = self.requests.wrapping_add(1);
+                    context.served.count(Counter::Streams);
+                    self.streams.push(Box::new(Stream::new(self.peer, self.is_secure, request, respond)));
+                }
+                // If it is an error, the client has been told.
+                Poll::Ready(Some(Err(_)) | None) => self.session = Session::Over,
+            }
+        }
+    }
+
+    /// Returns whether the protocol has something to do for any of them.
+    fn run_streams(&mut self, context: &mut Context<'_>) -> bool {
+        self.streams.sort_by_key(|stream| stream.served);
+        let mut has_moved = false;
+        for stream in &mut self.streams {
+            if stream.advance(&self.waiting, context) {
+                has_moved = true;
+                self.progress += 1;
+                stream.served = self.progress;
+            }
+        }
+        let (mut answered, mut cancelled) = (0, 0);
+        self.streams.retain_mut(|stream| {
+            match stream.end() {
+                None => return true,
+                Some(End::Answered) => answered += 1,
+                Some(End::Cancelled) => cancelled += 1,
+                Some(End::Failed) => context.served.count(Counter::StreamsFailed),
+            }
+            stream.finish(context);
+            false
+        });
+        self.answered = self.answered.saturating_add(answered);
+        self.cancelled = self.cancelled.saturating_add(cancelled);
+        context.served.add(Counter::StreamsCancelled, cancelled.into());
+        if self.cancelled > self.answered.saturating_add(CANCELLED_MAX) {
+            self.shut_down(Code::ENHANCE_YOUR_CALM);
+        }
+        has_moved
+    }
+
+    /// The job of the stream that was served longest ago, and the stream.
+    fn next_job(&mut self) -> Option<(u32, Job)> {
+        let (stream, job) = self.streams.iter_mut().find_map(|stream| {
+            let job = stream.take_job()?;
+            Some((stream, job))
+        })?;
+        self.progress += 1;
+        stream.served = self.progress;
+        Some((stream.id(), job))
+    }
+
+    fn free_lane(&self) -> Option<usize> {
+        self.lanes.iter().position(Option::is_none)
+    }
+
+    fn deliver(&mut self, lane: Lane, done: Option<Done>, context: &mut Context<'_>) {
+        let id = self.lanes[lane.index()].take();
+        if let Some(stream) = self.streams.iter_mut().find(|stream| Some(stream.id()) == id) {
+            stream.deliver(done, context);
+        }
+    }
+
+    /// Tells the client, once, that no more requests are taken: the server stops, or has answered it enough. Those that
+    /// it has sent are answered.
+    fn notice_stop(&mut self, context: &mut Context<'_>) {
+        let has_had_all = context.limits.requests_per_connection.is_some_and(|max| self.requests >= max);
+        if has_had_all && !self.is_stopping {
+            context.served.count(Counter::LimitRequestsPerConnection);
+        }
+        if (context.is_draining || has_had_all) && !self.is_stopping {
+            match &mut self.session {
+                Session::Opening(_) => self.session = Session::Over,
+                Session::Open(connection) => connection.graceful_shutdown(),
+                Session::Over => {}
+            }
+            self.is_stopping = true;
+        }
+    }
+
+    fn shut_down(&mut self, code: Code) {
+        match &mut self.session {
+            Session::Open(connection) => connection.abrupt_shutdown(code),
+            session => *session = Session::Over,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.session, Session::Over)
+    }
+
+    /// Patience is over: the client is told, unless it does not listen.
+    fn expire(&mut self, context: &mut Context<'_>) -> Option<Want> {
+        match self.waits_for() {
+            Wait::End => return Some(Want::Close(Reason::Finished)),
+            Wait::Client => return Some(Want::Close(Reason::TimedOut)),
+            _ => {}
+        }
+        context.served.count(Counter::Timeouts);
+        self.doing = Doing::Nothing;
+        self.shut_down(Code::NO_ERROR);
+        None
+    }
+
+    /// Everything is said. Closing at once could reset the connection and with it lose what was said last.
+    fn linger(&mut self, context: &mut Context<'_>) -> Want {
+        self.doing = Doing::Lingering(0);
+        self.finish(context);
+        self.start()
+    }
+
+    /// A connection that waits for its client holds no buffers.
+    fn give_back(&mut self, context: &mut Context<'_>) {
+        context.pool.put_buffer(self.pipe.receive(Buffer::default()));
+        if !self.pipe.has_output() {
+            context.pool.put(self.pipe.take_output());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

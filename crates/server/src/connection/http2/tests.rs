@@ -1,0 +1,501 @@
+//! The machine alone, with a client of the same protocol at the other end of its memory and a disk under control.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use h2::client::{self, SendRequest};
+use http::{HeaderMap, Request, StatusCode};
+use sojourn_content::{Budgets, Caches, Directory, Job, Rules};
+
+use super::*;
+use crate::clock::Clock;
+use crate::connection::{Pool, SendPath, fixture};
+use crate::counters::Served;
+use crate::hosts::Hosts;
+use crate::site::Limits;
+
+/// A machine, and a driver that does what it wants.
+struct Server {
+    origin: Directory,
+    caches: Caches,
+    pool: Pool,
+    served: Served,
+    clock: Clock,
+    send_path: SendPath,
+    limits: Limits,
+    hosts: Hosts,
+    is_draining: bool,
+    machine: Http2,
+    /// What it wants and has not been given.
+    want: Want,
+    /// Jobs whose path or document size satisfies this wait until they are released.
+    holds: fn(&Job) -> bool,
+    held: VecDeque<(Lane, Job)>,
+    sent: Vec<u8>,
+    is_shut: bool,
+}
+
+impl Server {
+    fn new(root: &std::path::Path) -> Server {
+        let machine = Http2::new([127, 0, 0, 1].into(), false);
+        Server {
+            origin: Directory::new(root, Rules::default()).unwrap(),
+            caches: Caches::new(&Budgets::default()),
+            pool: Pool::default(),
+            served: Served::default(),
+            clock: Clock::new(),
+            send_path: SendPath::default(),
+            limits: Limits::default(),
+            hosts: Hosts::default(),
+            is_draining: false,
+            want: machine.start(),
+            machine,
+            holds: |_| false,
+            held: VecDeque::new(),
+            sent: Vec::new(),
+            is_shut: false,
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Want {
+        let mut context = Context {
+            caches: &mut self.caches,
+            pool: &mut self.pool,
+            served: &mut self.served,
+            clock: &self.clock,
+            send_path: &self.send_path,
+            log: None,
+            limits: &self.limits,
+            hosts: &self.hosts,
+            is_draining: self.is_draining,
+        };
+        self.machine.handle(event, &mut context)
+    }
+
+    /// Tells the machine, and does what it wants until it waits for its client.
+    fn happen(&mut self, event: Event) {
+        let mut want = self.handle(event);
+        loop {
+            let event = match want {
+                Want::Receive(_) | Want::Close(_) => break,
+                Want::Wait => return,
+                Want::Look(_) | Want::Recall => Event::Nothing,
+                Want::Send(output) => {
+                    assert!(output.total_bytes() <= limits::OUTPUT_BYTES_MAX && output.body.is_none());
+                    self.sent.extend_from_slice(&output.bytes);
+                    self.is_shut |= output.is_last;
+                    Event::Sent(output)
+                }
+                Want::Delegate(lane, job) if (self.holds)(&job) => {
+                    self.held.push_back((lane, job));
+                    Event::Delegated
+                }
+                Want::Delegate(lane, job) => {
+                    Event::Delivered(lane, Some(job.perform(&self.origin, &mut Vec::new())))
+                }
+                Want::Open(_) | Want::Load(_) => panic!("{want:?} would hold up the other streams"),
+            };
+            want = self.handle(event);
+        }
+        self.want = want;
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        let mut buffer = self.pool.take_buffer();
+        buffer.space().extend_from_slice(bytes);
+        self.happen(Event::Received(buffer));
+    }
+
+    /// The disk has done the job it was given first.
+    fn release(&mut self) {
+        let (lane, job) = self.held.pop_front().expect("a job that is held");
+        let done = job.perform(&self.origin, &mut Vec::new());
+        self.happen(Event::Delivered(lane, Some(done)));
+    }
+}
+
+/// A client of [`Server`].
+struct Client {
+    pipe: Pipe,
+    sender: SendRequest<Bytes>,
+    connection: client::Connection<Pipe>,
+    answers: Vec<Answer>,
+    /// All that was sent.
+    sent: Vec<u8>,
+}
+
+/// What came of a request.
+struct Answer {
+    response: client::ResponseFuture,
+    head: Option<(StatusCode, HeaderMap)>,
+    body: Option<RecvBody>,
+    bytes: Vec<u8>,
+    outcome: Option<Result<(), Code>>,
+}
+
+type RecvBody = h2::RecvStream;
+
+impl Client {
+    fn new(window: u32) -> Client {
+        let pipe = Pipe::default();
+        let mut nobody = task::Context::from_waker(Waker::noop());
+        let mut builder = client::Builder::new();
+        builder.initial_window_size(window).initial_connection_window_size(window.max(65_535));
+        let mut handshake = Box::pin(builder.handshake(pipe.clone()));
+        let Poll::Ready(Ok((sender, connection))) = handshake.as_mut().poll(&mut nobody) else {
+            panic!("no handshake")
+        };
+        Client { pipe, sender, connection, answers: Vec::new(), sent: Vec::new() }
+    }
+
+    /// Asks, and returns the index of the answer.
+    fn ask(&mut self, request: http::request::Builder) -> usize {
+        let (response, _) = self.sender.send_request(request.body(()).unwrap(), true).unwrap();
+        self.answers.push(Answer { response, head: None, body: None, bytes: Vec::new(), outcome: None });
+        self.answers.len() - 1
+    }
+
+    fn get(&mut self, path: &str) -> usize {
+        self.ask(Request::get(format!("http://h{path}")))
+    }
+
+    /// What the client sends now.
+    fn take_sent(&mut self) -> Vec<u8> {
+        let mut nobody = task::Context::from_waker(Waker::noop());
+        let _ = Pin::new(&mut self.connection).poll(&mut nobody);
+        let bytes = self.pipe.take_output();
+        self.sent.extend_from_slice(&bytes);
+        bytes
+    }
+
+    /// The client reads `bytes`, and takes at once what they bring if it `takes_bodies`.
+    fn receive(&mut self, bytes: &[u8], takes_bodies: bool) {
+        let mut nobody = task::Context::from_waker(Waker::noop());
+        let mut buffer = Buffer::default();
+        buffer.space().extend_from_slice(bytes);
+        self.pipe.receive(buffer);
+        let _ = Pin::new(&mut self.connection).poll(&mut nobody);
+        for answer in &mut self.answers {
+            answer.advance(takes_bodies);
+        }
+    }
+
+    /// Lets the two talk until neither has anything to say.
+    fn talk(&mut self, server: &mut Server, takes_bodies: bool) {
+        loop {
+            let bytes = self.take_sent();
+            if !bytes.is_empty() {
+                server.receive(&bytes);
+            }
+            let answer = std::mem::take(&mut server.sent);
+            if bytes.is_empty() && answer.is_empty() {
+                return;
+            }
+            self.receive(&answer, takes_bodies);
+        }
+    }
+
+    fn status(&self, index: usize) -> u16 {
+        self.answers[index].head.as_ref().expect("a head").0.as_u16()
+    }
+
+    fn check(&self, index: usize, status: u16, body: &[u8]) {
+        let answer = &self.answers[index];
+        assert_eq!((self.status(index), answer.outcome), (status, Some(Ok(()))), "answer {index}");
+        assert!(answer.bytes == body, "answer {index}: {} bytes, not {}", answer.bytes.len(), body.len());
+    }
+}
+
+impl Answer {
+    fn advance(&mut self, takes_body: bool) {
+        let mut nobody = task::Context::from_waker(Waker::noop());
+        if self.head.is_none() && self.outcome.is_none() {
+            match Pin::new(&mut self.response).poll(&mut nobody) {
+                Poll::Pending => return,
+                Poll::Ready(Err(error)) => self.outcome = Some(Err(error.reason().unwrap_or(Code::NO_ERROR))),
+                Poll::Ready(Ok(response)) => {
+                    let (head, body) = response.into_parts();
+                    self.head = Some((head.status, head.headers));
+                    self.body = Some(body);
+                }
+            }
+        }
+        while takes_body && let Some(body) = &mut self.body {
+            match body.poll_data(&mut nobody) {
+                Poll::Pending => return,
+                Poll::Ready(Some(Ok(bytes))) => {
+                    self.bytes.extend_from_slice(&bytes);
+                    let _ = body.flow_control().release_capacity(bytes.len());
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.outcome = Some(Err(error.reason().unwrap_or(Code::NO_ERROR)));
+                    self.body = None;
+                }
+                Poll::Ready(None) => {
+                    self.outcome = Some(Ok(()));
+                    self.body = None;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn answers_are_those_of_http1() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    let hello = client.get("/hello.txt");
+    let large = client.get("/large.bin");
+    let home = client.get("/");
+    let missing = client.get("/missing");
+    let head = client.ask(Request::head("http://h/large.bin"));
+    let post = client.ask(Request::post("http://h/hello.txt"));
+    let range = client.ask(Request::get("http://h/large.bin").header("range", "bytes=100-1000099"));
+    let parts = client.ask(Request::get("http://h/medium.bin").header("range", "bytes=0-0,5-6"));
+    let hosts = client.ask(Request::get("http://h/").header("host", "elsewhere"));
+    let empty = client.get("/empty");
+    let redirected = client.get("/dir?q");
+    client.talk(&mut server, true);
+    client.check(hello, 200, b"hello");
+    client.check(large, 200, &fixture::large());
+    client.check(home, 200, b"<p>home\n");
+    assert_eq!(client.status(missing), 404);
+    client.check(head, 200, b"");
+    assert_eq!(client.answers[head].head.as_ref().unwrap().1["content-length"], "3000000");
+    assert_eq!(client.status(post), 405);
+    client.check(range, 206, &fixture::large()[100..1_000_100]);
+    assert_eq!(client.status(parts), 206);
+    assert_eq!(client.status(hosts), 400);
+    client.check(empty, 200, b"");
+    assert_eq!(client.answers[redirected].head.as_ref().unwrap().1["location"], "/dir/?q");
+    let tag = client.answers[hello].head.as_ref().unwrap().1["etag"].clone();
+    let unchanged = client.ask(Request::get("http://h/hello.txt").header("if-none-match", tag));
+    client.talk(&mut server, true);
+    client.check(unchanged, 304, b"");
+    assert!(matches!(server.want, Want::Receive(_)) && server.machine.waits_for() == Wait::Quiet(12));
+    assert_eq!(server.served.value(Counter::Requests), 12);
+    assert_eq!(server.served.value(Counter::Streams), 12);
+}
+
+#[test]
+fn nothing_is_held_between_requests() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    client.get("/large.bin");
+    client.talk(&mut server, true);
+    assert_eq!(size_of::<crate::connection::Connection>(), size_of::<crate::connection::Http1>());
+    let machine = &mut server.machine;
+    assert!(machine.streams.is_empty() && machine.waiting.value() == 0 && machine.free_lane() == Some(0));
+    assert!(
+        machine.pipe.take_output().capacity() == 0 && !machine.pipe.receive(Buffer::default()).is_allocated()
+    );
+}
+
+#[test]
+fn a_stream_that_waits_for_the_disk_holds_nobody_up() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    server.holds = |job| matches!(job, Job::Open(opening) if opening.place.path.as_bytes() == b"medium.bin");
+    let slow = client.get("/medium.bin");
+    let fast = client.get("/hello.txt");
+    client.talk(&mut server, true);
+    client.check(fast, 200, b"hello");
+    assert!(client.answers[slow].head.is_none());
+    assert!(matches!(server.want, Want::Receive(_)) && server.machine.waits_for() == Wait::Disk);
+    let later = client.get("/");
+    client.talk(&mut server, true);
+    client.check(later, 200, b"<p>home\n");
+    server.release();
+    client.talk(&mut server, true);
+    client.check(slow, 200, &[b'm'; 20_000]);
+}
+
+#[test]
+fn jobs_for_the_disk_are_limited_and_the_others_wait() {
+    let root = fixture::site();
+    let names: Vec<String> = (0..40).map(|index| format!("file{index}")).collect();
+    names.iter().for_each(|name| fixture::write(root.path(), name, name.as_bytes()));
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    server.holds = |_| true;
+    for name in &names {
+        client.get(&format!("/{name}"));
+    }
+    client.talk(&mut server, true);
+    assert_eq!(server.held.len(), JOBS_MAX);
+    while !server.held.is_empty() {
+        server.release();
+        assert!(server.held.len() <= JOBS_MAX);
+    }
+    client.talk(&mut server, true);
+    names.iter().enumerate().for_each(|(index, name)| client.check(index, 200, name.as_bytes()));
+}
+
+#[test]
+fn a_client_that_takes_nothing_gets_no_more_than_its_window() {
+    const WINDOW: u32 = 4000;
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(WINDOW));
+    for _ in 0..limits::STREAMS_MAX {
+        client.get("/large.bin");
+    }
+    client.talk(&mut server, false);
+    assert!(server.machine.waiting.value() <= limits::WAITING_BYTES_MAX);
+    assert_eq!(server.machine.waits_for(), Wait::Window);
+    // Asking whether it is there is no progress.
+    server.receive(&[0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(server.machine.waits_for(), Wait::Window);
+    server.happen(Event::Expired);
+    assert!(server.is_shut && server.machine.waits_for() == Wait::End);
+    assert_eq!(server.served.value(Counter::Timeouts), 1);
+}
+
+#[test]
+fn streams_have_their_turns() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 24));
+    let [first, second] = [client.get("/large.bin"), client.get("/large.bin")];
+    let bytes = client.take_sent();
+    server.receive(&bytes);
+    let sent = std::mem::take(&mut server.sent);
+    client.receive(&sent[..sent.len() / 2], true);
+    let [first, second] = [first, second].map(|index| client.answers[index].bytes.len());
+    assert!(first.abs_diff(second) <= limits::STREAM_WAITING_BYTES_MAX, "{first} and {second}");
+}
+
+#[test]
+fn the_stop_is_announced_and_what_was_begun_is_finished() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    server.holds = |job| matches!(job, Job::Open(opening) if opening.place.path.as_bytes() == b"medium.bin");
+    let slow = client.get("/medium.bin");
+    client.talk(&mut server, true);
+    server.is_draining = true;
+    server.happen(Event::Nothing);
+    client.talk(&mut server, true);
+    assert!(!server.is_shut);
+    server.release();
+    client.talk(&mut server, true);
+    client.check(slow, 200, &[b'm'; 20_000]);
+    assert!(server.is_shut && server.machine.waits_for() == Wait::End);
+    let mut nobody = task::Context::from_waker(Waker::noop());
+    assert!(matches!(client.sender.poll_ready(&mut nobody), Poll::Ready(Err(_))), "no more requests");
+}
+
+#[test]
+fn enough_requests_are_enough() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    server.limits.requests_per_connection = Some(3);
+    for _ in 0..3 {
+        let hello = client.get("/hello.txt");
+        client.talk(&mut server, true);
+        client.check(hello, 200, b"hello");
+    }
+    assert!(server.is_shut);
+    assert_eq!(server.served.value(Counter::LimitRequestsPerConnection), 1);
+}
+
+#[test]
+fn who_cancels_whatever_it_asks_for_is_sent_away() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    server.holds = |_| true;
+    client.talk(&mut server, true);
+    let mut count = 0;
+    while !server.is_shut {
+        client.get("/hello.txt");
+        client.talk(&mut server, true);
+        client.answers.clear();
+        client.talk(&mut server, true);
+        count += 1;
+        assert!(count <= CANCELLED_MAX + 1);
+    }
+    assert!(count > CANCELLED_MAX / 2, "{count}: a browser may cancel as much");
+    assert!(server.held.len() <= JOBS_MAX, "what is cancelled makes no more work");
+    assert_eq!(server.served.value(Counter::StreamsCancelled), u64::from(count));
+}
+
+#[test]
+fn a_file_cut_short_resets_its_stream_alone() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(100_000));
+    let cut = client.get("/large.bin");
+    client.talk(&mut server, false);
+    fixture::write(root.path(), "large.bin", &fixture::large()[..200_000]);
+    client.receive(&[], true);
+    client.talk(&mut server, true);
+    assert_eq!(client.answers[cut].outcome, Some(Err(Code::INTERNAL_ERROR)));
+    let other = client.get("/hello.txt");
+    client.talk(&mut server, true);
+    client.check(other, 200, b"hello");
+    assert_eq!(server.served.value(Counter::StreamsFailed), 1);
+}
+
+#[test]
+fn patience_with_requests_that_do_not_become_whole() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    client.get("/hello.txt");
+    let bytes = client.take_sent();
+    server.receive(&bytes[..bytes.len() - 1]);
+    assert_eq!(server.machine.waits_for(), Wait::Head(0));
+    server.happen(Event::Expired);
+    assert!(server.is_shut && server.machine.waits_for() == Wait::End);
+    server.happen(Event::Expired);
+    assert!(matches!(server.want, Want::Close(Reason::Finished)));
+}
+
+#[test]
+fn what_is_no_http2_ends_the_connection() {
+    let root = fixture::site();
+    let mut server = Server::new(root.path());
+    server.receive(b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n");
+    assert!(server.is_shut);
+}
+
+/// DATA and its end by stream, and how many heads: the frames may be cut differently.
+fn content(mut frames: &[u8]) -> (Vec<(u32, Vec<u8>, bool)>, usize) {
+    let (mut streams, mut heads) = (Vec::<(u32, Vec<u8>, bool)>::new(), 0);
+    while let Some((head, rest)) = frames.split_at_checked(9) {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let stream = u32::from_be_bytes(head[5..9].try_into().unwrap());
+        match head[3] {
+            0 => {
+                let place = streams.iter().position(|(id, ..)| *id == stream).unwrap_or_else(|| {
+                    streams.push((stream, Vec::new(), false));
+                    streams.len() - 1
+                });
+                streams[place].1.extend_from_slice(&rest[..length]);
+                streams[place].2 |= head[4] & 1 == 1;
+            }
+            1 => heads += 1,
+            _ => {}
+        }
+        frames = &rest[length..];
+    }
+    assert!(frames.is_empty(), "whole frames");
+    streams.sort();
+    (streams, heads)
+}
+
+#[test]
+fn cut_anywhere_it_is_the_same() {
+    let root = fixture::site();
+    let mut client = Client::new(1 << 20);
+    client.get("/hello.txt");
+    client.get("/medium.bin");
+    client.ask(Request::get("http://h/missing").header("x-filler", "x".repeat(300)));
+    client.ask(Request::head("http://h/"));
+    let bytes = client.take_sent();
+    let play = |pieces: &[&[u8]]| {
+        let mut server = Server::new(root.path());
+        pieces.iter().filter(|piece| !piece.is_empty()).for_each(|piece| server.receive(piece));
+        content(&server.sent)
+    };
+    let whole = play(&[&bytes]);
+    assert_eq!((whole.0.len(), whole.1), (3, 4));
+    for cut in 1..bytes.len() {
+        assert!(play(&[&bytes[..cut], &bytes[cut..]]) == whole, "cut at {cut}");
+    }
+    assert!(play(&bytes.chunks(1).collect::<Vec<_>>()) == whole, "byte by byte");
+}
