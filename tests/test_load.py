@@ -181,3 +181,50 @@ def test_a_search_says_what_it_varies() -> None:
     done = run("load", "http://127.0.0.1:1/", "--schedule", "10/s for 1s", "--search", "p95<1s")
     assert done.returncode == 2
     assert "--rate or --clients" in done.stderr
+
+
+LOCAL_SHELL = ("--remote-shell", "sh -c {command}", "--remote-engine", str(engine.path()))
+
+
+def test_several_machines_make_one_load(root: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "run"
+    with serving(root) as (address, _):
+        load = ("load", f"http://{address}/", "--clients", "6", "--duration", "1s", "--warm-up", "200ms")
+        done = run(*load, "--on", "big=2,small", *LOCAL_SHELL, "--output", kept, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    machines = result["machines"]
+    assert [machine["host"] for machine in machines] == ["big", "small"]
+    assert sum(machine["requests"] for machine in machines) == result["requests"]
+    assert result["response_time_seconds"]["count"] == result["requests"]
+    # Both are this machine: its clock is not apart from itself.
+    assert all(abs(machine["clock_offset_seconds"]) < 0.05 for machine in machines)
+    assert folder.read(kept).intervals
+    assert "The load machines" in (kept / "report.html").read_text()
+
+
+def test_a_machine_that_dies_is_reported_and_the_rest_kept(root: Path, tmp_path: Path) -> None:
+    # The shell on one of the machines ends its engine after a moment.
+    script = tmp_path / "shell"
+    script.write_text(
+        '#!/bin/sh\ncase "$1" in mortal) exec timeout -s KILL 1.5 sh -c "exec $2";; *) exec sh -c "exec $2";; esac\n'
+    )
+    script.chmod(0o755)
+    shell = ("--remote-shell", f"{script} {{host}} {{command}}", "--remote-engine", str(engine.path()))
+    with serving(root) as (address, _):
+        load = ("load", f"http://{address}/", "--clients", "4", "--duration", "3s", "--warm-up", "100ms")
+        done = run(*load, "--on", "lasting,mortal", *shell, "--format", "json")
+    assert done.returncode == 1, done.stderr
+    result = json.loads(done.stdout)
+    assert not result["complete"]
+    assert "mortal" in result["stopped_because"]
+    assert result["requests"] > 100
+    assert result["machines"][1]["failed_because"]
+
+
+def test_a_machine_without_an_engine_is_an_error(root: Path) -> None:
+    load = ("load", "http://127.0.0.1:1/", *QUICK, "--on", "somewhere", "--remote-shell", "sh -c {command}")
+    done = run(*load, "--remote-engine", "no-such-engine")
+    assert done.returncode == 2
+    assert "somewhere" in done.stderr
+    assert "no-such-engine" in done.stderr

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from sojourn.loading.result import LoadResult
     from sojourn.loading.threshold import Threshold, Verdict
     from sojourn.run_folder import RunFolder
+
+    Runner = Callable[[Sequence[str], engine.Progress | None], LoadResult]
 
 _OUTPUTS = "Outputs and verdicts"
 _SEARCH = "Search for the largest load"
@@ -67,6 +70,17 @@ def _load(
     search_precision: Annotated[
         str, typer.Option(help="How narrow the interval should be.", rich_help_panel=_SEARCH)
     ] = "5%",
+    on: Annotated[
+        str | None,
+        typer.Option(help="Make the load on HOST[=WEIGHT],… together, by ssh.", rich_help_panel=_MACHINES),
+    ] = None,
+    remote_shell: Annotated[
+        str | None,
+        typer.Option(help="How {command} is run on {host}, instead of ssh.", rich_help_panel=_MACHINES),
+    ] = None,
+    remote_engine: Annotated[
+        str, typer.Option(help="The engine's name or path on the machines.", rich_help_panel=_MACHINES)
+    ] = "sojourn-engine",
 ) -> None:
     if show_help or "-h" in context.args:
         _print_help(context)
@@ -77,18 +91,36 @@ def _load(
     wanted = {name: path for name, path in files.items() if path is not None}
     draws = sys.stderr.isatty() and output_format == "text" if live is None else live
     if search:
-        _search(context.args, output_format, search, output, search_time, search_precision)
+        runner = _runner(on, remote_shell, remote_engine)
+        _search(runner, context.args, output_format, search, output, search_time, search_precision)
         return
-    if not (draws or wanted or threshold or output):
+    if not (draws or wanted or threshold or output or on):
         engine.replace_process(["load", *context.args, "--format", output_format])
-    _measure(context.args, output_format, draws, output, wanted, threshold or [])
+    runner = _runner(on, remote_shell, remote_engine)
+    _measure(runner, context.args, output_format, draws, output, wanted, threshold or [])
+
+
+def _runner(on: str | None, remote_shell: str | None, remote_engine: str) -> Runner:
+    """What makes the load: the engine here, or engines elsewhere."""
+    if on is None:
+        from sojourn.loading.run import run_load
+
+        return run_load
+    from sojourn.loading.fleet import REMOTE_SHELL, Fleet
+
+    return Fleet.parse(on, remote_shell or REMOTE_SHELL, remote_engine).run
 
 
 def _measure(
-    options: list[str], output_format: str, draws: bool, output: Path | None, files: dict[str, Path], limits: list[str]
+    runner: Runner,
+    options: list[str],
+    output_format: str,
+    draws: bool,
+    output: Path | None,
+    files: dict[str, Path],
+    limits: list[str],
 ) -> None:
     from sojourn.loading.live import LiveView
-    from sojourn.loading.run import run_load
 
     thresholds = _thresholds(limits)
     folder = None
@@ -98,9 +130,9 @@ def _measure(
         folder = load_folder.create(output)
     if draws:
         with LiveView(f"sojourn load {' '.join(options)}") as view:
-            result = run_load(options, view)
+            result = runner(options, view)
     else:
-        result = run_load(options)
+        result = runner(options, None)
     verdicts = [each.judge(result) for each in thresholds]
     written = _write(result, options, verdicts, folder, files)
     _print(result, verdicts, output_format, written)
@@ -111,7 +143,13 @@ def _measure(
 
 
 def _search(
-    options: list[str], output_format: str, limits: list[str], output: Path | None, budget: str, precision: str
+    runner: Runner,
+    options: list[str],
+    output_format: str,
+    limits: list[str],
+    output: Path | None,
+    budget: str,
+    precision: str,
 ) -> None:
     from dataclasses import replace
 
@@ -120,7 +158,6 @@ def _search(
     from sojourn.loading import folder as load_folder
     from sojourn.loading import metrics
     from sojourn.loading.load_search import LoadSearch
-    from sojourn.loading.run import run_load
     from sojourn.loading.search_terminal import print_found, said
 
     thresholds = _thresholds(limits)
@@ -128,7 +165,7 @@ def _search(
     search = LoadSearch(
         options,
         thresholds,
-        run_load,
+        lambda point: runner(point, None),
         budget_seconds=quantity.seconds(budget),
         output=folder,
         told=lambda trial, found: talk.print(said(trial, found, search.unit), highlight=False, soft_wrap=True),

@@ -32,6 +32,7 @@ class LiveView:
         self._rates: deque[float] = deque(maxlen=HISTORY_SECONDS)
         self._latencies: deque[float] = deque(maxlen=HISTORY_SECONDS)
         self._errors = 0.0
+        self._machines: dict[str, Mapping[str, Any]] = {}
         self._began = time.monotonic()
 
     def __enter__(self) -> LiveView:
@@ -49,6 +50,12 @@ class LiveView:
         """Shows a second of the run."""
         if "requests_per_second" not in progress:
             return
+        if "host" in progress:
+            is_first = progress["host"] == next(iter(self._machines), progress["host"])
+            self._machines[progress["host"]] = progress
+            if not is_first:
+                return
+            progress = _together(list(self._machines.values()))
         latency = progress.get("time_to_first_byte_intended_seconds") or {}
         self._rates.append(progress["requests_per_second"])
         self._latencies.append(latency.get("p99") or 0.0)
@@ -95,6 +102,19 @@ def sparkline(values: deque[float], width: int) -> str:
     if top <= 0:
         return BARS[0] * len(shown)
     return "".join(BARS[min(len(BARS) - 1, int(value / top * len(BARS)))] for value in shown)
+
+
+def _together(machines: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Several machines as one: rates added; of percentiles the worst machine's, for they do not add."""
+    added = ("requests_per_second", "errors_per_second", "in_flight")
+    kinds = [each.get("time_to_first_byte_intended_seconds") or {} for each in machines]
+    worst = {name: max((each.get(name) or 0.0 for each in kinds), default=0.0) for name in ("p50", "p90", "p99", "max")}
+    return {
+        **machines[0],
+        **{name: sum(each.get(name) or 0 for each in machines) for name in added},
+        "generator_cpu_fraction": max(each.get("generator_cpu_fraction") or 0.0 for each in machines),
+        "time_to_first_byte_intended_seconds": worst,
+    }
 
 
 def _time(seconds: float | None) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sojourn.failure import CouldNotRun
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import option
+from sojourn.loading.run import option, with_option
 from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
 from sojourn.loading.threshold import Threshold
 
@@ -92,19 +92,7 @@ class LoadSearch:
 def _at(options: Sequence[str], name: str, load: float, run: int) -> list[str]:
     """The options at another load, with another seed in every run."""
     seed = int(option(options, "--seed") or 1) + run
-    return [*_without(_without(options, name), "--seed"), name, f"{load:.10g}", "--seed", str(seed)]
-
-
-def _without(options: Sequence[str], name: str) -> list[str]:
-    kept, skip = [], False
-    for word in options:
-        if skip:
-            skip = False
-        elif word == name:
-            skip = True
-        elif not word.startswith(name + "="):
-            kept.append(word)
-    return kept
+    return with_option(with_option(options, name, f"{load:.10g}"), "--seed", str(seed))
 
 
 def _start(name: str, text: str) -> float:

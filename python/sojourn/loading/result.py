@@ -138,7 +138,9 @@ class LoadResult:
             within = (times >= start) & (times < start + length)
 
         def mean(name: str) -> float:
-            column = self.timeline.get(name, np.zeros(0))[within] if within.any() else np.zeros(0)
+            if name not in self.timeline or not within.any():
+                return np.nan
+            column = self.timeline[name][within]
             known = column[~np.isnan(column)]
             return float(known.mean()) if known.size else np.nan
 

@@ -52,3 +52,16 @@ def option(options: Sequence[str], name: str) -> str | None:
         if word.startswith(name + "="):
             return word[len(name) + 1 :]
     return None
+
+
+def with_option(options: Sequence[str], name: str, value: str) -> list[str]:
+    """The options with this value of one, whatever it was."""
+    kept, is_value = list[str](), False
+    for word in options:
+        if is_value:
+            is_value = False
+        elif word == name:
+            is_value = True
+        elif not word.startswith(name + "="):
+            kept.append(word)
+    return [*kept, name, value]

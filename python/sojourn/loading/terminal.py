@@ -47,6 +47,7 @@ def print_result(result: LoadResult, console: Console) -> None:
             times.add_row(Text(name), *map(format.seconds, figures))
     console.print(times)
     _print_intervals(result, console)
+    _print_machines(result, console)
     for warning in record.get("warnings", ()):
         console.print(Text(f"warning: {warning}", style="yellow"))
 
@@ -78,3 +79,20 @@ def _print_intervals(result: LoadResult, console: Console) -> None:
     generator = result.record["generator"]
     rows.append(("generator", f"{format.percent(generator['cpu_fraction'])} of a core"))
     print_pairs(rows, console)
+
+
+def _print_machines(result: LoadResult, console: Console) -> None:
+    machines = result.record.get("machines")
+    if not machines:
+        return
+    rows = table("machine", "share", "requests/s", "generator", "clock apart")
+    rows.add_column("")
+    for each in machines:
+        figures = (
+            format.percent(each["share"]),
+            format.number(each["requests_per_second"], 4),
+            format.percent(each["generator_cpu_fraction"]),
+            format.seconds(each["clock_offset_seconds"]),
+        )
+        rows.add_row(Text(each["host"]), *figures, Text(each["failed_because"] or "", style="bold red"))
+    console.print(rows)

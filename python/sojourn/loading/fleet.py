@@ -1,0 +1,262 @@
+"""Several machines make one load: started together, their histograms merged, their clocks compared.
+
+On each machine the engine prepares itself, says `ready`, tells its time when asked, and begins at a time of its own
+clock that stands for the same moment everywhere. A clock is known to half a round trip (F. Cristian, Distributed
+Computing 3, 1989). A machine that dies is named in the result and the others are kept. The load of each is its weight's
+share of `--clients` or `--rate`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from sojourn import engine
+from sojourn.failure import CouldNotRun
+from sojourn.loading.merging import Part, merge
+from sojourn.loading.result import LoadResult
+from sojourn.loading.run import cores_of, option, recorded, with_option
+
+REMOTE_SHELL = "ssh -o BatchMode=yes {host} {command}"
+"""How a command is run on a host: `{host}` and `{command}` are filled in, each as one word."""
+READY_SECONDS_MAX = 30.0
+CLOCK_READINGS = 5
+START_LEAD_SECONDS = 0.3
+"""Beside three round trips: how far ahead the common start is set."""
+STOP_GRACE_SECONDS = 20.0
+MACHINES_MAX = 256
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine and its share of the load."""
+
+    host: str
+    share: float
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Machines, and how a command is run on them."""
+
+    machines: Sequence[Machine]
+    remote_shell: str = REMOTE_SHELL
+    remote_engine: str = "sojourn-engine"
+
+    @classmethod
+    def parse(cls, text: str, remote_shell: str, remote_engine: str) -> Fleet:
+        """Reads `HOST[=WEIGHT],…`."""
+        parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+        if not 1 <= len(parts) <= MACHINES_MAX:
+            raise CouldNotRun(f"{text!r} names {len(parts)} machines", f"--on HOST[=WEIGHT],… of 1 to {MACHINES_MAX}")
+        try:
+            weights = [float(weight) if equals else 1.0 for _, equals, weight in parts]
+        except ValueError:
+            weights = [0.0]
+        if not all(weight > 0 for weight in weights):
+            raise CouldNotRun(f"{text!r} has a weight that is no positive number", "--on big=2,small=1")
+        if "{command}" not in remote_shell:
+            raise CouldNotRun(f"--remote-shell {remote_shell!r} runs nothing", f"as in --remote-shell '{REMOTE_SHELL}'")
+        machines = [Machine(part[0], weight / sum(weights)) for part, weight in zip(parts, weights, strict=True)]
+        return cls(machines, remote_shell, remote_engine)
+
+    def run(self, options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
+        """Runs the load on all machines at once.
+
+        Raises:
+            CouldNotRun: a machine does not become ready; none has begun then.
+        """
+        shared = shares(recorded(options), self.machines)
+        runs: list[_MachineRun] = []
+        try:
+            for machine, part in zip(self.machines, shared, strict=True):
+                runs.append(_MachineRun(machine, self._command(machine, part), cores_of(options), progress))
+            for run in runs:
+                run.wait_ready()
+            for run in runs:
+                run.read_clock()
+            start = time.time() + START_LEAD_SECONDS + 3 * max(run.round_trip_seconds for run in runs)
+            for run in runs:
+                run.say(f"go {start + run.clock_offset_seconds:.6f}")
+            return merge([run.part() for run in _all_ended(runs)])
+        finally:
+            for run in runs:
+                run.end()
+
+    def _command(self, machine: Machine, options: Sequence[str]) -> list[str]:
+        words = [self.remote_engine, "load", *options, "--format", "json", "--progress", "--start-on-stdin"]
+        filled = {"{host}": machine.host, "{command}": shlex.join(words)}
+        return [filled.get(word, word) for word in shlex.split(self.remote_shell)]
+
+
+def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str]]:
+    """The options of each machine: its share of the clients or of the rate, and a seed of its own."""
+    parts = [[*options] for _ in machines]
+    clients, rate = option(options, "--clients"), option(options, "--rate")
+    if clients is not None and clients.isdecimal():
+        counts = apportioned(int(clients), [machine.share for machine in machines])
+        if 0 in counts:
+            raise CouldNotRun(f"{clients} clients cannot be shared by {len(machines)} machines", "give more --clients")
+        parts = [with_option(part, "--clients", str(count)) for part, count in zip(parts, counts, strict=True)]
+    elif rate is not None:
+        try:
+            wanted = float(rate.removesuffix("/s"))
+        except ValueError:
+            raise CouldNotRun(f"--rate {rate} cannot be shared", "give it per second, as in --rate 1000") from None
+        each = [f"{wanted * machine.share:.10g}" for machine in machines]
+        parts = [with_option(part, "--rate", value) for part, value in zip(parts, each, strict=True)]
+    else:
+        raise CouldNotRun("only --clients and --rate can be shared by machines", "give one of them")
+    seed = int(option(options, "--seed") or 1)
+    return [with_option(part, "--seed", str(seed + index)) for index, part in enumerate(parts)]
+
+
+def apportioned(total: int, fractions: Sequence[float]) -> list[int]:
+    """Whole numbers in proportion to fractions that add up exactly (largest remainders first)."""
+    exact = [total * fraction for fraction in fractions]
+    counts = [int(value) for value in exact]
+    order = sorted(range(len(exact)), key=lambda index: counts[index] - exact[index])
+    for index in order[: total - sum(counts)]:
+        counts[index] += 1
+    return counts
+
+
+def _all_ended(runs: Sequence[_MachineRun]) -> Sequence[_MachineRun]:
+    """Waits for all; Ctrl-C stops them, and what they measured is read."""
+    try:
+        for run in runs:
+            run.wait()
+    except KeyboardInterrupt:
+        for run in runs:
+            run.say("stop")
+        deadline = time.monotonic() + STOP_GRACE_SECONDS
+        for run in runs:
+            run.wait(max(0.1, deadline - time.monotonic()))
+    return runs
+
+
+@dataclass
+class _MachineRun:
+    """The engine on one machine, seen from here."""
+
+    machine: Machine
+    command: list[str]
+    quiet_cores: frozenset[int]
+    progress: engine.Progress | None
+    clock_offset_seconds: float = 0.0
+    round_trip_seconds: float = 0.0
+    _talk: list[str] = field(default_factory=list)
+    _output: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        try:
+            # In a group of its own: Ctrl-C reaches this process alone, which hands it on once.
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                process_group=0,
+            )
+        except OSError as error:
+            raise CouldNotRun(f"cannot run {self.command[0]}: {error.strerror}", "see --remote-shell") from error
+        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        process = self._process
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._threads = [
+            threading.Thread(target=self._listen, args=(process.stderr,), daemon=True),
+            threading.Thread(target=lambda out: self._output.append(out.read()), args=(process.stdout,), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def say(self, line: str) -> None:
+        """Tells the engine; one that is gone is noticed elsewhere."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+
+    def wait_ready(self) -> None:
+        """Waits until the engine has prepared itself."""
+        if "ready" not in self._answer("it did not become ready"):
+            raise CouldNotRun(
+                f"{self.machine.host} did not say that it is ready", "is its sojourn-engine of our version?"
+            )
+
+    def read_clock(self) -> None:
+        """How far its clock is ahead of ours, from the quickest of several questions."""
+        readings = []
+        for _ in range(CLOCK_READINGS):
+            asked = time.time()
+            self.say("clock")
+            told = self._answer("it did not tell its time")["clock_seconds"]
+            answered = time.time()
+            readings.append((answered - asked, told - (asked + answered) / 2))
+        self.round_trip_seconds, self.clock_offset_seconds = min(readings)
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Waits for its end."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+            for thread in self._threads:
+                thread.join(seconds)
+
+    def part(self) -> Part:
+        """What it measured, or why nothing is known."""
+        result, because = None, None
+        try:
+            result = LoadResult.of(json.loads("".join(self._output)))
+        except ValueError:
+            said = " ".join(self._talk).removeprefix("error: ") or f"exit code {self._process.returncode}"
+            because = f"it ended without a result: {said}"
+        offset, trip = self.clock_offset_seconds, self.round_trip_seconds
+        return Part(self.machine.host, self.machine.share, result, because, offset, trip)
+
+    def end(self) -> None:
+        """Ends what still runs and gives everything back."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        for thread in self._threads:
+            thread.join()
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            stream.close()
+
+    def _answer(self, otherwise: str) -> dict[str, Any]:
+        try:
+            answer = self._answers.get(timeout=READY_SECONDS_MAX)
+        except queue.Empty:
+            answer = None
+        if answer is None:
+            said = "; ".join(self._talk).removeprefix("error: ")
+            raise CouldNotRun(
+                f"{self.machine.host}: {said or otherwise}", "see --on, --remote-shell and --remote-engine"
+            )
+        return answer
+
+    def _listen(self, stream: IO[str]) -> None:
+        engine.stand_back(self.quiet_cores)
+        for line in stream:
+            said = json.loads(line) if line.startswith("{") else None
+            if said is None:
+                self._talk.append(line.rstrip())
+            elif "requests_per_second" not in said:
+                self._answers.put(said)
+            elif self.progress is not None:
+                self.progress({**said, "host": self.machine.host})
+        self._answers.put(None)

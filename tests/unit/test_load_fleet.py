@@ -1,0 +1,67 @@
+"""Sharing a load and merging what came of it: nothing is lost, and no percentile is averaged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from load_runs import simulated_run
+
+from sojourn import _native
+from sojourn.failure import CouldNotRun
+from sojourn.loading.fleet import REMOTE_SHELL, Fleet, apportioned, shares
+from sojourn.loading.merging import Part, merge
+from sojourn.loading.run import option
+
+
+@pytest.mark.parametrize(("total", "weights"), [(10, [1, 1, 1]), (7, [3, 1]), (1000, [0.1, 5, 2.2])])
+def test_clients_are_shared_without_loss(total: int, weights: list[float]) -> None:
+    counts = apportioned(total, [weight / sum(weights) for weight in weights])
+    assert sum(counts) == total
+    for count, weight in zip(counts, weights, strict=True):
+        assert abs(count - total * weight / sum(weights)) < 1
+
+
+def test_each_machine_has_its_share_and_its_seed() -> None:
+    fleet = Fleet.parse("big=3,small", REMOTE_SHELL, "sojourn-engine")
+    parts = shares(["http://x/", "--rate", "1000", "--seed=7", "--duration", "1s"], fleet.machines)
+    assert [option(part, "--rate") for part in parts] == ["750", "250"]
+    assert [option(part, "--seed") for part in parts] == ["7", "8"]
+    assert all(part[:3] == ["http://x/", "--duration", "1s"] for part in parts)
+
+
+@pytest.mark.parametrize("text", ["", "a=0", "a=-1,b", "a=fast"])
+def test_machines_that_are_none(text: str) -> None:
+    with pytest.raises(CouldNotRun):
+        Fleet.parse(text, REMOTE_SHELL, "sojourn-engine")
+
+
+def test_merging_equals_one_machine_that_saw_everything() -> None:
+    runs = [simulated_run(seed, scale=scale) for seed, scale in ((1, 1.0), (2, 5.0))]
+    whole = merge([Part("one", 0.5, runs[0]), Part("two", 0.5, runs[1])])
+    together = _native.Histogram()
+    for run in runs:
+        together.merge(run.latencies["response_time"])
+    assert whole.record["response_time_seconds"] == together.summary()
+    assert whole.requests == sum(run.requests for run in runs)
+    assert whole.requests_per_second == pytest.approx(sum(run.requests_per_second for run in runs))
+    averaged = np.mean([run.quantile(0.5) for run in runs])
+    assert abs(whole.quantile(0.5) / averaged - 1) > 0.2, "an average of percentiles would be another figure"
+    assert len(whole.intervals) == 40
+    assert sum(len(each.latencies["response_time"]) for each in whole.intervals) == len(together)
+
+
+def test_a_machine_that_died_is_named_and_the_others_are_kept() -> None:
+    run = simulated_run(1)
+    whole = merge([Part("one", 0.5, run), Part("two", 0.5, None, "it ended without a result: killed")])
+    assert whole.requests == run.requests
+    assert not whole.complete
+    assert whole.record["stopped_because"] == "two: it ended without a result: killed"
+    assert [machine["requests"] for machine in whole.record["machines"]] == [run.requests, None]
+    with pytest.raises(CouldNotRun, match="two"):
+        merge([Part("two", 1.0, None, "killed")])
+
+
+def test_one_limited_machine_marks_the_whole() -> None:
+    whole = merge([Part("one", 0.5, simulated_run(1)), Part("two", 0.5, simulated_run(2, limited=True))])
+    assert whole.limited_because is not None
+    assert whole.limited_because.startswith("two: ")
