@@ -42,12 +42,15 @@ def test_the_capacity_is_found_and_the_interval_holds(noise: float, runs_most: i
     assert float(np.median(errors)) <= 0.02 + noise
 
 
-def test_clients_are_whole() -> None:
-    found = search(server(37.5, 0.0, 1), Plan(start=1, whole=True))
+@pytest.mark.parametrize("capacity", [1.5, 3.5, 37.5])
+def test_clients_are_whole(capacity: float) -> None:
+    found = search(server(capacity, 0.0, 1), Plan(start=1, whole=True))
+    assert found.ending == "precise enough"
     assert all(trial.load == int(trial.load) for trial in found.trials)
     assert found.low is not None
     assert found.high is not None
-    assert found.low <= 37.5 <= found.high
+    assert found.low <= capacity <= found.high
+    assert found.high - found.low <= max(1, 0.06 * capacity)
 
 
 def test_the_generator_gives_first() -> None:

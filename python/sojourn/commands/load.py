@@ -151,8 +151,6 @@ def _search(
     budget: str,
     precision: str,
 ) -> None:
-    from dataclasses import replace
-
     from sojourn import quantity
     from sojourn.commands.formats import data, print_json, talk
     from sojourn.loading import folder as load_folder
@@ -167,10 +165,10 @@ def _search(
         thresholds,
         lambda point: runner(point, None),
         budget_seconds=quantity.seconds(budget),
+        precision=metrics.find("error_rate").parse(precision),
         output=folder,
         told=lambda trial, found: talk.print(said(trial, found, search.unit), highlight=False, soft_wrap=True),
     )
-    search.plan = replace(search.plan, precision=metrics.find("error_rate").parse(precision))
     found = search.run()
     if output_format == "json":
         print_json(search.as_json(found))

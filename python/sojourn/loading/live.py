@@ -19,6 +19,7 @@ HISTORY_SECONDS = 120
 GENERATOR_BUSY = 0.9
 """From this share of a core on, the generator may be what is measured."""
 _UP, _WIPE_LINE, _WIPE_BELOW = "\x1b[{}A", "\x1b[K", "\x1b[J"
+_NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 _BOLD, _DIM, _YELLOW, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
 
 
@@ -90,7 +91,9 @@ class LiveView:
         # Fewer rows than lines would scroll, and moving up would then miss the top.
         lines = lines[: max(1, shutil.get_terminal_size().lines - 1)]
         up = "\r" + _UP.format(self._drawn) if self._drawn else ""
-        self._output.write(up + "".join(line + _WIPE_LINE + "\n" for line in lines) + _WIPE_BELOW)
+        # A line that wrapped would be two, and the next drawing would begin too low.
+        text = "".join(line + _WIPE_LINE + "\n" for line in lines)
+        self._output.write(up + _NO_WRAP + text + _WRAP + _WIPE_BELOW)
         self._output.flush()
         self._drawn = len(lines)
 

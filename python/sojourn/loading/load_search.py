@@ -32,6 +32,7 @@ class LoadSearch:
         runner: Runner,
         *,
         budget_seconds: float,
+        precision: float,
         output: Path | None = None,
         told: Callable[[Trial, Found], None] = lambda trial, found: None,
     ) -> None:
@@ -43,14 +44,14 @@ class LoadSearch:
         self.name, self.unit, self.thresholds = varied[0], LOADS[varied[0]], thresholds
         self._options, self._runner, self._told, self._output = options, runner, told, output
         start = _start(self.name, option(options, self.name) or "")
-        self.plan = Plan(start, whole=self.name == "--clients")
+        self._plan = Plan(start, precision, whole=self.name == "--clients")
         self._deadline = time.monotonic() + budget_seconds
         self._longest = 0.0
         self._runs = 0
 
     def run(self) -> Found:
         """Searches until it is precise enough, the time is over, or someone interrupts."""
-        found = search(self._measure, self.plan, self._keep)
+        found = search(self._measure, self._plan, self._keep)
         self._write(found)
         return found
 

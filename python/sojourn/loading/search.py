@@ -163,7 +163,7 @@ class _Search:
             ceiling = self._ceiling()
             if ceiling is not None and belief.quantile(0.5) > ceiling:
                 return "generator"
-            load = self._rounded(belief.most_telling(low, high))
+            load = belief.most_telling(self._candidates(low, high))
             self._try(load if ceiling is None else min(load, self._rounded(ceiling / CEILING_RATIO)), "search")
         return "out of time"
 
@@ -199,6 +199,12 @@ class _Search:
                 return "generator"
             self._try(following, "bracket")
         return "generator"
+
+    def _candidates(self, low: float, high: float) -> list[float]:
+        """Loads over the interval, no finer than the plan allows."""
+        spaced = np.geomspace(low, high, _CANDIDATES)
+        rounded = {self._rounded(float(load), up=up) for load in spaced for up in (False, True)}
+        return sorted(rounded)
 
     def _confirm(self, low: float, high: float) -> bool:
         """Runs at both ends; whether they came out as they should, most of them."""
@@ -294,11 +300,9 @@ class Belief:
         """The capacity's 95 % interval."""
         return self.quantile((1 - LEVEL) / 2), self.quantile((1 + LEVEL) / 2)
 
-    def most_telling(self, low: float, high: float) -> float:
+    def most_telling(self, loads: Sequence[float]) -> float:
         """The load whose outcome leaves the capacity least uncertain, on average over both outcomes."""
-        candidates = np.linspace(math.log(low), math.log(high), _CANDIDATES)
-        best = min(candidates, key=lambda load: self._uncertainty_after(float(load)))
-        return float(np.exp(best))
+        return min(loads, key=lambda load: self._uncertainty_after(math.log(load)))
 
     def _uncertainty_after(self, log_load: float) -> float:
         passing = _passing(self.log_capacities, log_load) * self.weights
