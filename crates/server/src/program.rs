@@ -43,7 +43,7 @@ impl Program {
         // Until the program can handle them; a stop that was requested already is requested of it too.
         let held_back = hold_back();
         if visit.stop.is_requested() {
-            let _ = kill_process(getpid(), Signal::HUP);
+            let _ = kill_process(getpid(), Signal::QUIT);
         }
         // SAFETY: path and arguments are NUL-terminated and the list of arguments ends with a null.
         unsafe { libc::execv(self.path.as_ptr(), pointers.as_ptr()) };

@@ -3,10 +3,12 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{c_int, sigset_t};
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::board::Board;
 use crate::stop::PASSED_ON;
@@ -33,6 +35,53 @@ extern "C" fn on_reopen(_: c_int) {
     }
 }
 
+/// Requests that a signal makes, for a thread that may take its time over them.
+#[derive(Debug)]
+pub struct Requests(OwnedFd);
+
+/// Whom the signal handler tells, by signal.
+static REQUESTS: [AtomicPtr<Requests>; SIGNALS] = [const { AtomicPtr::new(ptr::null_mut()) }; SIGNALS];
+
+const SIGNALS: usize = 65;
+
+impl Requests {
+    /// Those that `signal` makes from now on, here and in children.
+    pub fn on_signal(signal: c_int) -> io::Result<&'static Requests> {
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let requests: &'static Requests = Box::leak(Box::new(Requests(event)));
+        REQUESTS[signal as usize].store(ptr::from_ref(requests).cast_mut(), Ordering::Release);
+        handle(signal, on_request)?;
+        let_through(&[signal]);
+        Ok(requests)
+    }
+
+    /// Whether there were any since it was last asked.
+    pub fn take(&self) -> bool {
+        rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
+    }
+}
+
+impl AsFd for Requests {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A raw system call that leaves `errno` alone: allowed in a signal handler.
+extern "C" fn on_request(signal: c_int) {
+    // SAFETY: null, or leaked and so valid for ever.
+    if let Some(Requests(event)) = unsafe { REQUESTS[signal as usize].load(Ordering::Acquire).as_ref() } {
+        let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+    }
+}
+
+/// From now on `signal` does nothing: it means something for the server, and this program is a part of it.
+pub fn ignore(signal: c_int) {
+    // SAFETY: ignoring a signal needs no handler.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+    let_through(&[signal]);
+}
+
 /// Has `handler` called for `signal`. What waits in a system call is interrupted.
 pub fn handle(signal: c_int, handler: extern "C" fn(c_int)) -> io::Result<()> {
     // SAFETY: an all-zero sigaction is valid: no flags, no signals masked.
@@ -53,7 +102,10 @@ pub struct HeldBack {
 /// Holds the signals back that this program handles.
 pub fn hold_back() -> HeldBack {
     HeldBack {
-        before: change_mask(libc::SIG_BLOCK, &set_of(&[libc::SIGTERM, libc::SIGINT, PASSED_ON, REOPEN])),
+        before: change_mask(
+            libc::SIG_BLOCK,
+            &set_of(&[libc::SIGTERM, libc::SIGINT, PASSED_ON, REOPEN, libc::SIGHUP, libc::SIGUSR2]),
+        ),
     }
 }
 

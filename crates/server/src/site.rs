@@ -65,6 +65,8 @@ pub struct Limits {
     pub end: Duration,
     /// How long requests may take to finish once a stop was requested.
     pub drain: Duration,
+    /// How long a connection may then be without a request.
+    pub drain_idle: Duration,
     /// Jobs or connections that may wait for a helper; more are answered 503.
     pub helper_queue_max: usize,
     /// Processes alive at once that serve one connection each; more connections are answered 503.
@@ -83,6 +85,7 @@ impl Default for Limits {
             send_rate_min: 500,
             end: Duration::from_secs(2),
             drain: Duration::from_secs(10),
+            drain_idle: Duration::from_millis(500),
             helper_queue_max: 4096,
             children_max: 1024,
         }

@@ -15,7 +15,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::signals::{handle, let_through};
 
 /// The signal by which a server tells its children to stop.
-pub const PASSED_ON: c_int = libc::SIGHUP;
+pub const PASSED_ON: c_int = libc::SIGQUIT;
 
 /// The exit status after a second signal.
 const CUT_SHORT: c_int = 1;

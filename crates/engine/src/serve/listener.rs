@@ -13,23 +13,44 @@ use sojourn_server::connection::Transport;
 use sojourn_server::{BACKLOG, LISTENERS_MAX, Listener, defer_accept};
 
 use super::options::Options;
+use super::succession::Inheritance;
 
 /// The first descriptor that a service manager passes (sd_listen_fds(3)).
 const PASSED_FD: RawFd = 3;
 
+/// The sockets to serve.
+pub struct Listeners {
+    pub listeners: Vec<Listener>,
+    /// Whether a service manager has opened them.
+    pub are_passed: bool,
+}
+
 impl Options {
-    /// The sockets that are passed, or our own.
-    pub fn listeners(&self) -> anyhow::Result<Vec<Listener>> {
-        let passed = passed()?;
-        let listeners = if passed.is_empty() { self.own_listeners()? } else { passed };
+    /// The sockets that a service manager passes, or those that are ours: a predecessor's as far as it has them.
+    pub fn listeners(&self, inheritance: &mut Inheritance) -> anyhow::Result<Listeners> {
+        let mut passed = passed()?;
+        passed.extend(inheritance.passed());
+        let are_passed = !passed.is_empty();
+        let listeners = if are_passed { passed } else { self.own_listeners(inheritance)? };
         listeners.iter().try_for_each(|listener| self.adjust(&listener.socket))?;
+        Ok(Listeners { listeners, are_passed })
+    }
+
+    fn own_listeners(&self, inheritance: &mut Inheritance) -> anyhow::Result<Vec<Listener>> {
+        check_count(self.listening.listen.len())?;
+        let mut listeners = Vec::new();
+        for address in &self.listening.listen {
+            let sockets = inherit_or_listen(address, inheritance)?;
+            listeners
+                .extend(sockets.into_iter().map(|socket| Listener { socket, transport: Transport::Plain }));
+        }
         Ok(listeners)
     }
 
-    fn own_listeners(&self) -> anyhow::Result<Vec<Listener>> {
-        check_count(self.listening.listen.len())?;
-        let plain = |address: &String| Ok(Listener { socket: listen(address)?, transport: Transport::Plain });
-        self.listening.listen.iter().map(plain).collect()
+    /// The admin listener's socket, if there is to be one.
+    pub fn admin_listener(&self, inheritance: &mut Inheritance) -> anyhow::Result<Option<TcpListener>> {
+        let Some(address) = &self.listening.admin_listen else { return Ok(None) };
+        inheritance.admin(address).map_or_else(|| listen(address), Ok).map(Some)
     }
 
     fn adjust(&self, listener: &TcpListener) -> anyhow::Result<()> {
@@ -48,8 +69,14 @@ impl Options {
     }
 }
 
+/// The sockets of a predecessor on `address`, of which it may have several, or a new one.
+fn inherit_or_listen(address: &str, inheritance: &mut Inheritance) -> anyhow::Result<Vec<TcpListener>> {
+    let inherited = inheritance.at(address);
+    if inherited.is_empty() { Ok(vec![listen(address)?]) } else { Ok(inherited) }
+}
+
 /// Listens on `address`.
-pub fn listen(address: &str) -> anyhow::Result<TcpListener> {
+fn listen(address: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::AddrInUse => "another program listens there: stop it, or take a free port with port 0",

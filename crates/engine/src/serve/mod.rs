@@ -2,23 +2,29 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_measure::affinity::pin_to;
-use sojourn_server::{Architecture, Board, Listener, Site, Stop, admin, architecture, reopen_on_signal};
+use sojourn_server::connection::Transport;
+use sojourn_server::{
+    Architecture, Board, Listener, Requests, Site, Stop, admin, architecture, reopen_on_signal,
+};
 
 pub mod config;
 mod listener;
+mod notify;
 mod options;
 mod program;
 mod site;
 pub mod stdio;
+mod succession;
 
-use listener::listen;
+use listener::Listeners;
 pub use options::Options;
+use succession::{Estate, Inheritance, SUCCEED};
 
 /// Serves as asked for until a signal. `words` are the command line that was given, to `command`.
 pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
@@ -32,13 +38,22 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         return stdio::run(options, architecture);
     }
     architecture.available()?;
+    let mut inheritance = Inheritance::receive()?;
     let mut site = options.site(architecture, Board::new())?;
-    site.program = Some(program::per_connection(command, words)?);
-    let listeners = options.listeners()?;
-    let admin = options.listening.admin_listen.as_deref().map(listen).transpose()?;
-    let stop = Stop::on_signals(&[SIGTERM, SIGINT])?;
+    let program = program::per_connection(command, words)?;
+    let Listeners { listeners, are_passed } = options.listeners(&mut inheritance)?;
+    let admin = options.admin_listener(&mut inheritance)?;
+    let estate = Estate {
+        program: program.path.clone(),
+        words: words.to_vec(),
+        sockets_are_passed: are_passed,
+        transports: transports(&listeners)?,
+        admin,
+    };
+    site.program = Some(program);
+    let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
     reopen_on_signal(&site.board)?;
-    let served = serve(architecture, &site, listeners, admin, stop)?;
+    let served = serve(architecture, &site, listeners, &estate, inheritance, stop)?;
     if options.format == "json" {
         serde_json::to_writer(io::stdout(), &served)?;
         io::Write::write_all(&mut io::stdout(), b"\n")?;
@@ -50,17 +65,22 @@ fn serve(
     architecture: &dyn Architecture,
     site: &Site,
     listeners: Vec<Listener>,
-    admin: Option<TcpListener>,
-    stop: &Stop,
+    estate: &Estate,
+    inheritance: Inheritance,
+    stop: &'static Stop,
 ) -> anyhow::Result<sojourn_server::Served> {
     std::thread::scope(|scope| {
-        if let Some(admin) = &admin {
+        let requests = Requests::on_signal(SUCCEED)?;
+        if let Some(admin) = &estate.admin {
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
             scope.spawn(move || admin::serve(site, admin, stop));
         }
-        for listener in &listeners {
-            eprintln!("listening on {}", listener.socket.local_addr()?);
+        for (address, _) in &estate.transports {
+            eprintln!("listening on {address}");
         }
+        scope.spawn(|| estate.serve_requests(requests, stop));
+        notify::ready();
+        inheritance.begin();
         let served = architecture.serve(site, listeners, stop);
         // Also when it failed: the admin thread waits for it.
         stop.request();
@@ -70,6 +90,18 @@ fn serve(
         }
         served.map(|_| site.counters()).with_context(|| format!("the {} server failed", architecture.name()))
     })
+}
+
+/// What is spoken at each address, of which several sockets may be one's.
+fn transports(listeners: &[Listener]) -> anyhow::Result<Vec<(SocketAddr, Transport)>> {
+    let mut transports = Vec::new();
+    for listener in listeners {
+        let pair = (listener.socket.local_addr()?, listener.transport);
+        if !transports.contains(&pair) {
+            transports.push(pair);
+        }
+    }
+    Ok(transports)
 }
 
 fn pin(core: usize) -> anyhow::Result<()> {

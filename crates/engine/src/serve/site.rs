@@ -91,6 +91,7 @@ impl Options {
             send_rate_min: self.limits.send_rate_min as u64,
             end: self.limits.end_timeout,
             drain: self.limits.drain_timeout,
+            drain_idle: self.limits.drain_idle_timeout,
             helper_queue_max: self.limits.helper_queue_max,
             children_max: self.limits.children_max as usize,
         };

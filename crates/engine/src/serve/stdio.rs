@@ -11,9 +11,12 @@ use rustix::io::ioctl_fionbio;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{SendFlags, getpeername, send};
 use sojourn_server::connection::Transport;
-use sojourn_server::{Architecture, Arrival, Board, PASSED_ON, Seat, Stop, reopen_on_signal, serve_one};
+use sojourn_server::{
+    Architecture, Arrival, Board, PASSED_ON, Seat, Stop, ignore, reopen_on_signal, serve_one,
+};
 
 use super::Options;
+use super::succession::SUCCEED;
 
 /// What a client is told whose server cannot run.
 const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: Sojourn\r\n\
@@ -36,6 +39,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
         }
     };
     reopen_on_signal(&board)?;
+    [SUCCEED, libc::SIGHUP].into_iter().for_each(ignore);
     let site = options.site(architecture, board)?;
     serve_one(&site, Arrival { socket, peer, transport: Transport::Plain, seat: Seat::ANY }, place, stop);
     Ok(ExitCode::SUCCESS)

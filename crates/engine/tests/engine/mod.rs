@@ -217,6 +217,18 @@ impl Server {
         Counters::of_json(&text)
     }
 
+    /// Whether its process has ended.
+    pub fn is_over(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
+    /// What it counted and what its successors did, in the order of their ends, once all have ended.
+    pub fn wait_for_all(mut self) -> Vec<Counters> {
+        let (status, text) = self.end();
+        assert!(status.success(), "{status}");
+        text.lines().map(Counters::of_json).collect()
+    }
+
     /// Stops it.
     pub fn stop(self) -> Counters {
         self.request_stop();

@@ -10,6 +10,7 @@ use crate::blocking::{Door, Service, Worker, accept_and_serve};
 use crate::counters::Served;
 use crate::site::Site;
 use crate::sockets::listener::Listener;
+use crate::sockets::registry;
 use crate::stop::Stop;
 
 /// As many threads as Flash-MT had (USENIX ATC 1999, 6).
@@ -33,6 +34,7 @@ impl Architecture for Mt {
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let door = Door::new(listeners)?;
+        registry::complete();
         let service = Service::of_threads(site, site.board.place());
         std::thread::scope(|scope| {
             let start = |number| {

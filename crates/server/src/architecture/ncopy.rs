@@ -67,17 +67,29 @@ fn share(site: &Site) -> Site {
     Site { budgets: Budgets { documents_max, ..site.budgets }, ..site.clone() }
 }
 
-/// `listeners` for one copy, and more like them for each of the others.
+/// A listening socket for each copy on every address of `listeners`. A predecessor may have left several on one, all of
+/// which go on being served: the kernel sends connections to each.
 fn share_out(listeners: Vec<Listener>, copies: usize) -> io::Result<Vec<Vec<Listener>>> {
-    for listener in &listeners {
+    let mut addresses: Vec<(SocketAddr, Vec<Listener>)> = Vec::new();
+    for listener in listeners {
         set_socket_reuseport(&listener.socket, true)?;
+        let address = listener.socket.local_addr()?;
+        match addresses.iter_mut().find(|(known, _)| *known == address) {
+            Some((_, sockets)) => sockets.push(listener),
+            None => addresses.push((address, vec![listener])),
+        }
     }
-    let another = |Listener { socket, transport }: &Listener| {
-        Ok(Listener { socket: another(socket)?, transport: *transport })
-    };
-    let others = |_| listeners.iter().map(another).collect::<io::Result<Vec<_>>>();
-    let mut shares = (1..copies).map(others).collect::<io::Result<Vec<_>>>()?;
-    shares.push(listeners);
+    let mut shares: Vec<Vec<Listener>> = (0..copies).map(|_| Vec::new()).collect();
+    for (_, mut sockets) in addresses {
+        while sockets.len() < copies {
+            let Listener { socket, transport } = &sockets[0];
+            let another = Listener { socket: another(socket)?, transport: *transport };
+            sockets.push(another);
+        }
+        for (number, socket) in sockets.into_iter().enumerate() {
+            shares[number % copies].push(socket);
+        }
+    }
     Ok(shares)
 }
 
@@ -110,7 +122,11 @@ mod tests {
         let address = first.local_addr().unwrap();
         let first = Listener { socket: first, transport: Transport::Plain };
         let shares = share_out(vec![first], 3).unwrap();
-        assert_eq!(shares.len(), 3);
+        assert!(shares.len() == 3 && shares.iter().all(|share| share.len() == 1));
         assert!(shares.iter().all(|share| share[0].socket.local_addr().unwrap() == address));
+        // A successor with fewer copies serves them all.
+        let left = shares.into_iter().flatten().collect();
+        let shares = share_out(left, 2).unwrap();
+        assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
     }
 }

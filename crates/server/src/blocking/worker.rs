@@ -15,6 +15,7 @@ use super::{Service, Traffic};
 use crate::clock::Clock;
 use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
 use crate::disk::Inline;
+use crate::patience::drain::Drain;
 use crate::sockets::accept::Arrival;
 use crate::sockets::transfer::{self, Transfer};
 use crate::stop::Stop;
@@ -27,8 +28,8 @@ pub struct Worker<'a> {
     pool: Pool,
     inline: Inline,
     traffic: Traffic,
-    /// When the worker gives up on its connection, once it knows of a stop.
-    drain_until: Option<Duration>,
+    /// Once it knows of a stop.
+    drain: Option<Drain>,
 }
 
 /// How waiting ended.
@@ -52,7 +53,7 @@ impl<'a> Worker<'a> {
             pool: Pool::default(),
             inline: Inline::new(&service.site.origin),
             traffic: Traffic::default(),
-            drain_until: None,
+            drain: None,
         }
     }
 
@@ -105,7 +106,7 @@ impl<'a> Worker<'a> {
     pub fn is_overdue(&mut self) -> bool {
         self.clock.look();
         let now = self.clock.now;
-        self.begin_drain() && self.drain_until.is_some_and(|until| now >= until)
+        self.begin_drain() && self.drain.is_some_and(|drain| drain.is_over(now))
     }
 
     fn handle(&mut self, client: &mut Client, event: Event) -> Want {
@@ -118,7 +119,7 @@ impl<'a> Worker<'a> {
     fn receive(&mut self, client: &mut Client, buffer: Buffer) -> Result<Event, Reason> {
         let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
         loop {
-            if client.is_readable || self.drain_until.is_some() {
+            if client.is_readable || self.drain.is_some() {
                 match self.receive_now(client, &mut buffer) {
                     Transfer::Complete(_) => return Ok(Event::Received(buffer)),
                     Transfer::Blocked if self.is_idle(client) => return Err(Reason::Finished),
@@ -162,9 +163,10 @@ impl<'a> Worker<'a> {
         outcome
     }
 
-    /// Whether it has no request in progress while the server stops.
+    /// Whether it still has no request in progress while the server stops.
     fn is_idle(&self, client: &Client) -> bool {
-        self.drain_until.is_some() && client.connection.waits_for() == Wait::Request
+        self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
+            && client.connection.waits_for() == Wait::Request
     }
 
     fn send(&mut self, client: &mut Client, mut output: Output) -> Result<Event, Reason> {
@@ -198,12 +200,16 @@ impl<'a> Worker<'a> {
                 }
                 deadline = client.deadline(self.clock.now, limits);
             }
-            let until = self.drain_until.map_or(deadline, |drain_until| deadline.min(drain_until));
+            let is_waiting_for_request = client.connection.waits_for() == Wait::Request;
+            let drained = self
+                .drain
+                .map(|drain| if is_waiting_for_request { drain.idle_until() } else { drain.until() });
+            let until = drained.map_or(deadline, |drained| deadline.min(drained));
             let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
             let patience = until.saturating_sub(self.clock.now).min(lines_due.unwrap_or(Duration::MAX));
             let timeout = Timespec::try_from(patience).ok();
             // A stop that is known would end every wait at once.
-            let count = if self.drain_until.is_none() { 2 } else { 1 };
+            let count = if self.drain.is_none() { 2 } else { 1 };
             let mut waits = [PollFd::new(&client.socket, flags), PollFd::new(self.stop, PollFlags::IN)];
             let outcome = poll(&mut waits[..count], timeout.as_ref());
             let (is_ready, is_stopping) = (!waits[0].revents().is_empty(), !waits[1].revents().is_empty());
@@ -215,7 +221,10 @@ impl<'a> Worker<'a> {
                 // Out of memory for the wait itself: as with any failure, the connection ends.
                 Err(_) => return Woken::Overdue,
             }
-            if self.drain_until.is_some_and(|drain_until| self.clock.now >= drain_until) {
+            if self.is_idle(client) {
+                return Woken::Stopping;
+            }
+            if self.drain.is_some_and(|drain| drain.is_over(self.clock.now)) {
                 return Woken::Overdue;
             }
         }
@@ -223,9 +232,9 @@ impl<'a> Worker<'a> {
 
     /// Notices a stop; returns whether there is one.
     fn begin_drain(&mut self) -> bool {
-        if self.drain_until.is_none() && self.stop.is_requested() {
-            self.drain_until = Some(self.clock.now + self.service.site.limits.drain);
+        if self.drain.is_none() && self.stop.is_requested() {
+            self.drain = Some(Drain::begin(self.clock.now, &self.service.site.limits));
         }
-        self.drain_until.is_some()
+        self.drain.is_some()
     }
 }

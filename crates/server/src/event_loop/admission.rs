@@ -7,6 +7,7 @@ use super::client::Client;
 use super::{Disk, LISTENERS, Loop};
 use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
+use crate::patience::drain::Drain;
 use crate::sockets::accept::{Accepted, Arrival, shed};
 
 /// Connections accepted before others have their turn.
@@ -84,7 +85,7 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    /// Stops listening. Connections without a request in progress close now, the others after it.
+    /// Stops listening. Connections without a request in progress close soon, the others after it.
     pub(super) fn begin_drain(&mut self) {
         debug_assert!(self.stop.is_requested(), "woken without a stop");
         let _ = epoll::delete(&self.epoll, self.stop.fd());
@@ -94,26 +95,40 @@ impl<D: Disk> Loop<'_, D> {
         }
         self.acceptors.clear();
         self.accepting_is_paused = false;
-        self.drain_until = Some(self.clock.now + self.site.limits.drain);
+        self.drain = Some(Drain::begin(self.clock.now, &self.site.limits));
+        for token in self.clients.tokens() {
+            if let Some(client) = self.clients.find(token)
+                && matches!(client.parked, Some(Want::Receive(_)))
+                && client.connection.has_streams()
+            {
+                // It has something to say about it.
+                client.parked = None;
+                self.happen(token, Event::Nothing);
+            }
+        }
+        self.end_drain();
+    }
+
+    /// Closes those who have no request in progress.
+    fn close_idle(&mut self) {
         for token in self.clients.tokens() {
             if let Some(client) = self.clients.find(token)
                 && matches!(client.parked, Some(Want::Receive(_)))
             {
                 // A request may have arrived of which no event has told yet. If not, it parks and so closes.
                 client.is_readable = true;
-                if client.connection.has_streams() {
-                    client.parked = None;
-                    self.happen(token, Event::Nothing);
-                } else {
-                    self.drive_parked(token);
-                }
+                self.drive_parked(token);
             }
         }
     }
 
-    /// Closes those who are still there when the time to finish is over.
+    /// Closes those who are still there when their time to finish is over.
     pub(super) fn end_drain(&mut self) {
-        if self.drain_until.is_some_and(|until| self.clock.now >= until) {
+        let Some(drain) = self.drain else { return };
+        if drain.is_over_for_idle(self.clock.now) {
+            self.close_idle();
+        }
+        if drain.is_over(self.clock.now) {
             for token in self.clients.tokens() {
                 self.close(token, Reason::TimedOut);
             }

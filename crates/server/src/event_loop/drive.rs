@@ -155,7 +155,7 @@ impl<D: Disk> Loop<'_, D> {
             hosts: &self.site.hosts,
             log: self.site.log.as_ref(),
             limits: &self.site.limits,
-            is_draining: self.drain_until.is_some(),
+            is_draining: self.drain.is_some(),
         };
         (&mut self.clients, context)
     }
@@ -165,7 +165,7 @@ impl<D: Disk> Loop<'_, D> {
         let client = self.clients.at(token);
         client.parked = want;
         let wait = client.connection.waits_for();
-        if wait == Wait::Request && self.drain_until.is_some() {
+        if wait == Wait::Request && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now)) {
             return self.close(token, Reason::Finished);
         }
         if !self.watch(token) {

@@ -19,10 +19,12 @@ use crate::clock::Clock;
 use crate::connection::Pool;
 use crate::counters::{Counter, Served};
 use crate::disk::Disk;
+use crate::patience::drain::Drain;
 use crate::patience::timers::{self, Timers};
 use crate::site::Site;
 use crate::sockets::accept::Acceptor;
 use crate::sockets::listener::Listener;
+use crate::sockets::registry;
 use crate::stop::Stop;
 
 mod admission;
@@ -65,8 +67,8 @@ pub struct Loop<'a, D> {
     timers: Timers,
     served: Served,
     place: Place,
-    /// When those still open are closed regardless.
-    drain_until: Option<Duration>,
+    /// Once the server is stopping.
+    drain: Option<Drain>,
 }
 
 impl<'a, D: Disk> Loop<'a, D> {
@@ -102,12 +104,13 @@ impl<'a, D: Disk> Loop<'a, D> {
             timers,
             served: Served::default(),
             place: site.board.place(),
-            drain_until: None,
+            drain: None,
         })
     }
 
     /// Serves until the stop.
     pub fn run(mut self) -> io::Result<Served> {
+        registry::complete();
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
         while !self.is_finished() {
             events.clear();
@@ -123,7 +126,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     fn is_finished(&self) -> bool {
-        self.drain_until.is_some() && self.clients.is_empty()
+        self.drain.is_some() && self.clients.is_empty()
     }
 
     /// Until the next tick, if anything depends on it.

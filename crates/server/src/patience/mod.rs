@@ -11,6 +11,7 @@ use crate::connection::Wait;
 use crate::site::Limits;
 use crate::sockets::pace::Pace;
 
+pub mod drain;
 pub mod timers;
 
 use timers::{Timers, deadline};

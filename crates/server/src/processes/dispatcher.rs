@@ -22,6 +22,7 @@ use crate::counters::{Counter, Served};
 use crate::site::Site;
 use crate::sockets::accept::Arrival;
 use crate::sockets::listener::Listener;
+use crate::sockets::registry;
 use crate::stop::Stop;
 
 /// Connections taken in before others have their turn.
@@ -59,6 +60,7 @@ struct Waiting {
 /// Serves `site` on `listeners` until `stop`, as planned.
 pub fn dispatch(site: &Site, listeners: Vec<Listener>, stop: &Stop, plan: &Plan<'_>) -> io::Result<()> {
     let mut this = Dispatcher::new(site, listeners, stop, plan)?;
+    registry::complete();
     let mut events = Vec::with_capacity(256);
     while !this.is_finished() {
         let timeout = this.timeout().and_then(|timeout| Timespec::try_from(timeout).ok());

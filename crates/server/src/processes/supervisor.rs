@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::{Children, Ended};
 use crate::board::Place;
 use crate::site::Site;
+use crate::sockets::registry;
 use crate::stop::Stop;
 
 /// A child that dies younger than this is replaced only after as long: one that cannot live would else be started
@@ -50,6 +51,7 @@ pub fn supervise(
     stop: &Stop,
     life: impl Fn(Place, &'static Stop) -> io::Result<()>,
 ) -> io::Result<()> {
+    registry::complete();
     let mut children = Children::new(&site.board)?;
     let mut mourning = Mourning::default();
     let place = site.board.passing_place();

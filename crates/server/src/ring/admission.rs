@@ -19,6 +19,7 @@ use crate::board::Seat;
 use crate::connection::{Connection, Reason, Wait};
 use crate::counters::Counter;
 use crate::patience::Patience;
+use crate::patience::drain::Drain;
 use crate::sockets::accept::{self, Accepted, Acceptor, Arrival, shed};
 use crate::sockets::listener::Listener;
 
@@ -115,7 +116,7 @@ impl Ring<'_> {
     }
 
     fn accept_next(&mut self, entrance: usize, next: Accepting) {
-        if self.drain_until.is_some() { self.end_accepting(entrance) } else { self.accept(entrance, next) }
+        if self.drain.is_some() { self.end_accepting(entrance) } else { self.accept(entrance, next) }
     }
 
     /// Accepts who waits, up to a turn's worth.
@@ -177,9 +178,9 @@ impl Ring<'_> {
         }
     }
 
-    /// Stops listening. Connections without a request in progress close now, the others after it.
+    /// Stops listening. Connections without a request in progress close soon, the others after it.
     pub(super) fn begin_drain(&mut self) {
-        self.drain_until = Some(self.clock.now + self.site.limits.drain);
+        self.drain = Some(Drain::begin(self.clock.now, &self.site.limits));
         for entrance in 0..self.entrances.len() {
             match self.entrances[entrance].accepting {
                 Accepting::Itself => self.queue.cancel(Purpose::Accept, entrance as u64),
@@ -189,12 +190,22 @@ impl Ring<'_> {
         }
         for token in self.clients.tokens() {
             let client = self.clients.at(token);
-            match client.doing {
-                Doing::Receiving(_) if client.connection.has_streams() => self.recall(token),
-                Doing::Receiving(_) if client.connection.waits_for() == Wait::Request => {
-                    self.interrupt(token, Interruption::Drained);
-                }
-                _ => {}
+            if matches!(client.doing, Doing::Receiving(_)) && client.connection.has_streams() {
+                // It has something to say about it.
+                self.recall(token);
+            }
+        }
+        self.end_drain();
+    }
+
+    /// Looks whether those who have no request in progress have sent one, and closes them if not.
+    fn close_idle(&mut self) {
+        for token in self.clients.tokens() {
+            let client = self.clients.at(token);
+            let is_idle =
+                matches!(client.doing, Doing::Receiving(_)) && client.connection.waits_for() == Wait::Request;
+            if is_idle && client.interruption.is_none() {
+                self.interrupt(token, Interruption::Drained);
             }
         }
     }
@@ -205,9 +216,13 @@ impl Ring<'_> {
         self.entrances[entrance].acceptor = None;
     }
 
-    /// Closes those who are still there when the time to finish is over.
+    /// Closes those who are still there when their time to finish is over.
     pub(super) fn end_drain(&mut self) {
-        if self.drain_until.is_some_and(|until| self.clock.now >= until) {
+        let Some(drain) = self.drain else { return };
+        if drain.is_over_for_idle(self.clock.now) {
+            self.close_idle();
+        }
+        if drain.is_over(self.clock.now) {
             for token in self.clients.tokens() {
                 self.interrupt(token, Interruption::Closed(Reason::TimedOut));
             }

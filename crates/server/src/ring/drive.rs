@@ -228,7 +228,7 @@ impl Ring<'_> {
             hosts: &self.site.hosts,
             log: self.site.log.as_ref(),
             limits: &self.site.limits,
-            is_draining: self.drain_until.is_some(),
+            is_draining: self.drain.is_some(),
         };
         (&mut self.clients, context)
     }

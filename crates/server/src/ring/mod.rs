@@ -22,9 +22,11 @@ use crate::clock::Clock;
 use crate::connection::Pool;
 use crate::counters::{Counter, Served};
 use crate::disk::Disk;
+use crate::patience::drain::Drain;
 use crate::patience::timers::{self, Timers};
 use crate::site::Site;
 use crate::sockets::listener::Listener;
+use crate::sockets::registry;
 use crate::stop::Stop;
 
 mod admission;
@@ -64,6 +66,7 @@ pub fn run(
 ) -> io::Result<()> {
     let ring = Ring::new(site, listeners, disk);
     built.wait();
+    registry::complete();
     let mut ring = ring?;
     let outcome = ring.serve(stop);
     if outcome.is_err() {
@@ -91,8 +94,8 @@ struct Ring<'a> {
     company: Company,
     served: Served,
     place: Place,
-    /// When those still open are closed regardless.
-    drain_until: Option<Duration>,
+    /// Once the server is stopping.
+    drain: Option<Drain>,
 }
 
 impl<'a> Ring<'a> {
@@ -118,7 +121,7 @@ impl<'a> Ring<'a> {
             clock,
             served: Served::default(),
             place: site.board.place(),
-            drain_until: None,
+            drain: None,
         })
     }
 

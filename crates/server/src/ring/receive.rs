@@ -23,7 +23,9 @@ const POLL_FIRST: u16 = 1;
 impl Ring<'_> {
     pub(super) fn receive(&mut self, token: u64, buffer: Buffer) {
         let client = self.clients.at(token);
-        if self.drain_until.is_some() && client.connection.waits_for() == Wait::Request {
+        if self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
+            && client.connection.waits_for() == Wait::Request
+        {
             return self.look_once(token, buffer);
         }
         client.doing = Doing::Receiving(buffer);

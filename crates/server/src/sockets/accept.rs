@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send};
 
 use super::listener::Listener;
+use super::registry;
 use crate::board::Seat;
 use crate::connection::Transport;
 
@@ -64,6 +65,7 @@ impl Acceptor {
         listener.socket.set_nonblocking(true)?;
         // Accepted sockets inherit it, which saves a call for each.
         rustix::net::sockopt::set_tcp_nodelay(&listener.socket, true)?;
+        registry::enter(listener.socket.as_fd());
         Ok(Acceptor { listener, reserve: Mutex::new(reserve()) })
     }
 
@@ -121,6 +123,12 @@ impl Acceptor {
         };
         *held = reserve();
         outcome
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        registry::leave(self.fd());
     }
 }
 

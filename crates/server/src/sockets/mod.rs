@@ -4,4 +4,5 @@ pub mod accept;
 pub mod deferral;
 pub mod listener;
 pub mod pace;
+pub mod registry;
 pub mod transfer;

@@ -41,4 +41,7 @@ pub struct LimitOptions {
     /// How long requests in progress may take once a stop was requested
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub drain_timeout: Duration,
+    /// How long a connection may be without a request once a stop was requested
+    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration)]
+    pub drain_idle_timeout: Duration,
 }

@@ -23,7 +23,8 @@ use organisation::OrganisationOptions;
 /// Serve the files below a directory.
 ///
 /// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
-/// progress finish first, a second signal ends it at once.
+/// progress finish first, a second signal ends it at once. SIGUSR1 opens the access log again,
+/// SIGUSR2 has a new process take over, with the program and configuration as they are then.
 ///
 /// Example: sojourn serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4
 #[derive(clap::Args)]

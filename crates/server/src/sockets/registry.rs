@@ -1,0 +1,95 @@
+//! Which sockets this process listens on, whichever part of it does: a successor is given all of them.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::fstat;
+use rustix::net::sockopt::socket_acceptconn;
+
+/// How long a server may take to listen on all its sockets.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+static LISTENING: Mutex<Listening> = Mutex::new(Listening { sockets: Vec::new(), are_all: false });
+
+static COMPLETED: Condvar = Condvar::new();
+
+struct Listening {
+    sockets: Vec<RawFd>,
+    /// There will be no more.
+    are_all: bool,
+}
+
+/// `socket` is listened on from now on.
+pub fn enter(socket: BorrowedFd<'_>) {
+    LISTENING.lock().unwrap_or_else(PoisonError::into_inner).sockets.push(socket.as_raw_fd());
+}
+
+/// There will be no more: the server is about to serve.
+pub fn complete() {
+    LISTENING.lock().unwrap_or_else(PoisonError::into_inner).are_all = true;
+    COMPLETED.notify_all();
+}
+
+/// `socket` is about to be closed.
+pub fn leave(socket: BorrowedFd<'_>) {
+    // In a child that was just forked somebody else may have held the lock, for ever; there nobody asks.
+    if let Ok(mut listening) = LISTENING.try_lock()
+        && let Some(position) = listening.sockets.iter().position(|fd| *fd == socket.as_raw_fd())
+    {
+        listening.sockets.swap_remove(position);
+    }
+}
+
+/// The sockets that are listened on, each once, however many parts share it. Waits until there are all.
+pub fn listening_sockets() -> io::Result<Vec<OwnedFd>> {
+    let listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (listening, _) = COMPLETED
+        .wait_timeout_while(listening, PATIENCE, |listening| !listening.are_all)
+        .unwrap_or_else(PoisonError::into_inner);
+    if !listening.are_all {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "the server has not begun to serve yet"));
+    }
+    let (mut sockets, mut seen) = (Vec::new(), Vec::new());
+    for fd in &listening.sockets {
+        // SAFETY: whoever closes it takes it off the list first, which is locked; it is looked at before it is used.
+        let socket = unsafe { BorrowedFd::borrow_raw(*fd) };
+        let inode = fstat(socket)?.st_ino;
+        if !seen.contains(&inode) && socket_acceptconn(socket) == Ok(true) {
+            seen.push(inode);
+            sockets.push(socket.try_clone_to_owned()?);
+        }
+    }
+    Ok(sockets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn each_socket_is_given_once() {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (again, second) = (first.try_clone().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let all = [&first, &again, &second];
+        all.iter().for_each(|socket| enter(socket.as_fd()));
+        complete();
+        let ours = || {
+            let addresses =
+                listening_sockets().unwrap().into_iter().map(|s| TcpListener::from(s).local_addr().unwrap());
+            let ours = [first.local_addr().unwrap(), second.local_addr().unwrap()];
+            // Other tests listen too.
+            addresses.filter(|address| ours.contains(address)).count()
+        };
+        assert_eq!(ours(), 2);
+        leave(first.as_fd());
+        assert_eq!(ours(), 2);
+        leave(again.as_fd());
+        assert_eq!(ours(), 1);
+        leave(second.as_fd());
+        assert_eq!(ours(), 0);
+    }
+}
