@@ -10,7 +10,7 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt},
 };
 
-use crate::{Cause, Transport, reader::Reader, sources::Sources};
+use crate::{Cause, Transport, reader::Reader, sources::Sources, stamped};
 
 /// Descriptors kept free of connections, for the observer's files.
 const DESCRIPTORS_RESERVED: u64 = 64;
@@ -26,6 +26,7 @@ pub struct Connector {
     reused: bool,
     /// The size of sockets' receive buffers, where the system's would swallow what a slow line cannot.
     receive_buffer: Option<u64>,
+    timestamps: bool,
     sources: Sources,
 }
 
@@ -35,7 +36,8 @@ impl Connector {
         let open_max = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1);
         let sources = Sources::new(server, &transport.sources);
         let receive_buffer = transport.read_bytes_per_second.map(Reader::buffer_bytes);
-        Connector { server, open: 0, open_max, reused, receive_buffer, sources }
+        let timestamps = transport.timestamps;
+        Connector { server, open: 0, open_max, reused, receive_buffer, timestamps, sources }
     }
 
     /// Begins to connect; answers the socket and the number of the source it comes from.
@@ -72,6 +74,10 @@ impl Connector {
         }
         if let Some(bytes) = self.receive_buffer {
             sockopt::set_socket_recv_buffer_size(&socket, bytes as usize)?;
+        }
+        if self.timestamps {
+            // Where the kernel has none, the report says that none came.
+            let _ = stamped::enable(socket.as_fd());
         }
         if let Some(address) = self.sources.address(source) {
             bind_without_port(&socket, address)?;

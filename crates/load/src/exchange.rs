@@ -22,7 +22,8 @@ use crate::{
     connector,
     reader::Reader,
     reception::{Progress, Reception, Response},
-    run::Run,
+    run::{BUFFER_BYTES, Run},
+    stamped,
 };
 
 /// Bodies longer than this, beyond what came with the head, are thrown away inside the kernel.
@@ -229,7 +230,8 @@ impl Run<'_> {
     pub(crate) fn receive(&mut self, key: usize, serial: u32, at: Nanos) {
         let mut time = at;
         for _ in 0..READS_MAX {
-            let Connection { socket, reception, reader, closed_by_server, .. } = &mut self.connections[key];
+            let Connection { socket, reception, exchange, reader, closed_by_server, .. } =
+                &mut self.connections[key];
             let discardable = reception.discardable().filter(|&bytes| bytes >= DISCARD_BYTES_MIN);
             let mut asked =
                 discardable.map_or(self.buffer.len() as u64, |bytes| bytes.min(DISCARD_BYTES_MAX));
@@ -242,11 +244,19 @@ impl Run<'_> {
                     return;
                 }
             }
+            let room = &mut self.buffer[..(asked as usize).min(BUFFER_BYTES)];
             let result = match discardable {
                 Some(_) => discard(socket.as_raw_fd(), asked as usize),
-                None => {
-                    recv(&*socket, &mut self.buffer[..asked as usize], RecvFlags::empty()).map(|(n, _)| n)
+                None if self.transport.timestamps && exchange.first_byte.is_none() => {
+                    stamped::receive(socket.as_fd(), room).map(|(received, waited)| {
+                        let step = exchange.errand.step.and_then(|step| self.ledger.steps.get_mut(step));
+                        if let (Some(step), Some(waited)) = (step, waited) {
+                            step.receive_lag.record(waited);
+                        }
+                        received
+                    })
                 }
+                None => recv(&*socket, room, RecvFlags::empty()).map(|(received, _)| received),
             };
             let received = match result {
                 Ok(0) => {

@@ -36,6 +36,7 @@ mod schedule;
 mod session_file;
 mod sources;
 mod span;
+mod stamped;
 mod target;
 mod timeline;
 mod timers;

@@ -51,7 +51,7 @@ const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
 /// A poll that finds nothing takes less; one that took longer was kept from its core, which is not idling.
 const POLL_MAX: Nanos = Nanos(20_000);
 /// What is read at once: the head and the whole of a small body.
-const BUFFER_BYTES: usize = 16 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Why a run could not begin.
 #[derive(Debug, Error)]
@@ -348,11 +348,19 @@ impl<'a> Run<'a> {
             }
             self.count_held_up(key, end);
         }
+        // Whoever was due and not let in: the generator was late. They are part of what was asked for.
+        while let Some(due) = self.agenda.next_start().filter(|&due| due < end) {
+            if let Some(step) = self.step_of(due) {
+                self.ledger.steps[step].unfinished += 1;
+            }
+            self.agenda.skip();
+        }
         for (_, connection) in &self.connections {
             for step in connection.under_way().filter_map(|exchange| exchange.errand.step) {
                 self.ledger.steps[step].unfinished += 1;
             }
         }
+        let stamped = self.ledger.steps.iter().any(|record| record.receive_lag.count() > 0);
         let totals = self.ledger.totals;
         if let Some(marks) = self.marks.iter_mut().find(|marks| marks.from.is_some() && marks.end.is_none()) {
             marks.end = Some(self.observer.mark(&totals));
@@ -375,7 +383,13 @@ impl<'a> Run<'a> {
             ledger: self.ledger,
             marks: self.marks,
             timeline: self.observer.into_timeline(),
-            timestamps: Reading::unavailable("kernel timestamps were not asked for"),
+            timestamps: if !self.transport.timestamps {
+                Reading::unavailable("kernel timestamps were not asked for (--timestamps)")
+            } else if stamped {
+                Reading::Value(())
+            } else {
+                Reading::unavailable("the kernel gave no timestamps for what was received")
+            },
             intervals: self.intervals,
         }
     }

@@ -1,25 +1,32 @@
-//! Percentiles against servers of known delay. The slack is for the scheduler of a shared machine: sleeping
-//! threads wake late, never early, so that lower bounds are sharp and upper ones are not.
+//! Percentiles against servers of known delay. Sleeping threads wake late, never early, so that lower bounds
+//! are sharp. Upper ones have slack for the machine: as much as a thread that only sleeps, beside the test, is
+//! woken late. On a machine of its own that is next to nothing.
 
 mod scripted;
 
 use std::{
     panic::{self, AssertUnwindSafe},
+    sync::{Mutex, OnceLock},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use scripted::{MS, Server, closed, replay, report, size_in, trace};
-use sojourn_load::{Law, Plan, Shape, Think};
-use sojourn_measure::Nanos;
+use sojourn_load::{Law, Plan, Shape, Think, Transport};
+use sojourn_measure::{Histogram, Nanos};
 
+/// What even an idle machine needs.
 const SLACK_SECONDS: f64 = 0.010;
+/// Threads that have to wake up for one request: the server's to read, to answer, and the generator's; and
+/// the one before in a queue.
+const WAKES: f64 = 4.0;
 /// How often a machine that others use may disturb a measurement.
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 3;
 
 /// Measures until one measurement is right: what others do to this machine only ever makes latencies longer,
 /// now and then, and an error of ours is there each time.
 fn undisturbed(measure: impl Fn()) {
+    slack_seconds();
     for _ in 1..ATTEMPTS {
         if panic::catch_unwind(AssertUnwindSafe(&measure)).is_ok() {
             return;
@@ -28,13 +35,30 @@ fn undisturbed(measure: impl Fn()) {
     measure();
 }
 
+/// How late a request may be for the machine's sake, from what a sleeping thread has met so far.
+fn slack_seconds() -> f64 {
+    static LATE: OnceLock<Mutex<Histogram>> = OnceLock::new();
+    let late = LATE.get_or_init(|| {
+        thread::spawn(|| {
+            loop {
+                let before = Instant::now();
+                thread::sleep(Duration::from_millis(1));
+                let late = before.elapsed().saturating_sub(Duration::from_millis(1));
+                if let Some(histogram) = LATE.get() {
+                    histogram.lock().unwrap().record(late.into());
+                }
+            }
+        });
+        Mutex::new(Histogram::default())
+    });
+    SLACK_SECONDS + WAKES * late.lock().unwrap().quantile_seconds(0.999).unwrap_or(0.0)
+}
+
 fn check(name: &str, seconds: Option<f64>, expected: f64) {
     let seconds = seconds.unwrap_or_else(|| panic!("{name} is missing"));
     // Three significant digits: the lower edge of a bucket may be a thousandth below.
-    assert!(
-        (expected * 0.998..expected * 1.01 + SLACK_SECONDS).contains(&seconds),
-        "{name}: {seconds}, not {expected}"
-    );
+    let latest = expected * 1.01 + slack_seconds();
+    assert!((expected * 0.998..latest).contains(&seconds), "{name}: {seconds}, not {expected} to {latest}");
 }
 
 #[test]
@@ -86,7 +110,7 @@ fn the_body_is_no_part_of_the_first_byte() {
             scripted::answer(stream, b"hello")
         });
         let report = report(closed(&server, 2, 100, 800));
-        assert!(report.figures.time_to_first_byte_seconds.p50.unwrap() < 0.030);
+        assert!(report.figures.time_to_first_byte_seconds.p50.unwrap() < 0.020 + slack_seconds());
         check("response", report.figures.response_time_seconds.p50, 0.050);
     });
 }
@@ -112,10 +136,10 @@ fn a_stall_shows_under_sessions_that_do_not_wait_for_it() {
         check("max", figures.time_to_first_byte_intended_seconds.max, 0.495);
         let p90 = figures.time_to_first_byte_intended_seconds.p90.unwrap();
         assert!(
-            (0.25..0.40).contains(&p90),
+            (0.25..0.40 + slack_seconds()).contains(&p90),
             "100 of 400 wait for 0 to 500 ms, so that 10 % wait for over 300: {p90}"
         );
-        assert!(figures.time_to_first_byte_intended_seconds.p50.unwrap() < 0.05);
+        assert!(figures.time_to_first_byte_intended_seconds.p50.unwrap() < 0.05 + slack_seconds());
     });
 }
 
@@ -132,6 +156,19 @@ fn requests_of_a_session_wait_for_the_one_before_but_count_from_when_they_could_
         assert_eq!(report.figures.requests, 12);
         check("max", report.figures.time_to_first_byte_intended_seconds.max, 0.050);
         assert_eq!(report.steps[0].connections_opened, 4);
-        assert!(report.figures.send_lag_seconds.p50.unwrap() < 0.010);
+        assert!(report.figures.send_lag_seconds.p50.unwrap() < slack_seconds());
+    });
+}
+
+#[test]
+fn answers_that_waited_for_the_generator_show_with_kernel_timestamps() {
+    undisturbed(|| {
+        let server = Server::delayed(|_| Duration::from_millis(5), 10);
+        let transport = Transport { timestamps: true, ..Transport::default() };
+        let figures = report(Plan { transport, ..closed(&server, 4, 100, 500) }).figures;
+        // Some kernels and sandboxes give none: then the report says so and this machine cannot tell.
+        let Some(lag) = figures.receive_lag_seconds.value() else { return };
+        assert!(lag.count >= figures.requests, "{lag:?}");
+        assert!(lag.p50.is_some_and(|p50| p50 < slack_seconds()), "{lag:?}");
     });
 }

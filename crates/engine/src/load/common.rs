@@ -35,6 +35,9 @@ pub struct Common {
     /// Read each connection at this rate, as behind a slow line: 56kbit/s, 400kbit/s, 10Mbit/s.
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = CONNECTIONS)]
     read_rate: Option<f64>,
+    /// Ask the kernel when answers came, to tell the generator's own queueing from the server's latency.
+    #[arg(long, help_heading = MACHINE)]
+    timestamps: bool,
     /// Connect from this local address; may be given again. Each has some 28,000 ports towards a server.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = CONNECTIONS)]
     source: Vec<IpAddr>,
@@ -167,6 +170,7 @@ impl Common {
         Transport {
             read_bytes_per_second: self.read_rate.map(|bits| bits / 8.0),
             sources: self.source.clone(),
+            timestamps: self.timestamps,
             ..Transport::default()
         }
     }

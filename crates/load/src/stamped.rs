@@ -1,0 +1,106 @@
+//! Receives with the kernel's word for when the bytes came: SO_TIMESTAMPNS, socket(7).
+//!
+//! TCP hands on the time at which the last segment that was read had arrived in software, on the wall clock.
+//! What has passed since is the generator's own queueing: it was busy elsewhere, or not yet awake.
+
+use std::{
+    io, mem,
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr,
+};
+
+use rustix::{
+    io::Errno,
+    time::{ClockId, clock_gettime},
+};
+use sojourn_measure::Nanos;
+
+/// Room for one message with one timestamp, aligned as messages are.
+const CONTROL_WORDS: usize = 8;
+
+/// Asks the kernel for timestamps on a socket.
+pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value is an int that lives through the call, and its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Receives; answers also how long the bytes had been there, if the kernel says.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Option<Nanos>), Errno> {
+    let mut control = [0_u64; CONTROL_WORDS];
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all fields of a msghdr may be zero.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control);
+    // SAFETY: the message points to one buffer and to room for control data, both alive and of the sizes given.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
+    let Ok(received) = usize::try_from(received) else {
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+    };
+    Ok((received, arrived(&message).map(|arrived| wall_clock() - arrived)))
+}
+
+/// When the kernel says that what was received had come, on the wall clock.
+fn arrived(message: &libc::msghdr) -> Option<Nanos> {
+    // SAFETY: the kernel has filled in the control data and its length; the macros stay within it.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: the header was given by the macros and lies within the control data.
+        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
+            // SAFETY: a message of this type holds a timespec, which may lie unaligned.
+            let time: libc::timespec = unsafe { ptr::read_unaligned(libc::CMSG_DATA(header).cast()) };
+            return Some(Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64));
+        }
+        // SAFETY: as for the first.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    None
+}
+
+fn wall_clock() -> Nanos {
+    let time = clock_gettime(ClockId::Realtime);
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write,
+        net::{TcpListener, TcpStream},
+        os::fd::AsFd,
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[test]
+    fn bytes_that_waited_say_how_long() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        enable(client.as_fd()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(b"hello").unwrap();
+        thread::sleep(Duration::from_millis(30));
+        let mut buffer = [0; 16];
+        let (received, waited) = receive(client.as_fd(), &mut buffer).unwrap();
+        assert_eq!(&buffer[..received], b"hello");
+        // Where a kernel has no such timestamps, the report says so instead.
+        if let Some(waited) = waited {
+            assert!((Nanos(29_000_000)..Nanos(5_000_000_000)).contains(&waited), "{waited:?}");
+        }
+    }
+}
