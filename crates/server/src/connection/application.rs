@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use super::{Context, Event, Http1, Http2, Wait, Want};
-use crate::counters::Counter;
 
 /// The machine of one protocol.
 #[derive(Debug)]
@@ -35,7 +34,6 @@ impl Application {
             Application::Http1(machine) => match event {
                 Event::Received(buffer) if machine.is_new() && Http2::is_begun_by(buffer.unread()) => {
                     let mut machine = Box::new(machine.as_http2());
-                    context.served.count(Counter::ConnectionsHttp2);
                     let want = machine.handle(Event::Received(buffer), context);
                     *self = Application::Http2(machine);
                     want

@@ -240,7 +240,10 @@ impl Http2 {
         if let Session::Opening(handshake) = &mut self.session {
             match Pin::new(handshake).poll(&mut nobody) {
                 Poll::Pending => return,
-                Poll::Ready(Ok(connection)) => self.session = Session::Open(connection),
+                Poll::Ready(Ok(connection)) => {
+                    context.served.count(Counter::ConnectionsHttp2);
+                    self.session = Session::Open(connection);
+                }
                 Poll::Ready(Err(_)) => self.session = Session::Over,
             }
         }

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use http::{HeaderMap, Request, StatusCode};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use sojourn_content::{Budgets, Caches, Directory, Job, Rules};
 
 use super::*;
@@ -498,4 +501,55 @@ fn cut_anywhere_it_is_the_same() {
         assert!(play(&[&bytes[..cut], &bytes[cut..]]) == whole, "cut at {cut}");
     }
     assert!(play(&bytes.chunks(1).collect::<Vec<_>>()) == whole, "byte by byte");
+}
+
+/// What a browser might say: requests, resets, windows, a ping.
+fn conversation() -> Vec<u8> {
+    let mut client = Client::new(1 << 20);
+    for path in ["/hello.txt", "/medium.bin", "/missing", "/", "/large.bin"] {
+        client.get(path);
+    }
+    let mut bytes = client.take_sent();
+    client.answers.truncate(3);
+    bytes.extend(client.take_sent());
+    bytes.extend(b"\0\0\x04\x08\0\0\0\0\x01\0\0\x10\0\0\0\x08\x06\0\0\0\0\x0012345678");
+    bytes
+}
+
+/// Bytes changed, left out and repeated: it ends the connection or goes on, within its limits.
+#[test]
+fn whatever_comes() {
+    let root = fixture::site();
+    let said = conversation();
+    let preface = frames::PREFACE.len();
+    let changes = vec((preface..said.len(), any::<u8>()), 0..6);
+    let cases = (changes, 1..said.len(), preface..said.len(), 1_usize..400, any::<bool>());
+    let config = ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
+    let outcome = TestRunner::new(config).run(&cases, |(changes, end, repeated_from, piece_bytes, holds)| {
+        let mut bytes = said.clone();
+        for (place, value) in changes {
+            bytes[place] = value;
+        }
+        let repeated = bytes[repeated_from..].to_vec();
+        bytes.truncate(end);
+        bytes.extend(repeated);
+        let mut server = Server::new(root.path());
+        if holds {
+            server.holds = |_| true;
+        }
+        for piece in bytes.chunks(piece_bytes) {
+            if matches!(server.want, Want::Receive(_)) {
+                server.receive(piece);
+            }
+            assert!(server.machine.waiting.value() <= limits::WAITING_BYTES_MAX + limits::SLICE_BYTES);
+            assert!(server.machine.streams.len() <= limits::STREAMS_MAX && server.held.len() <= JOBS_MAX);
+        }
+        while !server.held.is_empty() {
+            server.release();
+        }
+        server.happen(Event::Expired);
+        assert!(server.is_shut || matches!(server.want, Want::Close(_)));
+        Ok(())
+    });
+    outcome.unwrap();
 }
