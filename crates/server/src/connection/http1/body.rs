@@ -20,8 +20,8 @@ pub(super) enum Content {
     /// The head is not whole yet, or says that there is no body.
     #[default]
     None,
-    /// It is being thrown away, from behind the head on.
-    Reading { reader: BodyReader, head_len: usize },
+    /// It is being thrown away, from behind the head on. Boxed, for few connections ever have one.
+    Reading { reader: Box<BodyReader>, head_len: usize },
     /// All of it is thrown away.
     Read,
     /// It stays on the wire, so that nothing can follow it.
@@ -51,7 +51,7 @@ impl Http1 {
             }
             self.output.extend_from_slice(CONTINUE);
         }
-        let reader = BodyReader::new(request.body);
+        let reader = Box::new(BodyReader::new(request.body));
         self.content = Content::Reading { reader, head_len: request.head_len };
         true
     }
