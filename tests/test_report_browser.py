@@ -1,5 +1,6 @@
 """The report in a real browser: the answer and the drawn plots are there, and nothing went wrong."""
 
+import json
 import re
 import shutil
 import struct
@@ -9,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from example_run import write_bare_example, write_example
-from sojourn.report import write_report
+from load_runs import simulated_run
+from sojourn.loading import folder as load_folder
+from sojourn.loading.search import Plan, Trial, search
+from sojourn.report import load_run, write_report
+from sojourn.run_folder import RunFolder
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = (
@@ -70,3 +75,29 @@ def test_the_first_screen_is_painted(tmp_path: Path, size: tuple[int, int]) -> N
     assert struct.unpack(">II", content[16:24]) == size
     # A blank page of this size compresses to a few kilobytes.
     assert len(content) > 30_000
+
+
+def test_a_load_run_is_drawn(tmp_path: Path) -> None:
+    kept = RunFolder.create(tmp_path / "run")
+    load_folder.write(kept, simulated_run(1, limited=True), ["--clients", "8"], [], {"kernel": "6.1"})
+    page = load_run.write_report(kept.path)
+    document = browse(page, tmp_path / "profile", "--window-size=1280,800", "--dump-dom").stdout
+    assert "The generator was the limit" in document
+    drawn = re.findall(r'<figure id="(plot-[a-z-]+)"', document)
+    assert {"plot-throughput", "plot-latency", "plot-distribution"} <= set(drawn)
+    for figure in re.findall(r'<figure id="plot-(?:throughput|latency|distribution)".*?</figure>', document, re.DOTALL):
+        assert re.search(r'<path d="M[^"]+" class="line', figure)
+        assert "NaN" not in figure
+
+
+def test_a_search_is_drawn(tmp_path: Path) -> None:
+    def measure(load: float) -> Trial:
+        return Trial(load, load < 1000, None, {"p95": load * 1e-4, "error_rate": 0.0})
+
+    found = search(measure, Plan(start=100))
+    asked = {"varied": "rate", "unit": "requests/s", "options": ["--rate", "100"], "thresholds": ["p95 < 100 ms"]}
+    (tmp_path / "search.json").write_text(json.dumps({**asked, **found.as_json()}))
+    page = load_run.search.write_report(tmp_path)
+    document = browse(page, tmp_path / "profile", "--dump-dom").stdout
+    assert re.search(r"<strong>(99\d|1,0\d\d)[.\d]*</strong> requests/s", document)
+    assert len(re.findall(r'<svg class="plot for-wide', document)) == 2

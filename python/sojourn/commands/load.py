@@ -170,6 +170,10 @@ def _search(
         told=lambda trial, found: talk.print(said(trial, found, search.unit), highlight=False, soft_wrap=True),
     )
     found = search.run()
+    if folder is not None and found.trials:
+        from sojourn.report.load_run.search import write_report
+
+        write_report(folder)
     if output_format == "json":
         print_json(search.as_json(found))
     else:

@@ -11,6 +11,7 @@ from sojourn.commands.formats import Format, FormatOption, data, print_json
 from sojourn.loading import folder as load_folder
 from sojourn.loading.terminal import print_result
 from sojourn.report import load_run, write_report
+from sojourn.report.load_run import search
 from sojourn.run_folder import RunFolder
 from sojourn.terminal import print_summary
 
@@ -28,6 +29,10 @@ def _report(
 
     Example: sojourn report runs/demo
     """
+    if search.is_search(run):
+        path = search.write_report(run)
+        data.print(f"report: {path}", soft_wrap=True)
+        return
     if load_folder.is_load_run(run):
         _report_load(run, output_format)
         return

@@ -19,6 +19,7 @@ from sojourn.loading.threshold import Verdict
 from sojourn.run_folder import RunFolder
 
 RESULT = "result.json"
+SEARCH = "search.json"
 _STEPS_LOG = "latency/steps.hlog"
 _INTERVALS_LOG = "latency/intervals.hlog"
 
@@ -30,7 +31,7 @@ def is_load_run(path: Path) -> bool:
 
 def create(path: Path) -> RunFolder:
     """Makes the folder, before anything is measured; one that holds a run is refused."""
-    if is_load_run(path):
+    if is_load_run(path) or (path / SEARCH).exists():
         raise CouldNotRun(f"{path} already holds a run", "give another --output, or remove the folder")
     return RunFolder.create(path)
 

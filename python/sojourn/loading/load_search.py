@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sojourn.failure import CouldNotRun
+from sojourn.loading import folder
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import option, with_option
 from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
@@ -79,7 +80,7 @@ class LoadSearch:
 
     def _write(self, found: Found) -> None:
         if self._output is not None:
-            path = self._output / "search.json"
+            path = self._output / folder.SEARCH
             partial = path.with_name(path.name + ".partial")
             partial.write_text(json.dumps(self.as_json(found), indent=2) + "\n")
             partial.replace(path)

@@ -1,5 +1,6 @@
-"""The report of a load run: one page, drawn from the run's folder alone."""
+"""The reports of load runs and of searches: a page each, drawn from the folder alone."""
 
+from sojourn.report.load_run import search
 from sojourn.report.load_run.page import write_report
 
-__all__ = ["write_report"]
+__all__ = ["search", "write_report"]

@@ -29,11 +29,13 @@ def throughput(run: LoadRun) -> Chart | Missing:
     """Good answers, failures and what was offered, per second."""
     table = run.result.interval_table
     series = [_series("answered", 1, "solid", table, "requests_per_second", format.number)]
-    failures = _series("failed", 2, "dashed", table, "errors_per_second", format.number)
     if run.result.errors:
-        series.append(failures)
+        series.append(_series("failed", 2, "dashed", table, "errors_per_second", format.number))
     offered = _series("offered", 0, "dotted", run.result.timeline, "offered_requests_per_second", format.number)
-    return _over_time("throughput", "Throughput over time", [*series, offered], "per second", linear, format.number)
+    # A closed loop offers what is answered.
+    if any(offered.points):
+        series.append(offered)
+    return _over_time("throughput", "Throughput over time", series, "per second", linear, format.number)
 
 
 def latency(run: LoadRun) -> Chart | Missing:
@@ -107,7 +109,7 @@ def distribution(run: LoadRun) -> Chart | Missing:
 
 
 SECTIONS: dict[str, list[Plot]] = {
-    "over_time": [throughput, in_flight, latency, cpu],
+    "over_time": [throughput, cpu, latency, in_flight],
     "distribution": [distribution],
 }
 """The plots under each heading of the page."""

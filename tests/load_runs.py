@@ -56,7 +56,15 @@ def simulated_run(
         "requests_per_second": sum(counts) / seconds,
         "bytes_per_second": 0.0,
         "response_time_seconds": whole.summary(),
-        "generator": {"limited": limited, "limited_because": because, "cpu_fraction": 0.1},
+        "generator": {
+            "limited": limited,
+            "limited_because": because,
+            "cpu_fraction": 0.1,
+            "cpu_seconds_per_request": 1e-5,
+            "core_wait_fraction": 0.01,
+            "core_steal_fraction": "unavailable: made up",
+            "send_lag_p99_seconds": 1e-5,
+        },
         "steps": [],
     }
     logs = [_native.write_interval_log(0.0, each) for each in (steps, rows)]
