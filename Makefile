@@ -6,7 +6,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server bench-load bench-models clean
+.PHONY: demo test quick peers bench-server bench-load bench-models bench-import clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -38,6 +38,10 @@ bench-load: $(INSTALLED)
 ## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
 bench-models: $(INSTALLED)
 	benchmarks/models/bench --docs docs
+
+## bench-import: how fast logs of every format are imported, sessions included
+bench-import:
+	cargo run --release --locked --package sojourn-workload --example import_speed
 
 ## clean: forget everything that was built or measured
 clean:

@@ -169,6 +169,39 @@ def test_replay_takes_a_log_as_it_is(small_log: Path, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["errors"] == 0
 
 
+def test_replay_asks_a_real_site_for_the_paths_of_the_log(tmp_path: Path) -> None:
+    root, log = tmp_path / "root", tmp_path / "site.log"
+    root.mkdir()
+    (root / "a.html").write_bytes(bytes(500))
+    requests = (("/a.html", 200, 500), ("/a.html?q=1", 200, 500), ("/missing", 404, 9))
+    log.write_text(
+        "".join(
+            f'10.0.0.{n} - - [21/Nov/2026:10:00:{n % 60:02d} +0000] "GET {target} HTTP/1.1" {status} {size}\n'
+            for n in range(30)
+            for target, status, size in requests
+        )
+    )
+    quick = ("--scale", "100", "--think-scale", "0.01", "--format", "json")
+    original = ("--paths", "original", "--check-sizes")
+
+    def replayed(address: str, *options: str) -> tuple[int, dict[str, int]]:
+        done = run("replay", log, f"http://{address}", *quick, *options)
+        assert done.returncode == 0, done.stderr
+        result = json.loads(done.stdout)
+        return result["requests"], result["errors_by_cause"]
+
+    with serving(root) as (address, _):
+        assert replayed(address, *original) == (60, {})
+        assert replayed(address, *original, "--failed", "expect") == (90, {})
+        assert replayed(address, *original, "--failed", "send", "--keep", "queries") == (90, {})
+        (root / "missing").write_text("found")
+        requests_found, errors = replayed(address, *original, "--failed", "expect")
+        assert (requests_found, errors) == (60, {"wrong_status": 30})
+        (root / "a.html").write_bytes(bytes(501))
+        assert "wrong_size" in replayed(address, *original)[1]
+        assert replayed(address, "--paths", "original") == (60, {})
+
+
 def test_a_log_in_the_servers_own_format(tmp_path: Path) -> None:
     log = tmp_path / "own.log"
     lines = (f"{1_700_000_000 + n}.500|10.0.0.{n % 7}|GET /{n % 3} HTTP/1.1|200|{100 + n % 3}\n" for n in range(60))

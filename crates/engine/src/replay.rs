@@ -1,12 +1,12 @@
 //! `sojourn-engine replay`: the sessions of a trace, as logged or at rising rates.
 
-use std::{fs::File, io::BufReader, path::PathBuf, process::ExitCode};
+use std::{borrow::Cow, fs::File, io::BufReader, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Form, Law, Plan, Requests, Schedule, StopRule, Target, Think, Version,
-    duration,
+    Arrivals, Catalogue, Connections, Failed, Form, Host, Law, Paths, Plan, Replayed, Requests, Schedule,
+    StopRule, Target, Think, Version, duration,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -31,7 +31,15 @@ Examples: a log ten times as fast as it was; and rising rates until the server f
 
 A request is due at its session's start plus its offset times the think scale, and is sent then or when the \
 answer before it is complete. Latencies belong to the step a request was due in; requests per second count answers \
-in the step they came in. Document i of the trace is expected at /III/IIIIII-BYTES below the URL.
+in the step they came in. A request later than 10 ms in one of a hundred cases marks the run: \
+`generator.limited`; `send_lag_seconds` has how late they were.
+
+Document i of the trace is expected at /III/IIIIII-BYTES below the URL, where `sojourn fileset from-log` puts it; \
+with --paths original the log's own paths are asked for, of a site that has them.
+
+`sojourn replay` also takes a log, with the options of `sojourn trace` that say how it is read and what is taken of \
+it: --log-format, --json-field, --session-gap, --from, --to, --status, --method, --path, --host, --client, \
+--map-path, --map-host, --keep. With --failed send or expect it keeps failed requests, with --paths original queries.
 
 Exit code: 0 the run is complete, 1 it is not (interrupted, or the server went away), 2 it could not run.")]
 #[command(group = clap::ArgGroup::new("arrivals").required(true).args(["scale", "rate"]))]
@@ -64,31 +72,72 @@ pub struct Options {
     /// End after the first step that misses the target or does not follow the offered rate.
     #[arg(long)]
     stop_when_failing: bool,
+    /// Ask for the documents of a site that was built for the trace, or for the paths that the log has.
+    #[arg(long, default_value = "site")]
+    paths: PathsName,
+    /// Requests that failed when the log was written (not 200, not 304): leave them out, send them and take any
+    /// answer, or expect the status that the log has.
+    #[arg(long, default_value = "skip")]
+    failed: FailedName,
+    /// What the Host field says: `url`, `log` (the log's host, where it has one), or a name [default: log with
+    /// --paths original, else url].
+    #[arg(long, value_name = "url|log|NAME", value_parser = host_field)]
+    host_field: Option<Host>,
+    /// With --paths original, take an answer of another size than the log's for an error.
+    #[arg(long)]
+    check_sizes: bool,
     #[command(flatten)]
     common: Common,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PathsName {
+    Site,
+    Original,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FailedName {
+    Skip,
+    Send,
+    Expect,
+}
+
 /// By default, what each rate's step leaves out.
 const STAIRCASE_SETTLE: Nanos = Nanos(1_000_000_000);
-/// Beyond the last due time of a replay, so that the last request is within it.
-const REPLAY_MARGIN: Nanos = Nanos(1_000_000);
+/// Beyond the last due time of a replay, so that a late generator still sends the last requests; the run ends
+/// when they are answered.
+const REPLAY_MARGIN: Nanos = Nanos(1_000_000_000);
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let target = Target::resolve(&options.url)?;
     let common = &options.common;
     let trace = read_trace(&options.trace)?;
+    let trace = match options.failed {
+        FailedName::Skip => trace.without_failed(),
+        FailedName::Send | FailedName::Expect => Cow::Borrowed(&trace),
+    };
+    let trace = &*trace;
+    ensure!(
+        !trace.requests.is_empty(),
+        "{}: the trace holds no request that is to be sent",
+        options.trace.display()
+    );
     let connections = common.connections(Connections::KeepAlive);
-    let catalogue =
-        Catalogue::trace(&Form::get(&target, common.version(Version::Http11), connections), &trace);
+    let catalogue = Catalogue::trace(
+        &Form::get(&target, common.version(Version::Http11), connections),
+        trace,
+        &options.replayed(),
+    );
     ensure!(
         options.think_scale.is_finite() && options.think_scale >= 0.0,
         "--think-scale must not be negative"
     );
     let (schedule, arrivals): (_, Box<dyn Iterator<Item = Arrival>>) = match options.scale {
-        Some(scale) => (options.replay_schedule(&trace, scale)?, Box::new(arrivals::replay(&trace, scale)?)),
+        Some(scale) => (options.replay_schedule(trace, scale)?, Box::new(arrivals::replay(trace, scale)?)),
         None => {
             let schedule = options.staircase_schedule()?;
-            let arrivals = options.staircase(&schedule).arrivals(&trace)?;
+            let arrivals = options.staircase(&schedule).arrivals(trace)?;
             (schedule, Box::new(arrivals))
         }
     };
@@ -101,7 +150,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Plan {
             target,
             arrivals: Arrivals::Logged(arrivals),
-            requests: Requests::Trace { trace: &trace, think_scale: options.think_scale },
+            requests: Requests::Trace { trace, think_scale: options.think_scale },
             think: Think::AfterAnswer(Law::NONE),
             catalogue,
             connections,
@@ -122,7 +171,33 @@ fn read_trace(path: &PathBuf) -> anyhow::Result<Trace> {
     Trace::read(BufReader::new(file)).with_context(|| path.display().to_string())
 }
 
+/// A field value, or which one.
+fn host_field(text: &str) -> Result<Host, String> {
+    match text {
+        "url" => Ok(Host::Url),
+        "log" => Ok(Host::Log),
+        name if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Ok(Host::Named(name.to_owned()))
+        }
+        other => Err(format!("{other:?} is not a host")),
+    }
+}
+
 impl Options {
+    fn replayed(&self) -> Replayed {
+        let (paths, usual_host) = match self.paths {
+            PathsName::Site => (Paths::Site, Host::Url),
+            PathsName::Original => (Paths::Original, Host::Log),
+        };
+        let failed = match self.failed {
+            FailedName::Skip => Failed::Skip,
+            FailedName::Send => Failed::Send,
+            FailedName::Expect => Failed::Expect,
+        };
+        let host = self.host_field.clone().unwrap_or(usual_host);
+        Replayed { paths, failed, host, check_sizes: self.check_sizes }
+    }
+
     /// One step from the settle part's end to the last request, or for as long as asked.
     fn replay_schedule(&self, trace: &Trace, scale: f64) -> anyhow::Result<Schedule> {
         let settle = self.settle.unwrap_or(Nanos::ZERO);
@@ -130,11 +205,11 @@ impl Options {
             let duration_ns = trace.duration_ns(session) as f64 * self.think_scale;
             Nanos((session.start_ns as f64 / scale + duration_ns) as u64)
         };
-        let span = trace.sessions.iter().map(last_due).max().unwrap_or(Nanos::ZERO) + REPLAY_MARGIN;
-        let measured = self.duration.unwrap_or(span - settle);
+        let span = trace.sessions.iter().map(last_due).max().unwrap_or(Nanos::ZERO);
+        let measured = self.duration.unwrap_or(span + REPLAY_MARGIN - settle);
         ensure!(measured > Nanos::ZERO, "--settle leaves nothing of a replay of {:.1} s", span.seconds());
-        let rate = trace.requests.len() as f64 / span.seconds();
-        Ok(Schedule::single(settle, measured, Some(rate)))
+        let rate = (span > Nanos::ZERO).then(|| trace.requests.len() as f64 / span.seconds());
+        Ok(Schedule::single(settle, measured, rate))
     }
 
     fn staircase_schedule(&self) -> anyhow::Result<Schedule> {

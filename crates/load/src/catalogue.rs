@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 
-use sojourn_workload::trace::{Trace, site_path};
 use thiserror::Error;
 
 use crate::{
@@ -124,9 +123,21 @@ pub struct Catalogue {
     /// Where each request ends; it begins where the one before it ends.
     ends: Vec<u32>,
     sizes: Vec<Size>,
+    expected: Vec<Expected>,
     /// Whether an answer has no body whatever its head says (RFC 9112, 6.3: HEAD).
     bodiless: Vec<bool>,
     suffix: String,
+}
+
+/// What answer to a request is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// One with a status of success, and of the document's size.
+    Success,
+    /// One with this status.
+    Status(u16),
+    /// Any that is complete.
+    Any,
 }
 
 /// The size of a document's body.
@@ -166,16 +177,6 @@ impl Catalogue {
         };
         let weights = web99::files(load).map(add).collect();
         (catalogue, Pick::Weighted(weights))
-    }
-
-    /// The documents of a trace, laid out below the target's path as a built site has them.
-    pub fn trace(form: &Form<'_>, trace: &Trace) -> Catalogue {
-        let mut catalogue = Catalogue::empty(form);
-        for (index, document) in trace.documents.iter().enumerate() {
-            let path = site_path(index as u32, document.size_bytes);
-            catalogue.add(form, &below(form, &path), Some(document.size_bytes));
-        }
-        catalogue
     }
 
     /// The requests of a session file of httperf, below the target's path, and the sessions.
@@ -220,6 +221,21 @@ impl Catalogue {
         self.bodiless[document as usize]
     }
 
+    /// What answer to a document's request is good.
+    pub fn expected(&self, document: u32) -> Expected {
+        self.expected[document as usize]
+    }
+
+    /// Changes what answer to a document's request is good.
+    pub fn expect(&mut self, document: u32, expected: Expected) {
+        self.expected[document as usize] = expected;
+    }
+
+    /// Requests that follow are sent to another host than the form's.
+    pub(crate) fn set_form(&mut self, form: &Form<'_>) {
+        self.suffix = form.suffix();
+    }
+
     /// Whether a body of this size is the document's; the first one asked about an unknown size is believed.
     pub fn agrees(&mut self, document: u32, size_bytes: u64) -> bool {
         let size = &mut self.sizes[document as usize];
@@ -233,18 +249,19 @@ impl Catalogue {
         }
     }
 
-    fn empty(form: &Form<'_>) -> Catalogue {
+    pub(crate) fn empty(form: &Form<'_>) -> Catalogue {
         Catalogue {
             requests: Vec::new(),
             ends: Vec::new(),
             sizes: Vec::new(),
+            expected: Vec::new(),
             bodiless: Vec::new(),
             suffix: form.suffix(),
         }
     }
 
     /// Adds a document; answers its number.
-    fn add(&mut self, form: &Form<'_>, path: &str, size_bytes: Option<u64>) -> u32 {
+    pub(crate) fn add(&mut self, form: &Form<'_>, path: &str, size_bytes: Option<u64>) -> u32 {
         let requests = &mut self.requests;
         requests.extend_from_slice(form.method.as_bytes());
         requests.push(b' ');
@@ -265,19 +282,18 @@ impl Catalogue {
             None if form.any_size => Size::Any,
             None => Size::Unknown,
         });
+        self.expected.push(Expected::Success);
         self.bodiless.push(is_head);
         self.ends.len() as u32 - 1
     }
 }
 
-fn below(form: &Form<'_>, path: &str) -> String {
+pub(crate) fn below(form: &Form<'_>, path: &str) -> String {
     format!("{}{path}", form.target.base_path())
 }
 
 #[cfg(test)]
 mod tests {
-    use sojourn_workload::trace::Document;
-
     use super::*;
 
     fn target() -> Target {
@@ -286,18 +302,6 @@ mod tests {
 
     fn text(catalogue: &Catalogue, document: u32) -> String {
         String::from_utf8_lossy(catalogue.request(document)).into_owned()
-    }
-
-    #[test]
-    fn requests_of_a_trace() {
-        let document = |size_bytes| Document::got("/x", size_bytes);
-        let trace = Trace { documents: vec![document(5), document(7)], ..Trace::default() };
-        let target = target();
-        let catalogue = Catalogue::trace(&Form::get(&target, Version::Http11, Connections::Close), &trace);
-        let expected = "GET /base/000/000001-7 HTTP/1.1\r\nHost: 127.0.0.1:81\r\nUser-Agent: sojourn/0.1.0\r\n\
-                        Connection: close\r\n\r\n";
-        assert_eq!(text(&catalogue, 1), expected);
-        assert!(catalogue.request(0).starts_with(b"GET /base/000/000000-5 "));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub enum Cause {
     BadResponse,
     /// The body has another size than the document.
     WrongSize,
+    /// Another status than the one that was expected, where that is not success.
+    WrongStatus,
     /// A redirection or "not modified", which nobody asked for.
     Status3xx,
     /// The server says that the request is wrong.
@@ -37,7 +39,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of its number.
-    pub const ALL: [Cause; 15] = [
+    pub const ALL: [Cause; 16] = [
         Cause::ConnectRefused,
         Cause::ConnectTimeout,
         Cause::ConnectFailed,
@@ -48,6 +50,7 @@ impl Cause {
         Cause::TransferTimeout,
         Cause::BadResponse,
         Cause::WrongSize,
+        Cause::WrongStatus,
         Cause::Status3xx,
         Cause::Status4xx,
         Cause::Status5xx,
@@ -76,6 +79,7 @@ impl Cause {
             Cause::TransferTimeout => "transfer_timeout",
             Cause::BadResponse => "bad_response",
             Cause::WrongSize => "wrong_size",
+            Cause::WrongStatus => "wrong_status",
             Cause::Status3xx => "status_3xx",
             Cause::Status4xx => "status_4xx",
             Cause::Status5xx => "status_5xx",

@@ -9,7 +9,11 @@ use std::iter;
 use sojourn_measure::{Histogram, Nanos};
 
 use crate::{
-    Cause, catalogue::Catalogue, client::Errand, connection::Exchange, reception::Response,
+    Cause,
+    catalogue::{Catalogue, Expected},
+    client::Errand,
+    connection::Exchange,
+    reception::Response,
     record::StepRecord,
 };
 
@@ -139,6 +143,11 @@ impl Ledger {
 }
 
 fn judge(exchange: &Exchange, response: &Response, catalogue: &mut Catalogue) -> Option<Cause> {
+    match catalogue.expected(exchange.errand.document) {
+        Expected::Any => return None,
+        Expected::Status(status) => return (response.status != status).then_some(Cause::WrongStatus),
+        Expected::Success => {}
+    }
     match response.status {
         200..300 if catalogue.agrees(exchange.errand.document, response.body_bytes) => None,
         200..300 => Some(Cause::WrongSize),

@@ -29,6 +29,7 @@ mod reader;
 mod readiness;
 mod reception;
 mod record;
+mod replayed;
 pub mod report;
 mod rhythm;
 mod run;
@@ -55,6 +56,7 @@ pub use plan::{
     Waiting,
 };
 pub use rates::{ArrivalLaw, ScheduleError, Segment, parse as parse_schedule, rate as parse_rate};
+pub use replayed::{Failed, Host, Paths, Replayed};
 pub use report::Report;
 pub use rhythm::Progress;
 pub use run::{RunError, run};

@@ -14,8 +14,8 @@ use std::{
 };
 
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Report, Requests, Schedule,
-    StopRule, Target, Think, Transport, Version, Waiting, run,
+    Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Replayed, Report, Requests,
+    Schedule, StopRule, Target, Think, Transport, Version, Waiting, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::trace::{Document, Request, Session, Trace, site_path};
@@ -178,7 +178,11 @@ pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'
     let target = Target::resolve(&format!("http://{}", server.address)).unwrap();
     assert!(site_path(0, 1).starts_with('/'));
     Plan {
-        catalogue: Catalogue::trace(&Form::get(&target, Version::Http11, Connections::KeepAlive), trace),
+        catalogue: Catalogue::trace(
+            &Form::get(&target, Version::Http11, Connections::KeepAlive),
+            trace,
+            &Replayed::default(),
+        ),
         target,
         arrivals: Arrivals::Logged(Box::new(sojourn_workload::arrivals::replay(trace, 1.0).unwrap())),
         requests: Requests::Trace { trace, think_scale: 1.0 },
