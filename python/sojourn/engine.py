@@ -76,7 +76,7 @@ def lines(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
     ) as process:
         talk: list[str] = []
-        listener = threading.Thread(target=_listen, args=(process, talk, None), daemon=True)
+        listener = threading.Thread(target=_listen, args=(process, talk, None, frozenset()), daemon=True)
         listener.start()
         assert process.stdout is not None
         count = 0

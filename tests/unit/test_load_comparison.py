@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from load_runs import simulated_run
 
+from load_runs import simulated_run
 from sojourn.loading.comparison import Group, compare, difference
 from sojourn.loading.metrics import find
 

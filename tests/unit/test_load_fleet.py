@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from load_runs import simulated_run
 
+from load_runs import simulated_run
 from sojourn import _native
 from sojourn.failure import CouldNotRun
 from sojourn.loading.fleet import REMOTE_SHELL, Fleet, apportioned, shares

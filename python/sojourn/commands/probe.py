@@ -12,7 +12,9 @@ from sojourn import engine
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.failure import CouldNotRun
 from sojourn.probe import files
+from sojourn.probe.flame_graph import flame_graph
 from sojourn.probe.live import print_totals, view
+from sojourn.probe.profile import Profiler
 from sojourn.probe.recording import Recording
 from sojourn.probe.totals import as_json
 
@@ -43,6 +45,9 @@ def _probe(
         list[Path] | None,
         typer.Option(help="Keep the samples: FILE.parquet, FILE.json or FILE.prom; may be given again."),
     ] = None,
+    profile: Annotated[
+        Path | None, typer.Option(help="Sample the functions too (with perf) and draw a flame graph: FILE.svg.")
+    ] = None,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Sample what processes use: CPU, faults, switches, memory, descriptors, disk, queues, perf events, cache misses.
@@ -67,7 +72,10 @@ def _probe(
         arguments += [] if value is None else [name, str(value)]
     for each in pid or []:
         arguments += ["--pid", str(each)]
-    recording = _recorded([*arguments, "--format", "json", "--", *(command or [])], output_format)
+    drawing = _FlameGraph(profile) if profile else None
+    recording = _recorded([*arguments, "--format", "json", "--", *(command or [])], output_format, drawing)
+    if drawing is not None:
+        drawing.write()
     for path in output or []:
         files.write(path, recording)
         talk.print(f"wrote {path}", soft_wrap=True)
@@ -77,9 +85,34 @@ def _probe(
         print_totals(recording, data)
 
 
-def _recorded(arguments: list[str], output_format: Format) -> Recording:
+class _FlameGraph:
+    """The profile that is taken beside the samples."""
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix != ".svg" or not path.parent.is_dir():
+            raise CouldNotRun(f"{path} cannot hold a flame graph", "give a name that ends in .svg, in a folder")
+        self._path = path
+        self._profiler: Profiler | None = None
+
+    def begin(self, pids: list[int]) -> None:
+        """Starts sampling: what is to be watched is known once the probe has begun."""
+        if not pids:
+            raise CouldNotRun("a profile needs processes", "give --pid, --port or a command")
+        self._profiler = Profiler(pids)
+
+    def write(self) -> None:
+        """Ends sampling and draws."""
+        assert self._profiler is not None
+        taken = self._profiler.end()
+        self._path.write_text(flame_graph(taken, "CPU time by function"))
+        talk.print(f"wrote {self._path}: {taken.samples:,} samples", soft_wrap=True)
+
+
+def _recorded(arguments: list[str], output_format: Format, drawing: _FlameGraph | None) -> Recording:
     lines = engine.lines(arguments)
     recording = Recording.begin(next(lines))
+    if drawing is not None:
+        drawing.begin(recording.pids)
     with Live(console=talk, refresh_per_second=_VIEWS_PER_SECOND, auto_refresh=False, transient=True) as live:
         shown = 0.0
         for line in lines:

@@ -1,0 +1,90 @@
+"""Where the CPU time goes, function by function: perf's samples, folded into stacks.
+
+perf samples by the processor's cycles where they are counted and by the kernel's clock where they are not; which one
+it was is part of the result. Nothing is sampled in this process, so that what is watched is all that is seen.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.failure import CouldNotRun
+
+FREQUENCY = 199
+"""Samples per second of CPU time: not a divisor of any timer, so that nothing periodic hides between samples."""
+EVENT = "cpu-clock"
+"""The kernel's clock is everywhere; cycles would need a PMU."""
+
+Stack = tuple[str, ...]
+
+_FRAME = re.compile(r"\s+[0-9a-f]+ (?P<symbol>.+?)(?:\+0x[0-9a-f]+)? \((?P<object>[^)]*)\)$")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Samples by stack, the outermost function first, the program's name before it."""
+
+    stacks: dict[Stack, int]
+    event: str
+    frequency: int
+
+    @property
+    def samples(self) -> int:
+        """How many there are."""
+        return sum(self.stacks.values())
+
+
+class Profiler:
+    """perf at work beside what it watches; `end` stops it and reads what it has seen."""
+
+    def __init__(self, pids: Sequence[int]) -> None:
+        if shutil.which("perf") is None:
+            raise CouldNotRun("perf is not installed, so there is no profile", "install linux-perf (Debian)")
+        self._folder = tempfile.TemporaryDirectory(prefix="sojourn-profile-")
+        self._data = Path(self._folder.name) / "perf.data"
+        command = ["perf", "record", "--quiet", "--event", EVENT, "--freq", str(FREQUENCY), "--call-graph", "fp"]
+        command += ["--inherit", "--output", str(self._data), "--pid", ",".join(map(str, pids))]
+        self._perf = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def end(self) -> Profile:
+        """Stops sampling and folds the samples."""
+        self._perf.send_signal(signal.SIGINT)
+        _, said = self._perf.communicate(timeout=60)
+        with self._folder:
+            if not self._data.exists():
+                raise CouldNotRun(f"perf took no samples: {said.strip()}", "kernel.perf_event_paranoid may forbid it")
+            script = ["perf", "script", "--input", str(self._data), "--fields", "comm,ip,sym,dso"]
+            done = subprocess.run(script, capture_output=True, text=True, timeout=300, check=False)
+        return Profile(folded(done.stdout.splitlines()), EVENT, FREQUENCY)
+
+
+def folded(lines: Iterable[str]) -> dict[Stack, int]:
+    """The stacks of `perf script`: a line with the program's name, a line per frame, an empty line."""
+    stacks: Counter[Stack] = Counter()
+    name, frames = "", list[str]()
+    for line in [*lines, ""]:
+        if not line.strip():
+            if name:
+                stacks[(name, *reversed(frames))] += 1
+            name, frames = "", []
+        elif (frame := _FRAME.match(line)) is not None and name:
+            frames.append(_symbol(frame["symbol"], frame["object"]))
+        elif not line[0].isspace():
+            name = line.strip()
+    return dict(stacks)
+
+
+def _symbol(symbol: str, object_name: str) -> str:
+    """The function; where its name is not known, what it is part of."""
+    if symbol == "[unknown]":
+        return f"[{Path(object_name).name.strip('[]') or 'unknown'}]"
+    # Rust's legacy mangling ends in a hash that says nothing to a reader.
+    return re.sub(r"::h[0-9a-f]{16}$", "", symbol)
