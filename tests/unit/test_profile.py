@@ -31,9 +31,9 @@ def test_equal_stacks_are_counted_together_whatever_the_offsets() -> None:
 
 def test_widths_are_shares() -> None:
     drawn = flame_graph(Profile(folded(SCRIPT.splitlines()), "cpu-clock", 199), "where <time> goes")
-    assert "nginx: 66.7 %, 2 samples" in drawn
+    assert "nginx: 67 %, 2 samples" in drawn
     assert "where &lt;time&gt; goes" in drawn
-    assert "sojourn_server::event_loop::run: 33.3 %, 1 samples" in drawn
+    assert "sojourn_server::event_loop::run: 33 %, 1 samples" in drawn
 
 
 def test_nothing_sampled_is_an_empty_graph() -> None:
