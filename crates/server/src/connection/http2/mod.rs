@@ -130,6 +130,7 @@ impl Http2 {
                 self.frames.follow(buffer.unread());
                 context.pool.put_buffer(self.pipe.receive(buffer));
             }
+            Event::Nothing if matches!(self.doing, Doing::Lingering(_)) => return self.start(),
             Event::Nothing => self.doing = Doing::Nothing,
             Event::Delegated => {}
             Event::Delivered(lane, done) => {

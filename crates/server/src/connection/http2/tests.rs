@@ -444,6 +444,10 @@ fn patience_with_requests_that_do_not_become_whole() {
     assert_eq!(server.machine.waits_for(), Wait::Head(0));
     server.happen(Event::Expired);
     assert!(server.is_shut && server.machine.waits_for() == Wait::End);
+    server.sent.clear();
+    server.is_draining = true;
+    server.happen(Event::Nothing);
+    assert!(server.sent.is_empty() && server.machine.waits_for() == Wait::End, "all is said");
     server.happen(Event::Expired);
     assert!(matches!(server.want, Want::Close(Reason::Finished)));
 }
