@@ -27,7 +27,7 @@ mod plan;
 mod rates;
 mod reader;
 mod readiness;
-mod reception;
+pub mod reception;
 mod record;
 mod replayed;
 pub mod report;
