@@ -37,7 +37,7 @@ fn cpu_time_of_all(server: &Server) -> Duration {
 #[test]
 fn running_out_of_descriptors() {
     let shed = AtomicU64::new(0);
-    over_all(&["--workers", "4"], |server, _| {
+    over_all(&[], |server, _| {
         // What it needs for itself it has by the time it serves.
         assert!(server.get("/hello.txt").ends_with("hello"));
         limit(server.pid());

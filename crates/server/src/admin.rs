@@ -1,4 +1,5 @@
-//! The admin listener: `GET /metrics`, one client at a time, from a thread of its own.
+//! The admin listener, one client at a time, from a thread of its own: `GET /metrics` for Prometheus, `/metrics.json`
+//! with the same counters, `/health` for load balancers, which is answered until the server is told to stop.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -80,6 +81,11 @@ fn response(request: &Request<'_>, site: &Site) -> Vec<u8> {
             "text/plain; version=0.0.4",
             &metrics::page(&site.counters(), &site.board.workers()),
         ),
+        (Method::Get, b"/metrics.json") => {
+            let counters = serde_json::to_string(&site.counters()).expect("numbers can be written");
+            page(Status::Ok, "application/json", &counters)
+        }
+        (Method::Get, b"/health") => page(Status::Ok, "text/plain", "ok\n"),
         (Method::Get, _) => page(Status::NotFound, "text/html", &head::error_page(Status::NotFound)),
         _ => page(Status::MethodNotAllowed, "text/html", ""),
     }

@@ -1,11 +1,21 @@
 //! The counters as a page in the Prometheus text format.
 
 use std::fmt::Write;
+use std::sync::LazyLock;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::counters::{Counter, Kind, Served};
 
 /// What is also shown for each worker or loop by itself: how evenly the work is spread.
 const OF_EACH: &[Counter] = &[Counter::Requests, Counter::ConnectionsAccepted, Counter::ConnectionsOpen];
+
+/// When the server began.
+static STARTED: LazyLock<Duration> = LazyLock::new(|| UNIX_EPOCH.elapsed().unwrap_or_default());
+
+/// Remembers that the server begins now.
+pub fn begin() {
+    LazyLock::force(&STARTED);
+}
 
 /// The page: what all have `served`, and each of several `workers`.
 pub fn page(served: &Served, workers: &[Served]) -> String {
@@ -16,6 +26,7 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
         let _ = writeln!(page, "{name} {}", value(served, *counter));
     }
     limits(&mut page, served);
+    process(&mut page);
     // Of one alone it would say the same again.
     for counter in OF_EACH.iter().filter(|_| workers.len() > 1) {
         let (name, kind) = name_and_kind(*counter, "sojourn_worker_");
@@ -25,6 +36,15 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
         }
     }
     page
+}
+
+/// What program this is, and since when it runs: an uptime is the difference to now, a restart a change.
+fn process(page: &mut String) {
+    let (build, start) = ("sojourn_build_info", "sojourn_start_time_seconds");
+    let _ = writeln!(page, "# HELP {build} The program's version.\n# TYPE {build} gauge");
+    let _ = writeln!(page, "{build}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(page, "# HELP {start} When the server began, since 1970.\n# TYPE {start} gauge");
+    let _ = writeln!(page, "{start} {}", STARTED.as_secs_f64());
 }
 
 /// One metric for all limits, which are told apart by the names of their options.
@@ -70,5 +90,35 @@ mod tests {
             "\n# TYPE sojourn_worker_requests_total counter\nsojourn_worker_requests_total{worker=\"0\"} 7\n\
              sojourn_worker_requests_total{worker=\"1\"} 0\n"
         ));
+    }
+
+    /// The rules of `promtool check metrics`, as far as they are about names and order.
+    #[test]
+    fn the_page_keeps_the_rules_of_prometheus() {
+        let page = page(&Served::default(), &[Served::default(), Served::default()]);
+        let mut kinds: Vec<(&str, &str)> = Vec::new();
+        let mut lines = page.lines().peekable();
+        while let Some(line) = lines.next() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                let (name, text) = help.split_once(' ').unwrap();
+                let kind = lines.next().and_then(|line| line.strip_prefix("# TYPE ")).unwrap();
+                let (typed, kind) = kind.split_once(' ').unwrap();
+                assert!(typed == name && text.ends_with('.'), "{line}");
+                assert!(kinds.iter().all(|(known, _)| *known != name), "{name} twice");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+                let units = ["_milliseconds", "_ms", "_us", "_ns", "_kilobytes", "_percent"];
+                assert!(!units.iter().any(|unit| name.contains(unit)), "{name} has no base unit");
+                kinds.push((name, kind));
+                continue;
+            }
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let name = name.split('{').next().unwrap();
+            assert_eq!(kinds.last().unwrap().0, name, "its lines stand together, under what it means");
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+            );
+            assert!(name.starts_with("sojourn_") && value.parse::<f64>().is_ok(), "{line}");
+        }
+        assert!(kinds.len() > 40 && page.ends_with('\n'));
     }
 }

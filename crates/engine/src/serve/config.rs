@@ -26,7 +26,7 @@ const KINDS: &str = "a value is a string, a number, true or false for a flag, or
     may be repeated";
 
 /// Options that are about the command line itself.
-const NOT_IN_FILES: &[&str] = &["config", "stdio", "counters", "help"];
+const NOT_IN_FILES: &[&str] = &["config", "stdio", "counters", "print-config", "help"];
 
 /// `words` with what their `--config FILE` adds to them; unchanged if there is none.
 ///
@@ -69,18 +69,43 @@ pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
         if name == "config" {
             return None;
         }
-        let mut values = given.get_raw(option.get_id().as_str())?;
-        let value = match values.next() {
-            Some(first) if repeats(option) => {
-                let texts = std::iter::once(first).chain(values).map(|value| value.to_str());
-                Value::from(texts.collect::<Option<Vec<_>>>()?)
-            }
-            Some(value) if option.get_action().takes_values() => Value::from(value.to_str()?),
-            _ => Value::from(true),
-        };
-        text.push_str(&format!("{name} = {value}\n"));
+        text.push_str(&format!("{name} = {}\n", value(&given, option)?));
     }
     Some(text)
+}
+
+/// What `words`, a configuration file included, come to, defaults and all; `None` if it cannot be written as text.
+/// `chosen` are the values of options that have no default of their own: those are named where nothing was given.
+pub fn effective(command: &Command, words: &[OsString], chosen: &[(&str, Value)]) -> Option<String> {
+    let given = serve_matches(command, words)?;
+    let mut text = String::new();
+    for option in options(command).filter(|option| !option.is_hide_set()) {
+        let name = option.get_long().unwrap_or(ROOT);
+        let is_known = given.value_source(option.get_id().as_str()).is_some();
+        let value = match chosen.iter().find(|(chosen, _)| *chosen == name) {
+            _ if NOT_IN_FILES.contains(&name) => continue,
+            _ if is_known => value(&given, option)?,
+            Some((_, value)) => value.clone(),
+            None => continue,
+        };
+        // Numbers are easier to read, and to change, without quotes.
+        let number = value.as_str().and_then(|text| text.parse().ok()).map(Value::Integer);
+        text.push_str(&format!("{name} = {}\n", number.unwrap_or(value)));
+    }
+    Some(text)
+}
+
+/// What `option` has been given, or has by default.
+fn value(given: &ArgMatches, option: &Arg) -> Option<Value> {
+    let id = option.get_id().as_str();
+    if !option.get_action().takes_values() {
+        return Some(Value::from(given.get_flag(id)));
+    }
+    let mut values = given.get_raw(id)?.map(|value| value.to_str());
+    if repeats(option) {
+        return Some(Value::from(values.collect::<Option<Vec<_>>>()?));
+    }
+    Some(Value::from(values.next()??))
 }
 
 /// A configuration file being read.

@@ -10,13 +10,14 @@ use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_measure::affinity::pin_to;
 use sojourn_server::connection::Transport;
 use sojourn_server::{
-    Architecture, Board, Listener, Requests, Site, Stop, admin, architecture, reopen_on_signal,
+    Architecture, Board, Listener, Requests, Site, Stop, admin, architecture, metrics, reopen_on_signal,
 };
 
 pub mod config;
 mod listener;
 mod notify;
 mod options;
+mod print;
 mod program;
 mod site;
 pub mod stdio;
@@ -37,9 +38,14 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     if options.stdio {
         return stdio::run(options, architecture);
     }
+    metrics::begin();
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
     let mut site = options.site(architecture, Board::new())?;
+    if options.print_config {
+        print::print(architecture, &site, command, &config::expand(command, words)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let program = program::per_connection(command, words)?;
     let Listeners { listeners, are_passed } = options.listeners(&mut inheritance)?;
     let admin = options.admin_listener(&mut inheritance)?;

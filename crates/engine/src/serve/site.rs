@@ -33,7 +33,14 @@ impl Options {
             .copied()
             .find(|kind| kind.name() == self.organisation.helper_kind)
             .context("no such helpers")?;
-        site.workers = self.organisation.workers.map_or(defaults.workers, |workers| workers as usize);
+        site.workers = match (self.organisation.workers, defaults.workers) {
+            (Some(_), None) => bail!(
+                "{name} has no workers to choose a number of\nhint: leave --workers out; mp, mt, helper, ncopy and uring have some",
+                name = architecture.name()
+            ),
+            (Some(workers), Some(_)) => workers as usize,
+            (None, default) => default.unwrap_or(1),
+        };
         (site.budgets, site.limits) = self.limits(defaults.budgets, raise_descriptors(DESCRIPTORS_WANTED));
         site.send_path = SendPath {
             copied_bytes_max: self.caching.copy_max as u64,

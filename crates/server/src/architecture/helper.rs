@@ -51,7 +51,7 @@ impl Architecture for Helper {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { workers: self.helpers, ..Defaults::default() }
+        Defaults { workers: Some(self.helpers), ..Defaults::default() }
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {

@@ -49,18 +49,12 @@ pub trait Architecture: Sync {
 }
 
 /// An architecture's own choices.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Defaults {
-    /// Processes, threads or loops.
-    pub workers: usize,
+    /// Processes, threads or loops; `None` where there is one loop, or as many processes as connections.
+    pub workers: Option<usize>,
     /// Budgets of each cache.
     pub budgets: Budgets,
-}
-
-impl Default for Defaults {
-    fn default() -> Self {
-        Defaults { workers: 1, budgets: Budgets::default() }
-    }
 }
 
 /// Every architecture, in the order in which the guide explains them.

@@ -35,7 +35,7 @@ impl Architecture for Mp {
     fn defaults(&self) -> Defaults {
         let budgets =
             Budgets { body_bytes: BODY_CACHE_BYTES, documents_max: DOCUMENTS_MAX, ..Budgets::default() };
-        Defaults { workers: PROCESSES, budgets }
+        Defaults { workers: Some(PROCESSES), budgets }
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {

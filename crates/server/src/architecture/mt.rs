@@ -29,7 +29,7 @@ impl Architecture for Mt {
     }
 
     fn defaults(&self) -> Defaults {
-        Defaults { workers: THREADS, ..Defaults::default() }
+        Defaults { workers: Some(THREADS), ..Defaults::default() }
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {

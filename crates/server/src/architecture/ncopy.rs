@@ -36,7 +36,7 @@ impl Architecture for Ncopy {
 
     fn defaults(&self) -> Defaults {
         let workers = available_parallelism().map_or(1, NonZero::get);
-        Defaults { workers, ..Defaults::default() }
+        Defaults { workers: Some(workers), ..Defaults::default() }
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {

@@ -29,7 +29,7 @@ impl Architecture for Uring {
 
     fn defaults(&self) -> Defaults {
         let workers = available_parallelism().map_or(1, NonZero::get);
-        Defaults { workers, ..Defaults::default() }
+        Defaults { workers: Some(workers), ..Defaults::default() }
     }
 
     fn available(&self) -> Result<(), Unavailable> {

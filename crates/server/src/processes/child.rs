@@ -32,12 +32,14 @@ pub fn live(parent: Pid, held_back: HeldBack, life: impl FnOnce(&'static Stop) -
 
 /// Says why a child ends before its time; its exit status.
 fn fail(error: &io::Error) -> i32 {
-    // Not by `eprintln`, whose lock another thread may have held when this one was forked.
-    let _ = rustix::io::write(
-        rustix::stdio::stderr(),
-        format!("error: a child process failed: {error}\n").as_bytes(),
-    );
+    say(&format!("error: a child process failed: {error}\n"));
     FAILED
+}
+
+/// Says something on standard error, though not by `eprintln`, whose lock another thread may have held when this process
+/// was forked.
+pub fn say(text: &str) {
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
 /// The beginning of a child's life.

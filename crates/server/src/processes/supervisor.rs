@@ -6,33 +6,53 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use super::child::say;
 use super::{Children, Ended};
 use crate::board::Place;
 use crate::site::Site;
 use crate::sockets::registry;
 use crate::stop::Stop;
 
-/// A child that dies younger than this is replaced only after as long: one that cannot live would else be started
-/// again and again without a pause.
+/// A child that dies younger than this is replaced only after a pause: one that cannot live would else be started again
+/// and again.
 const CHILD_AGE_MIN: Duration = Duration::from_secs(1);
+
+/// The first pause. Each that follows without a child having lived is twice as long.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// No pause is longer.
+const PAUSE_MAX: Duration = Duration::from_secs(32);
 
 /// When the next child may be started in place of one that has died.
 #[derive(Debug, Default)]
 pub struct Mourning {
     until: Option<Instant>,
+    /// Pauses since a child has lived.
+    pauses: u32,
 }
 
 impl Mourning {
     /// Takes notice of a death.
     pub fn notice(&mut self, ended: &Ended) {
-        if ended.age < CHILD_AGE_MIN {
+        if ended.age >= CHILD_AGE_MIN {
+            self.pauses = 0;
+        } else if self.left().is_none() {
+            // Several that die together die of one thing.
             self.begin();
+            say(&format!(
+                "warning: child process {} lived for {:.3} s: the next is started in {:.0} s\n",
+                ended.process,
+                ended.age.as_secs_f64(),
+                self.left().unwrap_or_default().as_secs_f64()
+            ));
         }
     }
 
     /// No child is started for a while.
     pub fn begin(&mut self) {
-        self.until = Some(Instant::now() + CHILD_AGE_MIN);
+        let pause = PAUSE_MIN.saturating_mul(1 << self.pauses.min(16)).min(PAUSE_MAX);
+        self.pauses += 1;
+        self.until = Some(Instant::now() + pause);
     }
 
     /// How long it still lasts.
@@ -100,5 +120,30 @@ fn wait(children: &Children, stop: &Stop, patience: Option<Duration>) -> io::Res
     ) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Seat;
+    use rustix::process::getpid;
+
+    #[test]
+    fn pauses_grow_until_a_child_lives() {
+        let ended = |age| Ended { process: getpid(), seat: Seat::default(), age };
+        let mut mourning = Mourning::default();
+        let mut pause = || {
+            mourning.notice(&ended(Duration::from_millis(5)));
+            // Another in the same moment changes nothing.
+            mourning.notice(&ended(Duration::from_millis(5)));
+            let pause = mourning.left().unwrap().as_secs_f64().ceil();
+            mourning.until = None;
+            pause
+        };
+        let pauses: Vec<f64> = (0..7).map(|_| pause()).collect();
+        assert_eq!(pauses, [1., 2., 4., 8., 16., 32., 32.]);
+        mourning.notice(&ended(CHILD_AGE_MIN));
+        assert_eq!((mourning.left(), mourning.pauses), (None, 0));
     }
 }

@@ -37,6 +37,9 @@ pub struct Options {
     /// the command line win
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Print the configuration as it comes out, defaults and all, as a file for --config, and what this system offers
+    #[arg(long)]
+    pub print_config: bool,
     /// Serve the one connection that is standard input, as under inetd, and end with it
     #[arg(long)]
     pub stdio: bool,

@@ -15,7 +15,8 @@ pub struct OrganisationOptions {
     /// How the server is organised
     #[arg(long, default_value = "amped", value_parser = architectures())]
     pub architecture: String,
-    /// Processes, threads or loops, where there are several [default: as the architecture's line says]
+    /// Processes, threads or loops (mp, mt, helper, helper+fork, standard, ncopy, uring) [default: as the
+    /// architecture's line says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
     /// Helpers that wait for the disk (amped; ncopy, for each copy)

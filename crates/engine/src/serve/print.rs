@@ -1,0 +1,51 @@
+//! `serve --print-config`: the configuration as it comes out, as a file that gives the same server, and as remarks what
+//! this system was found to offer.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use anyhow::Context;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use sojourn_server::{Architecture, Site, architecture};
+use toml::Value;
+
+use super::config::effective;
+
+/// Prints it. `words` are the command line, with what its configuration file adds to it.
+pub fn print(
+    architecture: &dyn Architecture,
+    site: &Site,
+    command: &clap::Command,
+    words: &[OsString],
+) -> anyhow::Result<()> {
+    let mut chosen = vec![
+        ("body-cache", Value::from(site.budgets.body_bytes as i64)),
+        ("connections-max", Value::from(site.limits.connections_max as i64)),
+        ("residency", Value::from(site.residency.name())),
+    ];
+    if architecture.defaults().workers.is_some() {
+        chosen.push(("workers", Value::from(site.workers as i64)));
+    }
+    let text = effective(command, words, &chosen).context("the configuration is not UTF-8")?;
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    for (what, found) in found() {
+        writeln!(
+            out,
+            "# {what}: {}",
+            found.map_or_else(|error| format!("no ({error})"), |()| "yes".to_owned())
+        )?;
+    }
+    Ok(())
+}
+
+/// What was tried, and how it went.
+fn found() -> Vec<(&'static str, Result<(), String>)> {
+    let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
+    let uring = architecture::by_name("uring").map_or(Ok(()), Architecture::available);
+    let cached = openat2(CWD, ".", OFlags::PATH, Mode::empty(), ResolveFlags::CACHED).map(drop);
+    vec![
+        ("io_uring", uring.map_err(|error| first_line(error.to_string()))),
+        ("openat2", cached.map_err(|error| error.to_string())),
+    ]
+}
