@@ -173,6 +173,7 @@ def test_replay_asks_a_real_site_for_the_paths_of_the_log(tmp_path: Path) -> Non
     root, log = tmp_path / "root", tmp_path / "site.log"
     root.mkdir()
     (root / "a.html").write_bytes(bytes(500))
+    (root / "larger.html").write_bytes(bytes(501))
     requests = (("/a.html", 200, 500), ("/a.html?q=1", 200, 500), ("/missing", 404, 9))
     log.write_text(
         "".join(
@@ -194,12 +195,14 @@ def test_replay_asks_a_real_site_for_the_paths_of_the_log(tmp_path: Path) -> Non
         assert replayed(address, *original) == (60, {})
         assert replayed(address, *original, "--failed", "expect") == (90, {})
         assert replayed(address, *original, "--failed", "send", "--keep", "queries") == (90, {})
-        (root / "missing").write_text("found")
-        requests_found, errors = replayed(address, *original, "--failed", "expect")
+        # Under other paths the site has another answer than the log.
+        requests_found, errors = replayed(
+            address, *original, "--failed", "expect", "--map-path", "/missing=/larger.html"
+        )
         assert (requests_found, errors) == (60, {"wrong_status": 30})
-        (root / "a.html").write_bytes(bytes(501))
-        assert "wrong_size" in replayed(address, *original)[1]
-        assert replayed(address, "--paths", "original") == (60, {})
+        larger = ("--map-path", "/a.html=/larger.html")
+        assert "wrong_size" in replayed(address, *original, *larger)[1]
+        assert replayed(address, "--paths", "original", *larger) == (60, {})
 
 
 def test_a_log_in_the_servers_own_format(tmp_path: Path) -> None:
