@@ -34,13 +34,13 @@ pub struct ArrivalOptions {
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = ARRIVALS)]
     in_flight_max: u32,
     /// Within what time a closed loop's clients come [default: half of the warm-up].
-    #[arg(long, value_parser = duration::parse, help_heading = ARRIVALS)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = ARRIVALS)]
     pub ramp: Option<Nanos>,
     /// The mean time from an answer to the client's next request [default: 0s].
-    #[arg(long, value_parser = duration::parse, help_heading = THINK)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = THINK)]
     think_time: Option<Nanos>,
     /// The mean time from a request to the client's next, or as long as the answer takes.
-    #[arg(long, value_parser = duration::parse, conflicts_with = "think_time", help_heading = THINK)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, conflicts_with = "think_time", help_heading = THINK)]
     pacing: Option<Nanos>,
     /// How these times spread around their mean.
     #[arg(long, default_value = "exponential", value_name = "constant|exponential|uniform|lognormal", help_heading = THINK)]
@@ -49,10 +49,10 @@ pub struct ArrivalOptions {
     #[arg(long, default_value_t = 1.0, value_name = "CV", help_heading = THINK)]
     think_variation: f64,
     /// How long to measure [default: 10s].
-    #[arg(long, value_parser = duration::parse, help_heading = STOP)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = STOP)]
     duration: Option<Nanos>,
     /// How long to run before measuring [default: 1s].
-    #[arg(long, value_parser = duration::parse, help_heading = STOP)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = STOP)]
     warm_up: Option<Nanos>,
     /// End after this many requests.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = STOP)]

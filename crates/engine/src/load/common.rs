@@ -29,7 +29,7 @@ pub struct Common {
     /// Close a connection after so many requests: a number, LEAST-MOST, or geometric:MEAN.
     #[arg(long, value_name = "N", conflicts_with = "connection", value_parser = count, help_heading = CONNECTIONS)]
     requests_per_connection: Option<Count>,
-    /// The version of HTTP to speak [default: 1.1]. With 1.0 connections are kept alive only if asked for.
+    /// The version of HTTP to speak [default: 1.1]. Requests of 1.0 ask to keep the connection, unless it is to close.
     #[arg(long, value_name = "1.0|1.1", help_heading = CONNECTIONS)]
     http: Option<VersionName>,
     /// Read each connection at this rate, as behind a slow line: 56kbit/s, 400kbit/s, 10Mbit/s.
@@ -42,7 +42,7 @@ pub struct Common {
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', help_heading = CONNECTIONS)]
     source: Vec<IpAddr>,
     /// Says everything that is random.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, help_heading = MACHINE, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Pin the generator to this core.
     #[arg(long, help_heading = MACHINE, value_name = "N")]
@@ -57,10 +57,10 @@ pub struct Common {
     #[arg(long, help_heading = MACHINE, value_name = "N")]
     observe_core: Option<usize>,
     /// How long to wait for a connection, and for an answer.
-    #[arg(long, help_heading = CONNECTIONS, default_value = "10s", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", help_heading = CONNECTIONS, default_value = "10s", value_parser = duration::parse)]
     timeout: Nanos,
     /// How long to wait at the end for what is still unanswered.
-    #[arg(long, default_value = "2s", value_parser = duration::parse)]
+    #[arg(long, value_name = "TIME", help_heading = CONNECTIONS, default_value = "2s", value_parser = duration::parse)]
     drain: Nanos,
     /// What to print.
     #[arg(long, help_heading = OUTPUT, default_value = "text")]
@@ -75,7 +75,7 @@ pub struct Common {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.hlog")]
     intervals: Option<PathBuf>,
     /// How long an interval is, in whole tenths of a second.
-    #[arg(long, help_heading = OUTPUT, default_value = "1s", value_parser = interval)]
+    #[arg(long, value_name = "TIME", help_heading = OUTPUT, default_value = "1s", value_parser = interval)]
     interval: Nanos,
     /// Put the timeline, the steps' and the intervals' latencies into the JSON object.
     #[arg(long, help_heading = OUTPUT)]
