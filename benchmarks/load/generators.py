@@ -63,10 +63,10 @@ def generators() -> list[Generator]:
     """Everybody, in the order of the tables: ours first."""
     return [
         Generator("sojourn", lambda: str(engine.path()), lambda _: True, _sojourn, _read_sojourn),
-        Generator("wrk", _named("wrk"), lambda each: each.rate is None, _wrk, _read_wrk),
+        Generator("wrk", _named("wrk"), _closed, _wrk, _read_wrk),
         Generator("h2load", _named("h2load"), _keeps_alive_closed, _h2load, _read_h2load),
-        Generator("ab", _named("ab"), lambda each: each.rate is None, _ab, _read_ab),
-        Generator("httperf", _named("httperf"), lambda each: each.rate is None, _httperf, _read_httperf),
+        Generator("ab", _named("ab"), _closed, _ab, _read_ab),
+        Generator("httperf", _named("httperf"), _closed, _httperf, _read_httperf),
         Generator("oha", _named("oha"), lambda each: each.think_seconds is None, _oha, _read_oha),
         Generator("k6", _named("k6"), lambda each: each.think_seconds is None, _k6, _read_k6),
     ]
@@ -91,8 +91,12 @@ def _named(name: str) -> Callable[[], str | None]:
     return find
 
 
+def _closed(condition: Condition) -> bool:
+    return condition.rate is None and condition.think_seconds is None
+
+
 def _keeps_alive_closed(condition: Condition) -> bool:
-    return condition.rate is None and condition.connection == "keep-alive" and condition.think_seconds is None
+    return _closed(condition) and condition.connection == "keep-alive"
 
 
 def _seconds(task: Task) -> str:
