@@ -99,7 +99,8 @@ pub struct Figures {
     pub censored: Censored,
     /// Arrivals due in the span that were not begun because as many as allowed were under way.
     pub skipped: u64,
-    /// Requests due in the span and still unanswered at the end: the longest latencies are among them.
+    /// Requests due in the span and still unanswered at the end, or not even begun by a late generator: the
+    /// longest latencies are among them.
     pub unfinished: u64,
     /// Requests due in the span and never sent because their session had failed.
     pub abandoned: u64,
