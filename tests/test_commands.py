@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 import signal
 import socket
 import subprocess
+import termios
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -221,6 +224,39 @@ def test_a_log_in_the_servers_own_format(tmp_path: Path) -> None:
     assert wrong.returncode == 2
     assert "says nothing of the status" in wrong.stderr
     assert "hint:" in wrong.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--log-format", "combined")])
+def test_an_import_that_waits_for_its_log_can_be_interrupted(options: tuple[str, ...]) -> None:
+    line = '10.0.0.1 - - [21/Nov/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 5\n'
+    command = [str(SOJOURN), "trace", "-", *options]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(line * 3)
+        process.stdin.flush()
+        _wait_until_read(process)
+        # A signal between two reads is seen at the next one: it may take a second signal to end that.
+        for _ in range(20):
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                assert process.wait(1) == 1
+                return
+    pytest.fail("an import that waits cannot be interrupted")
+
+
+def _wait_until_read(process: subprocess.Popen[str]) -> None:
+    """Waits until the process has taken what was written to its standard input."""
+    assert process.stdin is not None
+    waiting = bytearray(4)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        fcntl.ioctl(process.stdin, termios.FIONREAD, waiting)
+        if not any(waiting):
+            return
+        time.sleep(0.05)
+    pytest.fail("the process does not read")
 
 
 def test_a_trace_takes_no_options_of_a_log(small_log: Path, tmp_path: Path) -> None:

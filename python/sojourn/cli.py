@@ -65,13 +65,21 @@ def _register(command: str | None) -> None:
         import_module(f"sojourn.commands.{module}").register(app)
 
 
+_TYPER_INTERRUPTED = 128 + signal.SIGINT
+"""What typer makes of a KeyboardInterrupt; ours is the exit code that the help promises."""
+
+
 def main() -> None:
     """Runs the command line; a failure is printed once, with its likely cure."""
     _register(sys.argv[1] if len(sys.argv) > 1 else None)
     # kill is to keep what was measured, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A read that waits, of a log that comes through a pipe, is to end at once and not to be begun again.
+    signal.siginterrupt(signal.SIGINT, True)
     try:
         code = app(standalone_mode=False)
+        if code == _TYPER_INTERRUPTED:
+            raise KeyboardInterrupt
     except CouldNotRun as failure:
         print(failure, file=sys.stderr)
         code = EXIT_COULD_NOT_RUN
