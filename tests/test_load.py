@@ -9,6 +9,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import polars
 import pytest
 
@@ -73,6 +74,17 @@ def test_outputs_for_other_programs(root: Path, tmp_path: Path) -> None:
     assert samples['sojourn_load_response_time_seconds{quantile="0.99"}'] > 0
     for line in text.splitlines():
         assert re.fullmatch(r"# (HELP|TYPE) sojourn_load_\w+ .*|sojourn_load_\w+(\{\w+=\"[^\"]*\"\})? [-+0-9.e]+", line)
+
+
+def test_embedded_records_read_back(root: Path, tmp_path: Path) -> None:
+    printed = tmp_path / "run.json"
+    with serving(root) as (address, _):
+        done = run("load", f"http://{address}/", *QUICK, "--embed", "--threshold", "p50<1s", "--format", "json")
+    printed.write_text(done.stdout)
+    result = folder.read(printed)
+    assert len(result.latencies["response_time"]) == result.requests
+    assert len(result.intervals) >= 8
+    assert not np.isnan(result.timeline["requests_per_second"]).any()
 
 
 def test_thresholds_decide_the_exit_code(root: Path) -> None:

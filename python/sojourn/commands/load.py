@@ -135,7 +135,7 @@ def _measure(
         result = runner(options, None)
     verdicts = [each.judge(result) for each in thresholds]
     written = _write(result, options, verdicts, folder, files)
-    _print(result, verdicts, output_format, written)
+    _print(result, verdicts, output_format, written, embed="--embed" in options)
     # A limit that the generator set says nothing of the server: such a run passes no threshold.
     void = bool(verdicts) and result.limited_because is not None
     if not result.complete or void or not all(verdict.passed for verdict in verdicts):
@@ -212,12 +212,15 @@ def _write(
     return written
 
 
-def _print(result: LoadResult, verdicts: list[Verdict], output_format: str, written: list[Path]) -> None:
+def _print(
+    result: LoadResult, verdicts: list[Verdict], output_format: str, written: list[Path], *, embed: bool
+) -> None:
     from sojourn.commands.formats import data, print_json
     from sojourn.loading.terminal import print_result, print_verdicts
 
     if output_format == "json":
-        print_json({**result.record, "thresholds": [verdict.as_json() for verdict in verdicts]})
+        record = result.embedded() if embed else result.record
+        print_json({**record, "thresholds": [verdict.as_json() for verdict in verdicts]})
         return
     print_result(result, data)
     print_verdicts(verdicts, data)
