@@ -25,8 +25,8 @@ LAPSE = 0.02
 """How often a run goes the other way for no reason of the load's."""
 SHARPNESS = np.geomspace(0.003, 0.2, 9)
 """Widths of the edge that are thought possible, as shares of the load."""
-VOIDS_FOR_CEILING = 2
-"""One void run may be a disturbance; two at a load are the generator's limit."""
+VOIDS_FOR_CEILING = 3
+"""One void run may be a disturbance; so many at a load are the generator's limit."""
 CEILING_RATIO = 1.15
 """How near below the generator's limit a load is tried before the search gives up."""
 _CAPACITIES = 200
