@@ -107,12 +107,14 @@ impl Template {
         let mut rest = line;
         for step in &self.steps {
             rest = match &step.before {
-                Before::Text(text) => rest.strip_prefix(&**text).ok_or(Malformed::Separator)?,
+                Before::Text(text) => after(text, rest).ok_or(Malformed::Separator)?,
                 Before::Blanks => after_blanks(rest)?,
             };
             let text;
             (text, rest) = step.end.split(rest).ok_or(Malformed::Separator)?;
-            draft.set(step.field, Cow::Borrowed(text))?;
+            if step.field != Field::Ignored {
+                draft.set(step.field, Cow::Borrowed(text))?;
+            }
         }
         Ok(())
     }
@@ -153,9 +155,15 @@ impl End {
     }
 }
 
+/// What follows `text`, which is a byte or two: comparing them here is cheaper than a call.
+fn after<'a>(text: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
+    let (head, rest) = rest.split_at_checked(text.len())?;
+    head.iter().eq(text).then_some(rest)
+}
+
 /// Where `text` begins in `rest`, from the front.
 fn positions(rest: &[u8], text: &[u8]) -> impl Iterator<Item = usize> {
-    memchr::memchr_iter(text[0], rest).filter(move |&at| rest[at..].starts_with(text))
+    memchr::memchr_iter(text[0], rest).filter(move |&at| after(text, &rest[at..]).is_some())
 }
 
 fn is_escaped(before: &[u8]) -> bool {
