@@ -2,11 +2,14 @@
 
 mod engine;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use engine::{ENGINE, Server, fixture, get, over_all};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use sojourn_server::{ALL, Counter};
 
 fn printed(command: &mut Command) -> String {
@@ -32,6 +35,54 @@ fn the_configuration_that_is_printed_gives_the_same_server() {
         assert_eq!(printed(Command::new(ENGINE).args(["serve", "--config"]).arg(&file)), text);
         let server = Server::run(Command::new(ENGINE).args(["serve", "--config"]).arg(&file));
         assert!(server.get("/.git/config").ends_with("secret"));
+    }
+}
+
+/// The line `name` of what the system says about a process.
+fn status(process: Pid, name: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn privileges_are_given_up_by_every_process() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become somebody else");
+        return;
+    }
+    let logs = tempfile::tempdir().unwrap();
+    let allow = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let log = logs.path().join("log");
+    std::fs::write(&log, "").unwrap();
+    allow(logs.path(), 0o777);
+    for architecture in ["amped", "mp", "helper", "fork", "uring"] {
+        let root = fixture::site();
+        allow(root.path(), 0o700);
+        let flags = ["--user", "nobody", "--access-log", log.to_str().unwrap(), "--helper-kind", "processes"];
+        let mut refused = Command::new(ENGINE);
+        refused.args(["serve", "--listen", "127.0.0.1:0"]).arg(root.path()).args(flags);
+        let said = String::from_utf8(refused.output().unwrap().stderr).unwrap();
+        assert!(said.starts_with("error: nobody cannot read "), "{said}");
+        allow(root.path(), 0o755);
+        let server = Server::start(architecture, root.path(), &flags);
+        let mut kept = server.connect();
+        kept.send(b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n");
+        kept.take(100);
+        for process in server.children().into_iter().chain([server.pid()]) {
+            let ids = status(process, "Uid:");
+            assert!(!ids.split(' ').any(|id| id == "0") && !status(process, "Gid:").contains(" 0"), "{ids}");
+            assert!(!status(process, "Groups:").split(' ').any(|id| id == "0"), "{architecture}");
+            assert_eq!(status(process, "NoNewPrivs:"), "1");
+            assert_eq!(status(process, "CapEff:").trim_start_matches('0'), "");
+        }
+        // It is theirs to open again.
+        std::fs::rename(&log, logs.path().join("log.1")).unwrap();
+        kill_process(server.pid(), Signal::USR1).unwrap();
+        server.get("/hello.txt");
+        drop(kept);
+        server.stop();
+        assert!(std::fs::read_to_string(&log).unwrap().contains("GET /hello.txt HTTP/1.0"), "{architecture}");
     }
 }
 

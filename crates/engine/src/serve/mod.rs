@@ -18,6 +18,7 @@ mod listener;
 mod notify;
 mod options;
 mod print;
+mod privileges;
 mod program;
 mod site;
 pub mod stdio;
@@ -25,6 +26,7 @@ mod succession;
 
 use listener::Listeners;
 pub use options::Options;
+use privileges::Identity;
 use succession::{Estate, Inheritance, SUCCEED};
 
 /// Serves as asked for until a signal. `words` are the command line that was given, to `command`.
@@ -56,6 +58,9 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         transports: transports(&listeners)?,
         admin,
     };
+    if let Some(user) = &options.process.user {
+        Identity::find(user)?.assume(options.log.access_log.as_deref(), [options.root.as_path()])?;
+    }
     site.program = Some(program);
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
     reopen_on_signal(&site.board)?;

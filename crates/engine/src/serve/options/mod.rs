@@ -11,6 +11,7 @@ mod limit;
 mod listen;
 mod log;
 mod organisation;
+mod process;
 mod values;
 
 use cache::CacheOptions;
@@ -19,6 +20,7 @@ use limit::LimitOptions;
 use listen::ListenOptions;
 use log::LogOptions;
 use organisation::OrganisationOptions;
+use process::ProcessOptions;
 
 /// Serve the files below a directory.
 ///
@@ -63,6 +65,8 @@ pub struct Options {
     pub limits: LimitOptions,
     #[command(flatten)]
     pub log: LogOptions,
+    #[command(flatten)]
+    pub process: ProcessOptions,
 }
 
 /// Several hosts.

@@ -1,0 +1,10 @@
+//! The server as a process.
+
+/// Who the server is.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Process")]
+pub struct ProcessOptions {
+    /// Become this user for good, once sockets are bound and files are open; started as root
+    #[arg(long, value_name = "NAME[:GROUP]")]
+    pub user: Option<String>,
+}

@@ -1,0 +1,152 @@
+//! `--user`: the server gives up root's privileges for good, once its sockets are bound and its files are open.
+//!
+//! It does so before there is any other thread or process, so that all of them are without. What it cannot get back it
+//! is not asked for again: files and sockets that a successor or SIGUSR1 opens are opened as that user.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::Path;
+use std::ptr;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use rustix::process::{getegid, geteuid};
+use rustix::thread::set_no_new_privs;
+
+/// Room for what the system says about a user or a group.
+const RECORD_BYTES: usize = 64 * 1024;
+
+/// Whom a server becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The name, for the groups that go with it.
+    name: CString,
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    /// The group was chosen, so it is the only one.
+    group_is_chosen: bool,
+}
+
+impl Identity {
+    /// The user and group that `NAME[:GROUP]` stands for.
+    ///
+    /// # Errors
+    /// If there is no such user or group.
+    pub fn find(text: &str) -> anyhow::Result<Identity> {
+        let (name, group) = text.split_once(':').map_or((text, None), |(name, group)| (name, Some(group)));
+        let name = CString::new(name)?;
+        let (uid, gid) = user(&name).with_context(|| {
+            format!("there is no user {}\nhint: `getent passwd` lists them", name.to_string_lossy())
+        })?;
+        let chosen = group.map(|name| {
+            self::group(&CString::new(name)?)
+                .with_context(|| format!("there is no group {name}\nhint: `getent group` lists them"))
+        });
+        let gid = chosen.transpose()?.unwrap_or(gid);
+        Ok(Identity { name, uid, gid, group_is_chosen: group.is_some() })
+    }
+
+    /// Becomes this user, who has to be able to go on with `log` and to read `roots`.
+    ///
+    /// # Errors
+    /// If that is not possible, or could be undone.
+    pub fn assume<'a>(
+        &self,
+        log: Option<&Path>,
+        roots: impl IntoIterator<Item = &'a Path>,
+    ) -> anyhow::Result<()> {
+        let name = self.name.to_string_lossy();
+        if geteuid().is_root() && self.uid != 0 {
+            if let Some(path) = log {
+                self.take_over(path).with_context(|| format!("cannot give {} to {name}", path.display()))?;
+            }
+            self.change().with_context(|| format!("cannot become {name}"))?;
+        }
+        ensure!(
+            (geteuid().as_raw(), getegid().as_raw()) == (self.uid, self.gid),
+            "cannot become {name}: this process is not root's\nhint: start it as root, or leave --user out"
+        );
+        set_no_new_privs(true).context("cannot do without new privileges")?;
+        // SAFETY: it fails, as is to be seen.
+        if self.uid != 0 && unsafe { libc::setuid(0) } == 0 {
+            bail!(
+                "the privileges of root can be had back\nhint: this system does not drop them; leave --user out"
+            );
+        }
+        for root in roots {
+            std::fs::read_dir(root).map_err(|error| {
+                anyhow!(
+                    "{name} cannot read {}: {error}\nhint: every directory on the way needs x for that user, and this one r",
+                    root.display()
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A log that root has created is the user's from now on, who is to open it again.
+    fn take_over(&self, path: &Path) -> io::Result<()> {
+        let file = std::fs::metadata(path)?;
+        if file.is_file() && file.uid() != self.uid {
+            chown(path, Some(self.uid), Some(self.gid))?;
+        }
+        Ok(())
+    }
+
+    /// Groups first: without root's privileges they could not be changed any more.
+    fn change(&self) -> io::Result<()> {
+        let check =
+            |outcome: libc::c_int| if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+        // SAFETY: the pointers are valid during the calls.
+        unsafe {
+            check(if self.group_is_chosen {
+                libc::setgroups(1, &raw const self.gid)
+            } else {
+                libc::initgroups(self.name.as_ptr(), self.gid)
+            })?;
+            check(libc::setresgid(self.gid, self.gid, self.gid))?;
+            check(libc::setresuid(self.uid, self.uid, self.uid))
+        }
+    }
+}
+
+fn user(name: &CStr) -> Option<(libc::uid_t, libc::gid_t)> {
+    let mut record = MaybeUninit::<libc::passwd>::uninit();
+    let mut room = vec![0; RECORD_BYTES];
+    let mut found = ptr::null_mut();
+    // SAFETY: all pointers are valid, and the room's size is given.
+    unsafe {
+        libc::getpwnam_r(name.as_ptr(), record.as_mut_ptr(), room.as_mut_ptr(), room.len(), &raw mut found);
+        found.as_ref().map(|record| (record.pw_uid, record.pw_gid))
+    }
+}
+
+fn group(name: &CStr) -> Option<libc::gid_t> {
+    let mut record = MaybeUninit::<libc::group>::uninit();
+    let mut room = vec![0; RECORD_BYTES];
+    let mut found = ptr::null_mut();
+    // SAFETY: all pointers are valid, and the room's size is given.
+    unsafe {
+        libc::getgrnam_r(name.as_ptr(), record.as_mut_ptr(), room.as_mut_ptr(), room.len(), &raw mut found);
+        found.as_ref().map(|record| record.gr_gid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_groups() {
+        let root = Identity::find("root").unwrap();
+        assert_eq!((root.uid, root.gid, root.group_is_chosen), (0, 0, false));
+        assert!(Identity::find("root:root").unwrap().group_is_chosen);
+        for (text, expected) in
+            [("no-such-user", "there is no user no-such-user"), ("root:none", "there is no group none")]
+        {
+            let said = Identity::find(text).unwrap_err().to_string();
+            assert!(said.starts_with(expected) && said.contains("\nhint: "), "{said}");
+        }
+    }
+}
