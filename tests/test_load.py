@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -146,7 +147,9 @@ def test_plain_loads_become_the_engine(root: Path) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             programs = set()
             while process.poll() is None:
-                programs.add(os.readlink(f"/proc/{process.pid}/exe"))
+                # It may end between the two looks.
+                with contextlib.suppress(FileNotFoundError):
+                    programs.add(os.readlink(f"/proc/{process.pid}/exe"))
     assert str(engine.path().resolve()) in programs
 
 
