@@ -133,7 +133,7 @@ fn the_configuration_is_read_again_and_a_bad_one_changes_nothing() {
         ("access-log = \"/nowhere/log\"\n", "cannot write the access log"),
     ] {
         configured(&file, root.path(), more);
-        kill_process(server.pid(), Signal::USR2).unwrap();
+        kill_process(server.pid(), Signal::HUP).unwrap();
         let said = |text: &str| server.said().iter().any(|line| line.contains(text)).then_some(());
         until(mistake, || said(mistake));
         until("the server goes on", || {

@@ -45,13 +45,15 @@ static REQUESTS: [AtomicPtr<Requests>; SIGNALS] = [const { AtomicPtr::new(ptr::n
 const SIGNALS: usize = 65;
 
 impl Requests {
-    /// Those that `signal` makes from now on, here and in children.
-    pub fn on_signal(signal: c_int) -> io::Result<&'static Requests> {
+    /// Those that any of `signals` makes from now on, here and in children.
+    pub fn on_signals(signals: &[c_int]) -> io::Result<&'static Requests> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let requests: &'static Requests = Box::leak(Box::new(Requests(event)));
-        REQUESTS[signal as usize].store(ptr::from_ref(requests).cast_mut(), Ordering::Release);
-        handle(signal, on_request)?;
-        let_through(&[signal]);
+        for signal in signals {
+            REQUESTS[*signal as usize].store(ptr::from_ref(requests).cast_mut(), Ordering::Release);
+            handle(*signal, on_request)?;
+        }
+        let_through(signals);
         Ok(requests)
     }
 

@@ -81,7 +81,7 @@ fn serve(
     stop: &'static Stop,
 ) -> anyhow::Result<sojourn_server::Served> {
     std::thread::scope(|scope| {
-        let requests = Requests::on_signal(SUCCEED)?;
+        let requests = Requests::on_signals(SUCCEED)?;
         if let Some(admin) = &estate.admin {
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
             scope.spawn(move || admin::serve(site, admin, stop));

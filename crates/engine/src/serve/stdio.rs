@@ -39,7 +39,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
         }
     };
     reopen_on_signal(&board)?;
-    [SUCCEED, libc::SIGHUP].into_iter().for_each(ignore);
+    SUCCEED.iter().copied().for_each(ignore);
     let site = options.site(architecture, board)?;
     serve_one(&site, Arrival { socket, peer, transport: Transport::Plain, seat: Seat::ANY }, place, stop);
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! Succession: SIGUSR2 starts the program anew, as it is now and with the configuration as it is now; when the
+//! Succession: SIGUSR2 or SIGHUP starts the program anew, as it is now and with the configuration as it is now; when the
 //! successor serves, this server finishes what it has begun and ends.
 //!
 //! The successor is given the listening sockets themselves (SCM_RIGHTS), so nobody who connects meanwhile is lost. It
@@ -25,8 +25,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_
 use sojourn_server::connection::Transport;
 use sojourn_server::{Listener, Requests, Stop, listening_sockets};
 
-/// The signal that asks for a successor.
-pub const SUCCEED: libc::c_int = libc::SIGUSR2;
+/// The signals that ask for a successor: nginx's for a new program, and everybody's for a new configuration.
+pub const SUCCEED: &[libc::c_int] = &[libc::SIGUSR2, libc::SIGHUP];
 
 /// Where a successor learns of its predecessor: the descriptor of their channel.
 const VARIABLE: &str = "SOJOURN_PREDECESSOR";

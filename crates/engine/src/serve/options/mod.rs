@@ -26,7 +26,7 @@ use process::ProcessOptions;
 ///
 /// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
 /// progress finish first, a second signal ends it at once. SIGUSR1 opens the access log again,
-/// SIGUSR2 has a new process take over, with the program and configuration as they are then.
+/// SIGHUP has a new process take over, with the program and configuration as they are then.
 ///
 /// Example: sojourn serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4
 #[derive(clap::Args)]
