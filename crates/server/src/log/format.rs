@@ -337,4 +337,15 @@ mod tests {
         check("%b%b%b%b%b%b%b%b%b", "the log format has more than 8 directives");
         check(&"%h".repeat(3000), "the log format has more than 4096 bytes");
     }
+
+    proptest::proptest! {
+        /// Any text is a format or is refused with a hint; whatever it is cut from, it is no panic.
+        #[test]
+        fn any_text_is_read_or_refused(text in "([%{}<>!,\"\\\\0-9a-zA-Z \n]|\\PC){0,60}") {
+            match LogFormat::parse(&text) {
+                Ok(format) => assert!(!format.items.is_empty() && format.late().count() <= LATE_MAX),
+                Err(error) => assert!(error.to_string().contains("\nhint: ")),
+            }
+        }
+    }
 }
