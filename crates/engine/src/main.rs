@@ -35,7 +35,9 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // Under inetd standard error may be the client's connection.
-            if !words.iter().any(|word| word == "--stdio") || serve::stdio::refuse() {
+            let has = |name: &str| words.iter().any(|word| word == name);
+            let is_tls = has("--stdio-tls");
+            if !(has("--stdio") || is_tls) || serve::stdio::refuse(is_tls) {
                 eprintln!("error: {error:#}");
             }
             ExitCode::from(2)

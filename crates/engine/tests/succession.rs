@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use engine::tls::{Identity, presented, trusting_all};
 use engine::{Client, ENGINE, PATIENCE, Server, WhenDropped, fixture, get, over_all};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use sojourn_server::Counter;
@@ -172,4 +173,38 @@ fn one_successor_after_the_other_with_passed_sockets() {
     assert!(get(address, "/hello.txt").ends_with("hello"));
     second.stop();
     assert_eq!(server.wait_for_all().len(), 3);
+}
+
+#[test]
+fn certificates_are_read_again_and_bad_ones_change_nothing() {
+    let root = fixture::site();
+    for architecture in ["amped", "mp", "uring"] {
+        let identity = Identity::new();
+        let mut server = Server::start(architecture, root.path(), &identity.flags());
+        let address = server.another_address(0);
+        let shown = || presented(address, "localhost");
+        let (first, key) = (identity.der(), std::fs::read(identity.key()).unwrap());
+        std::fs::write(identity.key(), "no key").unwrap();
+        kill_process(server.pid(), Signal::HUP).unwrap();
+        let said = |start: &str| server.said().iter().any(|line| line.starts_with(start)).then_some(());
+        until("the refusal", || said("error: there is no private key in "));
+        until("its consequence", || said("error: nobody takes over, this server goes on"));
+        assert_eq!(shown(), first);
+        std::fs::write(identity.key(), key).unwrap();
+        identity.renew("localhost");
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let over = WhenDropped(&is_over);
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let (answer, _) = engine::tls::get(address, &trusting_all(), "/hello.txt");
+                    assert!(answer.ends_with(b"hello"), "no answer");
+                }
+            });
+            let successor = Successor::of(&mut server);
+            assert_eq!(shown(), identity.der());
+            drop(over);
+            successor.stop();
+        });
+    }
 }

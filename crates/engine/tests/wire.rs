@@ -1,14 +1,17 @@
-//! Every wire script over every architecture: sent whole, and a byte at a time.
+//! Every wire script over every architecture: sent whole, and a byte at a time; and through TLS.
 
 mod engine;
 
+use std::io::{Read, Write};
+
 use engine::script::{Script, Step, content, dialogues, scripts};
+use engine::tls::Identity;
 use engine::{Client, Server, over_all, over_all_rich};
 
 /// Scripts that send more than this are not sent byte by byte: it would take long and show nothing new.
 const BYTEWISE_MAX: usize = 1000;
 
-fn play(script: &Script, client: &mut Client, piece_bytes: usize) -> Result<(), String> {
+fn play<S: Read + Write>(script: &Script, client: &mut Client<S>, piece_bytes: usize) -> Result<(), String> {
     for step in &script.steps {
         match step {
             Step::Send(bytes) => bytes.chunks(piece_bytes).for_each(|piece| client.send(piece)),
@@ -46,4 +49,23 @@ fn every_script_over_every_architecture() {
 fn every_script_about_content_over_every_architecture() {
     let scripts = content();
     over_all_rich(|server, _| play_all(&scripts, &server));
+}
+
+#[test]
+fn every_script_through_tls() {
+    // What a scheme in the request means depends on whether TLS is spoken.
+    let names_scheme =
+        |step: &Step| matches!(step, Step::Send(sent) if sent.windows(3).any(|three| three == b"://"));
+    let mut scripts: Vec<Script> = scripts().into_iter().chain(dialogues()).collect();
+    scripts.retain(|script| !script.steps.iter().any(names_scheme));
+    let identity = Identity::new();
+    let config = identity.trusted();
+    over_all(&identity.flags(), |server, _| {
+        let address = server.another_address(0);
+        for script in &scripts {
+            if let Err(error) = play(script, &mut engine::tls::connect(address, &config), usize::MAX) {
+                panic!("{:?}: {error}", script.title);
+            }
+        }
+    });
 }

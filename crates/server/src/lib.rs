@@ -28,6 +28,7 @@ mod signals;
 mod site;
 mod sockets;
 mod stop;
+pub mod tls;
 
 pub use architecture::{ALL, Architecture};
 pub use blocking::serve_one;

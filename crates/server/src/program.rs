@@ -1,17 +1,21 @@
-//! A program that is executed for each connection, as inetd does it: the connection is its standard input.
+//! A program that is executed for each connection, as inetd does it: the connection is its standard input, as
+//! `--stdio` or `--stdio-tls` says.
 
 use std::ffi::{CStr, CString, c_char};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, kill_process};
 
+use crate::connection::Transport;
 use crate::processes::Visit;
 use crate::signals::hold_back;
 use crate::site::Site;
+use crate::tls::Tls;
 
 /// The program, which counts where `--counters FD:PLACE` says.
 #[derive(Clone, Debug)]
@@ -37,8 +41,17 @@ impl Program {
             inherit(inherited.as_fd())?;
         }
         let counters = format!("--counters={}:{}", board.as_raw_fd(), visit.place.index());
-        let counters = CString::new(counters).expect("no NUL in it");
-        let arguments = self.arguments.iter().map(CString::as_c_str).chain([counters.as_c_str()]);
+        let mut arguments = vec![counters];
+        match visit.arrival.transport {
+            Transport::Plain => arguments.push("--stdio".to_owned()),
+            Transport::Tls => {
+                arguments.push("--stdio-tls".to_owned());
+                arguments.extend(site.tls.as_ref().map(|tls| leave(tls)).transpose()?);
+            }
+        }
+        let arguments: Vec<_> =
+            arguments.into_iter().map(|text| CString::new(text).expect("no NUL in it")).collect();
+        let arguments = self.arguments.iter().chain(&arguments).map(CString::as_c_str);
         let pointers: Vec<*const c_char> = arguments.map(CStr::as_ptr).chain([ptr::null()]).collect();
         // Until the program can handle them; a stop that was requested already is requested of it too.
         let held_back = hold_back();
@@ -51,6 +64,13 @@ impl Program {
         drop(held_back);
         Err(error)
     }
+}
+
+/// Leaves the program the keys of tickets, so that a session can be resumed by the next one.
+fn leave(tls: &Tls) -> io::Result<String> {
+    let tickets = memfd_create("tickets", MemfdFlags::empty())?;
+    rustix::io::pwrite(&tickets, &tls.tickets().state(), 0)?;
+    Ok(format!("--tickets={}", tickets.into_raw_fd()))
 }
 
 fn inherit(descriptor: BorrowedFd<'_>) -> io::Result<()> {

@@ -1,5 +1,5 @@
-//! Signals: their handlers, the one that has log files opened again, and holding them back for a moment, around a
-//! fork and until a program that is executed can handle them.
+//! Signals: their handlers, those that have log files opened and certificates read again, and holding them back for a
+//! moment, around a fork and until a program that is executed can handle them.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -12,6 +12,7 @@ use crate::counters::{Counter, Served};
 use crate::hosts::Hosts;
 use crate::log::AccessLog;
 use crate::program::Program;
+use crate::tls::Tls;
 
 /// What every architecture is given to serve. Clones have the same log and the same board.
 #[derive(Clone)]
@@ -42,6 +43,8 @@ pub struct Site {
     pub log: Option<AccessLog>,
     /// Where the counters can be read meanwhile.
     pub board: Board,
+    /// How TLS is spoken, where it is.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// Limits on connections and on the patience with them.
@@ -128,6 +131,7 @@ impl Site {
             limits: Limits::default(),
             log: None,
             board: Board::default(),
+            tls: None,
         }
     }
 

@@ -26,7 +26,8 @@ const KINDS: &str = "a value is a string, a number, true or false for a flag, or
     may be repeated";
 
 /// Options that are about the command line itself.
-const NOT_IN_FILES: &[&str] = &["config", "stdio", "counters", "print-config", "help"];
+const NOT_IN_FILES: &[&str] =
+    &["config", "stdio", "stdio-tls", "counters", "tickets", "print-config", "help"];
 
 /// `words` with what their `--config FILE` adds to them; unchanged if there is none.
 ///

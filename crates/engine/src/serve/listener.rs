@@ -15,6 +15,12 @@ use sojourn_server::{BACKLOG, LISTENERS_MAX, Listener, defer_accept};
 use super::options::Options;
 use super::succession::Inheritance;
 
+/// Where we listen if nobody says where.
+const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
+
+/// What a service manager calls sockets on which TLS is spoken (FileDescriptorName= in systemd's unit).
+const TLS_SOCKET_NAME: &str = "https";
+
 /// The first descriptor that a service manager passes (sd_listen_fds(3)).
 const PASSED_FD: RawFd = 3;
 
@@ -37,12 +43,16 @@ impl Options {
     }
 
     fn own_listeners(&self, inheritance: &mut Inheritance) -> anyhow::Result<Vec<Listener>> {
-        check_count(self.listening.listen.len())?;
+        let (plain, tls) = (&self.listening.listen, &self.tls.tls_listen);
+        check_count(plain.len() + tls.len())?;
+        let is_default = plain.is_empty() && tls.is_empty();
+        let plain = plain.iter().map(String::as_str).chain(is_default.then_some(DEFAULT_ADDRESS));
+        let plain = plain.map(|address| (address, Transport::Plain));
+        let tls = tls.iter().map(|address| (address.as_str(), Transport::Tls));
         let mut listeners = Vec::new();
-        for address in &self.listening.listen {
+        for (address, transport) in plain.chain(tls) {
             let sockets = inherit_or_listen(address, inheritance)?;
-            listeners
-                .extend(sockets.into_iter().map(|socket| Listener { socket, transport: Transport::Plain }));
+            listeners.extend(sockets.into_iter().map(|socket| Listener { socket, transport }));
         }
         Ok(listeners)
     }
@@ -101,7 +111,9 @@ fn passed() -> anyhow::Result<Vec<Listener>> {
     }
     let count = number("LISTEN_FDS").unwrap_or(0);
     check_count(count as usize)?;
-    (PASSED_FD..PASSED_FD + count as RawFd).map(passed_listener).collect()
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let names = names.split(':').chain(std::iter::repeat(""));
+    (PASSED_FD..PASSED_FD + count as RawFd).zip(names).map(passed_listener).collect()
 }
 
 fn check_count(count: usize) -> anyhow::Result<()> {
@@ -112,7 +124,7 @@ fn check_count(count: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn passed_listener(number: RawFd) -> anyhow::Result<Listener> {
+fn passed_listener((number, name): (RawFd, &str)) -> anyhow::Result<Listener> {
     // SAFETY: by sd_listen_fds(3) the descriptor is open and nobody else's in this process.
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     if !listens(socket.as_fd()) {
@@ -121,7 +133,8 @@ fn passed_listener(number: RawFd) -> anyhow::Result<Listener> {
         );
     }
     fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
-    Ok(Listener { socket: socket.into(), transport: Transport::Plain })
+    let transport = if name == TLS_SOCKET_NAME { Transport::Tls } else { Transport::Plain };
+    Ok(Listener { socket: socket.into(), transport })
 }
 
 fn listens(socket: BorrowedFd<'_>) -> bool {

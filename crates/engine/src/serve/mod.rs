@@ -23,6 +23,7 @@ mod program;
 mod site;
 pub mod stdio;
 mod succession;
+mod tls;
 
 use listener::Listeners;
 pub use options::Options;
@@ -37,7 +38,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     }
     let architecture =
         architecture::by_name(&options.organisation.architecture).context("no such architecture")?;
-    if options.stdio {
+    if options.stdio || options.tls.stdio_tls {
         return stdio::run(options, architecture);
     }
     metrics::begin();
@@ -50,6 +51,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     }
     let program = program::per_connection(command, words)?;
     let Listeners { listeners, are_passed } = options.listeners(&mut inheritance)?;
+    site.tls = options.tls_of(&listeners)?;
     let admin = options.admin_listener(&mut inheritance)?;
     let estate = Estate {
         program: program.path.clone(),
@@ -86,8 +88,9 @@ fn serve(
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
             scope.spawn(move || admin::serve(site, admin, stop));
         }
-        for (address, _) in &estate.transports {
-            eprintln!("listening on {address}");
+        for (address, transport) in &estate.transports {
+            let over = if *transport == Transport::Tls { " (TLS)" } else { "" };
+            eprintln!("listening on {address}{over}");
         }
         scope.spawn(|| estate.serve_requests(requests, stop));
         notify::ready();

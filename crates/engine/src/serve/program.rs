@@ -28,7 +28,6 @@ pub fn per_connection(command: &clap::Command, words: &[OsString]) -> anyhow::Re
             [&words[0], &"serve".into(), &"--config".into(), &name.into()].map(OsString::clone).into();
         inherited = Some(Arc::new(file));
     }
-    arguments.push("--stdio".into());
     let arguments = arguments.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
     Ok(Program { path, arguments, inherited })
 }

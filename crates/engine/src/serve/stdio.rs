@@ -1,4 +1,4 @@
-//! `serve --stdio`: one connection, which is standard input, as under inetd.
+//! `serve --stdio` and `--stdio-tls`: one connection, which is standard input, as under inetd.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -40,18 +40,24 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     };
     reopen_on_signal(&board)?;
     SUCCEED.iter().copied().for_each(ignore);
-    let site = options.site(architecture, board)?;
-    serve_one(&site, Arrival { socket, peer, transport: Transport::Plain, seat: Seat::ANY }, place, stop);
+    let mut site = options.site(architecture, board)?;
+    let transport = if options.tls.stdio_tls { Transport::Tls } else { Transport::Plain };
+    if transport == Transport::Tls {
+        site.tls = Some(options.tls()?);
+    }
+    serve_one(&site, Arrival { socket, peer, transport, seat: Seat::ANY }, place, stop);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells the client, if there is one, that it cannot be served. Returns whether standard error is another place:
-/// under most inetds it is the connection too.
-pub fn refuse() -> bool {
+/// Tells the client, if there is one and it does not expect TLS, that it cannot be served. Returns whether standard
+/// error is another place: under most inetds it is the connection too.
+pub fn refuse(is_tls: bool) -> bool {
     let socket = io::stdin();
     let same = |a: BorrowedFd<'_>, b: BorrowedFd<'_>| matches!((fstat(a), fstat(b)), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino));
     let is_elsewhere = !same(socket.as_fd(), io::stderr().as_fd());
-    let _ = send(&socket, REFUSAL, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    if !is_tls {
+        let _ = send(&socket, REFUSAL, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    }
     is_elsewhere
 }
 

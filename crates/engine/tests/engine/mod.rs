@@ -24,8 +24,12 @@ pub mod fixture;
 pub mod rich_fixture;
 #[path = "../../../server/tests/support/script.rs"]
 pub mod script;
+pub mod tls;
 
 pub use client::{Client, PATIENCE};
+
+/// What follows the address of a listener for TLS.
+const TLS_MARK: &str = " (TLS)";
 
 /// The program under test.
 pub const ENGINE: &str = env!("CARGO_BIN_EXE_sojourn-engine");
@@ -131,7 +135,8 @@ impl Server {
             let Some(line) = lines.next() else { panic!("no {mark:?}; it said {said:?}") };
             let line = line.unwrap();
             if let Some(rest) = line.strip_prefix(mark) {
-                return rest.trim_end_matches("/metrics").parse().unwrap();
+                let address = rest.trim_end_matches("/metrics").trim_end_matches(TLS_MARK);
+                return address.parse().unwrap();
             }
             said.push(line);
         };
@@ -152,7 +157,7 @@ impl Server {
             let said = self.said();
             let mut lines = said.iter().filter_map(|line| line.strip_prefix("listening on "));
             if let Some(address) = lines.nth(after) {
-                return address.parse().unwrap();
+                return address.trim_end_matches(TLS_MARK).parse().unwrap();
             }
             assert!(begun.elapsed() < PATIENCE, "no such listener; it said {said:?}");
             std::thread::sleep(std::time::Duration::from_millis(10));

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::connection::{Connection, Wait};
-use crate::site::Limits;
+use crate::site::{Limits, Site};
 use crate::sockets::accept::Arrival;
 use crate::sockets::pace::Pace;
 
@@ -19,8 +19,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(Arrival { socket, peer, transport, .. }: Arrival) -> Client {
-        let connection = Connection::new(peer, transport);
+    pub fn new(Arrival { socket, peer, transport, .. }: Arrival, site: &Site) -> Client {
+        let connection = Connection::new(peer, transport, site);
         let (deadline, pace) = (Duration::MAX, Pace::default());
         Client { socket, connection, is_readable: false, wait: None, deadline, pace }
     }

@@ -61,7 +61,7 @@ impl<'a> Worker<'a> {
     pub fn serve(&mut self, arrival: Arrival) {
         self.service.begin();
         self.clock.look();
-        let mut client = Client::new(arrival);
+        let mut client = Client::new(arrival, self.service.site);
         let mut want = client.connection.start();
         let reason = loop {
             let event = match want {

@@ -9,8 +9,8 @@ const ROOM_BYTES_MIN: usize = 1024;
 /// Buffers kept for reuse.
 const POOL_BUFFERS_MAX: usize = 256;
 
-/// Buffers that grew beyond this are not kept.
-const POOLED_BYTES_MAX: usize = 64 * 1024;
+/// Buffers that grew beyond this are not kept: a part of a body as TLS encrypts it still is.
+const POOLED_BYTES_MAX: usize = 68 * 1024;
 
 /// Received bytes, of which the first have been consumed.
 #[derive(Debug, Default)]

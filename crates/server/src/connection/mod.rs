@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::counters::Served;
 use crate::hosts::Hosts;
 use crate::log::AccessLog;
-use crate::site::Limits;
+use crate::site::{Limits, Site};
 
 mod application;
 mod buffer;
@@ -26,6 +26,7 @@ mod http1;
 mod http2;
 mod output;
 mod send_path;
+mod tls;
 mod want;
 
 pub use application::Application;
@@ -34,6 +35,7 @@ pub use http1::Http1;
 pub use http2::Http2;
 pub use output::{Output, Piece};
 pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
+pub use tls::{ALPN, TlsConnection};
 pub use want::{Event, Lane, Reason, Wait, Want};
 
 /// What a connection may use while it handles an event.
@@ -64,11 +66,13 @@ pub struct Context<'a> {
 pub enum Transport {
     /// Nothing.
     Plain,
+    /// TLS.
+    Tls,
 }
 
 impl Transport {
     /// Every transport.
-    const ALL: &[Transport] = &[Transport::Plain];
+    const ALL: &[Transport] = &[Transport::Plain, Transport::Tls];
 
     /// The transport whose discriminant is `byte`.
     pub fn from_u8(byte: u8) -> Option<Transport> {
@@ -81,13 +85,22 @@ impl Transport {
 pub enum Connection {
     /// Nothing lies in between.
     Plain(Application),
+    /// TLS does.
+    Tls(Box<TlsConnection>),
 }
 
 impl Connection {
-    /// A connection just accepted from `peer`.
-    pub fn new(peer: IpAddr, transport: Transport) -> Connection {
+    /// A connection to `site` just accepted from `peer`.
+    ///
+    /// # Panics
+    /// If it is to speak TLS and the site has no certificates.
+    pub fn new(peer: IpAddr, transport: Transport, site: &Site) -> Connection {
         match transport {
             Transport::Plain => Connection::Plain(Application::new(peer, false)),
+            Transport::Tls => {
+                let tls = site.tls.as_ref().expect("a site that listens for TLS has certificates");
+                Connection::Tls(Box::new(TlsConnection::new(peer, tls.accept())))
+            }
         }
     }
 
@@ -95,6 +108,7 @@ impl Connection {
     pub fn start(&self) -> Want {
         match self {
             Connection::Plain(application) => application.start(),
+            Connection::Tls(tls) => tls.start(),
         }
     }
 
@@ -105,6 +119,7 @@ impl Connection {
         }
         match self {
             Connection::Plain(application) => application.handle(event, context),
+            Connection::Tls(tls) => tls.handle(event, context),
         }
     }
 
@@ -112,6 +127,7 @@ impl Connection {
     pub fn waits_for(&self) -> Wait {
         match self {
             Connection::Plain(application) => application.waits_for(),
+            Connection::Tls(tls) => tls.waits_for(),
         }
     }
 
@@ -119,6 +135,7 @@ impl Connection {
     pub fn has_streams(&self) -> bool {
         match self {
             Connection::Plain(application) => application.has_streams(),
+            Connection::Tls(_) => false,
         }
     }
 
@@ -126,6 +143,7 @@ impl Connection {
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
             Connection::Plain(application) => application.finish(context),
+            Connection::Tls(tls) => tls.finish(context),
         }
     }
 }

@@ -47,7 +47,7 @@ impl<D: Disk> Loop<'_, D> {
         let Arrival { socket, peer, transport, .. } = arrival;
         self.served.count(Counter::ConnectionsAccepted);
         let token = self.clients.vacant();
-        self.clients.insert(Client::new(socket, Connection::new(peer, transport), seat));
+        self.clients.insert(Client::new(socket, Connection::new(peer, transport, self.site), seat));
         self.drive_parked(token);
     }
 

@@ -156,7 +156,7 @@ impl Ring<'_> {
         let Arrival { socket, peer, transport, .. } = arrival;
         self.served.count(Counter::ConnectionsAccepted);
         let token = self.clients.vacant();
-        let connection = Connection::new(peer, transport);
+        let connection = Connection::new(peer, transport, self.site);
         let want = connection.start();
         self.clients.insert(Client::new(socket, connection, Patience::new(), seat));
         self.drive(token, want);

@@ -24,6 +24,9 @@ pub const BACKLOG: i32 = 4096;
 const SHED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: Sojourn\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 
+/// The same where TLS is spoken: a fatal alert, `internal_error` (RFC 8446, 6).
+const SHED_TLS: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
+
 /// The listening socket and the reserve.
 #[derive(Debug)]
 pub struct Acceptor {
@@ -137,6 +140,7 @@ impl Drop for Acceptor {
 pub fn shed(arrival: &Arrival) {
     let told = match arrival.transport {
         Transport::Plain => SHED,
+        Transport::Tls => SHED_TLS,
     };
     let _ = recv(&arrival.socket, &mut [0u8; 2048], RecvFlags::DONTWAIT);
     let _ = send(&arrival.socket, told, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);

@@ -10,9 +10,17 @@ use super::script;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A client that reads with patience.
-pub struct Client {
-    pub stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    pub stream: S,
     received: Vec<u8>,
+}
+
+/// A connection on which one waits with patience.
+pub fn patient(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
 }
 
 impl Client {
@@ -23,25 +31,29 @@ impl Client {
 
     /// On a connection that is there.
     pub fn of(stream: TcpStream) -> Client {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Client { stream, received: Vec::new() }
+        Client::over(patient(stream))
     }
 
     /// Another end of the same connection, for a thread that only reads.
     pub fn reader(&self) -> Client {
-        Client { stream: self.stream.try_clone().unwrap(), received: Vec::new() }
-    }
-
-    /// Sends; a server that has closed already is no error here.
-    pub fn send(&mut self, bytes: &[u8]) {
-        let _ = self.stream.write_all(bytes);
+        Client::over(self.stream.try_clone().unwrap())
     }
 
     /// Says that no more will be sent.
     pub fn end(&self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// Over a stream that is connected.
+    pub fn over(stream: S) -> Client<S> {
+        Client { stream, received: Vec::new() }
+    }
+
+    /// Sends; a server that has closed already is no error here.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
     }
 
     /// Everything until the server closes.

@@ -9,8 +9,8 @@ use super::values::duration;
 #[command(next_help_heading = "Listening")]
 pub struct ListenOptions {
     /// Address and port, also several times; port 0 takes a free one; under socket activation they are the sockets
-    /// that are passed
-    #[arg(long, default_value = "127.0.0.1:8080", value_name = "ADDR")]
+    /// that are passed [default: 127.0.0.1:8080, or none with --tls-listen]
+    #[arg(long, value_name = "ADDR")]
     pub listen: Vec<String>,
     /// Congestion control of the connections, as in net.ipv4.tcp_available_congestion_control [default: the system's]
     #[arg(long, value_name = "NAME")]

@@ -12,6 +12,7 @@ mod listen;
 mod log;
 mod organisation;
 mod process;
+mod tls;
 mod values;
 
 use cache::CacheOptions;
@@ -21,6 +22,7 @@ use listen::ListenOptions;
 use log::LogOptions;
 use organisation::OrganisationOptions;
 use process::ProcessOptions;
+use tls::TlsOptions;
 
 /// Serve the files below a directory.
 ///
@@ -53,6 +55,8 @@ pub struct Options {
     pub format: String,
     #[command(flatten)]
     pub listening: ListenOptions,
+    #[command(flatten)]
+    pub tls: TlsOptions,
     #[command(flatten)]
     pub content: ContentOptions,
     #[command(flatten)]

@@ -31,7 +31,7 @@ const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 
 /// What a client may still send after the last response, until we stop listening to it. Closing at once would
 /// reset the connection and with it lose that response (RFC 9112, 9.6).
-const LINGER_BYTES_MAX: u64 = 1024 * 1024;
+pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// One connection that speaks HTTP/1.
 #[derive(Debug)]
@@ -128,6 +128,12 @@ impl Http1 {
     /// The first want.
     pub fn start(&self) -> Want {
         Want::Receive(Buffer::default())
+    }
+
+    /// Answers with `status` what is not even read, then discards what still comes.
+    pub fn turn_away(&mut self, status: Status, context: &mut Context<'_>) -> Want {
+        self.refuse(false, status, context);
+        self.send(None)
     }
 
     /// Takes an event, says what is wanted next.

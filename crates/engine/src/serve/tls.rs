@@ -1,0 +1,58 @@
+//! From options to TLS.
+
+use std::fs::File;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, ensure};
+use sojourn_server::Listener;
+use sojourn_server::connection::Transport;
+use sojourn_server::tls::{CertificateFiles, TICKETS_STATE_BYTES, Tickets, Tls};
+
+use super::options::Options;
+
+impl Options {
+    /// How TLS is spoken on those of `listeners` where it is.
+    pub fn tls_of(&self, listeners: &[Listener]) -> anyhow::Result<Option<Arc<Tls>>> {
+        if listeners.iter().any(|listener| listener.transport == Transport::Tls) {
+            return self.tls().map(Some);
+        }
+        ensure!(
+            self.tls.tls_certificate.is_empty() && self.tls.tls_key.is_empty(),
+            "there are certificates, but TLS is spoken nowhere\nhint: add --tls-listen ADDR"
+        );
+        Ok(None)
+    }
+
+    /// How TLS is spoken.
+    pub fn tls(&self) -> anyhow::Result<Arc<Tls>> {
+        let (certificates, keys) = (&self.tls.tls_certificate, &self.tls.tls_key);
+        ensure!(
+            !certificates.is_empty(),
+            "TLS needs a certificate\nhint: add --tls-certificate FILE and --tls-key FILE; docs/tls.md shows how to make a pair"
+        );
+        ensure!(
+            certificates.len() == keys.len(),
+            "{} of --tls-certificate and {} of --tls-key\nhint: give a key for each certificate, in the same order",
+            certificates.len(),
+            keys.len()
+        );
+        let files = certificates.iter().zip(keys);
+        let files = files.map(|(certificate, key)| CertificateFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+        });
+        let tickets = self.tls.tickets.map(inherited_tickets).transpose()?.unwrap_or_default();
+        let tls = Tls::new(&files.collect::<Vec<_>>(), tickets);
+        tls.map(Arc::new).map_err(|error| anyhow!("{error}\nhint: {}", error.hint()))
+    }
+}
+
+fn inherited_tickets(descriptor: RawFd) -> anyhow::Result<Tickets> {
+    // SAFETY: the server that executed this program leaves it the descriptor.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
+    let mut state = [0; TICKETS_STATE_BYTES];
+    file.read_exact_at(&mut state, 0).context("cannot read the keys of tickets")?;
+    Ok(Tickets::from_state(state))
+}

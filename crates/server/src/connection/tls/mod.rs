@@ -1,0 +1,335 @@
+//! TLS around what is spoken inside: a layer with the same seam on both sides.
+//!
+//! What is received is decrypted and given to the inside; what the inside sends is encrypted, a bounded part at a time.
+//! The kernel cannot send a file that is to be encrypted, so its bytes are loaded into memory first, by whoever waits
+//! for the disk in the architecture. The protocol is rustls's; certificates are in `crate::tls`.
+//!
+//! A client that speaks HTTP in clear is told so in clear. After a failure the client is told why and what it still
+//! sends is discarded for a while: closing at once would reset the connection, and the alert would be lost.
+
+use std::io::BufRead;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::HandshakeKind;
+use rustls::server::ServerConnection;
+use sojourn_content::Done;
+use sojourn_http::Status;
+
+use super::http1::LINGER_BYTES_MAX;
+use super::{Buffer, Context, Event, Http1, Output, Reason, Wait, Want};
+use crate::counters::Counter;
+
+mod send;
+
+/// What can be spoken inside, by the names in ALPN (RFC 7301, 6), the preferred first. HTTP/2 is not: it delegates, and
+/// this layer does one thing at a time.
+pub const ALPN: &[&[u8]] = &[b"http/1.1"];
+
+/// What a client may send until its handshake is complete.
+const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+/// A connection that speaks TLS.
+#[derive(Debug)]
+pub struct TlsConnection {
+    session: ServerConnection,
+    peer: IpAddr,
+    state: State,
+    /// What the inside receives into, while it waits for that.
+    receiving: Buffer,
+    /// Whether that holds bytes that the inside has not seen.
+    has_news: bool,
+    /// What the inside is sending.
+    sending: Option<Output>,
+    /// The part of a file that comes next in that, once it is loaded.
+    chunk: Option<Arc<[u8]>>,
+    doing: Doing,
+    /// How the connection ends when what is under way is sent.
+    closing: Option<Reason>,
+    /// The client is still to be told that nothing more comes (`close_notify`).
+    owes_goodbye: bool,
+    /// Nothing more will be received.
+    is_ended: bool,
+    /// Bytes received of which the inside has seen nothing yet.
+    undelivered_bytes: usize,
+    /// How often it was given something.
+    deliveries: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    Handshake,
+    /// Inside is what the two sides have agreed upon.
+    Open(Http1),
+    /// The client does not speak TLS, and is told so.
+    Clear(Http1),
+}
+
+/// What the driver does for this layer rather than for the inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    /// Nothing, or it receives.
+    Nothing,
+    /// It sends.
+    Sending,
+    /// It loads a part of a file.
+    Loading,
+    /// It receives what nobody looks at any more; so many bytes so far.
+    Discarding(u64),
+}
+
+impl TlsConnection {
+    /// A connection just accepted from `peer`.
+    pub fn new(peer: IpAddr, mut session: ServerConnection) -> TlsConnection {
+        // What is given to it is bounded here.
+        session.set_buffer_limit(None);
+        TlsConnection {
+            session,
+            peer,
+            state: State::Handshake,
+            receiving: Buffer::default(),
+            has_news: false,
+            sending: None,
+            chunk: None,
+            doing: Doing::Nothing,
+            closing: None,
+            owes_goodbye: true,
+            is_ended: false,
+            undelivered_bytes: 0,
+            deliveries: 0,
+        }
+    }
+
+    /// The first want.
+    pub fn start(&self) -> Want {
+        Want::Receive(Buffer::default())
+    }
+
+    /// Takes an event, says what is wanted next.
+    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        if let State::Clear(http) = &mut self.state {
+            return http.handle(event, context);
+        }
+        let doing = self.doing;
+        match (event, doing) {
+            (Event::Received(buffer), Doing::Discarding(discarded)) => {
+                self.discard(buffer, discarded, context)
+            }
+            (Event::Received(buffer), _) => self.received(buffer, context),
+            (Event::Ended, Doing::Discarding(_)) => Want::Close(Reason::Failed),
+            (Event::Ended, _) => {
+                self.is_ended = true;
+                self.owes_goodbye = false;
+                self.go_on(context)
+            }
+            (Event::Sent(output), _) => self.sent(output, context),
+            (Event::Done(Done::Loaded(loaded)), Doing::Loading) => {
+                self.doing = Doing::Nothing;
+                match loaded {
+                    Ok(chunk) => {
+                        self.chunk = chunk;
+                        self.send_part(context)
+                    }
+                    Err(_) => Want::Close(Reason::Failed),
+                }
+            }
+            // Its head may be on the way already.
+            (Event::Refused, Doing::Loading) => Want::Close(Reason::Failed),
+            (Event::Expired, Doing::Discarding(_)) => Want::Close(Reason::Failed),
+            (Event::Expired, Doing::Sending) => Want::Close(Reason::TimedOut),
+            // The goodbye is lost; what it followed was complete.
+            (Event::Failed, _) => Want::Close(self.closing.unwrap_or(Reason::Failed)),
+            (event, _) => match &mut self.state {
+                State::Open(inside) => {
+                    let want = inside.handle(event, context);
+                    self.pursue(want, context)
+                }
+                State::Handshake | State::Clear(_) => Want::Close(Reason::TimedOut),
+            },
+        }
+    }
+
+    /// What the connection waits for while its want cannot be done.
+    pub fn waits_for(&self) -> Wait {
+        match (self.doing, &self.state) {
+            (_, State::Clear(http)) => http.waits_for(),
+            (Doing::Sending, _) => Wait::Client,
+            (Doing::Loading, _) => Wait::Disk,
+            (Doing::Discarding(_), _) => Wait::End,
+            (Doing::Nothing, State::Handshake) if self.undelivered_bytes == 0 => Wait::Request,
+            (Doing::Nothing, State::Handshake) => Wait::Head(0),
+            (Doing::Nothing, State::Open(inside)) => match inside.waits_for() {
+                // A part of a record is a part of a request. The inside counts from 0, and this downwards.
+                Wait::Request if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
+                wait => wait,
+            },
+        }
+    }
+
+    /// The connection is about to be forgotten: whatever it has begun ends here.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        match &mut self.state {
+            State::Handshake if self.undelivered_bytes == 0 => {}
+            State::Handshake => context.served.count(Counter::TlsHandshakesFailed),
+            State::Open(inside) => inside.finish(context),
+            State::Clear(http) => http.finish(context),
+        }
+        context.pool.put_buffer(std::mem::take(&mut self.receiving));
+        if let Some(output) = self.sending.take() {
+            context.pool.put(output.bytes);
+        }
+    }
+
+    /// All was sent that was under way.
+    fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
+        context.pool.put(output.bytes);
+        self.doing = Doing::Nothing;
+        match (self.closing, &mut self.state, self.sending.take()) {
+            (Some(_), ..) if output.is_last => {
+                self.doing = Doing::Discarding(0);
+                Want::Receive(Buffer::default())
+            }
+            (Some(reason), ..) => Want::Close(reason),
+            (None, State::Open(inside), Some(sent)) if sent.sent == sent.total_bytes() => {
+                let want = inside.handle(Event::Sent(sent), context);
+                self.pursue(want, context)
+            }
+            (None, _, Some(sending)) => {
+                self.sending = Some(sending);
+                self.send_part(context)
+            }
+            (None, _, None) => self.go_on(context),
+        }
+    }
+
+    fn received(&mut self, mut buffer: Buffer, context: &mut Context<'_>) -> Want {
+        let received = buffer.unread().len();
+        let is_first = matches!(self.state, State::Handshake) && self.undelivered_bytes == 0;
+        // A record begins with a small number, a request with a capital letter.
+        if is_first && buffer.unread().first().is_some_and(u8::is_ascii_uppercase) {
+            context.pool.put_buffer(buffer);
+            return self.turn_away(context);
+        }
+        self.undelivered_bytes += received;
+        let decrypted = self.decrypt(buffer.unread(), context);
+        buffer.consume(received);
+        context.pool.put_buffer(buffer);
+        if decrypted.is_err() {
+            return self.fail(context);
+        }
+        self.go_on(context)
+    }
+
+    /// Decrypts `bytes`; what they hold for the inside is added to what it receives.
+    fn decrypt(&mut self, mut bytes: &[u8], context: &mut Context<'_>) -> Result<(), Broken> {
+        while !bytes.is_empty() && !self.is_ended {
+            // It takes what it has room for, which is a record at least.
+            self.session.read_tls(&mut bytes).map_err(|_| Broken)?;
+            let state = self.session.process_new_packets().map_err(|_| Broken)?;
+            self.is_ended |= state.peer_has_closed();
+            if state.plaintext_bytes_to_read() > 0 && !self.receiving.is_allocated() {
+                self.receiving = context.pool.take_buffer();
+            }
+            let mut reader = self.session.reader();
+            while let Ok(plaintext @ [_, ..]) = reader.fill_buf() {
+                self.receiving.space().extend_from_slice(plaintext);
+                self.has_news = true;
+                let length = plaintext.len();
+                reader.consume(length);
+            }
+        }
+        let is_too_long = self.session.is_handshaking() && self.undelivered_bytes > HANDSHAKE_BYTES_MAX;
+        if is_too_long { Err(Broken) } else { Ok(()) }
+    }
+
+    /// Goes on where receiving has led to.
+    fn go_on(&mut self, context: &mut Context<'_>) -> Want {
+        if matches!(self.state, State::Handshake) {
+            if self.session.is_handshaking() {
+                return self.shake_hands(context);
+            }
+            self.open(context);
+        }
+        let receiving = std::mem::take(&mut self.receiving);
+        self.pursue(Want::Receive(receiving), context)
+    }
+
+    fn shake_hands(&mut self, context: &mut Context<'_>) -> Want {
+        if self.session.wants_write() {
+            return self.flush(context);
+        }
+        if self.is_ended { Want::Close(Reason::Finished) } else { Want::Receive(Buffer::default()) }
+    }
+
+    /// The handshake is complete. What its last flight has brought with it is a first request, or part of one.
+    fn open(&mut self, context: &mut Context<'_>) {
+        context.served.count(Counter::TlsHandshakes);
+        if self.session.handshake_kind() == Some(HandshakeKind::Resumed) {
+            context.served.count(Counter::TlsHandshakesResumed);
+        }
+        self.undelivered_bytes = 0;
+        self.state = State::Open(Http1::new(self.peer, true));
+    }
+
+    /// Does what the inside wants as far as that is this layer's business.
+    fn pursue(&mut self, mut want: Want, context: &mut Context<'_>) -> Want {
+        loop {
+            let event = match want {
+                Want::Receive(buffer) if self.session.wants_write() => {
+                    self.receiving = buffer;
+                    return self.flush(context);
+                }
+                Want::Receive(buffer) => match self.receive(buffer, context) {
+                    Some(event) => event,
+                    None => return Want::Receive(Buffer::default()),
+                },
+                Want::Send(output) => {
+                    self.sending = Some(output);
+                    return self.send_part(context);
+                }
+                Want::Close(reason) => return self.close(reason, context),
+                // Whatever else it wants needs no client, and so no TLS.
+                want => return want,
+            };
+            let State::Open(inside) = &mut self.state else { unreachable!("only the inside wants") };
+            want = inside.handle(event, context);
+        }
+    }
+
+    /// What is there for the inside already.
+    fn receive(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Option<Event> {
+        if std::mem::take(&mut self.has_news) {
+            self.undelivered_bytes = 0;
+            self.deliveries = self.deliveries.wrapping_add(1);
+            return Some(Event::Received(buffer));
+        }
+        if self.is_ended {
+            context.pool.put_buffer(buffer);
+            return Some(Event::Ended);
+        }
+        self.receiving = buffer;
+        None
+    }
+
+    /// What comes is no TLS. The answer is of no use to who speaks neither, and to everybody else says enough.
+    fn turn_away(&mut self, context: &mut Context<'_>) -> Want {
+        context.served.count(Counter::TlsHandshakesFailed);
+        let mut http = Http1::new(self.peer, false);
+        let want = http.turn_away(Status::BadRequest, context);
+        self.state = State::Clear(http);
+        want
+    }
+
+    fn discard(&mut self, buffer: Buffer, discarded: u64, context: &mut Context<'_>) -> Want {
+        let discarded = discarded + buffer.unread().len() as u64;
+        context.pool.put_buffer(buffer);
+        if discarded > LINGER_BYTES_MAX {
+            return Want::Close(Reason::Failed);
+        }
+        self.doing = Doing::Discarding(discarded);
+        Want::Receive(Buffer::default())
+    }
+}
+
+/// What was received is no TLS, or not what the other side may say now.
+struct Broken;

@@ -1,0 +1,111 @@
+//! Sending through TLS: what is encrypted at once is bounded, and files come through memory.
+
+use std::io::{IoSlice, Write};
+
+use sojourn_content::{CHUNK_BYTES, FileRange};
+
+use super::super::{Context, Output, Piece, Reason, Want};
+use super::{Doing, State, TlsConnection};
+
+/// What is encrypted before it is sent: four full records. A connection holds no more than that in memory, once as
+/// it is and once encrypted.
+const PLAINTEXT_BYTES_MAX: usize = CHUNK_BYTES as usize;
+
+impl TlsConnection {
+    /// Sends the next part of what the inside is sending, or has it loaded first.
+    pub(super) fn send_part(&mut self, context: &mut Context<'_>) -> Want {
+        let output = self.sending.as_mut().expect("the inside is sending");
+        if self.chunk.is_none()
+            && let Some(range) = next_of_file(output)
+        {
+            self.doing = Doing::Loading;
+            return Want::Load(range);
+        }
+        let chunk = self.chunk.take();
+        let head = first_of(output.bytes.get(output.sent..).unwrap_or_default(), PLAINTEXT_BYTES_MAX);
+        let body_sent = (output.sent + head.len()).saturating_sub(output.bytes.len());
+        let body = match (&output.body, &chunk) {
+            (Some(Piece::Memory(body)), _) => first_of(&body[body_sent..], PLAINTEXT_BYTES_MAX - head.len()),
+            (_, Some(chunk)) => chunk,
+            _ => &[],
+        };
+        let written = self.session.writer().write_vectored(&[IoSlice::new(head), IoSlice::new(body)]);
+        debug_assert_eq!(written.as_ref().ok(), Some(&(head.len() + body.len())), "there is no limit");
+        let Ok(written) = written else { return Want::Close(Reason::Failed) };
+        output.sent += written;
+        let is_complete = output.sent == output.total_bytes();
+        let part = Output {
+            bytes: Vec::new(),
+            body: None,
+            sent: 0,
+            corks: std::mem::take(&mut output.corks),
+            uncorks: is_complete && output.uncorks,
+            closes: is_complete && output.closes,
+            is_last: is_complete && output.is_last,
+        };
+        self.send_encrypted(part, context)
+    }
+
+    /// Sends what TLS itself has to say.
+    pub(super) fn flush(&mut self, context: &mut Context<'_>) -> Want {
+        self.send_encrypted(nothing(), context)
+    }
+
+    /// Tells the client what it did wrong, then discards what it still sends.
+    pub(super) fn fail(&mut self, context: &mut Context<'_>) -> Want {
+        self.closing = Some(Reason::Failed);
+        // The alert says more.
+        self.owes_goodbye = false;
+        self.send_encrypted(Output { is_last: true, ..nothing() }, context)
+    }
+
+    /// Closes, as the inside wants; says goodbye first, where there is somebody to hear it.
+    pub(super) fn close(&mut self, reason: Reason, context: &mut Context<'_>) -> Want {
+        if !self.owes_goodbye || reason == Reason::Failed || !matches!(self.state, State::Open(_)) {
+            return Want::Close(reason);
+        }
+        self.closing = Some(reason);
+        self.send_encrypted(Output { closes: true, ..nothing() }, context)
+    }
+
+    /// Sends `output`, whose bytes are what TLS has encrypted.
+    fn send_encrypted(&mut self, mut output: Output, context: &mut Context<'_>) -> Want {
+        if (output.closes || output.is_last) && std::mem::take(&mut self.owes_goodbye) {
+            self.session.send_close_notify();
+        }
+        output.bytes = context.pool.take();
+        while self.session.wants_write() {
+            self.session.write_tls(&mut output.bytes).expect("memory takes everything");
+        }
+        self.doing = Doing::Sending;
+        Want::Send(output)
+    }
+}
+
+fn nothing() -> Output {
+    Output {
+        bytes: Vec::new(),
+        body: None,
+        sent: 0,
+        corks: false,
+        uncorks: false,
+        closes: false,
+        is_last: false,
+    }
+}
+
+fn first_of(bytes: &[u8], max: usize) -> &[u8] {
+    &bytes[..bytes.len().min(max)]
+}
+
+/// The part of a file that comes next in `output`, if what is before it is sent, or is sent together with it.
+fn next_of_file(output: &Output) -> Option<FileRange> {
+    let Some(Piece::File(range)) = &output.body else { return None };
+    if output.bytes.len().saturating_sub(output.sent) > PLAINTEXT_BYTES_MAX {
+        return None;
+    }
+    let sent = output.sent.saturating_sub(output.bytes.len());
+    let length = (range.length - sent).min(PLAINTEXT_BYTES_MAX);
+    let offset = range.offset + sent as u64;
+    (length > 0).then(|| FileRange { offset, length, into_memory: true, ..range.clone() })
+}

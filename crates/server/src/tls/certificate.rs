@@ -1,0 +1,218 @@
+//! A certificate chain and its private key, read from PEM files and checked against each other.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+/// No file of a certificate or a key is larger.
+const PEM_BYTES_MAX: u64 = 256 * 1024;
+
+/// Certificates that one server may have.
+pub const CERTIFICATES_MAX: usize = 128;
+
+/// Where a certificate is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The chain in PEM, the server's own certificate first.
+    pub certificate: PathBuf,
+    /// Its private key in PEM: PKCS #8, PKCS #1 or SEC1.
+    pub key: PathBuf,
+}
+
+/// What is wrong with certificates.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// There are more than [`CERTIFICATES_MAX`].
+    #[error("{0} certificates are too many")]
+    TooMany(usize),
+    /// It cannot be read.
+    #[error("cannot read the {what} {}: {error}", path.display())]
+    Read {
+        /// The certificate or the key.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// It is no PEM file, or a broken one.
+    #[error("the {what} {} is no PEM file: {reason}", path.display())]
+    Pem {
+        /// The certificate or the key.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is nothing of the kind in it.
+    #[error("there is no {what} in {}", path.display())]
+    Empty {
+        /// A certificate or a key.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The certificate cannot be used.
+    #[error("the certificate {} cannot be used: {reason}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The key cannot be used.
+    #[error("the key {} cannot be used: {reason}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// They are not a pair.
+    #[error("the key {} does not belong to the certificate {}", key.display(), certificate.display())]
+    Mismatch {
+        /// One file.
+        certificate: PathBuf,
+        /// The other.
+        key: PathBuf,
+    },
+}
+
+impl CertificateError {
+    /// The likely cure.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            CertificateError::TooMany(_) => "the most is 128; one certificate can be for many names",
+            CertificateError::Read { error, .. } => match error.kind() {
+                io::ErrorKind::NotFound => "check the path; docs/tls.md shows how to make a certificate",
+                io::ErrorKind::PermissionDenied => "the user who runs the server must be allowed to read it",
+                io::ErrorKind::FileTooLarge => "give the file of one chain, not a store of certificates",
+                _ => "check the path and the file system",
+            },
+            CertificateError::Pem { .. } => {
+                "it should be text between lines such as -----BEGIN CERTIFICATE-----; openssl can convert other forms"
+            }
+            CertificateError::Empty { what: "private key", .. } => {
+                "--tls-key is for the key, --tls-certificate for the chain; a key with a passphrase must be decrypted first"
+            }
+            CertificateError::Empty { .. } => "--tls-certificate is for the chain, --tls-key for the key",
+            CertificateError::Certificate { .. } => "look at it with: openssl x509 -noout -text -in FILE",
+            CertificateError::Key { .. } => {
+                "use an RSA key of 2048 bits or more, ECDSA P-256 or P-384, or Ed25519"
+            }
+            CertificateError::Mismatch { .. } => {
+                "give the key that the certificate was made for, and the server's own certificate first in its chain"
+            }
+        }
+    }
+}
+
+impl CertificateFiles {
+    /// Reads the pair.
+    pub(super) fn read(&self, provider: &CryptoProvider) -> Result<CertifiedKey, CertificateError> {
+        let CertificateFiles { certificate, key: path } = self;
+        let pem = read("key", path)?;
+        let chain = self.chain()?;
+        let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| match error {
+            pem::Error::NoItemsFound => CertificateError::Empty { what: "private key", path: path.clone() },
+            error => broken("key", path, &error),
+        })?;
+        let key = provider
+            .key_provider
+            .load_private_key(key)
+            .map_err(|error| CertificateError::Key { path: path.clone(), reason: error.to_string() })?;
+        let pair = CertifiedKey::new(chain, key);
+        match pair.keys_match() {
+            Ok(()) => Ok(pair),
+            Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+                Err(CertificateError::Mismatch { certificate: certificate.clone(), key: path.clone() })
+            }
+            Err(error) => {
+                Err(CertificateError::Certificate { path: certificate.clone(), reason: error.to_string() })
+            }
+        }
+    }
+
+    fn chain(&self) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+        let path = &self.certificate;
+        let pem = read("certificate", path)?;
+        let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+        match chain {
+            Ok(chain) if chain.is_empty() => {
+                Err(CertificateError::Empty { what: "certificate", path: path.clone() })
+            }
+            Ok(chain) => Ok(chain),
+            Err(error) => Err(broken("certificate", path, &error)),
+        }
+    }
+}
+
+fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let read = || {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > PEM_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        Ok(bytes)
+    };
+    read().map_err(|error| CertificateError::Read { what, path: path.to_owned(), error })
+}
+
+fn broken(what: &'static str, path: &Path, error: &pem::Error) -> CertificateError {
+    CertificateError::Pem { what, path: path.to_owned(), reason: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::generate_simple_self_signed;
+    use rustls::crypto::ring::default_provider;
+
+    /// What is said of a pair of files with these contents, or `None` if they are good.
+    fn said(certificate: Option<&str>, key: Option<&str>) -> Option<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, content: Option<&str>| {
+            let path = directory.path().join(name);
+            content.inspect(|content| std::fs::write(&path, content).unwrap());
+            path
+        };
+        let files = CertificateFiles { certificate: file("c.pem", certificate), key: file("k.pem", key) };
+        let error = files.read(&default_provider()).err()?;
+        Some(format!("{error}").replace(&format!("{}/", directory.path().display()), ""))
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let pair = || generate_simple_self_signed(["a.example".to_owned()]).unwrap();
+        let (own, other) = (pair(), pair());
+        let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+        let said = |certificate: Option<&str>, key: Option<&str>| said(certificate, key).unwrap_or_default();
+        assert_eq!(said(Some(&certificate), Some(&key)), "");
+        assert!(said(None, Some(&key)).starts_with("cannot read the certificate c.pem: No such file"));
+        assert!(said(Some(&certificate), None).starts_with("cannot read the key k.pem: No such file"));
+        assert_eq!(said(Some("hello"), Some(&key)), "there is no certificate in c.pem");
+        assert_eq!(said(Some(&key), Some(&key)), "there is no certificate in c.pem");
+        assert_eq!(said(Some(&certificate), Some(&certificate)), "there is no private key in k.pem");
+        assert_eq!(
+            said(Some(&certificate), Some(&other.signing_key.serialize_pem())),
+            "the key k.pem does not belong to the certificate c.pem"
+        );
+        let cut = &certificate[..certificate.len() - 20];
+        assert!(said(Some(cut), Some(&key)).starts_with("the certificate c.pem is no PEM file: "));
+        let nonsense = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+        assert!(said(Some(nonsense), Some(&key)).starts_with("the certificate c.pem cannot be used: "));
+        let nonsense = "-----BEGIN PRIVATE KEY-----\naGVsbG8=\n-----END PRIVATE KEY-----\n";
+        assert!(said(Some(&certificate), Some(nonsense)).starts_with("the key k.pem cannot be used: "));
+        let huge = "x".repeat(PEM_BYTES_MAX as usize + 1);
+        assert!(
+            said(Some(&huge), Some(&key)).starts_with("cannot read the certificate c.pem: file too large")
+        );
+    }
+}

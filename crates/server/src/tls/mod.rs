@@ -1,0 +1,62 @@
+//! What the server needs to speak TLS: certificates, and the keys of tickets. The protocol is `connection/tls`.
+
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::server::{ServerConnection, ServerSessionMemoryCache};
+
+use crate::connection::ALPN;
+
+mod certificate;
+mod names;
+mod tickets;
+
+pub use certificate::{CERTIFICATES_MAX, CertificateError, CertificateFiles};
+pub use tickets::{TICKETS_STATE_BYTES, Tickets};
+
+/// Sessions that are kept for clients that resume by number (TLS 1.2) instead of with a ticket; each process keeps
+/// its own.
+const SESSIONS_KEPT_MAX: usize = 1024;
+
+/// How TLS is spoken. Every process of a server has a copy.
+#[derive(Debug)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    tickets: Arc<Tickets>,
+}
+
+impl Tls {
+    /// Reads the certificates in `files`; clients who name none of their names, or no name, get the first. Sessions
+    /// are resumed with `tickets`.
+    ///
+    /// # Errors
+    /// Which file is wrong, and how.
+    pub fn new(files: &[CertificateFiles], tickets: Tickets) -> Result<Tls, CertificateError> {
+        if files.len() > CERTIFICATES_MAX {
+            return Err(CertificateError::TooMany(files.len()));
+        }
+        let provider = Arc::new(default_provider());
+        let certificates = files.iter().map(|files| files.read(&provider)).collect::<Result<_, _>>()?;
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider has suites for both versions")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(names::ByName::new(certificates)));
+        let tickets = Arc::new(tickets);
+        config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
+        config.ticketer = Arc::clone(&tickets) as _;
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS_KEPT_MAX);
+        Ok(Tls { config: Arc::new(config), tickets })
+    }
+
+    /// A new connection's side of the protocol.
+    pub fn accept(&self) -> ServerConnection {
+        ServerConnection::new(Arc::clone(&self.config)).expect("a configuration without a fragment size")
+    }
+
+    /// The keys of tickets, for a program that serves one connection.
+    pub fn tickets(&self) -> &Tickets {
+        &self.tickets
+    }
+}
