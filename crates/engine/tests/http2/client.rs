@@ -1,9 +1,10 @@
-//! A client of HTTP/2 over a socket, polled by hand as the server's side is.
+//! A client of HTTP/2 over a socket or TLS, polled by hand as the server's side is.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -12,9 +13,10 @@ use h2::client::{self, Connection, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream};
 use http::{HeaderMap, Request};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::engine::PATIENCE;
+use crate::engine::{PATIENCE, tls};
 
 /// The client's windows: as large as a browser's.
 const WINDOW: u32 = 6 << 20;
@@ -24,6 +26,7 @@ pub struct Client {
     sender: SendRequest<Bytes>,
     connection: Connection<Socket, Bytes>,
     socket: TcpStream,
+    scheme: &'static str,
     is_over: bool,
 }
 
@@ -43,14 +46,28 @@ pub struct Exchange {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects, and knows that HTTP/2 is understood.
     pub fn to(address: SocketAddr) -> Client {
         let socket = TcpStream::connect(address).unwrap();
+        Client::over(socket.try_clone().unwrap(), Box::new(socket), "http")
+    }
+
+    /// Connects with TLS, in which the two agree upon HTTP/2.
+    pub fn secure_to(address: SocketAddr, config: &Arc<ClientConfig>) -> Client {
+        let mut stream = tls::connect(address, config).stream;
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        assert_eq!(stream.conn.alpn_protocol(), Some(&b"h2"[..]));
+        Client::over(stream.sock.try_clone().unwrap(), Box::new(stream), "https")
+    }
+
+    fn over(socket: TcpStream, stream: Box<dyn ReadWrite>, scheme: &'static str) -> Client {
         socket.set_nonblocking(true).unwrap();
         socket.set_nodelay(true).unwrap();
         let mut builder = client::Builder::new();
         builder.initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
-        let mut handshake = Box::pin(builder.handshake(Socket(socket.try_clone().unwrap())));
+        let mut handshake = Box::pin(builder.handshake(Socket(stream)));
         let begun = Instant::now();
         let (sender, connection) = loop {
             match handshake.as_mut().poll(&mut nobody()) {
@@ -58,12 +75,12 @@ impl Client {
                 Poll::Pending => wait(&socket, begun),
             }
         };
-        Client { sender, connection, socket, is_over: false }
+        Client { sender, connection, socket, scheme, is_over: false }
     }
 
     /// Sends a GET.
     pub fn get(&mut self, path: &str) -> Exchange {
-        let request = Request::get(format!("http://h{path}")).body(()).unwrap();
+        let request = Request::get(format!("{}://h{path}", self.scheme)).body(()).unwrap();
         let (response, _) = self.sender.send_request(request, true).unwrap();
         let (incoming, head, body, outcome) = (None, None, Vec::new(), None);
         Exchange { response, incoming, head, body, outcome, asked: Instant::now(), took: Duration::ZERO }
@@ -154,7 +171,10 @@ fn wait(socket: &TcpStream, begun: Instant) {
     let _ = poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&moment));
 }
 
-struct Socket(TcpStream);
+trait ReadWrite: Read + Write + Send {}
+impl<S: Read + Write + Send> ReadWrite for S {}
+
+struct Socket(Box<dyn ReadWrite>);
 
 fn pending<T>(outcome: io::Result<T>) -> Poll<io::Result<T>> {
     match outcome {
@@ -164,18 +184,22 @@ fn pending<T>(outcome: io::Result<T>) -> Poll<io::Result<T>> {
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        pending((&self.0).read(into.initialize_unfilled()).map(|count| into.advance(count)))
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        pending(self.0.read(into.initialize_unfilled()).map(|count| into.advance(count)))
     }
 }
 
 impl AsyncWrite for Socket {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        pending((&self.0).write(bytes))
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        pending(self.0.write(bytes))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        pending(self.0.flush())
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

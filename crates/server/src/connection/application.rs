@@ -15,7 +15,8 @@ pub enum Application {
 
 impl Application {
     /// What is spoken on a connection from `peer` that says nothing about it: HTTP/1, unless the client begins with
-    /// HTTP/2 (RFC 9113, 3.3: with prior knowledge). `is_secure` if nobody on the way can read it.
+    /// HTTP/2 (RFC 9113, 3.3: with prior knowledge); not if the connection `is_secure`, nobody on the way able to read
+    /// it: then the client would have said so.
     pub fn new(peer: IpAddr, is_secure: bool) -> Application {
         Application::Http1(Http1::new(peer, is_secure))
     }
@@ -32,7 +33,7 @@ impl Application {
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match self {
             Application::Http1(machine) => match event {
-                Event::Received(buffer) if machine.is_new() && Http2::is_begun_by(buffer.unread()) => {
+                Event::Received(buffer) if machine.may_be_http2() && Http2::is_begun_by(buffer.unread()) => {
                     let mut machine = Box::new(machine.as_http2());
                     let want = machine.handle(Event::Received(buffer), context);
                     *self = Application::Http2(machine);

@@ -135,7 +135,7 @@ impl Connection {
     pub fn has_streams(&self) -> bool {
         match self {
             Connection::Plain(application) => application.has_streams(),
-            Connection::Tls(_) => false,
+            Connection::Tls(tls) => tls.has_streams(),
         }
     }
 

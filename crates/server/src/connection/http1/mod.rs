@@ -115,9 +115,9 @@ impl Http1 {
         Http1 { parser: Parser::of_stream(), ..Http1::new(peer, is_secure) }
     }
 
-    /// Whether no request was answered yet.
-    pub fn is_new(&self) -> bool {
-        self.requests == 0
+    /// Whether the client may yet turn out to speak HTTP/2: it has made no request, and had no TLS to choose it in.
+    pub fn may_be_http2(&self) -> bool {
+        self.requests == 0 && !self.is_secure
     }
 
     /// The same connection, on which the client has turned out to speak HTTP/2.

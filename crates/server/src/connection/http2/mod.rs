@@ -172,6 +172,8 @@ impl Http2 {
             _ if self.streams.iter().any(|stream| stream.is_sending()) => Wait::Window,
             _ if self.streams.iter().any(|stream| !stream.is_uploading()) => Wait::Disk,
             _ if self.is_in_request() => Wait::Head(self.requests),
+            // The client has not begun.
+            _ if matches!(self.session, Session::Opening(_)) => Wait::Request,
             _ => Wait::Quiet(self.requests),
         }
     }
@@ -227,8 +229,10 @@ impl Http2 {
             self.pipe.give_output(context.pool.take());
         }
         loop {
-            self.notice_stop(context);
             self.poll(context);
+            if self.notice_stop(context) {
+                self.poll(context);
+            }
             if self.is_over() || !self.run_streams(context) {
                 return;
             }
@@ -316,20 +320,20 @@ impl Http2 {
     }
 
     /// Tells the client, once, that no more requests are taken: the server stops, or has answered it enough. Those that
-    /// it has sent are answered.
-    fn notice_stop(&mut self, context: &mut Context<'_>) {
+    /// it has sent are answered. Returns whether it is to be told now.
+    fn notice_stop(&mut self, context: &mut Context<'_>) -> bool {
         let has_had_all = context.limits.requests_per_connection.is_some_and(|max| self.requests >= max);
-        if has_had_all && !self.is_stopping {
+        // Who has not begun does not understand yet.
+        let Session::Open(connection) = &mut self.session else { return false };
+        if self.is_stopping || !(context.is_draining || has_had_all) {
+            return false;
+        }
+        if has_had_all {
             context.served.count(Counter::LimitRequestsPerConnection);
         }
-        if (context.is_draining || has_had_all) && !self.is_stopping {
-            match &mut self.session {
-                Session::Opening(_) => self.session = Session::Over,
-                Session::Open(connection) => connection.graceful_shutdown(),
-                Session::Over => {}
-            }
-            self.is_stopping = true;
-        }
+        connection.graceful_shutdown();
+        self.is_stopping = true;
+        true
     }
 
     fn shut_down(&mut self, code: Code) {

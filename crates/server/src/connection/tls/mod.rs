@@ -1,8 +1,9 @@
 //! TLS around what is spoken inside: a layer with the same seam on both sides.
 //!
-//! What is received is decrypted and given to the inside; what the inside sends is encrypted, a bounded part at a time.
-//! The kernel cannot send a file that is to be encrypted, so its bytes are loaded into memory first, by whoever waits
-//! for the disk in the architecture. The protocol is rustls's; certificates are in `crate::tls`.
+//! Inside is HTTP/2 or HTTP/1, as the handshake (ALPN) has it. What is received is decrypted and given to the inside;
+//! what the inside sends is encrypted, a bounded part at a time. The kernel cannot send a file that is to be encrypted,
+//! so its bytes are loaded into memory first, by whoever waits for the disk in the architecture. The protocol is
+//! rustls's; certificates are in `crate::tls`.
 //!
 //! A client that speaks HTTP in clear is told so in clear. After a failure the client is told why and what it still
 //! sends is discarded for a while: closing at once would reset the connection, and the alert would be lost.
@@ -17,14 +18,16 @@ use sojourn_content::Done;
 use sojourn_http::Status;
 
 use super::http1::LINGER_BYTES_MAX;
-use super::{Buffer, Context, Event, Http1, Output, Reason, Wait, Want};
+use super::{Application, Buffer, Context, Event, Http1, Http2, Output, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod send;
 
-/// What can be spoken inside, by the names in ALPN (RFC 7301, 6), the preferred first. HTTP/2 is not: it delegates, and
-/// this layer does one thing at a time.
-pub const ALPN: &[&[u8]] = &[b"http/1.1"];
+/// HTTP/2 in ALPN (RFC 9113, 3.2).
+const H2: &[u8] = b"h2";
+
+/// What can be spoken inside, by the names in ALPN (RFC 7301, 6), the preferred first.
+pub const ALPN: &[&[u8]] = &[H2, b"http/1.1"];
 
 /// What a client may send until its handshake is complete.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
@@ -52,7 +55,9 @@ pub struct TlsConnection {
     is_ended: bool,
     /// Bytes received of which the inside has seen nothing yet.
     undelivered_bytes: usize,
-    /// How often it was given something.
+    /// The inside looks what has come, or waits for the client no longer: that nothing has come is news to it.
+    is_curious: bool,
+    /// How often the inside was given something.
     deliveries: u32,
 }
 
@@ -60,7 +65,7 @@ pub struct TlsConnection {
 enum State {
     Handshake,
     /// Inside is what the two sides have agreed upon.
-    Open(Http1),
+    Open(Application),
     /// The client does not speak TLS, and is told so.
     Clear(Http1),
 }
@@ -96,6 +101,7 @@ impl TlsConnection {
             owes_goodbye: true,
             is_ended: false,
             undelivered_bytes: 0,
+            is_curious: false,
             deliveries: 0,
         }
     }
@@ -137,15 +143,14 @@ impl TlsConnection {
             (Event::Refused, Doing::Loading) => Want::Close(Reason::Failed),
             (Event::Expired, Doing::Discarding(_)) => Want::Close(Reason::Failed),
             (Event::Expired, Doing::Sending) => Want::Close(Reason::TimedOut),
+            // What the inside has delegated comes too late.
+            (Event::Delivered(..), _) if self.closing.is_some() => Want::Wait,
+            // The server is stopping, which this connection does already.
+            (Event::Nothing, Doing::Discarding(_)) => Want::Receive(Buffer::default()),
             // The goodbye is lost; what it followed was complete.
             (Event::Failed, _) => Want::Close(self.closing.unwrap_or(Reason::Failed)),
-            (event, _) => match &mut self.state {
-                State::Open(inside) => {
-                    let want = inside.handle(event, context);
-                    self.pursue(want, context)
-                }
-                State::Handshake | State::Clear(_) => Want::Close(Reason::TimedOut),
-            },
+            (event, _) if matches!(self.state, State::Open(_)) => self.tell(event, context),
+            _ => Want::Close(Reason::TimedOut),
         }
     }
 
@@ -160,10 +165,15 @@ impl TlsConnection {
             (Doing::Nothing, State::Handshake) => Wait::Head(0),
             (Doing::Nothing, State::Open(inside)) => match inside.waits_for() {
                 // A part of a record is a part of a request. The inside counts from 0, and this downwards.
-                Wait::Request if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
+                Wait::Request | Wait::Quiet(_) if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
                 wait => wait,
             },
         }
+    }
+
+    /// Whether the inside carries requests side by side.
+    pub fn has_streams(&self) -> bool {
+        matches!(&self.state, State::Open(inside) if inside.has_streams())
     }
 
     /// The connection is about to be forgotten: whatever it has begun ends here.
@@ -190,15 +200,18 @@ impl TlsConnection {
                 Want::Receive(Buffer::default())
             }
             (Some(reason), ..) => Want::Close(reason),
-            (None, State::Open(inside), Some(sent)) if sent.sent == sent.total_bytes() => {
-                let want = inside.handle(Event::Sent(sent), context);
-                self.pursue(want, context)
+            (None, State::Open(_), Some(sent)) if sent.sent == sent.total_bytes() => {
+                self.tell(Event::Sent(sent), context)
             }
             (None, _, Some(sending)) => {
                 self.sending = Some(sending);
                 self.send_part(context)
             }
-            (None, _, None) => self.go_on(context),
+            (None, _, None) => {
+                // Nobody could tell the inside meanwhile that the server is stopping.
+                self.is_curious |= context.is_draining && self.has_streams();
+                self.go_on(context)
+            }
         }
     }
 
@@ -250,6 +263,9 @@ impl TlsConnection {
             }
             self.open(context);
         }
+        if self.is_curious && !self.has_news && !self.is_ended {
+            return self.tell(Event::Nothing, context);
+        }
         let receiving = std::mem::take(&mut self.receiving);
         self.pursue(Want::Receive(receiving), context)
     }
@@ -268,7 +284,23 @@ impl TlsConnection {
             context.served.count(Counter::TlsHandshakesResumed);
         }
         self.undelivered_bytes = 0;
-        self.state = State::Open(Http1::new(self.peer, true));
+        self.state = State::Open(match self.session.alpn_protocol() {
+            Some(H2) => Application::Http2(Box::new(Http2::new(self.peer, true))),
+            _ => Application::new(self.peer, true),
+        });
+    }
+
+    /// Tells the inside, and does what it wants then.
+    fn tell(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        let want = self.inform(event, context);
+        self.pursue(want, context)
+    }
+
+    fn inform(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        // A delivery is no answer to what the inside wants of the client.
+        self.is_curious &= matches!(event, Event::Delivered(..));
+        let State::Open(inside) = &mut self.state else { unreachable!("only the inside wants") };
+        inside.handle(event, context)
     }
 
     /// Does what the inside wants as far as that is this layer's business.
@@ -283,6 +315,18 @@ impl TlsConnection {
                     Some(event) => event,
                     None => return Want::Receive(Buffer::default()),
                 },
+                Want::Look(buffer) => match self.receive(buffer, context) {
+                    Some(event) => event,
+                    None => {
+                        self.is_curious = true;
+                        return Want::Look(Buffer::default());
+                    }
+                },
+                Want::Recall => {
+                    self.is_curious = true;
+                    // While this layer sends something of its own, there is nothing to recall.
+                    return if self.doing == Doing::Sending { Want::Wait } else { Want::Recall };
+                }
                 Want::Send(output) => {
                     self.sending = Some(output);
                     return self.send_part(context);
@@ -291,8 +335,7 @@ impl TlsConnection {
                 // Whatever else it wants needs no client, and so no TLS.
                 want => return want,
             };
-            let State::Open(inside) = &mut self.state else { unreachable!("only the inside wants") };
-            want = inside.handle(event, context);
+            want = self.inform(event, context);
         }
     }
 
