@@ -18,6 +18,8 @@ use crate::log::AccessLog;
 use crate::site::{Limits, Site};
 
 mod application;
+#[cfg(test)]
+mod bench;
 mod buffer;
 #[cfg(test)]
 #[path = "../../tests/support/fixture.rs"]

@@ -1,12 +1,9 @@
 //! The machine alone: wire scripts played without sockets, cut everywhere, with a disk that answers at once.
 
 use super::*;
-use crate::clock::Clock;
-use crate::connection::{HEAD_ALIGNMENT_BYTES, Pool, SendPath, fixture};
-use crate::counters::Served;
-use crate::hosts::Hosts;
-use crate::site::Limits;
-use sojourn_content::{Budgets, Caches, Directory, Job, Origin, Rules};
+use crate::connection::bench::Bench;
+use crate::connection::{HEAD_ALIGNMENT_BYTES, SendPath, fixture};
+use sojourn_content::{Job, Origin};
 
 #[path = "../../../tests/support/script.rs"]
 mod script;
@@ -16,44 +13,9 @@ use script::{Script, Step};
 /// Scripts with more input are cut only here and there.
 const CUTS_MAX: usize = 150;
 
-struct Bench {
-    origin: Directory,
-    caches: Caches,
-    pool: Pool,
-    served: Served,
-    clock: Clock,
-    send_path: SendPath,
-    hosts: Hosts,
-}
-
 impl Bench {
-    fn new(root: &std::path::Path) -> Bench {
-        Bench {
-            origin: Directory::new(root, Rules::default()).unwrap(),
-            caches: Caches::new(&Budgets::default()),
-            pool: Pool::default(),
-            served: Served::default(),
-            clock: Clock::new(),
-            send_path: SendPath::default(),
-            hosts: Hosts::default(),
-        }
-    }
-
     fn handle(&mut self, connection: &mut Http1, event: Event) -> Want {
-        let (caches, pool, served, clock) = (&mut self.caches, &mut self.pool, &mut self.served, &self.clock);
-        let (send_path, hosts) = (&self.send_path, &self.hosts);
-        let mut context = Context {
-            caches,
-            pool,
-            served,
-            clock,
-            send_path,
-            hosts,
-            log: None,
-            limits: &Limits::default(),
-            is_draining: false,
-        };
-        connection.handle(event, &mut context)
+        connection.handle(event, &mut self.context())
     }
 
     /// What `pieces` give, and whether the connection has closed after them.

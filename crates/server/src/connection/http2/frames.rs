@@ -16,6 +16,8 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How far the client came.
 #[derive(Debug)]
 pub struct Frames {
+    /// Whether anything has come.
+    has_begun: bool,
     head: [u8; HEAD_BYTES],
     /// How much of it is there.
     head_length: usize,
@@ -28,11 +30,18 @@ pub struct Frames {
 impl Frames {
     /// Nothing has come.
     pub fn new() -> Frames {
-        Frames { head: [0; HEAD_BYTES], head_length: 0, rest: PREFACE.len(), in_block: false }
+        Frames {
+            has_begun: false,
+            head: [0; HEAD_BYTES],
+            head_length: 0,
+            rest: PREFACE.len(),
+            in_block: false,
+        }
     }
 
     /// `bytes` have come.
     pub fn follow(&mut self, mut bytes: &[u8]) {
+        self.has_begun |= !bytes.is_empty();
         while !bytes.is_empty() {
             if self.rest > 0 {
                 let count = self.rest.min(bytes.len());
@@ -61,7 +70,7 @@ impl Frames {
 
     /// Whether something begun is not whole.
     pub fn is_partial(&self) -> bool {
-        self.rest > 0 || self.head_length > 0 || self.in_block
+        self.has_begun && (self.rest > 0 || self.head_length > 0 || self.in_block)
     }
 }
 
@@ -77,7 +86,7 @@ mod tests {
         let all = [PREFACE, &settings, &headers, &continuation].concat();
         let whole = [PREFACE.len(), PREFACE.len() + settings.len(), all.len()];
         let mut frames = Frames::new();
-        assert!(frames.is_partial());
+        assert!(!frames.is_partial());
         for (index, byte) in all.iter().enumerate() {
             frames.follow(&[*byte]);
             assert_eq!(!frames.is_partial(), whole.contains(&(index + 1)), "after {}", index + 1);

@@ -8,26 +8,15 @@ use http::{HeaderMap, Request, StatusCode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use sojourn_content::{Budgets, Caches, Directory, Job, Rules};
+use sojourn_content::Job;
 
 use super::*;
-use crate::clock::Clock;
-use crate::connection::{Pool, SendPath, fixture};
-use crate::counters::Served;
-use crate::hosts::Hosts;
-use crate::site::Limits;
+use crate::connection::bench::Bench;
+use crate::connection::fixture;
 
 /// A machine, and a driver that does what it wants.
 struct Server {
-    origin: Directory,
-    caches: Caches,
-    pool: Pool,
-    served: Served,
-    clock: Clock,
-    send_path: SendPath,
-    limits: Limits,
-    hosts: Hosts,
-    is_draining: bool,
+    bench: Bench,
     machine: Http2,
     /// What it wants and has not been given.
     want: Want,
@@ -42,15 +31,7 @@ impl Server {
     fn new(root: &std::path::Path) -> Server {
         let machine = Http2::new([127, 0, 0, 1].into(), false);
         Server {
-            origin: Directory::new(root, Rules::default()).unwrap(),
-            caches: Caches::new(&Budgets::default()),
-            pool: Pool::default(),
-            served: Served::default(),
-            clock: Clock::new(),
-            send_path: SendPath::default(),
-            limits: Limits::default(),
-            hosts: Hosts::default(),
-            is_draining: false,
+            bench: Bench::new(root),
             want: machine.start(),
             machine,
             holds: |_| false,
@@ -61,18 +42,7 @@ impl Server {
     }
 
     fn handle(&mut self, event: Event) -> Want {
-        let mut context = Context {
-            caches: &mut self.caches,
-            pool: &mut self.pool,
-            served: &mut self.served,
-            clock: &self.clock,
-            send_path: &self.send_path,
-            log: None,
-            limits: &self.limits,
-            hosts: &self.hosts,
-            is_draining: self.is_draining,
-        };
-        self.machine.handle(event, &mut context)
+        self.machine.handle(event, &mut self.bench.context())
     }
 
     /// Tells the machine, and does what it wants until it waits for its client.
@@ -94,7 +64,7 @@ impl Server {
                     Event::Delegated
                 }
                 Want::Delegate(lane, job) => {
-                    Event::Delivered(lane, Some(job.perform(&self.origin, &mut Vec::new())))
+                    Event::Delivered(lane, Some(job.perform(&self.bench.origin, &mut Vec::new())))
                 }
                 Want::Open(_) | Want::Load(_) => panic!("{want:?} would hold up the other streams"),
             };
@@ -104,7 +74,7 @@ impl Server {
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        let mut buffer = self.pool.take_buffer();
+        let mut buffer = self.bench.pool.take_buffer();
         buffer.space().extend_from_slice(bytes);
         self.happen(Event::Received(buffer));
     }
@@ -112,7 +82,7 @@ impl Server {
     /// The disk has done the job it was given first.
     fn release(&mut self) {
         let (lane, job) = self.held.pop_front().expect("a job that is held");
-        let done = job.perform(&self.origin, &mut Vec::new());
+        let done = job.perform(&self.bench.origin, &mut Vec::new());
         self.happen(Event::Delivered(lane, Some(done)));
     }
 }
@@ -276,8 +246,8 @@ fn answers_are_those_of_http1() {
     client.talk(&mut server, true);
     client.check(unchanged, 304, b"");
     assert!(matches!(server.want, Want::Receive(_)) && server.machine.waits_for() == Wait::Quiet(12));
-    assert_eq!(server.served.value(Counter::Requests), 12);
-    assert_eq!(server.served.value(Counter::Streams), 12);
+    assert_eq!(server.bench.served.value(Counter::Requests), 12);
+    assert_eq!(server.bench.served.value(Counter::Streams), 12);
 }
 
 #[test]
@@ -349,7 +319,7 @@ fn a_client_that_takes_nothing_gets_no_more_than_its_window() {
     assert_eq!(server.machine.waits_for(), Wait::Window);
     server.happen(Event::Expired);
     assert!(server.is_shut && server.machine.waits_for() == Wait::End);
-    assert_eq!(server.served.value(Counter::Timeouts), 1);
+    assert_eq!(server.bench.served.value(Counter::Timeouts), 1);
 }
 
 #[test]
@@ -372,7 +342,7 @@ fn the_stop_is_announced_and_what_was_begun_is_finished() {
     server.holds = |job| matches!(job, Job::Open(opening) if opening.place.path.as_bytes() == b"medium.bin");
     let slow = client.get("/medium.bin");
     client.talk(&mut server, true);
-    server.is_draining = true;
+    server.bench.is_draining = true;
     server.happen(Event::Nothing);
     client.talk(&mut server, true);
     assert!(!server.is_shut);
@@ -388,14 +358,14 @@ fn the_stop_is_announced_and_what_was_begun_is_finished() {
 fn enough_requests_are_enough() {
     let root = fixture::site();
     let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
-    server.limits.requests_per_connection = Some(3);
+    server.bench.limits.requests_per_connection = Some(3);
     for _ in 0..3 {
         let hello = client.get("/hello.txt");
         client.talk(&mut server, true);
         client.check(hello, 200, b"hello");
     }
     assert!(server.is_shut);
-    assert_eq!(server.served.value(Counter::LimitRequestsPerConnection), 1);
+    assert_eq!(server.bench.served.value(Counter::LimitRequestsPerConnection), 1);
 }
 
 #[test]
@@ -415,7 +385,7 @@ fn who_cancels_whatever_it_asks_for_is_sent_away() {
     }
     assert!(count > CANCELLED_MAX / 2, "{count}: a browser may cancel as much");
     assert!(server.held.len() <= JOBS_MAX, "what is cancelled makes no more work");
-    assert_eq!(server.served.value(Counter::StreamsCancelled), u64::from(count));
+    assert_eq!(server.bench.served.value(Counter::StreamsCancelled), u64::from(count));
 }
 
 #[test]
@@ -431,7 +401,7 @@ fn a_file_cut_short_resets_its_stream_alone() {
     let other = client.get("/hello.txt");
     client.talk(&mut server, true);
     client.check(other, 200, b"hello");
-    assert_eq!(server.served.value(Counter::StreamsFailed), 1);
+    assert_eq!(server.bench.served.value(Counter::StreamsFailed), 1);
 }
 
 #[test]
@@ -445,7 +415,7 @@ fn patience_with_requests_that_do_not_become_whole() {
     server.happen(Event::Expired);
     assert!(server.is_shut && server.machine.waits_for() == Wait::End);
     server.sent.clear();
-    server.is_draining = true;
+    server.bench.is_draining = true;
     server.happen(Event::Nothing);
     assert!(server.sent.is_empty() && server.machine.waits_for() == Wait::End, "all is said");
     server.happen(Event::Expired);

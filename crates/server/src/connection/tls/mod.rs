@@ -376,3 +376,6 @@ impl TlsConnection {
 
 /// What was received is no TLS, or not what the other side may say now.
 struct Broken;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! What a machine may use, for tests that drive one by hand.
+
+use std::path::Path;
+
+use sojourn_content::{Budgets, Caches, Directory, Rules};
+
+use super::{Context, Pool, SendPath};
+use crate::clock::Clock;
+use crate::counters::Served;
+use crate::hosts::Hosts;
+use crate::site::Limits;
+
+/// A server without sockets.
+pub struct Bench {
+    pub origin: Directory,
+    pub caches: Caches,
+    pub pool: Pool,
+    pub served: Served,
+    pub clock: Clock,
+    pub send_path: SendPath,
+    pub hosts: Hosts,
+    pub limits: Limits,
+    pub is_draining: bool,
+}
+
+impl Bench {
+    /// It serves what is below `root`.
+    pub fn new(root: &Path) -> Bench {
+        Bench {
+            origin: Directory::new(root, Rules::default()).unwrap(),
+            caches: Caches::new(&Budgets::default()),
+            pool: Pool::default(),
+            served: Served::default(),
+            clock: Clock::new(),
+            send_path: SendPath::default(),
+            hosts: Hosts::default(),
+            limits: Limits::default(),
+            is_draining: false,
+        }
+    }
+
+    /// All of it, as it is given to a machine.
+    pub fn context(&mut self) -> Context<'_> {
+        Context {
+            caches: &mut self.caches,
+            pool: &mut self.pool,
+            served: &mut self.served,
+            clock: &self.clock,
+            send_path: &self.send_path,
+            hosts: &self.hosts,
+            log: None,
+            limits: &self.limits,
+            is_draining: self.is_draining,
+        }
+    }
+}

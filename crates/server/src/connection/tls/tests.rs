@@ -1,0 +1,250 @@
+//! The layer alone with HTTP/2 inside, a client of TLS at the other end, and a disk that answers when it is told to.
+
+use std::io::{Read, Write};
+
+use rcgen::generate_simple_self_signed;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+use sojourn_content::Job;
+
+use super::*;
+use crate::connection::bench::Bench;
+use crate::connection::{Lane, fixture};
+
+/// The preface, SETTINGS, and a request for `/hello.txt` of host `h` by literals without Huffman coding.
+const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\
+    \0\0\x11\x01\x05\0\0\0\x01\x82\x86\x01\x01h\x04\x0a/hello.txt";
+
+/// The DATA that answers it, and ends the stream.
+const HELLO_DATA: &[u8] = b"\0\0\x05\0\x01\0\0\0\x01hello";
+
+const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingpong";
+
+const PING_ACK: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0pingpong";
+
+/// The beginning of GOAWAY.
+const GOAWAY: &[u8] = b"\0\0\x08\x07\0\0\0\0\0";
+
+struct Pair {
+    bench: Bench,
+    layer: TlsConnection,
+    client: ClientConnection,
+    /// What the client has received.
+    received: Vec<u8>,
+    /// What the request for `/hello.txt` waits for.
+    job: Option<(Lane, Job)>,
+    _root: tempfile::TempDir,
+}
+
+impl Pair {
+    /// The two have shaken hands, the client has sent [`HELLO`], and the disk is being asked; the layer receives.
+    fn new() -> Pair {
+        let (mut pair, look) = Pair::asking();
+        pair.delegate(look);
+        pair
+    }
+
+    /// The same, but before the disk is asked the layer looks for more.
+    fn asking() -> (Pair, Want) {
+        let mut pair = Pair::shaken();
+        let hello = pair.record(HELLO);
+        let Want::Send(settings) = pair.receive(&hello) else { panic!("HTTP/2 says first how it is spoken") };
+        let look = pair.send(settings);
+        (pair, look)
+    }
+
+    /// The two have shaken hands; the layer receives.
+    fn shaken() -> Pair {
+        let identity = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (identity.cert.der().clone(), identity.signing_key.serialize_der());
+        let mut server = ServerConfig::builder_with_provider(default_provider().into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], PrivateKeyDer::Pkcs8(key.into()))
+            .unwrap();
+        server.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).unwrap();
+        let mut client = ClientConfig::builder_with_provider(default_provider().into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        client.alpn_protocols = vec![H2.to_vec()];
+        let name = ServerName::try_from("localhost").unwrap();
+        let root = fixture::site();
+        let session = ServerConnection::new(server.into()).unwrap();
+        let mut pair = Pair {
+            bench: Bench::new(root.path()),
+            layer: TlsConnection::new([127, 0, 0, 1].into(), session),
+            client: ClientConnection::new(client.into(), name).unwrap(),
+            received: Vec::new(),
+            job: None,
+            _root: root,
+        };
+        while pair.client.is_handshaking() || pair.client.wants_write() {
+            let flight = pair.record(b"");
+            let want = pair.receive(&flight);
+            assert!(matches!(pair.settle(want), Want::Receive(_)));
+        }
+        pair
+    }
+
+    /// The disk is asked.
+    fn delegate(&mut self, want: Want) {
+        let Want::Delegate(lane, job) = self.settle(want) else { panic!("the disk is asked") };
+        self.job = Some((lane, job));
+        let want = self.handle(Event::Delegated);
+        assert!(matches!(self.settle(want), Want::Receive(_)));
+    }
+
+    /// The layer sends new keys after it has received [`PING`], or the first byte of its record only.
+    fn with_something_to_say(is_whole: bool) -> (Pair, Output) {
+        let mut pair = Pair::new();
+        let ping = pair.record(PING);
+        pair.layer.session.refresh_traffic_keys().unwrap();
+        let part = if is_whole { &ping[..] } else { &ping[..1] };
+        let Want::Send(output) = pair.receive(part) else { panic!("it has something to say") };
+        (pair, output)
+    }
+
+    fn handle(&mut self, event: Event) -> Want {
+        self.layer.handle(event, &mut self.bench.context())
+    }
+
+    /// What the client says after what it has to say itself.
+    fn record(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.client.writer().write_all(bytes).unwrap();
+        let mut record = Vec::new();
+        while self.client.wants_write() {
+            self.client.write_tls(&mut record).unwrap();
+        }
+        record
+    }
+
+    fn receive(&mut self, bytes: &[u8]) -> Want {
+        let mut buffer = self.bench.pool.take_buffer();
+        buffer.space().extend_from_slice(bytes);
+        self.handle(Event::Received(buffer))
+    }
+
+    fn deliver(&mut self) -> Want {
+        let (lane, job) = self.job.take().expect("the disk was asked");
+        let done = job.perform(&self.bench.origin, &mut Vec::new());
+        self.handle(Event::Delivered(lane, Some(done)))
+    }
+
+    /// Takes `output` to the client.
+    fn send(&mut self, output: Output) -> Want {
+        let mut bytes = &output.bytes[..];
+        while !bytes.is_empty() {
+            self.client.read_tls(&mut bytes).unwrap();
+            self.client.process_new_packets().unwrap();
+        }
+        let _ = self.client.reader().read_to_end(&mut self.received);
+        self.handle(Event::Sent(output))
+    }
+
+    /// Sends, and finds nothing when it looks.
+    fn settle(&mut self, mut want: Want) -> Want {
+        loop {
+            want = match want {
+                Want::Send(output) => self.send(output),
+                Want::Look(_) => self.handle(Event::Nothing),
+                want => return want,
+            }
+        }
+    }
+
+    fn has_received(&self, frame: &[u8]) -> bool {
+        self.received.windows(frame.len()).any(|bytes| bytes == frame)
+    }
+}
+
+#[test]
+fn a_part_of_a_record_is_nothing_for_who_looks_or_has_waited() {
+    let (mut pair, look) = Pair::asking();
+    let ping = pair.record(PING);
+    assert!(matches!(look, Want::Look(_)));
+    let want = pair.receive(&ping[..1]);
+    pair.delegate(want);
+    assert!(matches!(pair.deliver(), Want::Recall));
+    let want = pair.receive(&ping[1..2]);
+    assert!(matches!(pair.settle(want), Want::Receive(_)));
+    assert!(pair.has_received(HELLO_DATA) && !pair.has_received(PING_ACK));
+    assert!(matches!(pair.layer.waits_for(), Wait::Head(_)));
+    let want = pair.receive(&ping[2..]);
+    assert!(matches!(pair.settle(want), Want::Receive(_)));
+    assert!(pair.has_received(PING_ACK));
+    assert!(matches!(pair.layer.waits_for(), Wait::Quiet(1)));
+}
+
+#[test]
+fn a_delivery_waits_while_the_layer_sends_something_of_its_own() {
+    for has_ping in [false, true] {
+        let (mut pair, output) = Pair::with_something_to_say(has_ping);
+        assert_eq!(pair.layer.waits_for(), Wait::Client);
+        assert!(matches!(pair.deliver(), Want::Wait));
+        let want = pair.send(output);
+        assert!(matches!(pair.settle(want), Want::Receive(_)));
+        assert!(pair.has_received(HELLO_DATA));
+        assert_eq!(pair.has_received(PING_ACK), has_ping);
+    }
+}
+
+#[test]
+fn a_stop_while_the_layer_sends_something_of_its_own_is_announced() {
+    let (mut pair, output) = Pair::with_something_to_say(false);
+    pair.bench.is_draining = true;
+    let want = pair.send(output);
+    assert!(matches!(pair.settle(want), Want::Receive(_)));
+    assert!(pair.has_received(GOAWAY));
+    assert!(matches!(pair.deliver(), Want::Recall));
+    let want = pair.handle(Event::Nothing);
+    assert!(matches!(pair.settle(want), Want::Receive(_)));
+    assert!(pair.has_received(HELLO_DATA));
+}
+
+#[test]
+fn what_is_delivered_after_the_end_is_forgotten() {
+    // In order, the client having left.
+    let mut pair = Pair::new();
+    pair.client.send_close_notify();
+    let goodbye = pair.record(b"");
+    let Want::Send(answer) = pair.receive(&goodbye) else { panic!("a goodbye is answered") };
+    assert!(answer.closes && matches!(pair.deliver(), Want::Wait));
+    assert!(matches!(pair.send(answer), Want::Close(Reason::Finished)));
+    // With an alert, after which what still comes is discarded, even when the server stops.
+    let mut pair = Pair::new();
+    let Want::Send(alert) =
+        pair.receive(&[23, 3, 3, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    else {
+        panic!("what is no record is answered with an alert")
+    };
+    assert!(alert.is_last);
+    assert!(matches!(pair.handle(Event::Sent(alert)), Want::Receive(_)));
+    assert!(matches!(pair.deliver(), Want::Wait));
+    pair.bench.is_draining = true;
+    assert!(pair.layer.has_streams() && matches!(pair.handle(Event::Nothing), Want::Receive(_)));
+    assert!(matches!(pair.receive(b"whatever"), Want::Receive(_)));
+    assert!(matches!(pair.handle(Event::Ended), Want::Close(Reason::Failed)));
+}
+
+#[test]
+fn who_has_not_begun_when_the_server_stops_is_served_and_told() {
+    let mut pair = Pair::shaken();
+    assert_eq!(pair.layer.waits_for(), Wait::Request);
+    pair.bench.is_draining = true;
+    let want = pair.handle(Event::Nothing);
+    assert!(matches!(pair.settle(want), Want::Receive(_)));
+    assert_eq!(pair.layer.waits_for(), Wait::Request);
+    let hello = pair.record(HELLO);
+    let want = pair.receive(&hello);
+    pair.delegate(want);
+    assert!(pair.has_received(GOAWAY) && matches!(pair.deliver(), Want::Recall));
+    let want = pair.handle(Event::Nothing);
+    pair.settle(want);
+    assert!(pair.has_received(HELLO_DATA));
+}
