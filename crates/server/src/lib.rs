@@ -41,6 +41,7 @@ pub use signals::{Requests, ignore, reopen_on_signal};
 pub use site::{Limits, Site};
 pub use sockets::accept::{Arrival, BACKLOG};
 pub use sockets::deferral::defer_accept;
+pub use sockets::kernel_tls;
 pub use sockets::listener::{LISTENERS_MAX, Listener};
 pub use sockets::registry::listening_sockets;
 pub use stop::{PASSED_ON, Stop};

@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod deferral;
+pub mod kernel_tls;
 pub mod listener;
 pub mod pace;
 pub mod registry;
