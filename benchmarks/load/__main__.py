@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import shlex
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry
+from benchmarks import entry, machine
 from benchmarks.load import conditions, generators
 from benchmarks.load.cell import Cell, Setting, measure
 from benchmarks.load.conditions import Condition
@@ -23,7 +22,7 @@ from benchmarks.load.generators import ROOT, Generator
 from benchmarks.load.page import judge, page, tables
 from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
 from sojourn import cores, environment, quantity, site
-from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
 from sojourn.report import format
 
 NAME = "load-benchmark"
@@ -59,7 +58,9 @@ def _bench(
         return
     chosen, everybody = conditions.chosen(only), generators.chosen(who)
     _raise_descriptors(generators.clients_of(chosen))
-    setting = Setting(_site(output), _cores(), seed, QUICK_DURATION_SECONDS if quick else quantity.seconds(duration))
+    setting = Setting(
+        _site(output), machine.two_cores(), seed, QUICK_DURATION_SECONDS if quick else quantity.seconds(duration)
+    )
     repetitions = 1 if quick else repetitions
     run = _run(setting, repetitions)
     if run["busy_fraction"] > BUSY_FRACTION_MAX:
@@ -109,16 +110,9 @@ def _site(output: Path) -> Path:
     return folder
 
 
-def _cores() -> cores.Cores:
-    planned = cores.plan()
-    if not planned.pinned:
-        raise CouldNotRun("server and generator need a core each, and there is only one", "run it on two cores or more")
-    return planned
-
-
 def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
     return {
-        "revision": _revision(),
+        "revision": machine.revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": shlex.join(["benchmarks/load/bench", *sys.argv[1:]]),
         "seed": setting.seed,
@@ -130,17 +124,8 @@ def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
     }
 
 
-def _revision() -> str:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "a tree that is no git checkout"
-
-
 def _raise_descriptors(clients: int) -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    hard = machine.raise_descriptors()
     if hard != resource.RLIM_INFINITY and hard < clients + DESCRIPTORS_SPARE:
         talk.print(f"warning: {clients:,} clients need more than the {hard:,} descriptors that are allowed here")
 

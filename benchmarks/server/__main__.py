@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import resource
 import shlex
-import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry
+from benchmarks import entry, machine
 from benchmarks.server import conditions, contestants, network
 from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
 from benchmarks.server.cell import Setting, measure
@@ -24,7 +22,7 @@ from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
 from benchmarks.server.results import Record
 from sojourn import cores, engine, environment, quantity, site
-from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
 from sojourn.report import format
 
 SYSTEM_CONGESTION_CONTROL = "system"
@@ -71,11 +69,11 @@ def _bench(
     if control is not None:
         # Before anything is measured: whether it can be done, and so that what is described is this network.
         network.enter_own(control)
-    _raise_descriptors()
+    machine.raise_descriptors()
     moment = QUICK_DURATION_SECONDS if quick else None
     setting = Setting(
         site=_site(output),
-        cores=_cores(),
+        cores=machine.two_cores(),
         seed=seed,
         duration_seconds=moment or quantity.seconds(duration),
         warm_up_seconds=moment or quantity.seconds(warm_up),
@@ -97,13 +95,6 @@ def _site(output: Path) -> Path:
     folder = output / "site"
     site.build(folder, conditions.documents(), SITE_BYTES_MAX)
     return folder
-
-
-def _cores() -> cores.Cores:
-    planned = cores.plan()
-    if not planned.pinned:
-        raise CouldNotRun("server and generator need a core each, and there is only one", "run it on two cores or more")
-    return planned
 
 
 def _plan(chosen: list[Condition], everybody: list[Contestant], repetitions: int, seed: int) -> list[Step]:
@@ -140,7 +131,7 @@ def _measure_all(plan: list[Step], setting: Setting, record: Record) -> bool:
 def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
     described = environment.describe()
     return {
-        "revision": _revision(),
+        "revision": machine.revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": shlex.join(["benchmarks/server/bench", *sys.argv[1:]]),
         "seed": setting.seed,
@@ -154,19 +145,6 @@ def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
         "engine_modified": int(engine.path().stat().st_mtime),
         "environment": described,
     }
-
-
-def _revision() -> str:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unavailable: not a git checkout"
-
-
-def _raise_descriptors() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+"""What every benchmark asks of the machine and the checkout: two cores, descriptors, and which revision it is."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from pathlib import Path
+
+from sojourn import cores
+from sojourn.failure import CouldNotRun
+
+ROOT = Path(__file__).parents[1]
+
+
+def two_cores() -> cores.Cores:
+    """A core for the server and one for the generator."""
+    planned = cores.plan()
+    if not planned.pinned:
+        raise CouldNotRun("server and generator need a core each, and there is only one", "run it on two cores or more")
+    return planned
+
+
+def raise_descriptors() -> int:
+    """Allows as many descriptors as may be allowed, for us and whom we start; how many that are."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def revision() -> str:
+    """The revision of the checkout, marked where files were changed."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unavailable: not a git checkout"
