@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,16 +54,8 @@ def run(
     command = [str(path()), *arguments, "--format", "json"]
     if progress is not None:
         command.append("--progress")
-    # In a process group of its own: Ctrl-C on a terminal reaches us alone, and we hand it on once. A second signal
-    # would end the engine before it says what it measured.
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
-    ) as process:
-        talk: list[str] = []
-        listener = threading.Thread(target=_listen, args=(process, talk, progress, quiet_cores), daemon=True)
-        listener.start()
+    with _started(command, progress, quiet_cores) as (process, talk):
         output = _output(process)
-        listener.join()
     return _result(command, process.returncode, output, talk)
 
 
@@ -72,21 +65,31 @@ def lines(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
     Ctrl-C is handed on to the engine, whose last lines then still come.
     """
     command = [str(path()), *arguments]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
-    ) as process:
-        talk: list[str] = []
-        listener = threading.Thread(target=_listen, args=(process, talk, None, frozenset()), daemon=True)
-        listener.start()
-        assert process.stdout is not None
-        count = 0
+    count = 0
+    with _started(command) as (process, talk):
         while line := _line(process):
             count += 1
             yield json.loads(line)
         process.wait()
-        listener.join()
     if process.returncode == EXIT_COULD_NOT_RUN or count == 0:
         raise _failure(command, process.returncode, talk)
+
+
+@contextmanager
+def _started(
+    command: list[str], progress: Progress | None = None, quiet_cores: frozenset[int] = frozenset()
+) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """The running engine and what it says besides progress, which is whole once this has ended."""
+    # In a process group of its own: Ctrl-C on a terminal reaches us alone, and we hand it on once. A second signal
+    # would end the engine before it says what it measured.
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        talk: list[str] = []
+        listener = threading.Thread(target=_listen, args=(process, talk, progress, quiet_cores), daemon=True)
+        listener.start()
+        yield process, talk
+        listener.join()
 
 
 def _line(process: subprocess.Popen[str]) -> str:
