@@ -9,6 +9,7 @@ an interrupted run leaves whole files.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,15 @@ class RunFolder:
         self.path = path
 
     @classmethod
-    def create(cls, path: Path) -> RunFolder:
-        """Makes the folder; one that already holds a summary is refused, never overwritten."""
-        if (path / "summary.json").exists():
+    def create(cls, path: Path, *, holds: Sequence[str] = (), inside: str = "latency") -> RunFolder:
+        """Makes the folder, and one `inside` it for files of a kind.
+
+        One that already has a summary, or a file that `holds` another kind of run, is refused, never overwritten.
+        """
+        if any((path / name).exists() for name in ("summary.json", *holds)):
             raise CouldNotRun(f"{path} already holds a run", "give another --output, or remove the folder")
         try:
-            (path / "latency").mkdir(parents=True, exist_ok=True)
+            (path / inside).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CouldNotRun(
                 f"cannot make the run folder {path}: {error.strerror}", "give another --output"

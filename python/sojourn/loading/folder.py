@@ -31,9 +31,7 @@ def is_load_run(path: Path) -> bool:
 
 def create(path: Path) -> RunFolder:
     """Makes the folder, before anything is measured; one that holds a run is refused."""
-    if is_load_run(path) or (path / SEARCH).exists():
-        raise CouldNotRun(f"{path} already holds a run", "give another --output, or remove the folder")
-    return RunFolder.create(path)
+    return RunFolder.create(path, holds=(RESULT, SEARCH))
 
 
 def write(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from sojourn import environment
-from sojourn.failure import CouldNotRun
 from sojourn.memory.characterisation import Backing, Characterisation
 from sojourn.memory.charts import curves, latencies
 from sojourn.memory.surface import surface_figure, surfaces
@@ -25,13 +24,7 @@ SOURCES = (SUMMARY, "points.parquet", "environment.json")
 
 def prepare(path: Path) -> RunFolder:
     """Makes the folder; one that holds a characterisation is refused, never overwritten."""
-    if (path / SUMMARY).exists() or (path / "summary.json").exists():
-        raise CouldNotRun(f"{path} already holds a run", "give another --output, or remove the folder")
-    try:
-        (path / "plots").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CouldNotRun(f"cannot make the run folder {path}: {error.strerror}", "give another --output") from error
-    return RunFolder(path)
+    return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
 
 
 def write(folder: RunFolder, found: Characterisation) -> Path:

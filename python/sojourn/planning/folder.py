@@ -6,7 +6,6 @@ from itertools import chain
 from pathlib import Path
 
 from sojourn.environment import describe
-from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import Plan, as_json
 from sojourn.planning.charts import costs, sweeps
 from sojourn.planning.report import page
@@ -27,13 +26,7 @@ def default_output(system: Path) -> Path:
 
 def prepare(path: Path) -> RunFolder:
     """Makes the folder; one that holds a run is refused, never overwritten."""
-    if (path / SUMMARY).exists() or (path / "summary.json").exists():
-        raise CouldNotRun(f"{path} already holds a run", "give another --output, or remove the folder")
-    try:
-        (path / "plots").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CouldNotRun(f"cannot make the run folder {path}: {error.strerror}", "give another --output") from error
-    return RunFolder(path)
+    return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
 
 
 def write(folder: RunFolder, plan: Plan, document: SystemDocument) -> Path:
