@@ -30,7 +30,8 @@ pub const NAME_BYTES_MAX: usize = 3 * LINE_BYTES_MAX + MAP_BYTES_MAX;
 /// The longest host, each byte of it replaced likewise; a host that a name was mapped to is shorter.
 pub const HOST_TEXT_BYTES_MAX: usize = 3 * HOST_BYTES_MAX;
 
-/// The latest start and the largest offset: 146 years, so that sums stay within 63 bits.
+/// The latest moment after the trace's origin, and what the origin is less than from 1970: 146 years, so that
+/// sums stay within 63 bits.
 pub const TIME_NS_MAX: u64 = 1 << 62;
 
 /// Why bytes are not a trace.
@@ -103,6 +104,7 @@ impl Trace {
             unix_ns: i64::from_le_bytes(bytes.array("origin")?),
             utc_offset_seconds: i32::from_le_bytes(bytes.array("origin")?),
         };
+        at_most("the origin's distance from 1970", origin.unix_ns.unsigned_abs(), TIME_NS_MAX - 1)?;
         let document_count = bytes.count("the count of documents", DOCUMENTS_MAX)?;
         let session_count = bytes.count("the count of sessions", REQUESTS_MAX)?;
         let request_count = bytes.count("the count of requests", REQUESTS_MAX)?;
@@ -113,10 +115,11 @@ impl Trace {
         bytes.end()?;
         let trace = Trace { documents, sessions, requests, origin };
         let forward = |session| trace.requests_of(session).is_sorted_by_key(|request| request.offset_ns);
-        match trace.sessions.iter().all(forward) {
-            true => Ok(trace),
-            false => Err(TraceFileError::Inconsistent("a session's requests go back in time")),
+        if !trace.sessions.iter().all(forward) {
+            return Err(TraceFileError::Inconsistent("a session's requests go back in time"));
         }
+        at_most("its last moment", trace.span_ns(), TIME_NS_MAX)?;
+        Ok(trace)
     }
 }
 

@@ -2,33 +2,31 @@
 
 use proptest::prelude::*;
 use sojourn_workload::trace::{Document, Origin, Request, Session, Trace};
-use sojourn_workload::trace_file::TraceFileError;
+use sojourn_workload::trace_file::{TIME_NS_MAX, TraceFileError};
 
 /// Traces of a few sessions with whatever values the format allows.
 fn any_trace() -> impl Strategy<Value = Trace> {
     let documents =
         proptest::collection::vec((".{0,20}", "[a-z.é]{0,9}", 0..=i64::MAX as u64, 0_u16..1000), 1..6);
-    let time = || 0..=(1_u64 << 62);
+    let time = || 0..=TIME_NS_MAX / 2;
+    let origin = 1 - (TIME_NS_MAX as i64)..TIME_NS_MAX as i64;
     let requests = proptest::collection::vec((time(), any::<u32>()), 1..5);
     let sessions = proptest::collection::vec((time(), requests), 0..8);
-    (documents, sessions, any::<i64>(), any::<i32>()).prop_map(
-        |(documents, mut sessions, unix_ns, offset)| {
-            let mut trace =
-                Trace { origin: Origin { unix_ns, utc_offset_seconds: offset }, ..Trace::default() };
-            let document = |(name, host, size_bytes, status)| Document { name, host, size_bytes, status };
-            trace.documents = documents.into_iter().map(document).collect();
-            sessions.sort_by_key(|session| session.0);
-            for (start_ns, mut requests) in sessions {
-                requests.sort_unstable();
-                let (first, count) = (trace.requests.len() as u32, requests.len() as u32);
-                trace.sessions.push(Session { start_ns, first, count });
-                let documents = trace.documents.len() as u32;
-                let request = |(offset_ns, document)| Request { offset_ns, document: document % documents };
-                trace.requests.extend(requests.into_iter().map(request));
-            }
-            trace
-        },
-    )
+    (documents, sessions, origin, any::<i32>()).prop_map(|(documents, mut sessions, unix_ns, offset)| {
+        let mut trace = Trace { origin: Origin { unix_ns, utc_offset_seconds: offset }, ..Trace::default() };
+        let document = |(name, host, size_bytes, status)| Document { name, host, size_bytes, status };
+        trace.documents = documents.into_iter().map(document).collect();
+        sessions.sort_by_key(|session| session.0);
+        for (start_ns, mut requests) in sessions {
+            requests.sort_unstable();
+            let (first, count) = (trace.requests.len() as u32, requests.len() as u32);
+            trace.sessions.push(Session { start_ns, first, count });
+            let documents = trace.documents.len() as u32;
+            let request = |(offset_ns, document)| Request { offset_ns, document: document % documents };
+            trace.requests.extend(requests.into_iter().map(request));
+        }
+        trace
+    })
 }
 
 fn written(trace: &Trace) -> Vec<u8> {
