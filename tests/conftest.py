@@ -8,8 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 REPOSITORY = Path(__file__).parent.parent
+# The same draws on every machine; other draws: pytest --hypothesis-profile=random
+settings.register_profile("random", derandomize=False)
+settings.register_profile("same", derandomize=True)
+settings.load_profile("same")
+
 SOJOURN = Path(sys.executable).parent / "sojourn"
 
 
