@@ -8,6 +8,8 @@ use sojourn_http::date::HttpDate;
 use sojourn_http::range::{Selection, select};
 use sojourn_http::request::{BodyReader, Parsed, Parser};
 use sojourn_http::response;
+use sojourn_http::token::{is_text, is_token};
+use sojourn_http::upstream::{self, Asked, Body};
 
 /// Arrived whole or in pieces, a request is read alike; what is read is framed within the bytes.
 pub fn request(bytes: &[u8]) {
@@ -178,4 +180,28 @@ pub fn path(target: &[u8]) {
     assert!(location.starts_with('/') && !location.starts_with("//") && location.is_ascii());
     let back = SitePath::decode(location.as_bytes()).expect("a location is a path");
     assert_eq!(back.as_bytes().strip_suffix(b"/").unwrap_or_default(), inner);
+}
+
+/// Arrived whole or in pieces, a response that is passed on is read alike; what frames it is never ambiguous.
+pub fn upstream(bytes: &[u8]) {
+    for asked in [Asked::Other, Asked::Head, Asked::Connect] {
+        let whole = upstream::Parser::default().parse(bytes, asked);
+        for step in [1, 7, 64] {
+            let mut parser = upstream::Parser::default();
+            let ends = (0..bytes.len()).step_by(step).chain([bytes.len()]);
+            let pieces = ends.map(|end| parser.parse(&bytes[..end], asked)).find(|part| *part != Ok(None));
+            // In pieces another part of what is wrong may come first.
+            assert_eq!(pieces.unwrap_or(Ok(None)).ok(), whole.ok(), "in pieces of {step}");
+        }
+        let Ok(Some(head)) = whole else { continue };
+        assert!(head.head_len <= bytes.len() && (100..1000).contains(&head.status));
+        assert!(head.body != Body::Chunked || head.content_length.is_none());
+        for (name, value) in head.fields() {
+            assert!(!name.is_empty() && name.iter().all(|byte| is_token(*byte)));
+            assert!(value.iter().all(|byte| is_text(*byte)));
+        }
+        if let Ok(response::Parsed::Complete(tolerant)) = response::parse(bytes) {
+            assert_eq!((tolerant.head_len, tolerant.status), (head.head_len, head.status));
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! frame, route or authenticate is an error. What the data is for is left to the caller.
 
 use crate::limits::{CHUNK_LINE_BYTES_MAX, TRAILERS_BYTES_MAX};
-use crate::token::is_token;
+use crate::token::{is_text, is_token};
 
 /// How far a chunked body has been read.
 #[derive(Clone, Debug, Default)]
@@ -165,11 +165,6 @@ impl Chunked {
         self.line_bytes = 0;
         if self.remaining == 0 { State::TrailerStart } else { State::Data }
     }
-}
-
-/// Visible characters, blanks and obs-text (RFC 9110, 5.5): no control character.
-fn is_text(byte: u8) -> bool {
-    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
 /// Fields that frame, route, control, authenticate or describe the content, and so mean nothing after it

@@ -109,6 +109,14 @@ pub fn find_field<'h>(lines: &'h [u8], name: &str) -> Option<&'h [u8]> {
     })
 }
 
+/// Names and values of the field lines of a head that was parsed, without its first line.
+pub fn field_lines(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    section.split(|byte| *byte == b'\n').filter_map(|line| {
+        let colon = memchr::memchr(b':', line)?;
+        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    })
+}
+
 /// Content-Length.
 pub fn content_length(head: &mut Vec<u8>, length: u64) {
     write!(head, "Content-Length: {length}\r\n").expect("writing to memory cannot fail");
@@ -145,6 +153,9 @@ mod tests {
         assert_eq!(find_field(lines, "host"), Some(b"h".as_slice()));
         assert_eq!(find_field(lines, "X-a"), Some(b"one two".as_slice()));
         assert_eq!(find_field(lines, "X"), None);
+        let section = b"A:b:c\r\nD:\r\n\r\n";
+        let all: Vec<_> = field_lines(section).collect();
+        assert_eq!(all, [(b"A".as_slice(), b"b:c".as_slice()), (b"D", b"")]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! HTTP/1.x bytes to requests, responses to bytes.
 //!
 //! Pure: no sockets, no files, no clock, no threads. A server gives [`request::Parser`] the bytes it has and
-//! appends heads with [`head`]; a load generator reads answers with [`response::parse`]; bodies of either are read
-//! with [`chunked`] where they are coded so. Where RFC 9112 leaves
+//! appends heads with [`head`]; a load generator reads answers with [`response::parse`], a proxy with
+//! [`upstream::Parser`]; bodies of all are read with [`chunked`] where they are coded so. Where RFC 9112 leaves
 //! a choice, the strict one is taken: whatever two implementations could read differently is refused.
 
 pub mod chunked;
@@ -20,6 +20,7 @@ pub mod request;
 pub mod response;
 pub mod status;
 pub mod token;
+pub mod upstream;
 
 pub use coding::Coding;
 pub use date::HttpDate;

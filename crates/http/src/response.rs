@@ -2,7 +2,7 @@
 //!
 //! It runs once per response on the generator's hot path, so it looks at the first letter of each field name
 //! and skips the rest. It is tolerant where a measuring client should be (bare LF, unknown fields), and never
-//! guesses a length: two different Content-Lengths are an error.
+//! guesses a length: two different Content-Lengths are an error. Who passes responses on needs [`crate::upstream`].
 
 use memchr::memchr;
 
@@ -137,6 +137,14 @@ pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         number.checked_mul(10)?.checked_add(digit)
     })
+}
+
+/// A Content-Length that everybody reads alike: digits, and no zeros before them, which some take for octal.
+pub(crate) fn length(value: &[u8]) -> Option<u64> {
+    match value {
+        [b'0', _, ..] => None,
+        digits => decimal(digits),
+    }
 }
 
 #[cfg(test)]

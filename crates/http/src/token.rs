@@ -1,8 +1,13 @@
-//! Which bytes a token has: method names, field names, chunk extensions (RFC 9110, 5.6.2).
+//! Which bytes a token has: method names, field names, chunk extensions (RFC 9110, 5.6.2); and which a text has.
 
 /// Whether `byte` may be part of a token.
 pub fn is_token(byte: u8) -> bool {
     IS_TOKEN[usize::from(byte)]
+}
+
+/// Visible characters, blanks and obs-text (RFC 9110, 5.5): no control character.
+pub fn is_text(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
 const IS_TOKEN: [bool; 256] = {

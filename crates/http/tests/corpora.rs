@@ -18,6 +18,11 @@ fn responses() {
 }
 
 #[test]
+fn upstream_responses() {
+    replay("http_upstream", http::upstream);
+}
+
+#[test]
 fn paths() {
     replay("http_path", http::path);
 }

@@ -2,7 +2,7 @@
 
 use super::{Body, RequestError, Version};
 use crate::condition::{Conditions, Tags};
-use crate::response::decimal;
+use crate::response::length;
 use crate::token::is_token;
 
 /// The fields, picked out in one pass.
@@ -103,14 +103,6 @@ fn refusal_of(codings: &[u8]) -> RequestError {
         RequestError::TransferCoding
     } else {
         RequestError::Framing
-    }
-}
-
-/// A Content-Length: digits, and no zeros before them.
-fn length(value: &[u8]) -> Option<u64> {
-    match value {
-        [b'0', _, ..] => None,
-        digits => decimal(digits),
     }
 }
 

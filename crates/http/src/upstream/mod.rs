@@ -1,0 +1,233 @@
+//! Reads response heads as a proxy must: strictly, for it passes on what it reads.
+//!
+//! A head that the next reader could frame differently would let one response be taken for two, or one client's
+//! for another's. So whatever is ambiguous (two lengths, a length beside a transfer coding, a coding other than
+//! `chunked`, folded fields, bare line feeds, control characters) is refused, which a proxy answers with 502.
+//! [`crate::response`] is the measuring client's reader: tolerant, and blind to all but the framing.
+
+use memchr::memchr;
+
+use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX};
+use crate::request::Version;
+use crate::response::length;
+use crate::token::is_text;
+
+/// What the response answers, as far as that says whether a body follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// HEAD: there is no body, whatever the fields say.
+    Head,
+    /// CONNECT: after a 2xx the connection is a tunnel.
+    Connect,
+    /// Any other method.
+    Other,
+}
+
+/// How the body that follows a response head is framed (RFC 9112, 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// There is none: HEAD, 1xx, 204, 304, or a tunnel begins.
+    None,
+    /// So many bytes, perhaps zero.
+    Length(u64),
+    /// The chunked coding.
+    Chunked,
+    /// All there is until the server closes: no telling a whole body from a truncated one.
+    UntilClose,
+}
+
+/// One response head; the slices point into the bytes that were parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head<'b> {
+    /// The three-digit status code, 100 to 999.
+    pub status: u16,
+    /// The version; 1.2 and above are read as 1.1.
+    pub version: Version,
+    /// The reason phrase: for people only, possibly empty.
+    pub reason: &'b [u8],
+    /// Every field line and the empty line.
+    pub fields: &'b [u8],
+    /// The framing of the body.
+    pub body: Body,
+    /// The length of the selected representation, where Content-Length says it: of HEAD and 304 too, which have no
+    /// body.
+    pub content_length: Option<u64>,
+    /// Whether the server keeps the connection open after this response.
+    pub keep_alive: bool,
+    /// Bytes of the head, the empty line included: the body starts here.
+    pub head_len: usize,
+}
+
+impl<'b> Head<'b> {
+    /// Names and values, as received, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> {
+        crate::head::field_lines(self.fields)
+    }
+}
+
+/// Why bytes are not a response that can be passed on. The connection cannot be used afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    /// Not `HTTP/1.x NNN reason`.
+    #[error("the response does not begin with an HTTP/1.x status line")]
+    StatusLine,
+    /// A line that ends in LF alone.
+    #[error("a line of the response ends without CR")]
+    BareLineFeed,
+    /// A bad name, a control character, folding, a blank before the colon.
+    #[error("a field of the response is malformed")]
+    Field,
+    /// Not a number, with leading zeros, or two different ones.
+    #[error("the response has a bad Content-Length")]
+    ContentLength,
+    /// Beside a Content-Length, in HTTP/1.0, more than once, or a coding other than `chunked`.
+    #[error("the response's Transfer-Encoding is not exactly chunked, or stands where it must not")]
+    TransferCoding,
+    /// Over [`HEAD_BYTES_MAX`].
+    #[error("the response head is longer than {HEAD_BYTES_MAX} bytes")]
+    TooLong,
+    /// Over [`FIELDS_MAX`].
+    #[error("the response has more than {FIELDS_MAX} fields")]
+    TooManyFields,
+}
+
+/// How far the head at the start of a buffer has been looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parser {
+    /// The start of the first line not yet complete.
+    line_start: usize,
+    /// Where to look for its end.
+    scanned: usize,
+}
+
+impl Parser {
+    /// Parses the head at the start of `bytes`, which begin with the bytes of the last call if that gave `None`: the
+    /// head has not ended yet. The parser is as new after a complete head, so that it reads what follows a 1xx.
+    pub fn parse<'b>(&mut self, bytes: &'b [u8], asked: Asked) -> Result<Option<Head<'b>>, UpstreamError> {
+        let Some(head_len) = self.find_end(bytes)? else { return Ok(None) };
+        *self = Parser::default();
+        take_apart(&bytes[..head_len], asked).map(Some)
+    }
+
+    /// Whether part of a head has been seen.
+    pub fn is_partial(&self) -> bool {
+        self.scanned > 0
+    }
+
+    fn find_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, UpstreamError> {
+        let known = bytes.len().min(START.len());
+        if bytes[..known] != START[..known] {
+            return Err(UpstreamError::StatusLine);
+        }
+        loop {
+            let found = memchr(b'\n', &bytes[self.scanned..]).map(|offset| self.scanned + offset);
+            if found.unwrap_or(bytes.len()) >= HEAD_BYTES_MAX {
+                return Err(UpstreamError::TooLong);
+            }
+            let Some(end) = found else {
+                self.scanned = bytes.len();
+                return Ok(None);
+            };
+            let line = bytes[self.line_start..end].strip_suffix(b"\r").ok_or(UpstreamError::BareLineFeed)?;
+            if line.is_empty() {
+                return Ok(Some(end + 1));
+            }
+            self.line_start = end + 1;
+            self.scanned = end + 1;
+        }
+    }
+}
+
+/// How every status line begins that is understood.
+const START: &[u8] = b"HTTP/1.";
+
+fn take_apart(head: &[u8], asked: Asked) -> Result<Head<'_>, UpstreamError> {
+    let line_len = memchr(b'\n', head).ok_or(UpstreamError::StatusLine)?;
+    let (status, version, reason) =
+        status_line(&head[START.len()..line_len - 1]).ok_or(UpstreamError::StatusLine)?;
+    let section = &head[line_len + 1..];
+    let mut slots = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let fields = match httparse::parse_headers(section, &mut slots) {
+        Ok(httparse::Status::Complete((_, fields))) => fields,
+        Err(httparse::Error::TooManyHeaders) => return Err(UpstreamError::TooManyFields),
+        Ok(httparse::Status::Partial) | Err(_) => return Err(UpstreamError::Field),
+    };
+    let mut framing = Framing::default();
+    fields.iter().try_for_each(|field| framing.take(field.name, field.value))?;
+    let body = framing.body(status, version, asked)?;
+    Ok(Head {
+        status,
+        version,
+        reason,
+        fields: section,
+        body,
+        content_length: framing.length,
+        keep_alive: !framing.close
+            && (version == Version::Http11 || framing.keep_alive)
+            && body != Body::UntilClose,
+        head_len: head.len(),
+    })
+}
+
+/// What follows `HTTP/1.`: the minor version, the status and the reason. The blank before an empty reason is often left
+/// out.
+fn status_line(line: &[u8]) -> Option<(u16, Version, &[u8])> {
+    let [minor @ b'0'..=b'9', b' ', a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = line
+    else {
+        return None;
+    };
+    let reason = if rest.is_empty() { rest } else { rest.strip_prefix(b" ")? };
+    let digit = |byte: &u8| u16::from(byte - b'0');
+    let version = if *minor == b'0' { Version::Http10 } else { Version::Http11 };
+    let is_reason = reason.iter().all(|byte| is_text(*byte));
+    is_reason.then_some((digit(a) * 100 + digit(b) * 10 + digit(c), version, reason))
+}
+
+/// The fields that frame a response.
+#[derive(Default)]
+struct Framing {
+    length: Option<u64>,
+    is_chunked: bool,
+    close: bool,
+    keep_alive: bool,
+}
+
+impl Framing {
+    fn take(&mut self, name: &str, value: &[u8]) -> Result<(), UpstreamError> {
+        if name.eq_ignore_ascii_case("content-length") {
+            // RFC 9110, 8.6: equal lengths, in a list or in several fields, are one length.
+            for element in value.split(|byte| *byte == b',') {
+                let length = length(element.trim_ascii()).ok_or(UpstreamError::ContentLength)?;
+                if self.length.replace(length).is_some_and(|earlier| earlier != length) {
+                    return Err(UpstreamError::ContentLength);
+                }
+            }
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            if self.is_chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                return Err(UpstreamError::TransferCoding);
+            }
+            self.is_chunked = true;
+        } else if name.eq_ignore_ascii_case("connection") {
+            for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                self.close |= option.eq_ignore_ascii_case(b"close");
+                self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 9112, 6.3, the strict side wherever there is one.
+    fn body(&self, status: u16, version: Version, asked: Asked) -> Result<Body, UpstreamError> {
+        if self.is_chunked && (self.length.is_some() || version == Version::Http10) {
+            return Err(UpstreamError::TransferCoding);
+        }
+        Ok(match (status, asked) {
+            (_, Asked::Head) | (100..=199 | 204 | 304, _) | (200..=299, Asked::Connect) => Body::None,
+            _ if self.is_chunked => Body::Chunked,
+            _ => self.length.map_or(Body::UntilClose, Body::Length),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
