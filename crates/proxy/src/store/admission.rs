@@ -1,0 +1,147 @@
+//! Whether an object gets in at all: by its size, and by whether it is asked for more often than who would go.
+
+use std::hash::{BuildHasher, Hash};
+
+use hashbrown::DefaultHashBuilder;
+
+use crate::replacement::Item;
+
+/// A rule for who gets in. One per shard; it sees every lookup.
+pub trait Admission: Send {
+    /// Something was asked for, found or not.
+    fn asked(&mut self, identity: u64);
+
+    /// Whether `candidate` may take the place of `victim`, which would have to go first, if any.
+    fn admits(&mut self, candidate: Item, victim: Option<Item>) -> bool;
+}
+
+/// A row of the table.
+#[derive(Clone, Copy)]
+pub struct AdmissionKind {
+    /// The name for the command line.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// A rule for a cache of so many bytes.
+    pub start: fn(budget_bytes: u64) -> Box<dyn Admission>,
+}
+
+impl std::fmt::Debug for AdmissionKind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name)
+    }
+}
+
+/// Every rule; the first is the default. The largest object that is cached is a setting beside them.
+pub const ADMISSIONS: &[AdmissionKind] = &[
+    AdmissionKind { name: "all", summary: "everything", start: |_| Box::new(All) },
+    AdmissionKind {
+        name: "frequency",
+        summary: "what is asked for more often than what would go (TinyLFU)",
+        start: |budget_bytes| Box::new(Frequency::new(budget_bytes)),
+    },
+];
+
+/// The rule called `name`.
+pub fn admission_by_name(name: &str) -> Option<AdmissionKind> {
+    ADMISSIONS.iter().copied().find(|kind| kind.name == name)
+}
+
+/// Everybody.
+#[derive(Debug)]
+struct All;
+
+impl Admission for All {
+    fn asked(&mut self, _: u64) {}
+
+    fn admits(&mut self, _: Item, _: Option<Item>) -> bool {
+        true
+    }
+}
+
+/// TinyLFU (ACM Transactions on Storage 13(4), 2017): how often things were asked for lately, in a count-min sketch
+/// whose counters are halved when it has counted ten times as many requests as it has columns.
+#[derive(Debug)]
+pub struct Frequency {
+    rows: [Box<[u8]>; ROWS],
+    hasher: DefaultHashBuilder,
+    counted: u64,
+}
+
+const ROWS: usize = 4;
+/// The sketch has a column per so many bytes of the cache.
+const BYTES_PER_COLUMN: u64 = 4 * 1024;
+const COLUMNS_MIN: u64 = 1 << 10;
+const COLUMNS_MAX: u64 = 1 << 22;
+const COUNT_MAX: u8 = 15;
+const REQUESTS_PER_COLUMN: u64 = 10;
+
+impl Frequency {
+    /// A sketch for a cache of so many bytes.
+    pub fn new(budget_bytes: u64) -> Frequency {
+        let columns = (budget_bytes / BYTES_PER_COLUMN).clamp(COLUMNS_MIN, COLUMNS_MAX).next_power_of_two();
+        let row = || vec![0; columns as usize].into_boxed_slice();
+        Frequency { rows: [row(), row(), row(), row()], hasher: DefaultHashBuilder::default(), counted: 0 }
+    }
+
+    fn places(&self, identity: u64) -> [usize; ROWS] {
+        let mask = self.rows[0].len() - 1;
+        std::array::from_fn(|row| {
+            let mut state = self.hasher.build_hasher();
+            (row, identity).hash(&mut state);
+            std::hash::Hasher::finish(&state) as usize & mask
+        })
+    }
+
+    fn estimate(&self, identity: u64) -> u8 {
+        let places = self.places(identity);
+        self.rows.iter().zip(places).map(|(row, place)| row[place]).min().unwrap_or(0)
+    }
+}
+
+impl Admission for Frequency {
+    fn asked(&mut self, identity: u64) {
+        let places = self.places(identity);
+        for (row, place) in self.rows.iter_mut().zip(places) {
+            row[place] = (row[place] + 1).min(COUNT_MAX);
+        }
+        self.counted += 1;
+        if self.counted >= REQUESTS_PER_COLUMN * self.rows[0].len() as u64 {
+            self.counted /= 2;
+            self.rows.iter_mut().flatten().for_each(|count| *count /= 2);
+        }
+    }
+
+    fn admits(&mut self, candidate: Item, victim: Option<Item>) -> bool {
+        victim.is_none_or(|victim| self.estimate(candidate.identity) > self.estimate(victim.identity))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(identity: u64) -> Item {
+        Item { slot: 0, identity, size_bytes: 1 }
+    }
+
+    #[test]
+    fn who_is_asked_for_more_gets_in() {
+        let mut rule = Frequency::new(0);
+        (0..5).for_each(|_| rule.asked(1));
+        rule.asked(2);
+        assert!(rule.admits(item(1), Some(item(2))));
+        assert!(!rule.admits(item(2), Some(item(1))));
+        assert!(!rule.admits(item(2), Some(item(2))), "a draw keeps who is there");
+        assert!(rule.admits(item(3), None));
+    }
+
+    #[test]
+    fn old_fame_fades() {
+        let mut rule = Frequency::new(0);
+        (0..100).for_each(|_| rule.asked(1));
+        (0..2 * REQUESTS_PER_COLUMN * COLUMNS_MIN).for_each(|other| rule.asked(1000 + other));
+        (0..14).for_each(|_| rule.asked(2));
+        assert!(rule.admits(item(2), Some(item(1))));
+    }
+}

@@ -1,0 +1,214 @@
+//! The memory tier: objects by key in shards, each behind its own lock, under one budget.
+//!
+//! A lookup locks one shard for a table probe and a reference count. The budget is one number for all: who adds
+//! reserves first and evicts until the sum fits, from its own shard and then from the others, never holding two locks.
+//! Objects are shared, so evicting one never disturbs who is sending it.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::admission::{Admission, AdmissionKind};
+use super::key::{Key, identity};
+use super::object::Object;
+use crate::replacement::{Departure, Item, Kind, Policy};
+
+/// The tier.
+pub struct Memory {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: DefaultHashBuilder,
+    budget_bytes: usize,
+    /// Bytes of all objects held, of those about to be, and of fills.
+    used_bytes: AtomicUsize,
+    evictions: AtomicU64,
+    refused: AtomicU64,
+}
+
+struct Shard {
+    table: HashTable<u32>,
+    slots: Vec<Option<Arc<Object>>>,
+    free: Vec<u32>,
+    policy: Box<dyn Policy>,
+    admission: Box<dyn Admission>,
+}
+
+impl Memory {
+    /// An empty tier of `shards` shards.
+    pub fn new(budget_bytes: usize, shards: usize, policy: Kind, admission: AdmissionKind) -> Memory {
+        let share = (budget_bytes / shards) as u64;
+        let shard = || Shard {
+            table: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            policy: (policy.start)(share),
+            admission: (admission.start)(share),
+        };
+        Memory {
+            shards: (0..shards).map(|_| Mutex::new(shard())).collect(),
+            hasher: DefaultHashBuilder::default(),
+            budget_bytes,
+            used_bytes: AtomicUsize::new(0),
+            evictions: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// The object at `key`.
+    pub fn find(&self, key: &Key<'_>) -> Option<Arc<Object>> {
+        let mut shard = self.shard(key.hash());
+        shard.admission.asked(identity(key.hash()));
+        let slot = shard.find(self.hash(key.hash()), key.hash())?;
+        let object =
+            shard.slots[slot as usize].as_ref().filter(|object| object.is_named(key)).map(Arc::clone)?;
+        shard.policy.touch(slot);
+        Some(object)
+    }
+
+    /// The object at `key`, without counting as use of it.
+    pub fn peek(&self, key: &Key<'_>) -> Option<Arc<Object>> {
+        let shard = self.shard(key.hash());
+        let slot = shard.find(self.hash(key.hash()), key.hash())?;
+        shard.slots[slot as usize].as_ref().filter(|object| object.is_named(key)).map(Arc::clone)
+    }
+
+    /// Keeps `object`, in the place of one with its key, unless it does not fit or is not admitted.
+    pub fn insert(&self, object: &Arc<Object>) -> bool {
+        let (hash, bytes) = (object.hash(), object.memory_bytes());
+        self.remove(hash);
+        if bytes > self.budget_bytes || !self.admits(hash, bytes) || !self.reserve(bytes, hash) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        let mut shard = self.shard(hash);
+        let replaced = shard.remove(self.hash(hash), hash, Departure::Removed);
+        shard.insert(self.hash(hash), object, &self.hasher);
+        drop(shard);
+        self.release(replaced.map_or(0, |object| object.memory_bytes()));
+        true
+    }
+
+    /// Takes the object with this hash out.
+    pub fn remove(&self, hash: u128) -> Option<Arc<Object>> {
+        let removed = self.shard(hash).remove(self.hash(hash), hash, Departure::Removed);
+        self.release(removed.as_ref().map_or(0, |object| object.memory_bytes()));
+        removed
+    }
+
+    /// Takes `bytes` of the budget; false if evicting everything would not make room. `hash` says where to begin.
+    pub fn reserve(&self, bytes: usize, hash: u128) -> bool {
+        self.used_bytes.fetch_add(bytes, Ordering::AcqRel);
+        let first = self.shard_index(hash);
+        for step in 0..self.shards.len() {
+            let index = (first + step) % self.shards.len();
+            loop {
+                if self.used_bytes.load(Ordering::Acquire) <= self.budget_bytes {
+                    return true;
+                }
+                let Some(evicted) = lock(&self.shards[index]).evict(&self.hasher) else { break };
+                self.evictions.fetch_add(1, Ordering::Relaxed);
+                self.release(evicted.memory_bytes());
+            }
+        }
+        if self.used_bytes.load(Ordering::Acquire) <= self.budget_bytes {
+            return true;
+        }
+        self.release(bytes);
+        false
+    }
+
+    /// Takes `bytes` of the budget whether there is room or not: who adds next makes it.
+    pub fn reserve_regardless(&self, bytes: usize) {
+        self.used_bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// Gives `bytes` of the budget back.
+    pub fn release(&self, bytes: usize) {
+        self.used_bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Bytes used of the budget.
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Ordering::Acquire)
+    }
+
+    /// Objects held.
+    pub fn objects(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).table.len()).sum()
+    }
+
+    /// Objects evicted, and objects that were not let in.
+    pub fn evicted_and_refused(&self) -> (u64, u64) {
+        (self.evictions.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
+    }
+
+    /// Whether an object may get in, which is asked only if somebody would have to go.
+    fn admits(&self, hash: u128, bytes: usize) -> bool {
+        if self.used_bytes() + bytes <= self.budget_bytes {
+            return true;
+        }
+        let mut shard = self.shard(hash);
+        let shard = &mut *shard;
+        let victim = shard.policy.choose().map(|slot| {
+            let object = shard.slots[slot as usize].as_ref().expect("a chosen slot is occupied");
+            Item { slot, identity: identity(object.hash()), size_bytes: object.memory_bytes() as u64 }
+        });
+        let candidate = Item { slot: u32::MAX, identity: identity(hash), size_bytes: bytes as u64 };
+        shard.admission.admits(candidate, victim)
+    }
+
+    fn shard_index(&self, hash: u128) -> usize {
+        hash as u32 as usize % self.shards.len()
+    }
+
+    fn shard(&self, hash: u128) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[self.shard_index(hash)])
+    }
+
+    /// Seeded, so that nobody outside can fill one bucket.
+    fn hash(&self, hash: u128) -> u64 {
+        self.hasher.hash_one(hash)
+    }
+}
+
+/// A thread that panicked left the shard whole: nothing in it can panic between two updates that belong together.
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shard {
+    fn find(&self, seeded: u64, hash: u128) -> Option<u32> {
+        self.table.find(seeded, |slot| hash_at(&self.slots, *slot) == hash).copied()
+    }
+
+    fn insert(&mut self, seeded: u64, object: &Arc<Object>, hasher: &DefaultHashBuilder) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            (self.slots.len() - 1) as u32
+        });
+        self.slots[slot as usize] = Some(Arc::clone(object));
+        let slots = &self.slots;
+        self.table.insert_unique(seeded, slot, |slot| hasher.hash_one(hash_at(slots, *slot)));
+        let size_bytes = object.memory_bytes() as u64;
+        self.policy.insert(Item { slot, identity: identity(object.hash()), size_bytes });
+    }
+
+    fn remove(&mut self, seeded: u64, hash: u128, departure: Departure) -> Option<Arc<Object>> {
+        let place = self.table.find_entry(seeded, |slot| hash_at(&self.slots, *slot) == hash).ok()?;
+        let (slot, _) = place.remove();
+        self.policy.leave(slot, departure);
+        self.free.push(slot);
+        self.slots[slot as usize].take()
+    }
+
+    fn evict(&mut self, hasher: &DefaultHashBuilder) -> Option<Arc<Object>> {
+        let slot = self.policy.choose()?;
+        let hash = hash_at(&self.slots, slot);
+        self.remove(hasher.hash_one(hash), hash, Departure::Evicted)
+    }
+}
+
+fn hash_at(slots: &[Option<Arc<Object>>], slot: u32) -> u128 {
+    slots[slot as usize].as_ref().expect("a slot in the table is occupied").hash()
+}

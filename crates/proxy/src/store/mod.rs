@@ -1,0 +1,248 @@
+//! Where the caching proxy keeps responses: memory, and a disk behind it.
+//!
+//! A [`Key`] finds an [`Object`]: metadata that is the caller's business, and a body. What is not there is filled by
+//! one [`Fill`] while any number of [`Reader`]s follow. Nothing here waits: what has to be waited for takes a
+//! [`Waker`](std::task::Waker), and calls it from whichever thread it comes.
+
+mod admission;
+mod fill;
+mod filling;
+mod key;
+mod memory;
+mod object;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod variants;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use admission::{ADMISSIONS, Admission, AdmissionKind, admission_by_name};
+pub use fill::{Fill, Truncated};
+pub use filling::{Filling, Sharing, Stage, Started, Vary, WINDOW_BYTES};
+pub use key::{KEY_TEXT_BYTES_MAX, Key};
+pub use object::{OBJECT_BYTES, Object, ObjectKind, SMALL_BODY_BYTES_MAX, Slice};
+pub use reader::{Next, Reader};
+pub use variants::{VARIANTS_MAX, Variants};
+
+use crate::replacement;
+use memory::Memory;
+
+/// How much is kept, and by which rules.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The budget of the memory tier: all that objects take, see [`OBJECT_BYTES`], and bodies on their way.
+    pub memory_bytes: usize,
+    /// Bytes of the largest body kept in memory.
+    pub memory_object_bytes_max: u64,
+    /// The memory tier's parts, each with its lock. One, and the policy sees everything; many, and threads seldom
+    /// meet.
+    pub shards: usize,
+    /// Who goes.
+    pub policy: replacement::Kind,
+    /// Who gets in.
+    pub admission: AdmissionKind,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            memory_bytes: 256 << 20,
+            memory_object_bytes_max: 8 << 20,
+            shards: 16,
+            policy: replacement::DEFAULT,
+            admission: ADMISSIONS[0],
+        }
+    }
+}
+
+/// The store. Clones share it.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    memory: Arc<Memory>,
+    fillings: Mutex<Fillings>,
+}
+
+/// The bodies on their way, by the hash of the key at which they are found now.
+type Fillings = HashMap<u128, (Key<'static>, Arc<Filling>)>;
+
+/// What a lookup finds.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// An object.
+    Hit(Arc<Object>),
+    /// Variants, to choose from: look up one of [their keys](Variants::keys).
+    Varies(Arc<Variants>),
+    /// A body on its way.
+    Filling(Arc<Filling>),
+    /// Nothing.
+    Miss,
+}
+
+/// What becomes of the wish to fill.
+#[derive(Debug)]
+pub enum Begun {
+    /// It is yours to fill.
+    Fill(Fill),
+    /// Somebody is at it: follow.
+    Filling(Arc<Filling>),
+    /// It has come meanwhile.
+    Hit(Arc<Object>),
+}
+
+/// The counters of the memory tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryCounts {
+    /// Bytes used of the budget now.
+    pub bytes: u64,
+    /// Objects held now.
+    pub objects: u64,
+    /// Objects evicted to make room.
+    pub evictions: u64,
+    /// Objects not let in: too large, or not admitted.
+    pub refused: u64,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(settings: Settings) -> Store {
+        let Settings { memory_bytes, shards, policy, admission, .. } = settings;
+        let memory = Arc::new(Memory::new(memory_bytes, shards.max(1), policy, admission));
+        Store(Arc::new(Inner { settings, memory, fillings: Mutex::default() }))
+    }
+
+    /// What there is at `key`.
+    pub fn lookup(&self, key: &Key<'_>) -> Found {
+        match self.0.memory.find(key) {
+            Some(object) => found(object),
+            None => filling_at(&self.fillings(), key).map_or(Found::Miss, Found::Filling),
+        }
+    }
+
+    /// Begins to fill `key`. `known` is what the caller found there and will not use as it is, such as a stale object.
+    pub fn begin(&self, key: &Key<'_>, known: Option<&Arc<Object>>) -> Begun {
+        let mut fillings = self.fillings();
+        if let Some(filling) = filling_at(&fillings, key) {
+            return Begun::Filling(filling);
+        }
+        // Between a lookup that missed and now somebody else may have completed it.
+        if let Some(object) = self.0.memory.peek(key)
+            && object.kind() == ObjectKind::Response
+            && known.is_none_or(|known| !Arc::ptr_eq(known, &object))
+        {
+            return Begun::Hit(object);
+        }
+        let key = key.clone().into_owned();
+        let filling = Arc::new(Filling::new(key.clone(), Arc::clone(&self.0.memory)));
+        fillings.insert(key.hash(), (key, Arc::clone(&filling)));
+        drop(fillings);
+        Begun::Fill(Fill::new(self.clone(), filling))
+    }
+
+    /// Gives the object other metadata, as after a 304. The body stays, and so do those who read it.
+    pub fn freshen(&self, object: &Arc<Object>, metadata: &[u8]) -> Arc<Object> {
+        let fresh = Arc::new(object.with_metadata(metadata));
+        self.keep(&fresh);
+        fresh
+    }
+
+    /// Forgets what is at `key`, its variants included; whether there was anything. A body on its way is not kept.
+    pub fn purge(&self, key: &Key<'_>) -> bool {
+        let removed = self.0.memory.remove(key.hash());
+        let was_filling = self.fillings().remove(&key.hash()).is_some();
+        if let Some(variants) = removed.as_ref().and_then(|object| variants_of(object)) {
+            for variant in variants.keys(key) {
+                self.purge(&variant);
+            }
+        }
+        removed.is_some() || was_filling
+    }
+
+    /// The counters.
+    pub fn memory_counts(&self) -> MemoryCounts {
+        let memory = &self.0.memory;
+        let (evictions, refused) = memory.evicted_and_refused();
+        MemoryCounts {
+            bytes: memory.used_bytes() as u64,
+            objects: memory.objects() as u64,
+            evictions,
+            refused,
+        }
+    }
+
+    /// How much is kept, and by which rules.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    fn keep(&self, object: &Arc<Object>) {
+        self.0.memory.insert(object);
+    }
+
+    /// Lists a variant at its primary key.
+    fn add_variant(&self, primary: &Key<'_>, vary: &Vary) {
+        let known = self.0.memory.peek(primary);
+        let mut variants = known.and_then(|object| variants_of(&object)).unwrap_or_default();
+        variants.add(&vary.fields, &vary.secondary);
+        let object = Object::new(primary, ObjectKind::Variants, &variants.encode(), Vec::new());
+        self.keep(&Arc::new(object));
+    }
+
+    /// Lets a filling be found at `key`, where it is told from other variants, and no longer where it was; unless it
+    /// was purged, or another is there.
+    fn move_filling(&self, filling: &Arc<Filling>, key: Key<'static>) -> Option<Key<'static>> {
+        let mut fillings = self.fillings();
+        if !is_at(&fillings, filling.key(), filling) {
+            return None;
+        }
+        fillings.remove(&filling.key().hash());
+        if fillings.contains_key(&key.hash()) {
+            return None;
+        }
+        fillings.insert(key.hash(), (key.clone(), Arc::clone(filling)));
+        Some(key)
+    }
+
+    /// Lets a filling no longer be found at `key`; `object` is found there instead, unless it was purged.
+    fn end_filling(&self, key: &Key<'_>, filling: &Arc<Filling>, object: Option<&Arc<Object>>) {
+        let mut fillings = self.fillings();
+        if is_at(&fillings, key, filling) {
+            object.into_iter().for_each(|object| self.keep(object));
+            fillings.remove(&key.hash());
+        }
+    }
+
+    fn fillings(&self) -> MutexGuard<'_, Fillings> {
+        self.0.fillings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn filling_at(fillings: &Fillings, key: &Key<'_>) -> Option<Arc<Filling>> {
+    fillings.get(&key.hash()).filter(|(at, _)| at == key).map(|(_, filling)| Arc::clone(filling))
+}
+
+fn is_at(fillings: &Fillings, key: &Key<'_>, filling: &Arc<Filling>) -> bool {
+    filling_at(fillings, key).is_some_and(|found| Arc::ptr_eq(&found, filling))
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Store").field("memory", &self.memory_counts()).finish_non_exhaustive()
+    }
+}
+
+fn found(object: Arc<Object>) -> Found {
+    match variants_of(&object) {
+        Some(variants) => Found::Varies(Arc::new(variants)),
+        None => Found::Hit(object),
+    }
+}
+
+fn variants_of(object: &Object) -> Option<Variants> {
+    let is_list = object.kind() == ObjectKind::Variants;
+    is_list.then(|| Variants::decode(object.metadata()).unwrap_or_default())
+}

@@ -1,0 +1,215 @@
+//! A complete object: a key's text, metadata that is others' business, a body.
+//!
+//! Text, metadata and a small body lie in one allocation behind one reference count, so that a hit is one lookup. It
+//! never changes; who holds it may go on sending it after it was evicted or replaced.
+
+use std::sync::Arc;
+
+use super::key::Key;
+
+/// A body of at most so many bytes lies in one allocation with its metadata.
+pub const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// What an object in memory takes beside its bytes: itself, its place in the table, what the policy remembers and
+/// what the allocator rounds up. docs/cache-storage.md has the measurement; a test holds it.
+pub const OBJECT_BYTES: usize = 320;
+
+/// What each further chunk of a body takes beside its bytes.
+pub const CHUNK_BYTES_BESIDE: usize = 64;
+
+/// What is kept of a response.
+#[derive(Clone, Debug)]
+pub struct Object {
+    hash: u128,
+    kind: ObjectKind,
+    /// The key's text, the metadata, and the body if it is small.
+    bytes: Arc<[u8]>,
+    text_length: usize,
+    metadata_length: usize,
+    body: Body,
+}
+
+/// What an object stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ObjectKind {
+    /// A response.
+    Response = 1,
+    /// The list of the variants of a primary key; its metadata is the list.
+    Variants = 2,
+}
+
+#[derive(Clone, Debug)]
+enum Body {
+    /// Behind the metadata.
+    Small,
+    Chunks(Arc<Chunks>),
+}
+
+/// A body in pieces of any size.
+#[derive(Debug)]
+pub struct Chunks {
+    chunks: Box<[Arc<[u8]>]>,
+    /// Where each ends in the body.
+    ends: Box<[u64]>,
+}
+
+/// Part of a body, sharing its memory.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    bytes: Arc<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Object {
+    /// An object of the `chunks` of a body.
+    pub fn new(key: &Key<'_>, kind: ObjectKind, metadata: &[u8], chunks: Vec<Arc<[u8]>>) -> Object {
+        let length: usize = chunks.iter().map(|chunk| chunk.len()).sum();
+        let is_small = length <= SMALL_BODY_BYTES_MAX;
+        let small: &[Arc<[u8]>] = if is_small { &chunks } else { &[] };
+        let bytes = concatenate(&[key.text(), metadata], small);
+        let body = if is_small { Body::Small } else { Body::Chunks(Arc::new(Chunks::new(chunks))) };
+        let (text_length, metadata_length) = (key.text().len(), metadata.len());
+        Object { hash: key.hash(), kind, bytes, text_length, metadata_length, body }
+    }
+
+    /// The same object with other metadata.
+    pub fn with_metadata(&self, metadata: &[u8]) -> Object {
+        let body_behind = &self.bytes[self.text_length + self.metadata_length..];
+        let bytes = concatenate(&[self.key_text(), metadata, body_behind], &[]);
+        Object { bytes, metadata_length: metadata.len(), body: self.body.clone(), ..*self }
+    }
+
+    /// The hash of its key.
+    pub fn hash(&self) -> u128 {
+        self.hash
+    }
+
+    /// What it stands for.
+    pub fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
+    /// The text of its key.
+    pub fn key_text(&self) -> &[u8] {
+        &self.bytes[..self.text_length]
+    }
+
+    /// Whether it is what `key` names.
+    pub fn is_named(&self, key: &Key<'_>) -> bool {
+        self.hash == key.hash() && self.key_text() == key.text()
+    }
+
+    /// What others keep with it.
+    pub fn metadata(&self) -> &[u8] {
+        &self.bytes[self.text_length..][..self.metadata_length]
+    }
+
+    /// Bytes of the body.
+    pub fn length(&self) -> u64 {
+        match &self.body {
+            Body::Small => (self.bytes.len() - self.text_length - self.metadata_length) as u64,
+            Body::Chunks(chunks) => chunks.length(),
+        }
+    }
+
+    /// The whole body, if it lies in one piece.
+    pub fn small_body(&self) -> Option<&[u8]> {
+        match &self.body {
+            Body::Small => Some(&self.bytes[self.text_length + self.metadata_length..]),
+            Body::Chunks(_) => None,
+        }
+    }
+
+    /// What there is of the body in one piece from `position` on; `None` at its end.
+    pub fn slice(&self, position: u64) -> Option<Slice> {
+        match &self.body {
+            Body::Small => {
+                let start = self.text_length + self.metadata_length + usize::try_from(position).ok()?;
+                let end = self.bytes.len();
+                (start < end).then(|| Slice { bytes: Arc::clone(&self.bytes), start, end })
+            }
+            Body::Chunks(chunks) => chunks.slice(position),
+        }
+    }
+
+    /// What it takes of the memory budget.
+    pub fn memory_bytes(&self) -> usize {
+        let body = match &self.body {
+            Body::Small => 0,
+            Body::Chunks(chunks) => chunks.memory_bytes(),
+        };
+        OBJECT_BYTES + self.bytes.len() + body
+    }
+}
+
+impl Chunks {
+    fn new(chunks: Vec<Arc<[u8]>>) -> Chunks {
+        let mut end = 0;
+        let ends = chunks.iter().map(|chunk| {
+            end += chunk.len() as u64;
+            end
+        });
+        let ends = ends.collect();
+        Chunks { chunks: chunks.into(), ends }
+    }
+
+    fn length(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    fn slice(&self, position: u64) -> Option<Slice> {
+        let index = self.ends.partition_point(|end| *end <= position);
+        let bytes = Arc::clone(self.chunks.get(index)?);
+        let end = bytes.len();
+        let start = end - (self.ends[index] - position) as usize;
+        Some(Slice { bytes, start, end })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| CHUNK_BYTES_BESIDE + chunk.len()).sum()
+    }
+}
+
+impl Slice {
+    /// All of `bytes`.
+    pub fn whole(bytes: Arc<[u8]>) -> Slice {
+        let end = bytes.len();
+        Slice { bytes, start: 0, end }
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// The allocation they lie in, and where.
+    pub fn into_parts(self) -> (Arc<[u8]>, std::ops::Range<usize>) {
+        (self.bytes, self.start..self.end)
+    }
+
+    /// The first `length` bytes at most.
+    #[must_use]
+    pub fn up_to(mut self, length: u64) -> Slice {
+        let kept =
+            usize::try_from(length).map_or(self.end - self.start, |length| length.min(self.end - self.start));
+        self.end = self.start + kept;
+        self
+    }
+
+    /// What follows the first `length` bytes.
+    #[must_use]
+    pub fn from(mut self, length: usize) -> Slice {
+        self.start = (self.start + length).min(self.end);
+        self
+    }
+}
+
+/// Everything in one allocation, each byte copied once.
+fn concatenate(parts: &[&[u8]], chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
+    let parts = parts.iter().copied().chain(chunks.iter().map(|chunk| &**chunk));
+    let mut bytes = Vec::with_capacity(parts.clone().map(<[u8]>::len).sum());
+    parts.for_each(|part| bytes.extend_from_slice(part));
+    bytes.into()
+}

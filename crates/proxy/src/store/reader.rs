@@ -1,0 +1,97 @@
+//! Who reads a body: of a complete object or of one on its way, all of it or a range.
+//!
+//! A reader never blocks: what is not here yet is waited for with a waker. It holds what it reads, so eviction,
+//! replacement and purging do not disturb it.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use super::filling::{At, Filling};
+use super::object::{Object, Slice};
+
+/// A position in a body.
+#[derive(Debug)]
+pub struct Reader {
+    source: Source,
+    position: u64,
+    end: u64,
+}
+
+#[derive(Debug)]
+enum Source {
+    Object(Arc<Object>),
+    Filling(Arc<Filling>, usize),
+}
+
+/// What comes next.
+#[derive(Clone, Debug)]
+pub enum Next {
+    /// Bytes; the reader is behind them now.
+    Bytes(Slice),
+    /// Nothing yet; the waker is called.
+    Wait,
+    /// Nothing more: all of it was read.
+    End,
+    /// Nothing more, but it is not all: whoever is sent it must see that.
+    Truncated,
+}
+
+impl Reader {
+    /// Reads the body of `object`.
+    pub fn of_object(object: Arc<Object>) -> Reader {
+        Reader { source: Source::Object(object), position: 0, end: u64::MAX }
+    }
+
+    pub(super) fn of_filling(filling: Arc<Filling>, place: usize) -> Reader {
+        Reader { source: Source::Filling(filling, place), position: 0, end: u64::MAX }
+    }
+
+    /// Reads only from `start` up to `end`.
+    #[must_use]
+    pub fn within(mut self, start: u64, end: u64) -> Reader {
+        (self.position, self.end) = (start, end);
+        self.tell();
+        self
+    }
+
+    /// Where it is.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// What comes next, at most a chunk of it.
+    pub fn next(&mut self, waker: &Waker) -> Next {
+        if self.position >= self.end {
+            return Next::End;
+        }
+        let at = match &self.source {
+            Source::Object(object) => object.slice(self.position).map_or(At::End, At::Bytes),
+            Source::Filling(filling, place) => filling.at(*place, self.position, waker),
+        };
+        match at {
+            At::Bytes(slice) => {
+                let slice = slice.up_to(self.end - self.position);
+                self.position += slice.as_bytes().len() as u64;
+                self.tell();
+                Next::Bytes(slice)
+            }
+            At::Later => Next::Wait,
+            At::End => Next::End,
+            At::Gone | At::Truncated => Next::Truncated,
+        }
+    }
+
+    fn tell(&self) {
+        if let Source::Filling(filling, place) = &self.source {
+            filling.moved(*place, Some(self.position));
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Source::Filling(filling, place) = &self.source {
+            filling.moved(*place, None);
+        }
+    }
+}

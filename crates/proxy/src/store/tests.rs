@@ -1,0 +1,283 @@
+//! The store as its users see it: filling, following, variants, purging, budgets.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use super::*;
+
+/// Wakes a thread that parks.
+pub struct Parked(std::thread::Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A waker for this thread.
+pub fn waker() -> Waker {
+    Waker::from(Arc::new(Parked(std::thread::current())))
+}
+
+/// Reads to the end, waiting; `Err` with what came if it was truncated.
+pub fn read_all(mut reader: Reader) -> Result<Vec<u8>, Vec<u8>> {
+    let (waker, mut bytes) = (waker(), Vec::new());
+    loop {
+        match reader.next(&waker) {
+            Next::Bytes(slice) => bytes.extend_from_slice(slice.as_bytes()),
+            Next::Wait => std::thread::park_timeout(std::time::Duration::from_secs(10)),
+            Next::End => return Ok(bytes),
+            Next::Truncated => return Err(bytes),
+        }
+    }
+}
+
+/// A head that everybody may have.
+pub fn stored(metadata: &[u8]) -> Started {
+    Started { metadata: metadata.into(), length: None, vary: None, sharing: Sharing::Stored }
+}
+
+fn fill(store: &Store, key: &Key<'_>) -> Fill {
+    match store.begin(key, None) {
+        Begun::Fill(fill) => fill,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Puts a body of chunks at `key`.
+pub fn put(store: &Store, key: &Key<'_>, chunks: &[&[u8]]) -> Option<Arc<Object>> {
+    let mut fill = fill(store, key);
+    fill.start(stored(b"metadata"));
+    chunks.iter().for_each(|chunk| fill.append(Arc::from(*chunk)));
+    fill.complete().unwrap()
+}
+
+fn hit(store: &Store, key: &Key<'_>) -> Option<Arc<Object>> {
+    match store.lookup(key) {
+        Found::Hit(object) => Some(object),
+        _ => None,
+    }
+}
+
+const A: &[u8] = b"http://example.com/a";
+
+#[test]
+fn what_was_filled_is_found() {
+    let store = Store::new(Settings::default());
+    let key = Key::new(A);
+    assert!(matches!(store.lookup(&key), Found::Miss));
+    put(&store, &key, &[b"hello, ", b"world"]).unwrap();
+    let object = hit(&store, &key).unwrap();
+    assert_eq!(
+        (object.metadata(), object.small_body()),
+        (b"metadata".as_slice(), Some(b"hello, world".as_slice()))
+    );
+    assert_eq!(read_all(Reader::of_object(Arc::clone(&object))).unwrap(), b"hello, world");
+    assert_eq!(read_all(Reader::of_object(object).within(3, 9)).unwrap(), b"lo, wo");
+}
+
+#[test]
+fn large_bodies_stay_in_pieces_and_ranges_cross_them() {
+    let store = Store::new(Settings::default());
+    let key = Key::new(A);
+    let body: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
+    put(&store, &key, &body.chunks(70_000).collect::<Vec<_>>()).unwrap();
+    let object = hit(&store, &key).unwrap();
+    assert_eq!((object.length(), object.small_body()), (300_000, None));
+    for (start, end) in [(0, 300_000), (69_999, 70_001), (140_000, 140_001), (299_999, 400_000)] {
+        let read = read_all(Reader::of_object(Arc::clone(&object)).within(start, end)).unwrap();
+        assert_eq!(read, body[start as usize..(end as usize).min(body.len())]);
+    }
+}
+
+#[test]
+fn many_follow_one() {
+    let store = Store::new(Settings::default());
+    let key = Key::new(A);
+    let mut fill = fill(&store, &key);
+    let body: Vec<u8> = (0..200_000_u32).map(|at| (at % 249) as u8).collect();
+    let followers: Vec<_> = (0..8)
+        .map(|_| {
+            let Found::Filling(filling) = store.lookup(&key) else { panic!("it is on its way") };
+            std::thread::spawn(move || {
+                let waker = waker();
+                while let Stage::Waiting = filling.stage(&waker) {
+                    std::thread::park_timeout(std::time::Duration::from_secs(10));
+                }
+                assert_eq!(&*filling.started().unwrap().metadata, b"head");
+                read_all(filling.reader().unwrap())
+            })
+        })
+        .collect();
+    assert!(matches!(store.begin(&key, None), Begun::Filling(_)));
+    fill.start(stored(b"head"));
+    for chunk in body.chunks(1000) {
+        fill.append(Arc::from(chunk));
+    }
+    fill.complete().unwrap();
+    for follower in followers {
+        assert_eq!(follower.join().unwrap().unwrap(), body);
+    }
+    assert!(matches!(store.begin(&key, None), Begun::Hit(_)));
+}
+
+#[test]
+fn an_abandoned_fill_is_truncated_and_never_found() {
+    let store = Store::new(Settings::default());
+    let key = Key::new(A);
+    let mut fill = fill(&store, &key);
+    fill.start(Started { length: Some(100), ..stored(b"") });
+    let reader = fill.reader().unwrap();
+    fill.append(Arc::from(*b"some"));
+    drop(fill);
+    assert_eq!(read_all(reader), Err(b"some".to_vec()));
+    assert!(matches!(store.lookup(&key), Found::Miss));
+    let mut short = self::fill(&store, &key);
+    short.start(Started { length: Some(100), ..stored(b"") });
+    short.append(Arc::from(*b"some"));
+    assert_eq!(short.complete().unwrap_err(), Truncated { got: 4, promised: 100 });
+    assert!(matches!(store.lookup(&key), Found::Miss));
+    assert_eq!(store.memory_counts().bytes, 0);
+}
+
+#[test]
+fn followers_of_a_fill_without_a_head_are_told() {
+    let store = Store::new(Settings::default());
+    let fill = fill(&store, &Key::new(A));
+    let filling = Arc::clone(fill.filling());
+    assert!(matches!(filling.stage(Waker::noop()), Stage::Waiting));
+    drop(fill);
+    assert!(matches!(filling.stage(Waker::noop()), Stage::Failed));
+}
+
+#[test]
+fn what_is_private_is_for_who_began_it() {
+    let store = Store::new(Settings::default());
+    let key = Key::new(A);
+    let mut fill = fill(&store, &key);
+    let filling = Arc::clone(fill.filling());
+    let reader = fill.reader().unwrap();
+    fill.start(Started { sharing: Sharing::Private, ..stored(b"") });
+    assert!(matches!(filling.stage(Waker::noop()), Stage::Failed));
+    assert!(matches!(store.begin(&key, None), Begun::Fill(_)));
+    fill.append(Arc::from(*b"mine"));
+    assert!(fill.complete().unwrap().is_none());
+    assert_eq!(read_all(reader).unwrap(), b"mine");
+    assert!(matches!(store.lookup(&key), Found::Miss));
+}
+
+#[test]
+fn what_is_not_kept_waits_for_its_slowest_reader() {
+    let store = Store::new(Settings { memory_object_bytes_max: 1000, ..Settings::default() });
+    let mut fill = fill(&store, &Key::new(A));
+    fill.start(stored(b""));
+    let mut slow = fill.reader().unwrap();
+    let chunk: Arc<[u8]> = vec![1; 64 * 1024].into();
+    let mut appended = 0;
+    while fill.has_room(Waker::noop()) {
+        fill.append(Arc::clone(&chunk));
+        appended += chunk.len() as u64;
+        assert!(appended <= WINDOW_BYTES + chunk.len() as u64);
+    }
+    assert!(matches!(slow.next(Waker::noop()), Next::Bytes(_)));
+    assert!(fill.has_room(Waker::noop()));
+    assert!(fill.filling().reader().is_none(), "its beginning is gone");
+    assert!(fill.is_wanted());
+    drop(slow);
+    assert!(!fill.is_wanted());
+    assert!(fill.complete().unwrap().is_none());
+    assert_eq!(store.memory_counts().bytes, 0);
+}
+
+#[test]
+fn variants_are_found_by_what_they_vary_in() {
+    let store = Store::new(Settings::default());
+    let primary = Key::new(A);
+    let fields: Vec<Box<[u8]>> = vec![b"accept-encoding".as_slice().into()];
+    for coding in ["gzip", "br"] {
+        let begun = store.begin(&primary, None);
+        let Begun::Fill(mut fill) = begun else { panic!("{begun:?}") };
+        let vary = Vary { fields: fields.clone(), secondary: coding.as_bytes().into() };
+        fill.start(Started { vary: Some(vary), ..stored(b"") });
+        let key = primary.variant(coding.as_bytes());
+        assert!(matches!(store.lookup(&key), Found::Filling(_)));
+        fill.append(Arc::from(coding.as_bytes()));
+        fill.complete().unwrap();
+    }
+    let Found::Varies(variants) = store.lookup(&primary) else { panic!("it varies") };
+    assert_eq!(variants.fields, fields);
+    let bodies: Vec<_> = variants.keys(&primary).map(|key| hit(&store, &key).unwrap()).collect();
+    assert_eq!(bodies[0].small_body(), Some(b"br".as_slice()));
+    assert_eq!(bodies[1].small_body(), Some(b"gzip".as_slice()));
+    assert!(store.purge(&primary));
+    assert!(matches!(store.lookup(&primary.variant(b"gzip")), Found::Miss));
+    assert_eq!(store.memory_counts().objects, 0);
+}
+
+#[test]
+fn what_is_purged_on_its_way_is_not_kept() {
+    let store = Store::new(Settings::default());
+    let key = Key::new(A);
+    let mut fill = fill(&store, &key);
+    fill.start(stored(b""));
+    fill.append(Arc::from(*b"old"));
+    assert!(store.purge(&key));
+    put(&store, &key, &[b"new"]);
+    fill.complete().unwrap();
+    assert_eq!(hit(&store, &key).unwrap().small_body(), Some(b"new".as_slice()));
+}
+
+#[test]
+fn a_stale_object_serves_until_its_successor_is_complete() {
+    let store = Store::new(Settings::default());
+    let key = Key::new(A);
+    let stale = put(&store, &key, &[b"old"]).unwrap();
+    let begun = store.begin(&key, Some(&stale));
+    let Begun::Fill(mut fill) = begun else { panic!("{begun:?}") };
+    fill.start(stored(b""));
+    fill.append(Arc::from(*b"new"));
+    assert_eq!(hit(&store, &key).unwrap().small_body(), Some(b"old".as_slice()));
+    fill.complete().unwrap();
+    assert_eq!(hit(&store, &key).unwrap().small_body(), Some(b"new".as_slice()));
+    let fresh = store.freshen(&hit(&store, &key).unwrap(), b"fresher");
+    assert_eq!((fresh.metadata(), fresh.small_body()), (b"fresher".as_slice(), Some(b"new".as_slice())));
+    assert_eq!(hit(&store, &key).unwrap().metadata(), b"fresher");
+}
+
+#[test]
+fn the_budget_holds_whatever_the_threads_do() {
+    const BUDGET: usize = 1 << 20;
+    let store = Store::new(Settings { memory_bytes: BUDGET, ..Settings::default() });
+    let threads: Vec<_> = (0..4_u32)
+        .map(|thread| {
+            let store = store.clone();
+            std::thread::spawn(move || {
+                for number in 0..2000_u32 {
+                    let text = format!("http://a/{}", number.wrapping_mul(2_654_435_761) % 500);
+                    let key = Key::new(text.as_bytes());
+                    match store.lookup(&key) {
+                        Found::Hit(object) => assert_eq!(object.key_text(), text.as_bytes()),
+                        _ => {
+                            if let Begun::Fill(mut fill) = store.begin(&key, None) {
+                                fill.start(stored(text.as_bytes()));
+                                fill.append(vec![thread as u8; (number % 97 * 100) as usize].into());
+                                fill.complete().unwrap();
+                            }
+                        }
+                    }
+                    if number % 50 == 0 {
+                        store.purge(&key);
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let counts = store.memory_counts();
+    assert!(counts.bytes <= BUDGET as u64 && counts.evictions > 0, "{counts:?}");
+    let held: usize = (0..500)
+        .filter_map(|number| hit(&store, &Key::new(format!("http://a/{number}").as_bytes())))
+        .map(|object| object.memory_bytes())
+        .sum();
+    assert_eq!(counts.bytes, held as u64);
+}

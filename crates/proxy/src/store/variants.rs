@@ -1,0 +1,106 @@
+//! The variants of a primary key: which request fields tell them apart, and which there are.
+//!
+//! The list is an object itself, found at the primary key, so that it is kept, evicted and written to disk like any
+//! other. Each variant is an object of its own at the [key of the variant](Key::variant).
+
+use super::key::Key;
+
+/// More variants of one resource are not listed; the oldest is no longer found.
+pub const VARIANTS_MAX: usize = 64;
+
+/// What the variants of a resource differ in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variants {
+    /// The request fields that the response named, as the caller spells them.
+    pub fields: Vec<Box<[u8]>>,
+    /// The secondary key of each variant, in the order they came.
+    pub secondaries: Vec<Box<[u8]>>,
+}
+
+impl Variants {
+    /// The keys of the variants of `primary`, the latest first.
+    pub fn keys<'a>(&'a self, primary: &'a Key<'_>) -> impl Iterator<Item = Key<'static>> + 'a {
+        self.secondaries.iter().rev().map(|secondary| primary.variant(secondary))
+    }
+
+    /// Adds a variant, or makes it the latest. Other fields than before make all before unfindable.
+    pub fn add(&mut self, fields: &[Box<[u8]>], secondary: &[u8]) {
+        if self.fields != fields {
+            *self = Variants { fields: fields.to_vec(), secondaries: Vec::new() };
+        }
+        self.secondaries.retain(|known| **known != *secondary);
+        self.secondaries.push(secondary.into());
+        if self.secondaries.len() > VARIANTS_MAX {
+            self.secondaries.remove(0);
+        }
+    }
+
+    /// As bytes: each list as its length and its parts, each part as its length and its bytes; lengths of 4 bytes,
+    /// little-endian.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for list in [&self.fields, &self.secondaries] {
+            bytes.extend_from_slice(&(list.len() as u32).to_le_bytes());
+            for part in list {
+                bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
+                bytes.extend_from_slice(part);
+            }
+        }
+        bytes
+    }
+
+    /// From bytes; `None` if they are no such list.
+    pub fn decode(mut bytes: &[u8]) -> Option<Variants> {
+        let fields = list(&mut bytes)?;
+        let secondaries = list(&mut bytes)?;
+        bytes.is_empty().then_some(Variants { fields, secondaries })
+    }
+}
+
+fn list(bytes: &mut &[u8]) -> Option<Vec<Box<[u8]>>> {
+    let count = number(bytes)?;
+    (0..count)
+        .map(|_| {
+            let length = number(bytes)?;
+            let (part, rest) = bytes.split_at_checked(length)?;
+            *bytes = rest;
+            Some(part.into())
+        })
+        .collect()
+}
+
+fn number(bytes: &mut &[u8]) -> Option<usize> {
+    let (number, rest) = bytes.split_first_chunk::<4>()?;
+    *bytes = rest;
+    Some(u32::from_le_bytes(*number) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_come_back_and_nonsense_does_not() {
+        let mut variants = Variants::default();
+        variants.add(&[b"accept-encoding".as_slice().into()], b"gzip");
+        variants.add(&[b"accept-encoding".as_slice().into()], b"");
+        let bytes = variants.encode();
+        assert_eq!(Variants::decode(&bytes), Some(variants));
+        for length in 0..bytes.len() {
+            assert_eq!(Variants::decode(&bytes[..length]), None);
+        }
+        assert_eq!(Variants::decode(&[0xff; 64]), None);
+    }
+
+    #[test]
+    fn other_fields_begin_anew_and_lists_are_bounded() {
+        let mut variants = Variants::default();
+        for number in 0..=VARIANTS_MAX {
+            variants.add(&[b"accept".as_slice().into()], &number.to_le_bytes());
+        }
+        assert_eq!(variants.secondaries.len(), VARIANTS_MAX);
+        assert_eq!(*variants.secondaries[0], 1_usize.to_le_bytes());
+        variants.add(&[b"accept-language".as_slice().into()], b"de");
+        assert_eq!(variants.secondaries.len(), 1);
+    }
+}
