@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::counters::Counter;
-use sojourn_measure::probe::{Column, Probe, Sample, Target, listening_on};
+use sojourn_measure::probe::{Column, Group, Probe, Sample, Target, listening_on};
 use sojourn_measure::{Nanos, Reading, affinity, clock};
 
 use crate::load::common::interrupt_flag;
@@ -32,6 +32,9 @@ pub struct Options {
     /// The core whose time is looked at [default: all together].
     #[arg(long)]
     observe_core: Option<usize>,
+    /// What is read; what is not costs nothing [default: all].
+    #[arg(long, value_delimiter = ',', value_parser = group)]
+    sources: Vec<Group>,
     /// Time between samples.
     #[arg(long, default_value = "100ms", value_parser = duration::parse)]
     interval: Nanos,
@@ -94,7 +97,8 @@ fn watch(options: &Options, mut started: Option<&mut Child>) -> anyhow::Result<E
     if let Some(core) = options.core {
         affinity::pin_to(core).with_context(|| format!("cannot pin the probe to core {core}"))?;
     }
-    let mut probe = Probe::new(&target);
+    let groups = if options.sources.is_empty() { &Group::ALL[..] } else { &options.sources };
+    let mut probe = Probe::new(&target, groups);
     let mut output = io::stdout().lock();
     print(&mut output, &Header::of(&probe, &target))?;
     let begin = clock::now();
@@ -120,7 +124,9 @@ fn watch(options: &Options, mut started: Option<&mut Child>) -> anyhow::Result<E
 fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> {
     let mut pids = options.pid.clone();
     if let Some(&pid) = pids.iter().find(|&&pid| !exists(pid)) {
-        bail!("there is no process {pid}");
+        bail!(
+            "there is no process {pid} that we may see\nhint: /proc may hide those of others (hidepid): run as its user or as root"
+        );
     }
     pids.extend(started.map(Child::id));
     // A server that was just started listens a moment later; its accept queue alone is looked at by the port.
@@ -139,6 +145,12 @@ fn pids(options: &Options, started: Option<&Child>) -> anyhow::Result<Vec<u32>> 
     pids.sort_unstable();
     pids.dedup();
     Ok(pids)
+}
+
+fn group(text: &str) -> Result<Group, String> {
+    let names = Group::ALL.map(Group::name).join(", ");
+    let found = Group::ALL.into_iter().find(|group| group.name() == text);
+    found.ok_or_else(|| format!("there are no such sources: use {names}"))
 }
 
 fn start(command: &[String]) -> anyhow::Result<Option<Child>> {

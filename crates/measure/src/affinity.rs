@@ -4,10 +4,28 @@ use std::io;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::proc_file;
+
 /// The cores that the calling thread may run on, in ascending order.
 pub fn allowed_cores() -> io::Result<Vec<usize>> {
     let allowed = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect())
+}
+
+/// The cores that are online, whoever may use them, in ascending order.
+pub fn online_cores() -> io::Result<Vec<usize>> {
+    const PATH: &str = "/sys/devices/system/cpu/online";
+    core_list(&proc_file::read(PATH)?).ok_or_else(|| proc_file::lacks(PATH, "list of cores"))
+}
+
+/// `0-3,8`, as the kernel lists cores.
+fn core_list(text: &str) -> Option<Vec<usize>> {
+    let mut cores = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cores.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    }
+    Some(cores)
 }
 
 /// Lets the calling thread, and the threads it starts later, run on one core only.
@@ -36,6 +54,14 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn lists_of_cores_are_read_as_the_kernel_writes_them() {
+        assert_eq!(core_list("0-2,8\n"), Some(vec![0, 1, 2, 8]));
+        assert_eq!(core_list(""), None);
+        let online = online_cores().unwrap();
+        assert!(allowed_cores().unwrap().iter().all(|core| online.contains(core)));
     }
 
     #[test]

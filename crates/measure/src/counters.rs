@@ -39,6 +39,8 @@ pub enum Tier {
     Kernel,
     /// perf events of the kernel: a permission.
     Software,
+    /// perf tracepoints: tracefs, which is root's, and a permission.
+    Tracepoint,
     /// The processor's own counters: a machine that shows them, and a permission.
     Processor,
 }
@@ -277,6 +279,38 @@ pub const ALL: &[Counter] = &[
         tier: Tier::Software,
         source: "perf_event_open PERF_COUNT_SW_CPU_MIGRATIONS",
         meaning: "Times a thread moved to another core.",
+    },
+    Counter {
+        name: "trace_sched_switches",
+        unit: "1",
+        kind: Kind::Total,
+        tier: Tier::Tracepoint,
+        source: "perf_event_open sched:sched_switch",
+        meaning: "Times the scheduler took a thread from its core, to wait or for another.",
+    },
+    Counter {
+        name: "trace_user_page_faults",
+        unit: "1",
+        kind: Kind::Total,
+        tier: Tier::Tracepoint,
+        source: "perf_event_open exceptions:page_fault_user",
+        meaning: "Page faults in user code; those on its behalf in the kernel are not among them.",
+    },
+    Counter {
+        name: "trace_block_requests_issued",
+        unit: "1",
+        kind: Kind::Total,
+        tier: Tier::Tracepoint,
+        source: "perf_event_open block:block_rq_issue",
+        meaning: "Requests that the threads handed to a disk themselves; the kernel's own workers hand over others.",
+    },
+    Counter {
+        name: "trace_block_requests_completed",
+        unit: "1",
+        kind: Kind::Total,
+        tier: Tier::Tracepoint,
+        source: "perf_event_open block:block_rq_complete",
+        meaning: "Disk requests that ended, in the whole machine.",
     },
     Counter {
         name: "cycles_user",

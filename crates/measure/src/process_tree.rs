@@ -34,7 +34,7 @@ impl ProcessTree {
 
     /// Reads every process of the trees; descendants that came since the last sample are found first.
     pub fn sample(&mut self, detail: Detail) -> TreeSample {
-        let mut processes = BTreeMap::new();
+        let (mut processes, mut unreadable) = (BTreeMap::new(), None);
         let mut queue: Vec<u32> = self.known.iter().copied().collect();
         while let Some(pid) = queue.pop() {
             let counters = match ProcessCounters::read(pid, detail) {
@@ -42,6 +42,8 @@ impl ProcessTree {
                 Err(error) => {
                     if has_ended(&error) {
                         self.known.remove(&pid);
+                    } else {
+                        unreadable = Some(error.to_string());
                     }
                     continue;
                 }
@@ -54,7 +56,7 @@ impl ProcessTree {
             }
         }
         let ended_roots = self.roots.iter().copied().filter(|root| !self.known.contains(root)).collect();
-        TreeSample { time: clock::now(), processes, ended_roots }
+        TreeSample { time: clock::now(), processes, ended_roots, unreadable }
     }
 
     /// The first named process that no longer runs, if any: cheap enough to ask often.
@@ -87,6 +89,7 @@ pub struct TreeSample {
     pub time: Nanos,
     processes: BTreeMap<u32, ProcessCounters>,
     ended_roots: Vec<u32>,
+    unreadable: Option<String>,
 }
 
 /// What the trees used between two samples.
@@ -119,9 +122,10 @@ impl TreeSample {
         self.processes.keys().copied()
     }
 
-    /// The first named process that had ended, if any.
-    pub fn ended_root(&self) -> Option<u32> {
-        self.ended_roots.first().copied()
+    /// Why the trees' counters are not known, if they are not: a sum that lacks a process looks like one that does not.
+    pub fn because_unknown(&self) -> Option<String> {
+        let ended = self.ended_roots.first().map(|ended| format!("process {ended} ended"));
+        ended.or_else(|| self.unreadable.clone())
     }
 
     /// The counters of all processes together; `started`, which is no count, stays zero.
@@ -148,8 +152,8 @@ impl TreeSample {
 
     /// What was used since an earlier sample.
     pub fn since(&self, earlier: &TreeSample) -> ProcessUse {
-        if let Some(ended) = self.ended_roots.first() {
-            return ProcessUse::unavailable(&format!("process {ended} ended"));
+        if let Some(why) = self.because_unknown().or_else(|| earlier.unreadable.clone()) {
+            return ProcessUse::unavailable(&why);
         }
         let difference =
             |field: fn(&ProcessCounters) -> u64| self.sum(field).saturating_sub(earlier.sum(field));

@@ -19,6 +19,7 @@ from sojourn.probe.recording import Recording
 from sojourn.probe.totals import as_json
 
 _VIEWS_PER_SECOND = 2.0
+SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores", "pressure", "network")
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +36,10 @@ def _probe(
     cgroup: Annotated[Path | None, typer.Option(help="A control group's folder (version 1 or 2).")] = None,
     observe_core: Annotated[
         int | None, typer.Option(help="The core whose time is looked at [default: all together].")
+    ] = None,
+    sources: Annotated[
+        str | None,
+        typer.Option(help=f"Read only these, comma-separated: {', '.join(SOURCES)} [default: all]."),
     ] = None,
     interval: Annotated[str, typer.Option(help="Time between samples.")] = "100ms",
     duration: Annotated[
@@ -64,6 +69,7 @@ def _probe(
     arguments = ["probe", "--interval", interval]
     for name, value in (
         ("--port", port),
+        ("--sources", sources),
         ("--cgroup", cgroup),
         ("--observe-core", observe_core),
         ("--duration", duration),

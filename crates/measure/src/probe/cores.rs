@@ -5,7 +5,7 @@ use crate::Reading;
 use crate::core_time::CoreTime;
 
 /// Its counters.
-const NAMES: &[&str] = &[
+pub const NAMES: &[&str] = &[
     "core_user_seconds",
     "core_system_seconds",
     "core_interrupt_seconds",

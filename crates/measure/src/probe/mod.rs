@@ -7,17 +7,19 @@
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::counters::{self, Counter};
+use crate::counters::{self, Counter, Tier};
 use crate::{Nanos, Reading, clock};
 
 mod cgroup;
 mod cores;
+mod group;
 mod listener;
 mod namespace;
 mod perf;
 mod pressure;
 mod processes;
 
+pub use group::Group;
 pub use listener::listening_on;
 
 /// What is watched.
@@ -69,25 +71,45 @@ pub struct Sample {
 }
 
 impl Probe {
-    /// Tries every source.
-    pub fn new(target: &Target) -> Probe {
+    /// Tries every source of these groups; the counters of the others say that nobody asked for them.
+    pub fn new(target: &Target, groups: &[Group]) -> Probe {
         let mut probe = Probe { sources: Vec::new(), columns: Vec::new() };
-        let namespace = namespace::Namespace::of(target.pids.first().copied());
-        if target.pids.is_empty() {
-            probe.refuse(processes::NAMES, "no process was named");
-        } else {
-            probe.add(processes::Processes::new(&target.pids));
+        for group in Group::ALL {
+            if groups.contains(&group) {
+                probe.try_group(group, target);
+            } else {
+                probe.refuse(&names(group), "not asked for");
+            }
         }
-        probe.try_add(cgroup::NAMES, cgroup::Cgroup::open(target));
-        for (names, events) in perf::open(target) {
-            probe.try_add(names, events);
-        }
-        probe.add(cores::Cores::new(target.core));
-        probe.try_add(pressure::NAMES, pressure::Pressure::open());
-        probe.try_add(namespace::NAMES, namespace.clone());
-        let listener = namespace.and_then(|namespace| listener::Listener::open(namespace, target.port));
-        probe.try_add(listener::NAMES, listener);
         probe
+    }
+
+    fn try_group(&mut self, group: Group, target: &Target) {
+        match group {
+            Group::Processes if target.pids.is_empty() => {
+                self.refuse(processes::NAMES, "no process was named")
+            }
+            Group::Processes => self.add(processes::Processes::new(&target.pids)),
+            Group::Cgroup => self.try_add(cgroup::NAMES, cgroup::Cgroup::open(target)),
+            Group::Software => self.try_perf(target, Tier::Software),
+            Group::Tracepoints => self.try_perf(target, Tier::Tracepoint),
+            Group::Processor => self.try_perf(target, Tier::Processor),
+            Group::Cores => self.add(cores::Cores::new(target.core)),
+            Group::Pressure => self.try_add(pressure::NAMES, pressure::Pressure::open()),
+            Group::Network => {
+                let namespace = namespace::Namespace::of(target.pids.first().copied());
+                self.try_add(namespace::NAMES, namespace.clone());
+                let listener =
+                    namespace.and_then(|namespace| listener::Listener::open(namespace, target.port));
+                self.try_add(listener::NAMES, listener);
+            }
+        }
+    }
+
+    fn try_perf(&mut self, target: &Target, tier: Tier) {
+        for (names, events) in perf::open(target, tier) {
+            self.try_add(names, events);
+        }
     }
 
     /// The counters, those without values included.
@@ -124,6 +146,20 @@ impl Probe {
     }
 }
 
+/// The counters of a group.
+fn names(group: Group) -> Vec<&'static str> {
+    match group {
+        Group::Processes => processes::NAMES.to_vec(),
+        Group::Cgroup => cgroup::NAMES.to_vec(),
+        Group::Software => perf::names(Tier::Software),
+        Group::Tracepoints => perf::names(Tier::Tracepoint),
+        Group::Processor => perf::names(Tier::Processor),
+        Group::Cores => cores::NAMES.to_vec(),
+        Group::Pressure => pressure::NAMES.to_vec(),
+        Group::Network => [namespace::NAMES, listener::NAMES].concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,7 +167,7 @@ mod tests {
     #[test]
     fn every_column_is_a_row_of_the_table_and_has_values_or_a_reason() {
         let target = Target { pids: vec![std::process::id()], ..Target::default() };
-        let mut probe = Probe::new(&target);
+        let mut probe = Probe::new(&target, &Group::ALL);
         let sample = probe.sample();
         let given = probe.columns().iter().filter(|column| column.refused.is_none()).count();
         assert_eq!(sample.readings.len(), given);
@@ -143,8 +179,19 @@ mod tests {
 
     #[test]
     fn nothing_named_is_said_and_not_shown_as_zero() {
-        let probe = Probe::new(&Target::default());
+        let probe = Probe::new(&Target::default(), &Group::ALL);
         let column = probe.columns().iter().find(|column| column.counter.name == "resident_bytes").unwrap();
         assert_eq!(column.refused.as_deref(), Some("no process was named"));
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_not_read_and_says_so() {
+        let target = Target { pids: vec![std::process::id()], ..Target::default() };
+        let all = Probe::new(&target, &Group::ALL);
+        let mut probe = Probe::new(&target, &[Group::Cores]);
+        assert_eq!(probe.columns().len(), all.columns().len());
+        assert_eq!(probe.sample().readings.len(), cores::NAMES.len());
+        let other = probe.columns().iter().find(|column| column.counter.name == "accept_queue").unwrap();
+        assert_eq!(other.refused.as_deref(), Some("not asked for"));
     }
 }

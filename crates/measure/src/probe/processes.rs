@@ -67,8 +67,8 @@ impl Source for Processes {
 
     fn read(&mut self) -> Vec<Reading<f64>> {
         let sample: TreeSample = self.tree.sample(Detail::All);
-        if let Some(pid) = sample.ended_root() {
-            return NAMES.iter().map(|_| Reading::unavailable(format!("process {pid} ended"))).collect();
+        if let Some(why) = sample.because_unknown() {
+            return NAMES.iter().map(|_| Reading::unavailable(&why)).collect();
         }
         let pids: Vec<u32> = sample.pids().collect();
         let totals = sample.totals();

@@ -1,0 +1,59 @@
+//! The numbers of tracepoints, by their names in tracefs, wherever that is mounted.
+
+use std::{fs, io};
+
+use perf_event::events::Tracepoint;
+
+/// Where tracefs usually is: by itself, and within debugfs.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// The tracepoint `subsystem/name`.
+pub fn find(name: &str) -> io::Result<Tracepoint> {
+    find_in(&PLACES, name)
+}
+
+fn find_in(places: &[&str], name: &str) -> io::Result<Tracepoint> {
+    let events = places.iter().map(|place| format!("{place}/events"));
+    let (mut mounted, mut refused) = (false, None);
+    for events in events {
+        match fs::read_to_string(format!("{events}/{name}/id")) {
+            Ok(id) => {
+                let parsed = id.trim().parse().map(Tracepoint::with_id);
+                return parsed.map_err(|_| io::Error::other(format!("{events}/{name}/id holds no number")));
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                refused = refused.or_else(|| Some(format!("{events}: {error}: tracefs is root's")));
+            }
+            Err(_) => mounted |= fs::exists(&events).unwrap_or(false),
+        }
+    }
+    // Not the system's error: its code would be taken for perf's.
+    Err(io::Error::other(match refused {
+        Some(why) => why,
+        None if mounted => format!("this kernel has no tracepoint {name}"),
+        None => format!("tracefs is not mounted: mount -t tracefs none {}", PLACES[0]),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(places: &[&str]) -> String {
+        find_in(places, "sched/sched_switch").expect_err("there is none").to_string()
+    }
+
+    #[test]
+    fn what_is_not_there_is_said_with_its_cure() {
+        assert!(reason(&["/nowhere"]).contains("mount -t tracefs"));
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().to_str().unwrap();
+        fs::create_dir_all(folder.path().join("events/sched/sched_switch")).unwrap();
+        assert!(reason(&["/nowhere", place]).contains("this kernel has no tracepoint sched/sched_switch"));
+        let id = folder.path().join("events/sched/sched_switch/id");
+        fs::write(&id, "none\n").unwrap();
+        assert!(reason(&[place]).contains("holds no number"));
+        fs::write(&id, "372\n").unwrap();
+        assert_eq!(find_in(&[place], "sched/sched_switch").unwrap().id(), 372);
+    }
+}
