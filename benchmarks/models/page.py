@@ -14,6 +14,7 @@ from benchmarks.models.contestants import Contestant
 from benchmarks.models.record import Cell, Record
 from benchmarks.models.targets import judge
 from sojourn.report import format
+from sojourn.report.measurement_tables import written
 
 OURS = "sojourn"
 
@@ -126,7 +127,7 @@ def _machine(environment: Mapping[str, Any]) -> str:
         "kernel": environment["kernel"],
         "operating system": environment["operating_system"],
         "virtual machine": "yes" if environment["virtualised"] else "no",
-        "frequency governor": environment["frequency_governor"],
+        "frequency governor": written("frequency_governor", environment["frequency_governor"]),
         "Python": environment["python_version"],
         "Sojourn": environment["sojourn_version"],
     }

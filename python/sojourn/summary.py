@@ -228,6 +228,8 @@ class Summary(Record):
     site_documents: int | None
     site_bytes: int | None
     system: SystemUnderTest | None
+    machine: dict[str, Any] | None = None
+    """Where it was measured; folders of older versions have it in `environment.json` alone."""
     demand_points: list[DemandPoint]
     demand_fit: DemandFit | None
     steps: list[Step]

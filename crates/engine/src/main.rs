@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod load;
+mod machine;
 mod memory;
 mod probe;
 mod replay;
@@ -24,6 +25,7 @@ struct Arguments {
 enum Command {
     Serve(Box<serve::Options>),
     Load(Box<load::Options>),
+    Machine(machine::Options),
     Memory(memory::Options),
     Probe(probe::Options),
     Replay(Box<replay::Options>),
@@ -50,6 +52,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     match Arguments::parse_from(serve::config::expand(&command, words)?).command {
         Command::Serve(options) => serve::run(&options, &command, words),
         Command::Load(options) => load::run(&options),
+        Command::Machine(options) => machine::run(&options),
         Command::Memory(options) => memory::run(&options),
         Command::Probe(options) => probe::run(&options),
         Command::Replay(options) => replay::run(&options),

@@ -10,6 +10,7 @@ use clap::Args;
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::caches::{self, Cache};
+use sojourn_measure::machine::Machine;
 use sojourn_measure::memory::{self, HugePages, Kernel, Memory, Sweep};
 use sojourn_measure::{Nanos, Reading, affinity};
 
@@ -83,6 +84,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let result = Result {
         tool: "memory",
         version: env!("CARGO_PKG_VERSION"),
+        machine: Machine::describe(),
         seed: options.seed,
         word_bytes: memory::WORD_BYTES,
         caches: caches::of_core(order[0]),
@@ -99,6 +101,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 struct Result {
     tool: &'static str,
     version: &'static str,
+    machine: Machine,
     seed: u64,
     word_bytes: usize,
     caches: Reading<Vec<Cache>>,

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::counters::Counter;
+use sojourn_measure::machine::Machine;
 use sojourn_measure::probe::{Column, Group, Probe, Sample, Target, listening_on};
 use sojourn_measure::{Nanos, Reading, affinity, clock};
 
@@ -190,9 +191,18 @@ fn print(output: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
 struct Header<'a> {
     tool: &'static str,
     version: &'static str,
+    machine: Machine,
+    clocks: Clocks,
     pids: &'a [u32],
     columns: Vec<&'static Counter>,
     unavailable: Vec<Unavailable<'a>>,
+}
+
+/// Which clocks the two times of a row are from.
+#[derive(Serialize)]
+struct Clocks {
+    unix_seconds: &'static str,
+    time_seconds: &'static str,
 }
 
 #[derive(Serialize)]
@@ -211,6 +221,8 @@ impl<'a> Header<'a> {
         Header {
             tool: "probe",
             version: env!("CARGO_PKG_VERSION"),
+            machine: Machine::describe(),
+            clocks: Clocks { unix_seconds: "CLOCK_REALTIME", time_seconds: "CLOCK_MONOTONIC" },
             pids: &target.pids,
             columns: columns
                 .clone()

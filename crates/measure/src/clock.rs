@@ -1,7 +1,9 @@
-//! The monotonic clock and the CPU clock of a thread, in nanoseconds.
+//! The monotonic clock and the CPU clock of a thread, in nanoseconds; whether the time of day is right.
 
 use std::{
+    io,
     iter::Sum,
+    mem,
     ops::{Add, Sub},
     time::Duration,
 };
@@ -69,6 +71,19 @@ pub fn now() -> Nanos {
 /// The CPU time that the calling thread has used, user and system.
 pub fn thread_cpu() -> Nanos {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+/// Whether the kernel is told that the time of day is right (by NTP or the hypervisor's clock).
+pub fn is_synchronised() -> io::Result<bool> {
+    // SAFETY: all zeros is a request that changes nothing, and the kernel fills the structure in.
+    let state = unsafe {
+        let mut request: libc::timex = mem::zeroed();
+        libc::adjtimex(&raw mut request)
+    };
+    match state {
+        -1 => Err(io::Error::last_os_error()),
+        state => Ok(state != libc::TIME_ERROR),
+    }
 }
 
 fn nanos(time: Timespec) -> Nanos {

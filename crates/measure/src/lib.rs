@@ -11,6 +11,7 @@ pub mod counters;
 pub mod histogram;
 pub mod interval_log;
 pub mod limits;
+pub mod machine;
 pub mod memory;
 pub mod probe;
 mod proc_file;

@@ -115,7 +115,8 @@ class _Assessment:
         )
 
     def run(self) -> None:
-        self.folder.write_json("environment.json", environment.describe())
+        self.summary.machine = environment.machine()
+        self.folder.write_json("environment.json", environment.describe(self.summary.machine))
         self.folder.write_text("study.toml", _as_study(self.request.log, self.summary.settings))
         trace = self._import()
         with ExitStack() as cleanup:

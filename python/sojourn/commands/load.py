@@ -207,7 +207,7 @@ def _write(
         from sojourn.loading import folder as load_folder
         from sojourn.report.load_run import write_report
 
-        load_folder.write(folder, result, options, verdicts, environment.describe())
+        load_folder.write(folder, result, options, verdicts, environment.describe(result.record.get("machine")))
         written.append(write_report(folder.path))
     return written
 

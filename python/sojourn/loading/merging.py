@@ -39,6 +39,7 @@ class Part:
         return {
             "host": self.host,
             "share": self.share,
+            "machine": record.get("machine") if record else None,
             "failed_because": self.failed_because,
             "clock_offset_seconds": self.clock_offset_seconds,
             "round_trip_seconds": self.round_trip_seconds,

@@ -68,6 +68,7 @@ class Characterisation(_Frozen):
     """All that was measured."""
 
     version: str
+    machine: dict[str, Any]
     seed: int
     complete: bool
     disturbed: int

@@ -13,6 +13,7 @@ from sojourn.report import format
 from sojourn.report.drawing import figure
 from sojourn.report.image import image
 from sojourn.report.markup import Markup, element, join
+from sojourn.report.measurement_tables import written
 from sojourn.report.shell import shell
 from sojourn.report.tables import pairs
 from sojourn.run_folder import RunFolder
@@ -29,7 +30,7 @@ def prepare(path: Path) -> RunFolder:
 
 def write(folder: RunFolder, found: Characterisation) -> Path:
     """Writes everything and returns where the page is."""
-    machine = environment.describe()
+    machine = environment.describe(found.machine)
     folder.write_json(SUMMARY, found.model_dump())
     folder.write_json("environment.json", machine)
     folder.write_table("points.parquet", [_row(each.model_dump()) for each in found.points])
@@ -69,7 +70,7 @@ def _machine(found: Characterisation, machine: dict[str, Any]) -> Markup:
     ]
     rows += [(f"huge pages {each.huge_pages}", _backing(each)) for each in found.backing]
     skipped = {"caches"}
-    rows += [(name.replace("_", " "), str(value)) for name, value in machine.items() if name not in skipped]
+    rows += [(name.replace("_", " "), written(name, value)) for name, value in machine.items() if name not in skipped]
     return pairs("table-machine", "What was measured", rows)
 
 

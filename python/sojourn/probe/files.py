@@ -51,6 +51,8 @@ def read(path: Path) -> Recording:
     counters = [Counter.of(row) for row in described["counters"]]
     return Recording(
         version=described["version"],
+        machine=described["machine"],
+        clocks=described["clocks"],
         pids=described["pids"],
         counters=counters,
         unavailable=described["unavailable"],
@@ -91,6 +93,8 @@ def _one_line(text: str) -> str:
 def _described(recording: Recording) -> dict[str, object]:
     return {
         "version": recording.version,
+        "machine": recording.machine,
+        "clocks": recording.clocks,
         "pids": recording.pids,
         "counters": [asdict(counter) for counter in recording.counters],
         "refused": [asdict(counter) for counter in recording.refused],

@@ -38,6 +38,10 @@ class Recording:
     """Samples so far. A value that was missing is NaN, with the last reason in `missing`."""
 
     version: str
+    machine: dict[str, Any]
+    """Which machine it was and under which settings; `boot_id` tells it from others."""
+    clocks: dict[str, str]
+    """Which clock each of the two times is from: one can be compared between machines, the other never steps."""
     pids: list[int]
     counters: list[Counter]
     unavailable: dict[str, str]
@@ -55,6 +59,8 @@ class Recording:
         """An empty recording from the engine's first line."""
         return cls(
             version=header["version"],
+            machine=header["machine"],
+            clocks=header["clocks"],
             pids=header["pids"],
             counters=[Counter.of(row) for row in header["columns"]],
             unavailable={row["name"]: row["because"] for row in header["unavailable"]},

@@ -36,6 +36,8 @@ def as_json(recording: Recording) -> dict[str, Any]:
     return {
         "tool": "probe",
         "version": recording.version,
+        "machine": recording.machine,
+        "clocks": recording.clocks,
         "pids": recording.pids,
         "samples": len(recording.rows),
         "duration_seconds": _span(recording),

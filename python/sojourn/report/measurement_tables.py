@@ -124,7 +124,7 @@ def environment_table(environment: Mapping[str, Any] | None) -> Markup:
     title = "Environment"
     if environment is None:
         return absent("table-environment", title, "the run has no environment.json")
-    rows = [(name.replace("_", " "), _plain(name, value)) for name, value in environment.items()]
+    rows = [(name.replace("_", " "), written(name, value)) for name, value in environment.items()]
     return pairs("table-environment", title, rows)
 
 
@@ -143,7 +143,8 @@ def _core(core: int | None) -> str:
     return "not pinned" if core is None else f"core {core}"
 
 
-def _plain(name: str, value: object) -> str:
+def written(name: str, value: object) -> str:
+    """A value of an environment as a cell."""
     if name.endswith("_bytes") and isinstance(value, int):
         return format.size(value)
     if isinstance(value, list):

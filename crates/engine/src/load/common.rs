@@ -16,6 +16,7 @@ use sojourn_load::{
     Connections, Count, Limits, Observe, Outcome, Plan, Progress, Report, TICK, Timeline, Transport, Version,
     Waiting, duration, webstone::WebStone,
 };
+use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity};
 
 use super::{progress, start, text::write_text};
@@ -226,6 +227,7 @@ impl Common {
         let result = RunResult {
             tool,
             version: env!("CARGO_PKG_VERSION"),
+            machine: Machine::describe(),
             url,
             seed: self.seed,
             connection,
@@ -295,6 +297,8 @@ pub enum Shows {
 pub struct RunResult {
     pub tool: &'static str,
     pub version: &'static str,
+    /// The generator's.
+    pub machine: Machine,
     pub url: String,
     pub seed: u64,
     pub connection: String,

@@ -1,0 +1,22 @@
+//! `sojourn-engine machine`: what the machine is, one JSON object; the same that every result holds.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+use sojourn_measure::machine::Machine;
+
+/// Describes the machine: processor, caches, kernel and its settings.
+#[derive(Args)]
+pub struct Options {
+    /// The one format there is.
+    #[arg(long, value_parser = ["json"], default_value = "json")]
+    format: String,
+}
+
+pub fn run(_: &Options) -> anyhow::Result<ExitCode> {
+    let mut output = io::stdout().lock();
+    serde_json::to_writer(&mut output, &Machine::describe())?;
+    writeln!(output)?;
+    Ok(ExitCode::SUCCESS)
+}

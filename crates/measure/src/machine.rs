@@ -1,0 +1,224 @@
+//! What the machine is, and under which settings of its kernel: figures without it are not comparable.
+//!
+//! Every result that is printed holds this object, so that a figure is never far from where it was measured.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::caches::{self, Cache};
+use crate::{Reading, affinity, clock, proc_file};
+
+/// The machine, its kernel and the settings that figures depend on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Its name in the network.
+    pub host_name: Reading<String>,
+    /// Differs between machines and from boot to boot: recordings that share it also share the monotonic clock.
+    pub boot_id: Reading<String>,
+    /// What the kernel reads its clocks from.
+    pub clock_source: Reading<String>,
+    /// Whether something keeps its time of day right, so that times of several machines can be put side by side.
+    pub clock_synchronised: Reading<bool>,
+    /// The model that it calls itself.
+    pub processor: Reading<String>,
+    /// Cores that this process may use.
+    pub cores_usable: Reading<usize>,
+    /// Which of them share a physical core, as the kernel lists them.
+    pub smt_siblings: Reading<Vec<String>>,
+    /// The caches of the first of them.
+    pub caches: Reading<Vec<Cache>>,
+    /// Memory in all.
+    pub memory_bytes: Reading<u64>,
+    /// The kernel's release.
+    pub kernel: Reading<String>,
+    /// The distribution, as it calls itself.
+    pub operating_system: Reading<String>,
+    /// Whether it runs under a hypervisor.
+    pub virtualised: Reading<bool>,
+    /// Which one, as it signs.
+    pub hypervisor: Reading<String>,
+    /// What chooses the frequency of the usable cores; several where they differ.
+    pub frequency_governor: Reading<Vec<String>>,
+    /// Of TCP, by default.
+    pub congestion_control: Reading<String>,
+    /// The queueing discipline of new interfaces.
+    pub default_qdisc: Reading<String>,
+    /// The longest accept queue.
+    pub listen_backlog_limit: Reading<String>,
+    /// The ports that connections are made from.
+    pub port_range: Reading<String>,
+    /// Whether the kernel takes huge pages by itself; the choice is in brackets.
+    pub transparent_huge_pages: Reading<String>,
+    /// How far ahead the kernel reads, by disk.
+    pub read_ahead_bytes: Reading<BTreeMap<String, u64>>,
+    /// Whether the kernel shows the processor's own counters.
+    pub hardware_counters: Reading<bool>,
+}
+
+impl Machine {
+    /// Looks.
+    pub fn describe() -> Machine {
+        let cores = Reading::from(affinity::allowed_cores());
+        let first = cores.value().and_then(|cores| cores.first()).copied().unwrap_or(0);
+        Machine {
+            host_name: line("/proc/sys/kernel/hostname"),
+            boot_id: line("/proc/sys/kernel/random/boot_id"),
+            clock_source: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            clock_synchronised: clock::is_synchronised().into(),
+            processor: processor(),
+            cores_usable: cores.clone().map(|cores| cores.len()),
+            smt_siblings: of_cores(&cores, "topology/thread_siblings_list"),
+            caches: caches::of_core(first),
+            memory_bytes: memory_bytes(),
+            kernel: line("/proc/sys/kernel/osrelease"),
+            operating_system: operating_system(),
+            virtualised: cpu_info().map(|text| is_virtualised(&text)),
+            hypervisor: hypervisor(),
+            frequency_governor: of_cores(&cores, "cpufreq/scaling_governor"),
+            congestion_control: line("/proc/sys/net/ipv4/tcp_congestion_control"),
+            default_qdisc: line("/proc/sys/net/core/default_qdisc"),
+            listen_backlog_limit: line("/proc/sys/net/core/somaxconn"),
+            port_range: line("/proc/sys/net/ipv4/ip_local_port_range"),
+            transparent_huge_pages: line("/sys/kernel/mm/transparent_hugepage/enabled"),
+            read_ahead_bytes: read_ahead(Path::new("/sys/block")),
+            hardware_counters: Reading::Value(Path::new("/sys/bus/event_source/devices/cpu").exists()),
+        }
+    }
+}
+
+fn line(path: &str) -> Reading<String> {
+    // Some files hold tabs between words.
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    proc_file::read(path).map(words).into()
+}
+
+fn cpu_info() -> Reading<String> {
+    proc_file::read("/proc/cpuinfo").into()
+}
+
+fn processor() -> Reading<String> {
+    // Arm's kernels tell no model but its numbers.
+    let name = |text: String| {
+        let of = |key: &str| text.lines().find_map(|line| value(line, key, ':')).map(str::to_owned);
+        of("model name").or_else(|| of("CPU part")).ok_or("/proc/cpuinfo holds no model name")
+    };
+    cpu_info().and_then(name)
+}
+
+fn operating_system() -> Reading<String> {
+    let name = |text: String| {
+        let name = text.lines().find_map(|line| value(line, "PRETTY_NAME", '='));
+        name.map(|name| name.trim_matches('"').to_owned()).ok_or("/etc/os-release holds no PRETTY_NAME")
+    };
+    Reading::from(proc_file::read("/etc/os-release")).and_then(name)
+}
+
+/// What follows the key and the separator on a line.
+fn value<'a>(line: &'a str, key: &str, separator: char) -> Option<&'a str> {
+    let (name, value) = line.split_once(separator)?;
+    (name.trim() == key).then(|| value.trim())
+}
+
+fn memory_bytes() -> Reading<u64> {
+    let total = |text: String| {
+        let kibibytes = text.lines().find_map(|line| value(line, "MemTotal", ':')?.strip_suffix(" kB"));
+        let kibibytes = kibibytes.and_then(|number| number.trim().parse::<u64>().ok());
+        kibibytes.map(|number| number << 10).ok_or("/proc/meminfo holds no MemTotal")
+    };
+    Reading::from(proc_file::read("/proc/meminfo")).and_then(total)
+}
+
+/// A file of every usable core, each answer once.
+fn of_cores(cores: &Reading<Vec<usize>>, file: &str) -> Reading<Vec<String>> {
+    cores.clone().and_then(|cores| {
+        let mut found = Vec::new();
+        for core in cores {
+            let path = format!("/sys/devices/system/cpu/cpu{core}/{file}");
+            let said = proc_file::read(&path).map_err(|error| error.to_string())?.trim().to_owned();
+            if !found.contains(&said) {
+                found.push(said);
+            }
+        }
+        Ok::<_, String>(found)
+    })
+}
+
+/// The processor says so itself; Arm's do not, but firmware may.
+fn is_virtualised(cpu_info: &str) -> bool {
+    let flags = cpu_info.lines().find_map(|line| value(line, "flags", ':'));
+    flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"))
+}
+
+#[cfg(target_arch = "x86_64")]
+fn hypervisor() -> Reading<String> {
+    /// The first leaf that is the hypervisor's: three registers of its signature.
+    const SIGNATURE: u32 = 0x4000_0000;
+    if cpu_info().value().is_none_or(|text| !is_virtualised(text)) {
+        return Reading::unavailable("the processor does not say that there is one");
+    }
+    let answer = std::arch::x86_64::__cpuid(SIGNATURE);
+    let bytes: Vec<u8> =
+        [answer.ebx, answer.ecx, answer.edx].iter().flat_map(|part| part.to_le_bytes()).collect();
+    let name = String::from_utf8_lossy(&bytes).trim_matches('\0').trim().to_owned();
+    if name.is_empty() { Reading::unavailable("it gives no name") } else { Reading::Value(name) }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn hypervisor() -> Reading<String> {
+    line("/sys/hypervisor/type")
+}
+
+/// Disks that hold something: not the loop and memory devices that are set up for nothing.
+fn read_ahead(block_devices: &Path) -> Reading<BTreeMap<String, u64>> {
+    let Ok(entries) = fs::read_dir(block_devices) else {
+        return Reading::unavailable(format!("{} is not there", block_devices.display()));
+    };
+    let number = |path: &Path| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let disk = |folder: &Path| {
+        let is_used = number(&folder.join("size"))? > 0;
+        let kibibytes = number(&folder.join("queue/read_ahead_kb"))?;
+        is_used.then(|| Some((folder.file_name()?.to_str()?.to_owned(), kibibytes << 10)))?
+    };
+    let found: BTreeMap<_, _> = entries.flatten().filter_map(|entry| disk(&entry.path())).collect();
+    if found.is_empty() {
+        return Reading::unavailable(format!("{} has no disk", block_devices.display()));
+    }
+    Reading::Value(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_described_or_the_reason_is_given() {
+        let machine = Machine::describe();
+        assert!(machine.memory_bytes.value().is_some_and(|&bytes| bytes > 1 << 20), "{machine:?}");
+        assert!(
+            machine.kernel.value().is_some() && machine.cores_usable.value().is_some_and(|&count| count > 0)
+        );
+        assert_eq!(machine.boot_id, Machine::describe().boot_id);
+    }
+
+    #[test]
+    fn a_hypervisor_is_a_flag_and_not_a_part_of_another_word() {
+        assert!(is_virtualised("processor : 0\nflags\t\t: fpu hypervisor lm\n"));
+        assert!(!is_virtualised("flags\t\t: fpu hypervisor_guest\n"));
+    }
+
+    #[test]
+    fn read_ahead_is_of_disks_that_hold_something() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, size, ahead) in [("vda", "100", "128"), ("loop0", "0", "128")] {
+            fs::create_dir_all(folder.path().join(name).join("queue")).unwrap();
+            fs::write(folder.path().join(name).join("size"), size).unwrap();
+            fs::write(folder.path().join(name).join("queue/read_ahead_kb"), ahead).unwrap();
+        }
+        let expected = BTreeMap::from([("vda".to_owned(), 128 << 10)]);
+        assert_eq!(read_ahead(folder.path()), Reading::Value(expected));
+        assert!(read_ahead(&folder.path().join("vda/queue")).value().is_none());
+    }
+}
