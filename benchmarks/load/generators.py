@@ -67,8 +67,8 @@ def generators() -> list[Generator]:
         Generator("h2load", _named("h2load"), _keeps_alive_closed, _h2load, _read_h2load),
         Generator("ab", _named("ab"), _closed, _ab, _read_ab),
         Generator("httperf", _named("httperf"), _closed, _httperf, _read_httperf),
-        Generator("oha", _named("oha"), lambda each: each.think_seconds is None, _oha, _read_oha),
-        Generator("k6", _named("k6"), lambda each: each.think_seconds is None, _k6, _read_k6),
+        Generator("oha", _named("oha"), _knows_no_slack, _oha, _read_oha),
+        Generator("k6", _named("k6"), _knows_no_slack, _k6, _read_k6),
     ]
 
 
@@ -95,6 +95,10 @@ def _closed(condition: Condition) -> bool:
     return condition.rate is None and condition.think_seconds is None
 
 
+def _knows_no_slack(condition: Condition) -> bool:
+    return condition.think_seconds is None and condition.timer_slack is None
+
+
 def _keeps_alive_closed(condition: Condition) -> bool:
     return _closed(condition) and condition.connection == "keep-alive"
 
@@ -108,6 +112,8 @@ def _sojourn(program: str, task: Task) -> list[str]:
     who = ["--clients", str(condition.clients)]
     if condition.rate is not None:
         who = ["--rate", str(condition.rate), "--in-flight-max", str(condition.clients)]
+    if condition.timer_slack is not None:
+        who += ["--timer-slack", condition.timer_slack]
     if condition.think_seconds is not None:
         who += ["--think-time", f"{condition.think_seconds:g}s"]
     # It sleeps as the others do: what polling costs would not be the request's.

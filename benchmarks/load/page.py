@@ -100,6 +100,9 @@ def judge(measured: Sequence[Table]) -> list[Verdict]:
         Verdict("CPU per request, closed loop ÷ wrk", 0.80, ratio("closed", "wrk", "closed")),
         Verdict("CPU per request, closed loop ÷ httperf", 1.00, ratio("closed", "httperf", "closed")),
         Verdict("CPU per request, open loop ÷ wrk's closed loop", 0.80, ratio("open", "wrk", "closed")),
+        Verdict(
+            "CPU per request, open loop, slack of 1 ms ÷ wrk's closed loop", 0.80, ratio("open-1ms", "wrk", "closed")
+        ),
         Verdict("CPU per request, a connection each ÷ wrk", 1.00, ratio("close", "wrk", "close")),
         Verdict(
             f"99 % of sends late by, many clients, {MANY_CLIENTS_RATE:,}/s (ms)",

@@ -17,8 +17,6 @@ use crate::{
 const GENERATOR_BUSY_MAX: f64 = 0.95;
 /// A closed loop slows down with its generator, so that it shows a little earlier.
 const GENERATOR_BUSY_CLOSED_MAX: f64 = 0.90;
-/// A generator later than this distorts latencies.
-const SEND_LAG_P99_SECONDS_MAX: f64 = 0.010;
 /// A server core this busy has nothing left to give.
 const CORE_SATURATED: f64 = 0.95;
 /// It is the server that keeps its core busy when its processes use this much of it.
@@ -129,6 +127,8 @@ pub struct Suspect<'a> {
     pub cpu_fraction: f64,
     /// How late it was.
     pub send_lag_p99_seconds: Option<f64>,
+    /// How late it may be.
+    pub send_lag_p99_max: Nanos,
     /// How long others held its core.
     pub core_wait_fraction: Option<f64>,
     /// What the hypervisor took from its core.
@@ -167,11 +167,15 @@ impl Suspect<'_> {
     }
 
     fn late(&self) -> Option<String> {
-        let lag = self.send_lag_p99_seconds.filter(|&lag| lag > SEND_LAG_P99_SECONDS_MAX)?;
+        let lag = self.send_lag_p99_seconds.filter(|&lag| lag > self.send_lag_p99_max.seconds())?;
         if self.server_saturated {
             return None;
         }
-        let late = format!("1 % of requests were sent more than {:.0} ms late", lag * 1e3);
+        let late = format!(
+            "1 % of requests were sent more than {} ms late, where {} ms are allowed",
+            milliseconds(lag),
+            milliseconds(self.send_lag_p99_max.seconds())
+        );
         Some(match self.core_wait_fraction.filter(|&waited| waited > CORE_WAIT_WORTH_A_WORD) {
             Some(waited) => {
                 format!("{late}; others held the generator's core for {:.0} % of the time", waited * 100.0)
@@ -184,6 +188,12 @@ impl Suspect<'_> {
         let stolen = self.core_steal_fraction.filter(|&stolen| stolen > CORE_STEAL_MAX)?;
         Some(format!("the hypervisor took {:.0} % of the generator's core", stolen * 100.0))
     }
+}
+
+/// A time in milliseconds, whole where it is long.
+fn milliseconds(seconds: f64) -> String {
+    let milliseconds = seconds * 1e3;
+    if milliseconds >= 1.0 { format!("{milliseconds:.0}") } else { format!("{milliseconds:.3}") }
 }
 
 /// Whether the server is at its limit: its core is, and where its processes are observed, by their doing.
@@ -272,6 +282,7 @@ mod tests {
         let suspect = |cpu_fraction, lag, server_saturated, closed| Suspect {
             cpu_fraction,
             send_lag_p99_seconds: lag,
+            send_lag_p99_max: Nanos(10_000_000),
             core_wait_fraction: Some(0.3),
             core_steal_fraction: Some(0.01),
             server_saturated,

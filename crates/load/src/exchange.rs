@@ -228,7 +228,7 @@ impl Run<'_> {
 
     /// Takes what has arrived by `at`. A short read means that there is no more, and saves asking.
     pub(crate) fn receive(&mut self, key: usize, serial: u32, at: Nanos) {
-        let mut time = at;
+        let mut now = at;
         for _ in 0..READS_MAX {
             let Connection { socket, reception, exchange, reader, closed_by_server, .. } =
                 &mut self.connections[key];
@@ -236,7 +236,7 @@ impl Run<'_> {
             let mut asked =
                 discardable.map_or(self.buffer.len() as u64, |bytes| bytes.min(DISCARD_BYTES_MAX));
             if let Some(reader) = reader {
-                asked = asked.min(reader.allowed(time));
+                asked = asked.min(reader.allowed(now));
                 if asked == 0 {
                     if !std::mem::replace(&mut reader.waiting, true) {
                         self.readers.set(reader.free_at(), key, serial);
@@ -245,20 +245,26 @@ impl Run<'_> {
                 }
             }
             let room = &mut self.buffer[..(asked as usize).min(BUFFER_BYTES)];
-            let result = match discardable {
-                Some(_) => discard(socket.as_raw_fd(), asked as usize),
-                None if self.transport.timestamps && exchange.first_byte.is_none() => {
-                    stamped::receive(socket.as_fd(), room).map(|(received, waited)| {
-                        let step = exchange.errand.step.and_then(|step| self.ledger.steps.get_mut(step));
-                        if let (Some(step), Some(waited)) = (step, waited) {
-                            step.receive_lag.record(waited);
-                        }
-                        received
-                    })
+            let result = match (discardable, self.transport.timestamps) {
+                (Some(_), true) => stamped::discard(socket.as_fd(), asked as usize),
+                (Some(_), false) => {
+                    discard(socket.as_raw_fd(), asked as usize).map(|received| (received, None))
                 }
-                None => recv(&*socket, room, RecvFlags::empty()).map(|(received, _)| received),
+                (None, true) => stamped::receive(socket.as_fd(), room),
+                (None, false) => {
+                    recv(&*socket, room, RecvFlags::empty()).map(|(received, _)| (received, None))
+                }
             };
-            let received = match result {
+            let mut time = now;
+            if let Ok((_, Some(arrived))) = result {
+                let looked = clock::now();
+                time = (arrived - self.wall_ahead).clamp(exchange.sent, looked);
+                let step = exchange.errand.step.filter(|_| exchange.first_byte.is_none());
+                if let Some(step) = step.and_then(|step| self.ledger.steps.get_mut(step)) {
+                    step.receive_lag.record(looked - time);
+                }
+            }
+            let received = match result.map(|(received, _)| received) {
                 Ok(0) => {
                     *closed_by_server = true;
                     return match reception.end() {
@@ -272,11 +278,11 @@ impl Run<'_> {
                 Err(error) => return self.fail_or_retry(key, connector::cause(error), time),
             };
             if let Some(reader) = reader {
-                reader.took(received as u64, time);
+                reader.took(received as u64, now);
             }
             let whole = (received as u64) < asked && !*closed_by_server;
             match self.take_in(key, received, discardable.is_some(), time) {
-                Next::Read if !whole => time = clock::now(),
+                Next::Read if !whole => now = clock::now(),
                 _ => return,
             }
         }

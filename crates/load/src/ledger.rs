@@ -47,6 +47,8 @@ pub struct Totals {
     pub connections_opened: u64,
     /// Connections opened because the server had closed one between requests.
     pub reconnects: u64,
+    /// Turns of the loop: each is a wait for sockets.
+    pub turns: u64,
     /// Time spent polling for nothing.
     pub idle: Nanos,
     /// Requests under way.

@@ -45,6 +45,8 @@ pub struct Outcome {
     /// Whether the kernel said when answers came, or why not.
     pub(crate) timestamps: Reading<()>,
     pub(crate) intervals: Option<Intervals>,
+    pub(crate) timer_slack: Nanos,
+    pub(crate) send_lag_p99_max: Nanos,
 }
 
 impl Outcome {
@@ -142,7 +144,7 @@ impl Outcome {
             ),
             response_bytes_mean: (record.answered > 0)
                 .then(|| record.body_bytes as f64 / record.answered as f64),
-            generator: generator(record, &total, self.reasons(record, &total, saturated)),
+            generator: self.generator_in(record, &total, self.reasons(record, &total, saturated)),
             server,
             tcp: span.tcp_trouble(),
             figures,
@@ -160,6 +162,7 @@ impl Outcome {
         let suspect = Suspect {
             cpu_fraction: total.generator_cpu_fraction().unwrap_or(0.0),
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
+            send_lag_p99_max: self.send_lag_p99_max,
             core_wait_fraction: total.core_wait_fraction().value().copied(),
             core_steal_fraction: total.core_steal_fraction().value().copied(),
             server_saturated,
@@ -175,7 +178,25 @@ impl Outcome {
             let place = if steps.len() > 1 { format!("step {number}: ") } else { String::new() };
             step.generator.reasons.iter().map(|why| format!("{place}{why}")).collect::<Vec<_>>()
         };
-        generator(whole, total, iter::zip(1.., steps).flat_map(numbered).collect())
+        self.generator_in(whole, total, iter::zip(1.., steps).flat_map(numbered).collect())
+    }
+
+    fn generator_in(&self, record: &StepRecord, total: &Total, reasons: Vec<String>) -> Generator {
+        Generator {
+            cpu_fraction: total.generator_cpu_fraction(),
+            cpu_seconds_per_request: (total.answered > 0)
+                .then(|| total.generator_cpu_seconds / total.answered as f64),
+            core_wait_fraction: total.core_wait_fraction(),
+            core_steal_fraction: total.core_steal_fraction(),
+            limited: !reasons.is_empty(),
+            limited_because: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            reasons,
+            late_sends: record.send_lag.count_above(LATE),
+            send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
+            send_lag_limit_seconds: self.send_lag_p99_max.seconds(),
+            timer_slack_seconds: self.timer_slack.seconds(),
+            turns_per_second: total.per_second(total.turns),
+        }
     }
 
     fn figures(&self, record: &StepRecord, total: &Total) -> Figures {
@@ -220,6 +241,7 @@ struct Total {
     seconds: f64,
     answered: u64,
     received_bytes: u64,
+    turns: u64,
     generator_cpu_seconds: f64,
     generator_wait: Option<Reading<Nanos>>,
     own_core: Option<Reading<CoreTime>>,
@@ -230,6 +252,7 @@ impl Total {
         self.seconds += span.seconds();
         self.answered += span.answered();
         self.received_bytes += span.growth(|mark| mark.totals.received_bytes);
+        self.turns += span.growth(|mark| mark.totals.turns);
         self.generator_cpu_seconds += span.generator_cpu_fraction().unwrap_or(0.0) * span.seconds();
         self.generator_wait = sum(self.generator_wait.take(), span.generator_wait());
         self.own_core = sum(self.own_core.take(), span.core(|mark| mark.own_core.clone()));
@@ -291,21 +314,6 @@ fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
         }
     });
     classes.filter(|class| class.requests > 0).collect()
-}
-
-fn generator(record: &StepRecord, total: &Total, reasons: Vec<String>) -> Generator {
-    Generator {
-        cpu_fraction: total.generator_cpu_fraction(),
-        cpu_seconds_per_request: (total.answered > 0)
-            .then(|| total.generator_cpu_seconds / total.answered as f64),
-        core_wait_fraction: total.core_wait_fraction(),
-        core_steal_fraction: total.core_steal_fraction(),
-        limited: !reasons.is_empty(),
-        limited_because: (!reasons.is_empty()).then(|| reasons.join("; ")),
-        reasons,
-        late_sends: record.send_lag.count_above(LATE),
-        send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
-    }
 }
 
 fn latencies(record: &StepRecord) -> [(&'static str, &Histogram); 6] {

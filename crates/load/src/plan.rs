@@ -177,12 +177,19 @@ pub enum StopRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// It sleeps. Waking up costs both sides: microseconds of latency here, and there the call that wakes us.
-    Sleep,
+    Sleep {
+        /// By how much arrivals of an open loop, and answers, may be put off so that one turn does them together;
+        /// only at rates at which it would wake up more often than once in this time.
+        timer_slack: Nanos,
+    },
     /// It polls, which only a core of its own allows. Polls that find nothing do not count as its CPU time.
     Spin,
 }
 
-/// How long to wait for what.
+/// A generator later than this distorts latencies, where the plan does not say otherwise.
+const SEND_LAG_P99_MAX: Nanos = Nanos(10_000_000);
+
+/// How long to wait for what, and how late to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From the first packet to an established connection.
@@ -191,6 +198,8 @@ pub struct Limits {
     pub response_timeout: Nanos,
     /// For what is still unanswered when the last step ends.
     pub drain: Nanos,
+    /// A generator that sends 1 % of its requests later than this was the limit.
+    pub send_lag_p99: Nanos,
 }
 
 impl Default for Limits {
@@ -200,6 +209,7 @@ impl Default for Limits {
             connect_timeout: Nanos(10 * SECOND),
             response_timeout: Nanos(10 * SECOND),
             drain: Nanos(2 * SECOND),
+            send_lag_p99: SEND_LAG_P99_MAX,
         }
     }
 }

@@ -201,6 +201,12 @@ pub struct Generator {
     pub late_sends: u64,
     /// How late it was.
     pub send_lag_p99_seconds: Option<f64>,
+    /// How late it may be before it counts as the limit.
+    pub send_lag_limit_seconds: f64,
+    /// By how much it may have put off sends and answers at high rates, to do several in one turn.
+    pub timer_slack_seconds: f64,
+    /// How often it looked for what there was to do.
+    pub turns_per_second: Option<f64>,
 }
 
 /// What the server used.

@@ -18,7 +18,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::{
     event::epoll::{self, CreateFlags, Event},
     io::Errno,
-    thread::set_current_timer_slack,
+    thread::{clock_nanosleep_absolute, set_current_timer_slack},
+    time::{ClockId, Timespec},
 };
 use slab::Slab;
 use sojourn_measure::{Nanos, Reading, clock, limits};
@@ -37,7 +38,9 @@ use crate::{
     outcome::Outcome,
     readiness,
     rhythm::{Progress, Rhythm},
+    stamped,
     timers::Timers,
+    turns::Turns,
 };
 
 /// Descriptors asked for: a quarter of a million connections and some room.
@@ -50,6 +53,7 @@ const WAKES_MAX: usize = 64;
 const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
 /// A poll that finds nothing takes less; one that took longer was kept from its core, which is not idling.
 const POLL_MAX: Nanos = Nanos(20_000);
+const SECOND: u64 = 1_000_000_000;
 /// What is read at once: the head and the whole of a small body.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -117,6 +121,9 @@ pub(crate) struct Run<'a> {
     pub(crate) stop: StopRule,
     pub(crate) limits: Limits,
     waiting: Waiting,
+    pub(crate) turns: Turns,
+    /// How far the wall clock, on which the kernel stamps, is ahead of ours.
+    pub(crate) wall_ahead: Nanos,
     pub(crate) observer: Observer,
     pub(crate) intervals: Option<Intervals>,
     pub(crate) marks: Vec<StepMarks>,
@@ -154,7 +161,14 @@ impl<'a> Run<'a> {
         };
         // Two sequences, so that what is asked for does not depend on how connections are used.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
-        let transport = plan.transport;
+        // A closed loop waits for its answers: putting them off would make less load.
+        let turns = Turns::new(match (plan.waiting, closed_clients) {
+            (Waiting::Sleep { timer_slack }, None) => timer_slack,
+            _ => Nanos::ZERO,
+        });
+        let mut transport = plan.transport;
+        // An answer that waits for the next turn must not seem to be late.
+        transport.timestamps |= turns.are_limited();
         let origin = clock::now();
         let agenda = Agenda::new(
             plan.arrivals,
@@ -181,6 +195,8 @@ impl<'a> Run<'a> {
             unread: Vec::new(),
             parked: VecDeque::new(),
             under_way_max,
+            wall_ahead: stamped::wall_ahead(origin),
+            turns,
             transport,
             random: Xoshiro256PlusPlus::seed_from_u64(random.random()),
             quota,
@@ -300,9 +316,17 @@ impl<'a> Run<'a> {
 
     fn wait(&mut self, until: Nanos, events: &mut [MaybeUninit<Event>]) -> Result<(), RunError> {
         let mut before = clock::now();
+        if until > before
+            && let Some(turn) = self.turns.put_off_until(before)
+        {
+            let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
+            // A signal ends it early: the loop looks at what it asks for.
+            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
+            before = clock::now();
+        }
         loop {
             let timeout = match self.waiting {
-                Waiting::Sleep => until - before,
+                Waiting::Sleep { .. } => until - before,
                 Waiting::Spin => Nanos::ZERO,
             };
             let ready = match readiness::wait(&self.epoll, &mut *events, timeout) {
@@ -312,12 +336,17 @@ impl<'a> Run<'a> {
                 Err(error) => return Err(error.into()),
             };
             let at = clock::now();
+            if self.transport.timestamps {
+                self.wall_ahead = stamped::wall_ahead(at);
+            }
             let is_idle = ready.is_empty();
             for event in ready {
                 let data = event.data.u64();
                 self.on_event((data & u64::from(u32::MAX)) as usize, (data >> 32) as u32, event.flags, at);
             }
-            if self.waiting == Waiting::Sleep || !is_idle || at >= until {
+            self.turns.begin(at);
+            self.ledger.totals.turns += u64::from(!is_idle || at >= until);
+            if self.waiting != Waiting::Spin || !is_idle || at >= until {
                 return Ok(());
             }
             let totals = &mut self.ledger.totals;
@@ -391,6 +420,8 @@ impl<'a> Run<'a> {
                 Reading::unavailable("the kernel gave no timestamps for what was received")
             },
             intervals: self.intervals,
+            timer_slack: self.turns.slack(),
+            send_lag_p99_max: self.limits.send_lag_p99,
         }
     }
 }

@@ -34,22 +34,37 @@ pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives; answers also how long the bytes had been there, if the kernel says.
+/// Receives; answers also when the last of the bytes came, on the wall clock, if the kernel says.
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, Option<Nanos>), Errno> {
+    let part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    receive_into(socket, part, 0)
+}
+
+/// Receives up to `bytes` bytes and throws them away: tcp(7), MSG_TRUNC. Nothing is copied.
+pub fn discard(socket: BorrowedFd<'_>, bytes: usize) -> Result<(usize, Option<Nanos>), Errno> {
+    let nowhere = libc::iovec { iov_base: ptr::null_mut(), iov_len: bytes };
+    receive_into(socket, nowhere, libc::MSG_TRUNC)
+}
+
+fn receive_into(
+    socket: BorrowedFd<'_>,
+    mut part: libc::iovec,
+    flags: libc::c_int,
+) -> Result<(usize, Option<Nanos>), Errno> {
     let mut control = [0_u64; CONTROL_WORDS];
-    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: all fields of a msghdr may be zero.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
-    // SAFETY: the message points to one buffer and to room for control data, both alive and of the sizes given.
-    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) };
+    // SAFETY: the message points to one buffer and to room for control data, both alive and of the sizes given; there
+    // is no buffer with MSG_TRUNC, by which a TCP socket writes nothing.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
     let Ok(received) = usize::try_from(received) else {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
     };
-    Ok((received, arrived(&message).map(|arrived| wall_clock() - arrived)))
+    Ok((received, arrived(&message)))
 }
 
 /// When the kernel says that what was received had come, on the wall clock.
@@ -70,13 +85,15 @@ fn arrived(message: &libc::msghdr) -> Option<Nanos> {
     None
 }
 
-fn wall_clock() -> Nanos {
+/// How far the wall clock is ahead of ours, which now says `now`.
+pub fn wall_ahead(now: Nanos) -> Nanos {
     let time = clock_gettime(ClockId::Realtime);
-    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) - now
 }
 
 #[cfg(test)]
 mod tests {
+    use sojourn_measure::clock;
     use std::{
         io::Write,
         net::{TcpListener, TcpStream},
@@ -96,8 +113,10 @@ mod tests {
         server.write_all(b"hello").unwrap();
         thread::sleep(Duration::from_millis(30));
         let mut buffer = [0; 16];
-        let (received, waited) = receive(client.as_fd(), &mut buffer).unwrap();
+        let (received, arrived) = receive(client.as_fd(), &mut buffer).unwrap();
         assert_eq!(&buffer[..received], b"hello");
+        let now = clock::now();
+        let waited = arrived.map(|arrived| now + wall_ahead(now) - arrived);
         // Where a kernel has no such timestamps, the report says so instead.
         if let Some(waited) = waited {
             assert!((Nanos(29_000_000)..Nanos(5_000_000_000)).contains(&waited), "{waited:?}");

@@ -11,9 +11,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use scripted::{MS, Server, closed, replay, report, size_in, trace};
+use scripted::{MS, Server, closed, open, replay, report, size_in, trace};
 use sojourn_load::{Law, Plan, Shape, Think, Transport};
-use sojourn_measure::{Histogram, Nanos};
+use sojourn_measure::{Histogram, Nanos, Summary};
 
 /// What even an idle machine needs.
 const SLACK_SECONDS: f64 = 0.010;
@@ -157,6 +157,25 @@ fn requests_of_a_session_wait_for_the_one_before_but_count_from_when_they_could_
         check("max", report.figures.time_to_first_byte_intended_seconds.max, 0.050);
         assert_eq!(report.steps[0].connections_opened, 4);
         assert!(report.figures.send_lag_seconds.p50.unwrap() < slack_seconds());
+    });
+}
+
+#[test]
+fn what_is_put_off_counts_from_the_intended_start_and_not_from_the_send() {
+    undisturbed(|| {
+        let server = Server::delayed(|_| Duration::ZERO, 10);
+        let slack = Nanos(10 * MS);
+        let figures = report(open(&server, 2000.0, slack, 1000)).figures;
+        // Arrivals are put off by up to 10 ms, answers lie there for as long: half of it on average.
+        let mean = |summary: &Summary| summary.mean.unwrap();
+        let lag = mean(&figures.send_lag_seconds);
+        assert!((0.003..0.010 + slack_seconds()).contains(&lag), "{lag}");
+        let hidden = mean(&figures.response_time_seconds) - mean(&figures.response_time_sent_seconds);
+        assert!((hidden / lag - 1.0).abs() < 0.01, "{hidden} of {lag}");
+        let Some(waited) = figures.receive_lag_seconds.value() else { return };
+        assert!(mean(waited) > 0.003, "{waited:?}");
+        let first_byte = mean(&figures.time_to_first_byte_seconds);
+        assert!(first_byte < mean(waited) / 2.0, "{first_byte} beside {waited:?}");
     });
 }
 

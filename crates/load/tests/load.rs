@@ -8,9 +8,10 @@ use std::{
     time::Duration,
 };
 
-use scripted::{MS, Server, Then, answer, closed, closing, ok, replay, report, size_in, trace};
+use scripted::{MS, Server, Then, answer, closed, closing, ok, open, replay, report, size_in, trace};
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Count, Form, Observe, Plan, Requests, Schedule, StopRule, Version, run,
+    Arrivals, Catalogue, Connections, Count, Form, Limits, Observe, Plan, Requests, Schedule, StopRule,
+    Version, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -200,4 +201,33 @@ fn the_same_seed_asks_the_same() {
     };
     assert_eq!(order(7), order(7));
     assert_ne!(order(7), order(8));
+}
+
+#[test]
+fn turns_are_bounded_where_they_may_be_put_off_and_nowhere_else() {
+    let server = Server::delayed(|_| Duration::ZERO, 10);
+    let slack = Nanos(5 * MS);
+    let busy = report(open(&server, 4000.0, slack, 1000));
+    let turns = busy.generator.turns_per_second.unwrap();
+    assert!(turns < 1.2 / slack.seconds(), "{turns} a second are more than one per slack");
+    assert_eq!(busy.generator.timer_slack_seconds, slack.seconds());
+    assert!(busy.figures.requests > 3000, "{:?}", busy.figures);
+    // An arrival and an answer each 50 ms: nothing is worth putting off.
+    let idle = report(open(&server, 20.0, slack, 1000));
+    assert!(idle.generator.turns_per_second.unwrap() >= 30.0, "{:?}", idle.generator);
+    let closed = report(closed(&server, 4, 0, 300));
+    assert_eq!(closed.generator.timer_slack_seconds, 0.0, "a closed loop waits for its answers");
+}
+
+#[test]
+fn how_late_a_generator_may_be_can_be_said() {
+    let server = Server::delayed(|_| Duration::ZERO, 10);
+    let plan = open(&server, 1000.0, Nanos(10 * MS), 500);
+    let limits = Limits { send_lag_p99: Nanos(MS), ..plan.limits };
+    let strict = report(Plan { limits, ..plan }).generator;
+    assert_eq!(strict.send_lag_limit_seconds, 0.001);
+    assert!(strict.reasons.iter().any(|why| why.contains("where 1 ms are allowed")), "{strict:?}");
+    let patient = Limits { send_lag_p99: Nanos(60_000 * MS), ..Limits::default() };
+    let patient = report(Plan { limits: patient, ..open(&server, 1000.0, Nanos(10 * MS), 500) }).generator;
+    assert!(!patient.reasons.iter().any(|why| why.contains("late")), "{patient:?}");
 }

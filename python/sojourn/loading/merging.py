@@ -125,6 +125,8 @@ def _generator(
     return {
         **{key: most(key) for key in ("cpu_fraction", "cpu_seconds_per_request", "core_wait_fraction")},
         "core_steal_fraction": most("core_steal_fraction"),
+        "timer_slack_seconds": most("timer_slack_seconds"),
+        "send_lag_limit_seconds": most("send_lag_limit_seconds"),
         "limited": bool(reasons),
         "limited_because": "; ".join(reasons) or None,
         "reasons": reasons,

@@ -43,14 +43,25 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     write_row(output, "  from the intended start", &all.time_to_first_byte_intended_seconds)?;
     write_row(output, "transfer", &all.transfer_time_seconds)?;
     write_row(output, "connect", &all.connect_time_seconds)?;
-    write_row(output, "generator's lateness", &all.send_lag_seconds)?;
+    write_row(output, "generator's lateness, sending", &all.send_lag_seconds)?;
+    if let Some(lag) = all.receive_lag_seconds.value() {
+        write_row(output, "  looking for answers", lag)?;
+    }
     write_steps(output, report)?;
     if let Some(webstone) = &result.webstone {
         write_webstone(output, webstone)?;
     }
     let generator = &report.generator;
     let busy = number(generator.cpu_fraction.map(|fraction| fraction * 100.0));
-    writeln!(output, "\ngenerator: {busy} % of a core")?;
+    writeln!(output, "\ngenerator: {busy} % of a core, {} turns/s", number(generator.turns_per_second))?;
+    let late = generator.send_lag_p99_seconds.map(|seconds| seconds * 1e3);
+    writeln!(
+        output,
+        "  99 % sent within {} ms of when they were due ({} ms allowed; timer slack {} ms)",
+        number(late),
+        number(Some(generator.send_lag_limit_seconds * 1e3)),
+        number(Some(generator.timer_slack_seconds * 1e3)),
+    )?;
     generator
         .reasons
         .iter()

@@ -14,8 +14,8 @@ use std::{
 };
 
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Replayed, Report, Requests,
-    Schedule, StopRule, Target, Think, Transport, Version, Waiting, run,
+    ArrivalLaw, Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Replayed, Report,
+    Requests, Schedule, Segment, StopRule, Target, Think, Transport, Version, Waiting, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::trace::{Document, Request, Session, Trace, site_path};
@@ -143,9 +143,21 @@ pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) 
         schedule: Schedule::single(Nanos(warm_up_ms * MS), Nanos(measured_ms * MS), None),
         stop: StopRule::ScheduleEnd,
         limits: Limits { drain: Nanos(500 * MS), ..Limits::default() },
-        waiting: Waiting::Sleep,
+        waiting: Waiting::Sleep { timer_slack: Nanos::ZERO },
         observe: Observe::default(),
         seed: 1,
+    }
+}
+
+/// An open loop of constant arrivals, whose generator may put things off.
+pub fn open(server: &Server, per_second: f64, timer_slack: Nanos, measured_ms: u64) -> Plan<'static> {
+    let length = Nanos(measured_ms * MS);
+    let segments = vec![Segment { from: per_second, to: per_second, length }];
+    Plan {
+        arrivals: Arrivals::Open { segments, law: ArrivalLaw::Constant, under_way_max: 1000 },
+        schedule: Schedule::single(Nanos::ZERO, length, Some(per_second)),
+        waiting: Waiting::Sleep { timer_slack },
+        ..closed(server, 1, 0, measured_ms)
     }
 }
 
@@ -192,7 +204,7 @@ pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'
         schedule: Schedule::single(Nanos::ZERO, Nanos(measured_ms * MS), None),
         stop: StopRule::ScheduleEnd,
         limits: Limits { drain: Nanos(2000 * MS), ..Limits::default() },
-        waiting: Waiting::Sleep,
+        waiting: Waiting::Sleep { timer_slack: Nanos::ZERO },
         observe: Observe::default(),
         seed: 1,
     }

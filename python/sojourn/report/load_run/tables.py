@@ -71,6 +71,10 @@ def generator(run: LoadRun) -> Markup:
         ("Waited for its core", _reading(found["core_wait_fraction"], format.percent)),
         ("Taken by the hypervisor", _reading(found["core_steal_fraction"], format.percent)),
     ]
+    if (slack := found.get("timer_slack_seconds")) is not None:
+        rows.append(("Timer slack", format.seconds(slack)))
+    if (allowed := found.get("send_lag_limit_seconds")) is not None:
+        rows.append(("Lateness allowed, p99", format.seconds(allowed)))
     if "late_sends" in found:
         rows.append(("Sent more than 1 ms late", f"{found['late_sends']:,} requests"))
     little = [step["little"] for step in run.steps if step.get("little")]

@@ -1,0 +1,102 @@
+//! How often the loop may turn: at high rates what comes within a short while is done in one turn.
+//!
+//! Waking up costs more than a request. A thread that wakes for each arrival and each answer of an open loop pays for
+//! it twice per request; one that sleeps on for a bounded while, the *slack*, finds several and pays once. Turns
+//! beyond one per slack are put off, those below it never: at low rates every request goes out when it is due.
+
+use sojourn_measure::Nanos;
+
+/// Turns saved up while there was little to do; a burst of so many is on time at any rate.
+const SAVED_TURNS_MAX: u64 = 4;
+/// The longest slack: beyond it the arrivals' law would no longer be the one that was asked for.
+pub const TIMER_SLACK_MAX: Nanos = Nanos(10_000_000);
+
+/// Says when the next turn may begin.
+#[derive(Clone, Copy, Debug)]
+pub struct Turns {
+    slack: Nanos,
+    not_before: Nanos,
+}
+
+impl Turns {
+    /// At most one turn in each `slack` in the long run; without slack any number.
+    pub fn new(slack: Nanos) -> Turns {
+        Turns { slack: slack.min(TIMER_SLACK_MAX), not_before: Nanos::ZERO }
+    }
+
+    /// Whether turns may be put off at all.
+    pub fn are_limited(&self) -> bool {
+        self.slack > Nanos::ZERO
+    }
+
+    /// What they may be put off by.
+    pub fn slack(&self) -> Nanos {
+        self.slack
+    }
+
+    /// Notes that a turn began.
+    pub fn begin(&mut self, now: Nanos) {
+        let saved = Nanos(self.slack.0 * SAVED_TURNS_MAX);
+        self.not_before = self.not_before.max(now - saved) + self.slack;
+    }
+
+    /// When the next turn may begin, if that is later than `now`.
+    pub fn put_off_until(&self, now: Nanos) -> Option<Nanos> {
+        (self.not_before > now).then_some(self.not_before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SLACK: Nanos = Nanos(100);
+    const START: Nanos = Nanos(1_000_000);
+
+    /// Turns for what comes at these times; answers when each began.
+    fn turns_for(times: &[u64]) -> Vec<u64> {
+        let mut turns = Turns::new(SLACK);
+        let (mut began, mut free_at) = (Vec::new(), 0);
+        for &time in times {
+            if time <= free_at && !began.is_empty() {
+                continue; // the last turn took it along
+            }
+            let at = turns.put_off_until(START + Nanos(time)).map_or(time, |until| until.0 - START.0);
+            turns.begin(START + Nanos(at));
+            began.push(at);
+            free_at = at;
+        }
+        began
+    }
+
+    #[test]
+    fn at_low_rates_nothing_is_put_off() {
+        let seldom: Vec<u64> = (0..50).map(|number| 10_000 + number * 101).collect();
+        assert_eq!(turns_for(&seldom), seldom);
+        let burst = [50_000, 50_001, 50_002, 50_003];
+        assert_eq!(turns_for(&burst), burst, "a few at once are still on time");
+    }
+
+    #[test]
+    fn without_slack_any_number() {
+        let mut turns = Turns::new(Nanos::ZERO);
+        (0..1000).for_each(|_| turns.begin(START));
+        assert!(!turns.are_limited() && turns.put_off_until(START).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn turns_are_bounded_and_so_is_what_they_cost(gaps in prop::collection::vec(0..60_u64, 1..400)) {
+            let times: Vec<u64> = gaps.iter().scan(0, |at, gap| { *at += gap; Some(*at) }).collect();
+            let began = turns_for(&times);
+            let span = began.last().unwrap() - began[0];
+            prop_assert!(began.len() as u64 <= span / SLACK.0 + SAVED_TURNS_MAX + 2, "{began:?}");
+            for &time in &times {
+                let turn = began.iter().find(|&&turn| turn >= time);
+                prop_assert!(turn.is_some_and(|turn| turn - time <= SLACK.0), "{time} in {began:?}");
+            }
+        }
+    }
+}
