@@ -111,9 +111,13 @@ pub fn find_field<'h>(lines: &'h [u8], name: &str) -> Option<&'h [u8]> {
 
 /// Names and values of the field lines of a head that was parsed, without its first line.
 pub fn field_lines(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    section.split(|byte| *byte == b'\n').filter_map(|line| {
-        let colon = memchr::memchr(b':', line)?;
-        Some((&line[..colon], line[colon + 1..].trim_ascii()))
+    let mut rest = section;
+    std::iter::from_fn(move || {
+        let colon = memchr::memchr(b':', rest)?;
+        let (name, after) = (&rest[..colon], &rest[colon + 1..]);
+        let end = memchr::memchr(b'\n', after).unwrap_or(after.len());
+        rest = after.get(end + 1..).unwrap_or_default();
+        Some((name, after[..end].trim_ascii()))
     })
 }
 

@@ -1,5 +1,24 @@
 //! The rules of a shared cache (RFC 9111): what may be stored, when it may be used, and what is sent each way.
 //!
-//! Pure: time is an argument, in whole seconds since 1970.
+//! Pure: time is an argument, in whole seconds since 1970. [`storable()`] makes [`Metadata`] of a response, [`lookup()`]
+//! says what to do with it for a later request.
 
+pub mod control;
 pub mod directives;
+pub mod fields;
+pub mod forward;
+pub mod freshness;
+mod lookup;
+mod metadata;
+mod policy;
+mod request;
+mod storable;
+mod targeted;
+pub mod vary;
+
+pub use freshness::Moments;
+pub use lookup::{Allowance, Failure, Need, Use, lookup, may_answer_after};
+pub use metadata::{FORMAT_VERSION, Metadata, MetadataError};
+pub use policy::Policy;
+pub use request::RequestDirectives;
+pub use storable::{NotStorable, Request, Response, entity_tag, storable};

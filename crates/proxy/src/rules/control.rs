@@ -1,0 +1,190 @@
+//! What a response lets caches do with it (RFC 9111, 5.2.2; RFC 5861; RFC 8246; RFC 9213).
+//!
+//! Values that are invalid or differ are kept as such: the response is then stale from the start (RFC 9111, 4.2.1).
+
+use http::{HeaderMap, HeaderName, header};
+
+use super::directives::{Argument, Directive, directives};
+use super::targeted;
+
+/// A number of seconds that a response may give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delta {
+    /// It does not.
+    #[default]
+    Absent,
+    /// It does.
+    Seconds(u32),
+    /// It gives something else, or two different numbers.
+    Invalid,
+}
+
+/// The directives that apply to us, from Cache-Control or from the first targeted field that is valid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// Nobody may store it.
+    pub no_store: bool,
+    /// Shared caches may not store it: `private` without field names, or with what are none.
+    pub private: bool,
+    /// Not to be used again without validation: `no-cache` without field names, or with what are none.
+    pub no_cache: bool,
+    /// Fields that `private="…"` and `no-cache="…"` keep out of what is used again.
+    pub withheld: Vec<HeaderName>,
+    /// Shared caches may store it although it answers an authenticated request.
+    pub public: bool,
+    /// Never used stale.
+    pub must_revalidate: bool,
+    /// Never used stale by shared caches.
+    pub proxy_revalidate: bool,
+    /// To be stored only by who understands the status code.
+    pub must_understand: bool,
+    /// The lifetime for shared caches.
+    pub s_maxage: Delta,
+    /// The lifetime.
+    pub max_age: Delta,
+    /// How long it may be used stale while it is validated.
+    pub stale_while_revalidate: Delta,
+    /// How long it may be used stale when the origin fails.
+    pub stale_if_error: Delta,
+    /// Whether a targeted field rules, so that Cache-Control and Expires do not (RFC 9213, 2.2).
+    pub is_targeted: bool,
+}
+
+impl Control {
+    /// Reads a response's fields. `targets` are the targeted fields that are for us, the most specific first.
+    pub fn of(fields: &HeaderMap, targets: &[HeaderName]) -> Control {
+        if let Some(control) = targets.iter().find_map(|name| targeted::control(fields, name)) {
+            return control;
+        }
+        let mut control = Control::default();
+        for value in fields.get_all(header::CACHE_CONTROL) {
+            directives(value.as_bytes()).for_each(|directive| control.take(&directive));
+        }
+        control
+    }
+
+    /// One more directive. Those without argument count whatever argument they have.
+    pub(super) fn take(&mut self, directive: &Directive<'_>) {
+        let seconds = || directive.argument.seconds().map_or(Delta::Invalid, Delta::Seconds);
+        match directive.name.to_ascii_lowercase().as_slice() {
+            b"no-store" => self.no_store = true,
+            b"private" => self.private |= !self.withhold(&directive.argument),
+            b"no-cache" => self.no_cache |= !self.withhold(&directive.argument),
+            b"public" => self.public = true,
+            b"must-revalidate" => self.must_revalidate = true,
+            b"proxy-revalidate" => self.proxy_revalidate = true,
+            b"must-understand" => self.must_understand = true,
+            b"s-maxage" => self.s_maxage.also(seconds()),
+            b"max-age" => self.max_age.also(seconds()),
+            b"stale-while-revalidate" => self.stale_while_revalidate.also(seconds()),
+            b"stale-if-error" => self.stale_if_error.also(seconds()),
+            _ => {}
+        }
+    }
+
+    /// Takes a list of field names; false if it is none, so that the directive is for the whole response.
+    fn withhold(&mut self, argument: &Argument<'_>) -> bool {
+        let Argument::Value(list) = argument else { return false };
+        let names = list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
+        let names: Result<Vec<_>, _> = names.map(HeaderName::from_bytes).collect();
+        match names {
+            Ok(names) if !names.is_empty() => {
+                self.withheld.extend(names);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The lifetime that it gives shared caches, if it gives one; the first rules that is there (RFC 9111, 4.2.1).
+    pub fn lifetime(&self) -> Delta {
+        match (self.s_maxage, self.max_age) {
+            (Delta::Absent, max_age) => max_age,
+            (s_maxage, _) => s_maxage,
+        }
+    }
+
+    /// Whether it may be stored although it answers an authenticated request (RFC 9111, 3.5).
+    pub fn allows_authenticated(&self) -> bool {
+        self.public || self.must_revalidate || self.s_maxage != Delta::Absent
+    }
+
+    /// Whether it must never be used stale. For shared caches `s-maxage` says so too (RFC 9111, 5.2.2.10).
+    pub fn forbids_stale(&self) -> bool {
+        self.must_revalidate || self.proxy_revalidate || self.s_maxage != Delta::Absent
+    }
+}
+
+impl Delta {
+    /// Another value for the same: an equal one changes nothing.
+    fn also(&mut self, other: Delta) {
+        *self = match (*self, other) {
+            (Delta::Absent, other) => other,
+            (Delta::Seconds(one), Delta::Seconds(two)) if one == two => *self,
+            _ => Delta::Invalid,
+        };
+    }
+
+    /// The seconds of a permission, which an invalid one is not.
+    pub fn or_none(self) -> u32 {
+        match self {
+            Delta::Seconds(seconds) => seconds,
+            Delta::Absent | Delta::Invalid => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn control(values: &[&str]) -> Control {
+        let mut fields = HeaderMap::new();
+        for value in values {
+            fields.append(header::CACHE_CONTROL, value.parse().unwrap());
+        }
+        Control::of(&fields, &[])
+    }
+
+    #[test]
+    fn names_in_any_case() {
+        assert!(control(&["nO-StOrE"]).no_store);
+        assert!(control(&["No-Cache"]).no_cache);
+        assert_eq!(control(&["MaX-AgE=5"]).lifetime(), Delta::Seconds(5));
+        assert_eq!(control(&["max-age=\"5\""]).lifetime(), Delta::Seconds(5));
+        assert!(control(&["no-store=1"]).no_store);
+    }
+
+    /// RFC 9111, 4.2.1.
+    #[test]
+    fn several_values() {
+        assert_eq!(control(&["max-age=5", "max-age=5"]).lifetime(), Delta::Seconds(5));
+        assert_eq!(control(&["max-age=5, max-age=6"]).lifetime(), Delta::Invalid);
+        assert_eq!(control(&["max-age=5", "max-age=x"]).lifetime(), Delta::Invalid);
+        assert_eq!(control(&["max-age"]).lifetime(), Delta::Invalid);
+        assert_eq!(control(&["max-age=5, s-maxage=6"]).lifetime(), Delta::Seconds(6));
+        assert_eq!(control(&["s-maxage=x, max-age=5"]).lifetime(), Delta::Invalid);
+        assert_eq!(control(&["x=\"max-age=9\", max-age=5"]).lifetime(), Delta::Seconds(5));
+    }
+
+    #[test]
+    fn field_names() {
+        let with = control(&["no-cache=\"Set-Cookie, X-A\", private=\"X-B\""]);
+        assert!(!with.no_cache && !with.private);
+        assert_eq!(with.withheld, ["set-cookie", "x-a", "x-b"].map(HeaderName::from_static));
+        assert!(control(&["private=\"a b\""]).private);
+        assert!(control(&["no-cache=\"\""]).no_cache);
+        assert!(control(&["no-cache=\"a"]).no_cache);
+        let both = control(&["no-cache, no-cache=\"a\""]);
+        assert!(both.no_cache);
+    }
+
+    #[test]
+    fn permissions() {
+        assert!(control(&["public"]).allows_authenticated());
+        assert!(control(&["s-maxage=5"]).allows_authenticated() && control(&["s-maxage=5"]).forbids_stale());
+        assert!(!control(&["max-age=5"]).allows_authenticated());
+        assert!(control(&["proxy-revalidate"]).forbids_stale());
+        assert_eq!(control(&["stale-while-revalidate=x"]).stale_while_revalidate.or_none(), 0);
+    }
+}

@@ -1,0 +1,35 @@
+//! What the rules leave to whoever runs the cache, and the limits.
+
+use http::HeaderName;
+
+/// The choices of one cache.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Targeted fields that are for us, the most specific first (RFC 9213, 2.2).
+    pub targets: Vec<HeaderName>,
+    /// The part of the time since Last-Modified that a response without a lifetime stays fresh, in percent (RFC 9111,
+    /// 4.2.2).
+    pub heuristic_percent: u32,
+    /// The longest lifetime that is guessed.
+    pub heuristic_seconds_max: u32,
+    /// How long a heuristically cacheable error (404, 410, ...) stays fresh that says nothing about it; 0 for never.
+    pub error_seconds: u32,
+    /// The longest lifetime of any error, whatever it says.
+    pub error_seconds_max: u32,
+    /// How long a response may be used stale when the origin does not answer, where nothing forbids it (RFC 9111,
+    /// 4.2.4). What the response or the request allows counts if it is longer.
+    pub disconnected_seconds: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            targets: vec![HeaderName::from_static("cdn-cache-control")],
+            heuristic_percent: 10,
+            heuristic_seconds_max: 86_400,
+            error_seconds: 0,
+            error_seconds_max: 300,
+            disconnected_seconds: 0,
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Whether a response may be stored by a shared cache, and what is stored of it (RFC 9111, 3).
+
+use http::{HeaderMap, Method, StatusCode, header};
+
+use super::control::Control;
+use super::freshness::{
+    Freshness, Moments, Source, date_value, initial_age, is_heuristically_cacheable, single_date,
+};
+use super::metadata::Metadata;
+use super::policy::Policy;
+use super::request::RequestDirectives;
+use super::vary::{Vary, secondary_key};
+use super::{fields, forward};
+
+/// The request that a response answers, as it was sent to the origin.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// Its fields.
+    pub fields: &'a HeaderMap,
+    /// What the client asked of caches.
+    pub directives: RequestDirectives,
+    /// Whether a body went with it.
+    pub has_body: bool,
+}
+
+/// A response as it is passed on: after [`forward::response`].
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'a> {
+    /// The status.
+    pub status: StatusCode,
+    /// Its fields.
+    pub fields: &'a HeaderMap,
+    /// When it was asked for and came.
+    pub moments: Moments,
+}
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotStorable {
+    /// Only answers to GET are (a HEAD has no body to answer with).
+    #[error("the method is not GET")]
+    Method,
+    /// A GET with a body: what it said is not in the key.
+    #[error("the request had a body")]
+    RequestBody,
+    /// RFC 9111, 5.2.1.5.
+    #[error("the request has no-store")]
+    RequestNoStore,
+    /// RFC 9111, 3.
+    #[error("the status is not final, or is no answer to a whole request")]
+    Status,
+    /// RFC 9111, 5.2.2.5.
+    #[error("the response has no-store")]
+    NoStore,
+    /// RFC 9111, 5.2.2.7.
+    #[error("the response is private")]
+    Private,
+    /// RFC 9111, 5.2.2.3: `must-understand` with a status that is not understood.
+    #[error("the status must be understood and is not")]
+    NotUnderstood,
+    /// RFC 9111, 3.5.
+    #[error("the request has Authorization and the response does not allow shared use")]
+    Authorization,
+    /// A cookie would be given to everybody.
+    #[error("the response sets a cookie and does not say that it may be left out")]
+    SetCookie,
+    /// RFC 9111, 4.1: no other request would match.
+    #[error("the response varies by everything")]
+    Vary,
+    /// RFC 9111, 3: neither explicit nor heuristic permission.
+    #[error("nothing allows the response to be stored")]
+    NotCacheable,
+    /// It would be stale at once and cannot be validated.
+    #[error("the response could never be used")]
+    NeverUsable,
+}
+
+/// Status codes whose meaning for caches is known (RFC 9110, 15), for `must-understand`.
+const UNDERSTOOD: [u16; 26] = [
+    200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 406, 409, 410, 414, 451, 500,
+    501, 502, 503, 504, 505,
+];
+
+/// The metadata to store of a response, as bytes, or why it must not be stored.
+pub fn storable(
+    request: &Request<'_>,
+    response: &Response<'_>,
+    policy: &Policy,
+) -> Result<Box<[u8]>, NotStorable> {
+    let control = Control::of(response.fields, &policy.targets);
+    let freshness = Freshness::of(response.status, response.fields, &control, response.moments, policy);
+    may_store(request, response, &control, freshness)?;
+    let vary = Vary::of(response.fields).ok_or(NotStorable::Vary)?;
+    let entity_tag = entity_tag(response.fields).unwrap_or_default();
+    // Of a response whose Age is unreadable only that is known: it is not new.
+    let age = initial_age(response.fields, response.moments);
+    let metadata = Metadata {
+        status: response.status.as_u16(),
+        response_time: response.moments.response,
+        date: date_value(response.fields, response.moments),
+        last_modified: single_date(response.fields, &header::LAST_MODIFIED),
+        initial_age: age.unwrap_or(freshness.lifetime),
+        lifetime: freshness.lifetime,
+        stale_while_revalidate: control.stale_while_revalidate.or_none(),
+        stale_if_error: control.stale_if_error.or_none(),
+        no_cache: control.no_cache,
+        forbids_stale: control.forbids_stale(),
+        is_heuristic: freshness.source == Source::Heuristic,
+        entity_tag,
+        vary: vary.as_str(),
+        secondary_key: &secondary_key(vary.as_str(), request.fields),
+        fields: &stored_lines(response, &control),
+    };
+    let is_ever_usable = metadata.has_validator()
+        || !metadata.no_cache && metadata.useful_until().is_some_and(|end| end > response.moments.response);
+    if is_ever_usable { Ok(metadata.write()) } else { Err(NotStorable::NeverUsable) }
+}
+
+/// RFC 9111, 3, condition by condition.
+fn may_store(
+    request: &Request<'_>,
+    response: &Response<'_>,
+    control: &Control,
+    freshness: Freshness,
+) -> Result<(), NotStorable> {
+    let is_understood = UNDERSTOOD.contains(&response.status.as_u16());
+    let refusals = [
+        (request.method != Method::GET, NotStorable::Method),
+        (request.has_body, NotStorable::RequestBody),
+        (request.directives.no_store, NotStorable::RequestNoStore),
+        (response.status.is_informational(), NotStorable::Status),
+        // Parts and validations are never the whole; nothing ever answers the other two from a cache.
+        (matches!(response.status.as_u16(), 206 | 304 | 407 | 416), NotStorable::Status),
+        (control.must_understand && !is_understood, NotStorable::NotUnderstood),
+        // RFC 9111, 5.2.2.3: no-store beside it is for those who do not know must-understand.
+        (control.no_store && !control.must_understand, NotStorable::NoStore),
+        (control.private, NotStorable::Private),
+        (
+            request.fields.contains_key(header::AUTHORIZATION) && !control.allows_authenticated(),
+            NotStorable::Authorization,
+        ),
+        (
+            response.fields.contains_key(header::SET_COOKIE) && !may_drop_cookie(control, freshness),
+            NotStorable::SetCookie,
+        ),
+        (
+            freshness.source != Source::Explicit
+                && !control.public
+                && !is_heuristically_cacheable(response.status),
+            NotStorable::NotCacheable,
+        ),
+    ];
+    refusals.into_iter().find(|(applies, _)| *applies).map_or(Ok(()), |(_, refusal)| Err(refusal))
+}
+
+/// A response with a cookie is stored, without it, only if it names the cookie as what must not be used again and is
+/// explicitly for everybody.
+fn may_drop_cookie(control: &Control, freshness: Freshness) -> bool {
+    let is_for_all =
+        control.public || control.is_targeted || control.s_maxage != super::control::Delta::Absent;
+    control.withheld.contains(&header::SET_COOKIE) && freshness.source == Source::Explicit && is_for_all
+}
+
+/// The lines that answer later requests (RFC 9111, 3.1): what is withheld, what the sender computes anew and what
+/// belongs to one connection stay out; a missing Date comes in (RFC 9110, 6.6.1).
+fn stored_lines(response: &Response<'_>, control: &Control) -> Vec<u8> {
+    let mut kept = response.fields.clone();
+    forward::remove_hop_by_hop(&mut kept);
+    for name in [header::AGE, header::CONTENT_LENGTH].iter().chain(&control.withheld) {
+        kept.remove(name);
+    }
+    forward::add_date(&mut kept, response.moments.response);
+    let mut lines = Vec::new();
+    fields::write(&mut lines, &kept);
+    lines
+}
+
+/// The entity tag, if there is exactly one and it is one (RFC 9110, 8.8.3).
+pub fn entity_tag(fields: &HeaderMap) -> Option<&[u8]> {
+    let mut values = fields.get_all(header::ETAG).iter();
+    let tag = values.next()?.as_bytes();
+    let inner = tag.strip_prefix(b"W/").unwrap_or(tag).strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let is_tag = inner.iter().all(|byte| !matches!(byte, 0..=0x20 | b'"' | 0x7f));
+    (is_tag && values.next().is_none()).then_some(tag)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Targeted cache control (RFC 9213): CDN-Cache-Control and its like, which rule in place of Cache-Control.
+//!
+//! They are dictionaries of structured fields (RFC 9651), parsed strictly by `sfv`: one that does not parse, or is
+//! empty, counts as absent.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderName};
+use sfv::{BareItem, Dictionary, ListEntry, Parser};
+
+use super::control::Control;
+use super::directives::{Argument, Directive};
+
+/// The directives in the field called `name`, if it is there, valid and not empty.
+pub(super) fn control(fields: &HeaderMap, name: &HeaderName) -> Option<Control> {
+    let values: Vec<&[u8]> = fields.get_all(name).iter().map(|value| value.as_bytes()).collect();
+    let dictionary: Dictionary = Parser::new(&values.join(b", ".as_slice())).parse().ok()?;
+    if dictionary.is_empty() {
+        return None;
+    }
+    let mut control = Control { is_targeted: true, ..Control::default() };
+    for (key, entry) in &dictionary {
+        let argument = match entry {
+            ListEntry::Item(item) => match &item.bare_item {
+                // Absence said at length.
+                BareItem::Boolean(false) => continue,
+                BareItem::Boolean(true) => Argument::None,
+                BareItem::Integer(number) => Argument::Value(Cow::Owned(number.to_string().into_bytes())),
+                BareItem::String(text) => Argument::Value(Cow::Borrowed(text.as_str().as_bytes())),
+                BareItem::Token(token) => Argument::Value(Cow::Borrowed(token.as_str().as_bytes())),
+                _ => Argument::Malformed,
+            },
+            ListEntry::InnerList(_) => Argument::Malformed,
+        };
+        control.take(&Directive { name: key.as_str().as_bytes(), argument });
+    }
+    Some(control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::control::Delta;
+    use super::*;
+
+    const CDN: HeaderName = HeaderName::from_static("cdn-cache-control");
+    const OURS: HeaderName = HeaderName::from_static("sojourn-cache-control");
+
+    fn control_of(fields: &[(&'static str, &str)]) -> Control {
+        let mut map = HeaderMap::new();
+        for (name, value) in fields {
+            map.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        Control::of(&map, &[OURS, CDN])
+    }
+
+    /// RFC 9213, 2.2: the first of the list that is valid and not empty rules alone.
+    #[test]
+    fn the_first_that_is_valid() {
+        let both = control_of(&[("cache-control", "no-store"), ("cdn-cache-control", "max-age=60")]);
+        assert!(both.is_targeted && !both.no_store);
+        assert_eq!(both.lifetime(), Delta::Seconds(60));
+        let ours = control_of(&[("cdn-cache-control", "max-age=60"), ("sojourn-cache-control", "max-age=5")]);
+        assert_eq!(ours.lifetime(), Delta::Seconds(5));
+        for ignored in ["", "max-age=60,", "Max-Age=60", "max-age=60; =", "max-age 60"] {
+            let other = control_of(&[("cache-control", "max-age=1"), ("cdn-cache-control", ignored)]);
+            assert!(!other.is_targeted, "{ignored}");
+            assert_eq!(other.lifetime(), Delta::Seconds(1), "{ignored}");
+        }
+    }
+
+    #[test]
+    fn values() {
+        let control =
+            control_of(&[("cdn-cache-control", "no-store;p=1, private=?0, no-cache=\"set-cookie\"")]);
+        assert!(control.no_store && !control.private && !control.no_cache && control.withheld.len() == 1);
+        for odd in ["max-age=-5", "max-age=1.5", "max-age=(1 2)", "max-age"] {
+            assert_eq!(control_of(&[("cdn-cache-control", odd)]).lifetime(), Delta::Invalid, "{odd}");
+        }
+        let spread = control_of(&[("cdn-cache-control", "max-age=1"), ("cdn-cache-control", "max-age=2")]);
+        assert_eq!(spread.lifetime(), Delta::Seconds(2), "the last of equal keys counts (RFC 9651, 4.2.2)");
+    }
+}

@@ -1,0 +1,162 @@
+//! Which request fields a response was chosen by, and whether another request would get the same (RFC 9111, 4.1).
+//!
+//! The values of those fields make a secondary key. Two keys are equal where the fields match after normalisation that
+//! keeps the meaning: lines of one field put together, and in the lists that state preferences the blanks, the case and
+//! the order taken out. Of other fields nothing is known, so only the blanks around them go.
+
+use http::HeaderMap;
+
+use super::fields::{Fields, members};
+use super::forward::is_set_here;
+
+/// Fields whose members are compared without regard to case, blanks and order: their weights give the preference.
+const PREFERENCES: [&str; 3] = ["accept-encoding", "accept-language", "accept-charset"];
+
+/// What a response varies by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vary {
+    /// Names in lower case, sorted, each once, separated by `,`.
+    names: String,
+}
+
+impl Vary {
+    /// Reads Vary; `None` if it has `*`, which no other request ever matches, what is no name, or what this proxy sets
+    /// itself, so that no client's request tells it. Host is left out: it is in the primary key.
+    pub fn of(fields: &HeaderMap) -> Option<Vary> {
+        let mut names = Vec::new();
+        for member in members(fields, "vary") {
+            if member == b"*" {
+                return None;
+            }
+            let name = http::HeaderName::from_bytes(member).ok()?;
+            if is_set_here(name.as_str()) {
+                return None;
+            }
+            if name != http::header::HOST {
+                names.push(name.as_str().to_owned());
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        Some(Vary { names: names.join(",") })
+    }
+
+    /// Whether the response is the same for all requests.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The names, separated by `,`.
+    pub fn as_str(&self) -> &str {
+        &self.names
+    }
+}
+
+/// The secondary key of a request under a response that varies by `names`, separated by `,`. It holds the names too:
+/// responses that vary by different fields never meet.
+pub fn secondary_key(names: &str, request: &impl Fields) -> Vec<u8> {
+    let mut key = Vec::new();
+    for name in names.split(',').filter(|name| !name.is_empty()) {
+        key.extend_from_slice(name.as_bytes());
+        // A field that is absent matches only where it is absent: an empty one differs by its colon.
+        if request.values(name).next().is_some() {
+            key.push(b':');
+            if PREFERENCES.contains(&name) {
+                preference(&mut key, request, name);
+            } else {
+                for (index, value) in request.values(name).enumerate() {
+                    key.extend_from_slice(if index == 0 { b"" } else { b"," });
+                    key.extend_from_slice(value.trim_ascii());
+                }
+            }
+        }
+        key.push(b'\n');
+    }
+    key
+}
+
+fn preference(key: &mut Vec<u8>, request: &impl Fields, name: &str) {
+    let without_blanks = |member: &[u8]| {
+        let kept = member.iter().filter(|byte| !byte.is_ascii_whitespace());
+        kept.map(u8::to_ascii_lowercase).collect::<Vec<u8>>()
+    };
+    let mut all: Vec<_> = members(request, name).map(without_blanks).collect();
+    all.sort_unstable();
+    all.dedup();
+    key.extend_from_slice(&all.join(b",".as_slice()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::{Section, read};
+    use super::*;
+
+    fn vary(values: &[&str]) -> Option<Vary> {
+        let mut fields = HeaderMap::new();
+        for value in values {
+            fields.append(http::header::VARY, value.parse().unwrap());
+        }
+        Vary::of(&fields)
+    }
+
+    #[test]
+    fn names() {
+        assert_eq!(vary(&["Foo, bar", "FOO,,"]).unwrap().as_str(), "bar,foo");
+        assert_eq!(vary(&["Host, foo"]).unwrap().as_str(), "foo");
+        assert!(vary(&[]).unwrap().is_empty() && vary(&[", "]).unwrap().is_empty());
+        for star in [
+            &["*"][..],
+            &["*, *"],
+            &["foo, *"],
+            &["*,foo"],
+            &[", *"],
+            &["foo", "*"],
+            &["a b"],
+            &["X-Forwarded-For"],
+            &["via"],
+        ] {
+            assert_eq!(vary(star), None, "{star:?}");
+        }
+    }
+
+    fn same(names: &str, one: &str, other: &str) -> bool {
+        let key = |lines: &str| {
+            let of_lines = secondary_key(names, &Section(lines.as_bytes()));
+            assert_eq!(of_lines, secondary_key(names, &read(lines.as_bytes()).unwrap()), "{lines:?}");
+            of_lines
+        };
+        key(one) == key(other)
+    }
+
+    #[test]
+    fn what_matches() {
+        assert!(same("foo", "Foo: 1\r\nBar: 2\r\n", "bar: 3\r\nfoo:  1 \r\n"));
+        assert!(same("foo", "Foo: 1\r\nFoo: 2\r\n", "Foo: 1,2\r\n"));
+        assert!(same("bar,foo", "", ""));
+        assert!(same(
+            "accept-encoding",
+            "Accept-Encoding: gzip, br;q=0.5\r\n",
+            "accept-encoding: BR; q=0.5,gzip\r\n"
+        ));
+        assert!(same(
+            "accept-language",
+            "Accept-Language: de\r\nAccept-Language: en\r\n",
+            "accept-language: EN , de\r\n"
+        ));
+    }
+
+    #[test]
+    fn what_does_not() {
+        assert!(!same("foo", "Foo: 1\r\n", "Foo: 2\r\n"));
+        assert!(!same("foo", "Foo: a\r\n", "Foo: A\r\n"));
+        assert!(!same("foo", "Foo:\r\n", ""), "an empty field is not an absent one");
+        assert!(!same("bar,foo", "Foo: 1\r\n", "Bar: 1\r\n"));
+        assert!(!same("bar,foo", "Bar: 1\r\n", "Foo: 1\r\nBar: 1\r\n"));
+        assert!(!same("accept-encoding", "Accept-Encoding: gzip\r\n", "Accept-Encoding: gzip;q=0\r\n"));
+        assert!(!same("user-agent", "User-Agent: a, b\r\n", "User-Agent: b, a\r\n"));
+        assert_ne!(
+            secondary_key("foo", &Section(b"Foo: 1\r\n")),
+            secondary_key("bar", &Section(b"Bar: 1\r\n"))
+        );
+    }
+}
