@@ -1,6 +1,8 @@
 //! Watches the server and the generator itself while the clients run, on the clients' own thread: a thread
 //! of its own would disturb either core at moments that nobody chose.
 
+use std::time::SystemTime;
+
 use sojourn_measure::{
     Nanos, ProcessTree, Reading, clock,
     core_time::CoreTime,
@@ -32,12 +34,12 @@ pub struct Observer {
 
 impl Observer {
     /// Watches what it is told to.
-    pub fn new(observe: &Observe, origin: Nanos) -> Observer {
+    pub fn new(observe: &Observe, origin: Nanos, started_at: SystemTime) -> Observer {
         Observer {
             processes: (!observe.pids.is_empty()).then(|| ProcessTree::new(&observe.pids)),
             core: observe.core,
             own_core: observe.own_core,
-            timeline: observe.timeline.then(|| Timeline::new(origin)),
+            timeline: observe.timeline.then(|| Timeline::new(origin, started_at)),
             processes_after: Nanos::ZERO,
         }
     }

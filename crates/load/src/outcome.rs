@@ -1,6 +1,6 @@
 //! What a run leaves, and the report made of it.
 
-use std::{collections::BTreeMap, io, iter, ops::Add, time::SystemTime};
+use std::{borrow::Cow, collections::BTreeMap, io, iter, ops::Add, time::SystemTime};
 
 use sojourn_measure::{
     Histogram, Nanos, Reading,
@@ -68,6 +68,7 @@ impl Outcome {
             complete: matches!(self.stopped, Stopped::Completed | Stopped::Failing(_)),
             interrupted: self.stopped == Stopped::Interrupted,
             stopped_because,
+            started_unix_seconds: unix_seconds(self.started_at),
             warnings: check::warnings(&steps, whole.skipped, self.mix_check.as_ref()),
             mix: self.mix_check.clone(),
             figures: self.figures(&whole, &total),
@@ -76,19 +77,17 @@ impl Outcome {
         }
     }
 
-    /// Writes every step's histograms as one HDR interval log, the kind of latency as the tag.
+    /// Writes every step's histograms as one HDR interval log, the kind of latency as the tag. From the rows of
+    /// several runs all figures of a step can be had again, by status and size too.
     pub fn write_histograms(&self, output: &mut impl io::Write) -> io::Result<()> {
-        let response_times: Vec<Histogram> =
-            self.measured().map(|measured| measured.record.response_time()).collect();
-        let rows = self.measured().zip(&response_times).flat_map(|(measured, response_time)| {
-            let Measured { step, record, span, .. } = measured;
-            let row = move |(tag, histogram)| Interval {
+        let tagged: Vec<_> = self.measured().map(|measured| (tagged(measured.record), measured)).collect();
+        let rows = tagged.iter().flat_map(|(histograms, measured)| {
+            histograms.iter().map(|(tag, histogram)| Interval {
                 tag,
-                start: step.measured_from(),
-                length: Nanos::from_seconds(span.seconds()),
-                histogram,
-            };
-            iter::once(("response_time", response_time)).chain(latencies(record)).map(row)
+                start: measured.step.measured_from(),
+                length: Nanos::from_seconds(measured.span.seconds()),
+                histogram: histogram.as_ref(),
+            })
         });
         interval_log::write(output, self.started_at, LOG_COMMENT, rows)
     }
@@ -127,6 +126,7 @@ impl Outcome {
         StepReport {
             start_seconds: (span.start() - self.origin).seconds(),
             offered_requests_per_second: step.offered_requests_per_second,
+            ramp: step.ramp,
             clients: self.closed_clients,
             sessions_started: span.growth(|mark| mark.totals.sessions_started),
             sessions_completed: span.growth(|mark| mark.totals.sessions_completed),
@@ -316,13 +316,27 @@ fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
     classes.filter(|class| class.requests > 0).collect()
 }
 
-fn latencies(record: &StepRecord) -> [(&'static str, &Histogram); 6] {
-    [
+/// What a step's log holds, by tag.
+fn tagged(record: &StepRecord) -> Vec<(String, Cow<'_, Histogram>)> {
+    let whole = [
         ("connect_time", &record.connect_time),
         ("time_to_first_byte", &record.time_to_first_byte),
         ("time_to_first_byte_intended", &record.time_to_first_byte_intended),
         ("transfer_time", &record.transfer_time),
         ("response_time_sent", &record.response_time_sent),
         ("send_lag", &record.send_lag),
-    ]
+        ("receive_lag", &record.receive_lag),
+    ];
+    let mut all = vec![("response_time".to_owned(), Cow::Owned(record.response_time()))];
+    all.extend(whole.map(|(tag, histogram)| (tag.to_owned(), Cow::Borrowed(histogram))));
+    all.extend(record.cells().map(|(tag, histogram)| (tag, Cow::Borrowed(histogram))));
+    let failures = record.errors.occurred();
+    all.extend(
+        failures.map(|(cause, _, times)| (format!("error_time_{}", cause.name()), Cow::Borrowed(times))),
+    );
+    all
+}
+
+fn unix_seconds(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }

@@ -111,6 +111,17 @@ impl StepRecord {
         self.sum_of(|key| key.good && key.size_class == size_class)
     }
 
+    /// Complete responses by what was answered, each under its tag: `good_200_10240` has status 200 and a body of
+    /// the class that begins at 10240 bytes, `wrong_404_0` was not as it should be.
+    pub fn cells(&self) -> impl Iterator<Item = (String, &Histogram)> {
+        self.cells.iter().map(|Cell { key, response_time }| {
+            let kind = if key.good { "good" } else { "wrong" };
+            let class = usize::from(key.size_class);
+            let bytes_from = class.checked_sub(1).map_or(0, |before| SIZE_CLASS_BYTES[before]);
+            (format!("{kind}_{}_{bytes_from}", key.status), response_time)
+        })
+    }
+
     fn sum_of(&self, belongs: impl Fn(&CellKey) -> bool) -> Histogram {
         let mut sum = Histogram::default();
         self.cells.iter().filter(|cell| belongs(&cell.key)).for_each(|cell| sum.merge(&cell.response_time));
@@ -246,6 +257,11 @@ mod tests {
         assert_eq!(statuses, [(200, 600), (404, 200)]);
         let by_size: u64 = (0..=4).map(|class| merged.of_size_class(class).count()).sum();
         assert_eq!(by_size, 600);
+        let mut tags: Vec<_> = merged.cells().map(|(tag, times)| (tag, times.count())).collect();
+        tags.sort();
+        assert_eq!(tags.len(), 4, "{tags:?}");
+        assert!(tags.contains(&("wrong_404_0".to_owned(), 200)), "{tags:?}");
+        assert_eq!(tags.iter().map(|(_, count)| count).sum::<u64>(), 800);
         let causes: Vec<_> =
             merged.errors.occurred().map(|(cause, count, times)| (cause, count, times.count())).collect();
         assert_eq!(causes, [(Cause::Reset, 200, 200), (Cause::Status4xx, 200, 200)]);

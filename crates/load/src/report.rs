@@ -25,6 +25,8 @@ pub struct Report {
     pub interrupted: bool,
     /// Why it stopped before the schedule's end.
     pub stopped_because: Option<String>,
+    /// When it began, in seconds since 1970 by the generator's clock.
+    pub started_unix_seconds: f64,
     /// What makes the figures doubtful without voiding them, in words.
     pub warnings: Vec<String>,
     /// Whether what was asked for fits the weights it was to be drawn by, settle parts included.
@@ -45,6 +47,8 @@ pub struct StepReport {
     pub start_seconds: f64,
     /// What it was meant to offer.
     pub offered_requests_per_second: Option<f64>,
+    /// Whether the rate moved while it was measured: its figures are means over loads, not those of one.
+    pub ramp: bool,
     /// Clients of a closed loop.
     pub clients: Option<u32>,
     /// Visits that began in it: clients, sessions, single requests of an open loop.

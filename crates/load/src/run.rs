@@ -169,7 +169,7 @@ impl<'a> Run<'a> {
         let mut transport = plan.transport;
         // An answer that waits for the next turn must not seem to be late.
         transport.timestamps |= turns.are_limited();
-        let origin = clock::now();
+        let (origin, started_at) = (clock::now(), SystemTime::now());
         let agenda = Agenda::new(
             plan.arrivals,
             plan.requests,
@@ -208,13 +208,13 @@ impl<'a> Run<'a> {
             refused_since: None,
             scan_from: 0,
             origin,
-            started_at: SystemTime::now(),
+            started_at,
             closed_clients,
             schedule: plan.schedule,
             stop: plan.stop,
             limits: plan.limits,
             waiting: plan.waiting,
-            observer: Observer::new(&plan.observe, origin),
+            observer: Observer::new(&plan.observe, origin, started_at),
             intervals: plan.observe.interval.map(|length| Intervals::new(steps, length)),
             marks: vec![StepMarks::default(); steps],
         })

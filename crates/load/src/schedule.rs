@@ -13,8 +13,10 @@ pub struct Step {
     pub settle: Nanos,
     /// How long it is measured.
     pub measured: Nanos,
-    /// What it is meant to offer, where the arrivals have a rate.
+    /// What it is meant to offer, where the arrivals have a rate; of a ramp the mean.
     pub offered_requests_per_second: Option<f64>,
+    /// Whether the rate moves while it is measured.
+    pub ramp: bool,
 }
 
 impl Step {
@@ -38,7 +40,8 @@ pub struct Schedule {
 impl Schedule {
     /// One step: a closed loop, a replay.
     pub fn single(settle: Nanos, measured: Nanos, offered_requests_per_second: Option<f64>) -> Schedule {
-        Schedule { steps: vec![Step { start: Nanos::ZERO, settle, measured, offered_requests_per_second }] }
+        let step = Step { start: Nanos::ZERO, settle, measured, offered_requests_per_second, ramp: false };
+        Schedule { steps: vec![step] }
     }
 
     /// A step per segment of a rate that changes; before the first, its first rate holds for `settle`.
@@ -47,7 +50,8 @@ impl Schedule {
         let step = |(index, segment): (usize, &Segment)| {
             let settle = if index == 0 { settle } else { Nanos::ZERO };
             let offered_requests_per_second = Some(segment.mean());
-            let step = Step { start, settle, measured: segment.length, offered_requests_per_second };
+            let ramp = segment.from != segment.to;
+            let step = Step { start, settle, measured: segment.length, offered_requests_per_second, ramp };
             start = step.end();
             step
         };
@@ -61,6 +65,7 @@ impl Schedule {
             settle,
             measured: length - settle,
             offered_requests_per_second: Some(rate),
+            ramp: false,
         };
         Schedule { steps: rates.iter().enumerate().map(step).collect() }
     }

@@ -1,6 +1,8 @@
 //! How a run went, ten rows a second, as columns. Rates are over the row's own interval; what was not
 //! measured in a row is null.
 
+use std::time::SystemTime;
+
 use serde::Serialize;
 use sojourn_measure::{Nanos, core_time::CoreTime};
 
@@ -30,6 +32,9 @@ pub struct Timeline {
     columns: Columns,
     #[serde(skip)]
     origin: Nanos,
+    /// The wall clock at the origin, in seconds since 1970: it is asked once, so that its steps do not show.
+    #[serde(skip)]
+    origin_unix_seconds: f64,
     #[serde(skip)]
     before: Option<Mark>,
     #[serde(skip)]
@@ -39,6 +44,7 @@ pub struct Timeline {
 #[derive(Debug, Default, Serialize)]
 struct Columns {
     time_seconds: Vec<f64>,
+    unix_seconds: Vec<f64>,
     step: Vec<Option<usize>>,
     offered_requests_per_second: Vec<Option<f64>>,
     requests_per_second: Vec<f64>,
@@ -54,10 +60,17 @@ struct Columns {
 }
 
 impl Timeline {
-    /// An empty one that counts time from `origin`.
-    pub fn new(origin: Nanos) -> Timeline {
-        let interval_seconds = TICK.seconds();
-        Timeline { interval_seconds, columns: Columns::default(), origin, before: None, server_before: None }
+    /// An empty one that counts time from `origin`, which the wall clock calls `started_at`.
+    pub fn new(origin: Nanos, started_at: SystemTime) -> Timeline {
+        let unix = started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timeline {
+            interval_seconds: TICK.seconds(),
+            columns: Columns::default(),
+            origin,
+            origin_unix_seconds: unix.as_secs_f64(),
+            before: None,
+            server_before: None,
+        }
     }
 
     /// Adds a row; the first only says where the next begins.
@@ -70,7 +83,9 @@ impl Timeline {
         let (mark, columns) = (row.mark, &mut self.columns);
         let seconds = (mark.time - before.time).seconds();
         let rate = |now: u64, before: u64| (now - before) as f64 / seconds;
-        columns.time_seconds.push((mark.time - self.origin).seconds());
+        let time_seconds = (mark.time - self.origin).seconds();
+        columns.time_seconds.push(time_seconds);
+        columns.unix_seconds.push(self.origin_unix_seconds + time_seconds);
         columns.step.push(row.step);
         columns.offered_requests_per_second.push(row.offered_requests_per_second);
         columns.requests_per_second.push(rate(mark.totals.answered, before.totals.answered));

@@ -169,6 +169,14 @@ pub const ALL: &[Counter] = &[
         meaning: "Threads of the trees.",
     },
     Counter {
+        name: "busiest_thread_fraction",
+        unit: "cores",
+        kind: Kind::Level,
+        tier: Tier::Kernel,
+        source: "/proc/PID/task/*/schedstat",
+        meaning: "Share of a core that the busiest single thread used since the sample before: near 1, more cores would not help it.",
+    },
+    Counter {
         name: "descriptors",
         unit: "1",
         kind: Kind::Level,

@@ -121,8 +121,8 @@ fn parse_stat(text: &str) -> Option<ProcessCounters> {
     })
 }
 
-/// The first number of `schedstat` is nanoseconds on a core.
-fn thread_cpu(pid: u32, thread: u32) -> Option<Nanos> {
+/// How long a thread has been on a core, if it still lives: the first number of `schedstat`, in nanoseconds.
+pub fn thread_cpu(pid: u32, thread: u32) -> Option<Nanos> {
     let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     Some(Nanos(text.split(' ').next()?.parse().ok()?))
 }

@@ -6,9 +6,6 @@ options on the command line.
 
 from __future__ import annotations
 
-import functools
-import inspect
-import typing
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
@@ -16,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from sojourn import quantity
+from sojourn.commands.spreading import spread
 from sojourn.log import SESSION_GAP, LogOptions
 
 _PANEL = "Log"
@@ -97,25 +95,4 @@ def read_options(
 
 def with_log_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose parameter `log_options` is spread into the options of a log."""
-    group = _parameters(read_options)
-    own = _parameters(command)
-    del own["log_options"]
-
-    @functools.wraps(command)
-    def spread(*arguments: Any, **values: Any) -> None:
-        options = read_options(**{name: values.pop(name) for name in group})
-        command(*arguments, log_options=options, **values)
-
-    # typer reads the signature, and the annotations for the types in it.
-    parameters = [*own.values(), *group.values()]
-    spread.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
-    )
-    spread.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return spread
-
-
-def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    hints = typing.get_type_hints(function, include_extras=True)
-    parameters = inspect.signature(function).parameters
-    return {name: parameter.replace(annotation=hints[name]) for name, parameter in parameters.items()}
+    return spread(command, "log_options", read_options)

@@ -1,4 +1,4 @@
-"""`sojourn replay`: imports a log where it is given one; then this process becomes the engine."""
+"""`sojourn replay`: imports a log where it is given one; the engine replays it, with all that `sojourn load` adds."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Annotated
 
 import typer
 
-from sojourn import engine
+from sojourn.commands import engine_run
 from sojourn.commands.data_plane import EVERYTHING
 from sojourn.commands.log_options import with_log_options
+from sojourn.commands.run_options import RunOptions, with_run_options
+from sojourn.failure import CouldNotRun
 from sojourn.log import LogOptions, import_log, is_trace, require_default, require_log
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command; the engine parses its other options and prints their help."""
+    """Adds the command; the engine parses its other options."""
     help = "Replay a log's or a trace's sessions."
-    app.command("replay", context_settings=EVERYTHING, help=help)(with_log_options(_replay))
+    app.command("replay", context_settings=EVERYTHING, help=help)(with_run_options(with_log_options(_replay)))
 
 
 def _replay(
@@ -27,16 +29,33 @@ def _replay(
     paths: Annotated[str | None, typer.Option(help="site or original.")] = None,
     *,
     log_options: LogOptions,
+    run_options: RunOptions,
 ) -> None:
-    arguments = list(context.args)
+    if run_options.show_help or "-h" in context.args:
+        engine_run.print_help(context, "replay")
+        return
     forwarded = {"--seed": seed, "--failed": failed, "--paths": paths}
-    arguments += [text for name, value in forwarded.items() if value is not None for text in (name, str(value))]
-    if arguments and not arguments[0].startswith("-"):
-        # What is to be sent has to be in the trace.
-        keep_failed = log_options.keep_failed or failed in ("send", "expect")
-        keep_queries = log_options.keep_queries or paths == "original"
-        arguments[0] = _as_trace(arguments[0], log_options, keep_failed, keep_queries, 1 if seed is None else seed)
-    engine.replace_process(["replay", *arguments])
+    given = [text for name, value in forwarded.items() if value is not None for text in (name, str(value))]
+    words, typed = [*context.args, *given], [*context.args, *given]
+    if words and not words[0].startswith("-"):
+        if run_options.machines is None:
+            # What is to be sent has to be in the trace.
+            keep_failed = log_options.keep_failed or failed in ("send", "expect")
+            keep_queries = log_options.keep_queries or paths == "original"
+            words[0] = _as_trace(words[0], log_options, keep_failed, keep_queries, 1 if seed is None else seed)
+        else:
+            _require_trace(words[0], log_options)
+    engine_run.run("replay", words, run_options, typed)
+
+
+def _require_trace(source: str, options: LogOptions) -> None:
+    """Machines read the trace themselves: a log would have to be imported on each."""
+    require_default(source, options)
+    if os.path.exists(source) and not is_trace(source):
+        raise CouldNotRun(
+            f"{source} is a log, and several machines replay a trace that each of them has at the same path",
+            "sojourn trace LOG --output TRACE, and copy TRACE to every machine",
+        )
 
 
 def _as_trace(source: str, options: LogOptions, keep_failed: bool, keep_queries: bool, seed: int) -> str:
@@ -44,9 +63,9 @@ def _as_trace(source: str, options: LogOptions, keep_failed: bool, keep_queries:
     if is_trace(source):
         require_default(source, options)
         return source
-    # The trace of a log lives in memory only; the engine inherits the descriptor and opens it by this name.
-    descriptor = os.memfd_create("trace", 0)
-    name = f"/proc/self/fd/{descriptor}"
+    # The trace of a log lives in memory only, for as long as this process or what it becomes; children open it by
+    # this name too.
+    name = f"/proc/{os.getpid()}/fd/{os.memfd_create('trace', 0)}"
     options = replace(options, keep_failed=keep_failed, keep_queries=keep_queries)
     trace, _ = import_log(source, options, seed, lambda done, total: None)
     trace.save(name)

@@ -1,9 +1,10 @@
 """Several machines make one load: started together, their histograms merged, their clocks compared.
 
-On each machine the engine prepares itself, says `ready`, tells its time when asked, and begins at a time of its own
-clock that stands for the same moment everywhere. A clock is known to half a round trip (F. Cristian, Distributed
-Computing 3, 1989). A machine that dies is named in the result and the others are kept. The load of each is its weight's
-share of `--clients` or `--rate`.
+The load is that of `sojourn load`, or the rates of `sojourn replay`: each machine then draws its sessions from the same
+trace. On each machine the engine prepares itself, says `ready`, tells its time when asked, and begins at a time of its
+own clock that stands for the same moment everywhere. A clock is known to half a round trip (F. Cristian, Distributed
+Computing 3, 1989). A machine that dies is named in the result and the others are kept. The load of each is its
+weight's share of `--clients` or `--rate`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.loading.merging import Part, merge
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import cores_of, option, recorded, with_option
+from sojourn.loading.run import Tool, cores_of, option, recorded, with_option
+from sojourn.loading.steps import with_confidence
 
 REMOTE_SHELL = "ssh -o BatchMode=yes {host} {command}"
 """How a command is run on a host: `{host}` and `{command}` are filled in, each as one word."""
@@ -50,9 +52,10 @@ class Fleet:
     machines: Sequence[Machine]
     remote_shell: str = REMOTE_SHELL
     remote_engine: str = "sojourn-engine"
+    tool: Tool = "load"
 
     @classmethod
-    def parse(cls, text: str, remote_shell: str, remote_engine: str) -> Fleet:
+    def parse(cls, text: str, remote_shell: str, remote_engine: str, tool: Tool = "load") -> Fleet:
         """Reads `HOST[=WEIGHT],…`."""
         parts = [part.strip().partition("=") for part in text.split(",") if part.strip()]
         if not 1 <= len(parts) <= MACHINES_MAX:
@@ -66,7 +69,7 @@ class Fleet:
         if "{command}" not in remote_shell:
             raise CouldNotRun(f"--remote-shell {remote_shell!r} runs nothing", f"as in --remote-shell '{REMOTE_SHELL}'")
         machines = [Machine(part[0], weight / sum(weights)) for part, weight in zip(parts, weights, strict=True)]
-        return cls(machines, remote_shell, remote_engine)
+        return cls(machines, remote_shell, remote_engine, tool)
 
     def run(self, options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
         """Runs the load on all machines at once.
@@ -74,7 +77,7 @@ class Fleet:
         Raises:
             CouldNotRun: a machine does not become ready; none has begun then.
         """
-        shared = shares(recorded(options), self.machines)
+        shared = shares(recorded(self.tool, options), self.machines)
         runs: list[_MachineRun] = []
         try:
             for machine, part in zip(self.machines, shared, strict=True):
@@ -86,13 +89,13 @@ class Fleet:
             start = time.time() + START_LEAD_SECONDS + 3 * max(run.round_trip_seconds for run in runs)
             for run in runs:
                 run.say(f"go {start + run.clock_offset_seconds:.6f}")
-            return merge([run.part() for run in _all_ended(runs)])
+            return with_confidence(merge([run.part() for run in _all_ended(runs)]))
         finally:
             for run in runs:
                 run.end()
 
     def _command(self, machine: Machine, options: Sequence[str]) -> list[str]:
-        words = [self.remote_engine, "load", *options, "--format", "json", "--progress", "--start-on-stdin"]
+        words = [self.remote_engine, self.tool, *options, "--format", "json", "--progress", "--start-on-stdin"]
         filled = {"{host}": machine.host, "{command}": shlex.join(words)}
         return [filled.get(word, word) for word in shlex.split(self.remote_shell)]
 
@@ -107,16 +110,20 @@ def shares(options: Sequence[str], machines: Sequence[Machine]) -> list[list[str
             raise CouldNotRun(f"{clients} clients cannot be shared by {len(machines)} machines", "give more --clients")
         parts = [with_option(part, "--clients", str(count)) for part, count in zip(parts, counts, strict=True)]
     elif rate is not None:
-        try:
-            wanted = float(rate.removesuffix("/s"))
-        except ValueError:
-            raise CouldNotRun(f"--rate {rate} cannot be shared", "give it per second, as in --rate 1000") from None
-        each = [f"{wanted * machine.share:.10g}" for machine in machines]
+        each = [_shared_rates(rate, machine.share) for machine in machines]
         parts = [with_option(part, "--rate", value) for part, value in zip(parts, each, strict=True)]
     else:
         raise CouldNotRun("only --clients and --rate can be shared by machines", "give one of them")
     seed = int(option(options, "--seed") or 1)
     return [with_option(part, "--seed", str(seed + index)) for index, part in enumerate(parts)]
+
+
+def _shared_rates(text: str, share: float) -> str:
+    """A rate, or the rates of a replay's steps, times a machine's share."""
+    try:
+        return ",".join(f"{float(rate.removesuffix('/s')) * share:.10g}" for rate in text.split(","))
+    except ValueError:
+        raise CouldNotRun(f"--rate {text} cannot be shared", "give it per second, as in --rate 1000") from None
 
 
 def apportioned(total: int, fractions: Sequence[float]) -> list[int]:

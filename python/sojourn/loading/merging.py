@@ -1,11 +1,10 @@
 """Results of several machines as one: counts and rates are added, histograms merged, percentiles never averaged.
 
-What cannot be merged exactly (summaries whose histograms a machine does not hand over) is left out, not guessed.
+The merged result has every figure that one machine's has, step by step; see `figures`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -15,9 +14,10 @@ import numpy as np
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
+from sojourn.loading.figures import add, figures
 from sojourn.loading.result import KINDS, Column, Interval, LoadResult, merged
+from sojourn.loading.step_merging import generators, merged_steps
 
-ADDED = ("requests", "errors", "unfinished", "abandoned", "skipped", "requests_per_second", "bytes_per_second")
 _ADDED_COLUMNS = ("requests_per_second", "errors_per_second", "bytes_per_second", "in_flight", "connections_open")
 
 
@@ -63,15 +63,12 @@ def merge(parts: Sequence[Part]) -> LoadResult:
     results = [part.result for part in parts if part.result is not None]
     if not results:
         raise CouldNotRun("; ".join(f"{part.host}: {part.failed_because}" for part in parts), "see --on")
-    tags = sorted({tag for result in results for tag in result.latencies})
-    latencies = {tag: merged(each.latencies[tag] for each in results if tag in each.latencies) for tag in tags}
     started_at = float(np.nanmin([result.started_at for result in results]))
-    seconds = max(float(result.record["duration_seconds"]) for result in results)
-    start = min((result.intervals[0].start_seconds for result in results if result.intervals), default=0.0)
-    steps_log = _native.write_interval_log(started_at, [(tag, start, seconds, latencies[tag]) for tag in tags])
+    record = _record(parts, results, started_at)
+    steps_log = _native.write_interval_log(started_at, _step_rows(record["steps"], results))
     rows = [_interval([each for each in same if each]) for same in zip_longest(*(each.intervals for each in results))]
     intervals_log = _native.write_interval_log(started_at, [row for pair in rows for row in pair])
-    return LoadResult(_record(parts, results, latencies, seconds), _timeline(results), steps_log, intervals_log)
+    return LoadResult(record, _timeline(results), steps_log, intervals_log)
 
 
 def _interval(same: Sequence[Interval]) -> list[tuple[str, float, float, _native.Histogram]]:
@@ -80,57 +77,82 @@ def _interval(same: Sequence[Interval]) -> list[tuple[str, float, float, _native
     return [(kind, start, length, merged(each.latencies[kind] for each in same)) for kind in KINDS]
 
 
-def _record(
-    parts: Sequence[Part], results: Sequence[LoadResult], latencies: dict[str, _native.Histogram], seconds: float
-) -> dict[str, Any]:
+def _step_rows(
+    steps: Sequence[dict[str, Any]], results: Sequence[LoadResult]
+) -> list[tuple[str, float, float, _native.Histogram]]:
+    """The rows of the merged steps' log."""
+    by_step = zip_longest(*(result.step_latencies for result in results))
+    whole = [add([each for each in same if each]) for same in by_step]
+    if not steps:
+        seconds = max(float(result.record["duration_seconds"]) for result in results)
+        start = min((result.intervals[0].start_seconds for result in results if result.intervals), default=0.0)
+        steps = [{"start_seconds": start, "duration_seconds": seconds}] * len(whole)
+    return [
+        (tag, step["start_seconds"], step["duration_seconds"], histogram)
+        for step, histograms in zip(steps, whole, strict=True)
+        for tag, histogram in histograms.items()
+    ]
+
+
+def _record(parts: Sequence[Part], results: Sequence[LoadResult], started_at: float) -> dict[str, Any]:
     records = [result.record for result in results]
+    latencies = add([result.latencies for result in results])
     lost = [f"{part.host}: {part.failed_because}" for part in parts if part.failed_because]
     stopped = [
         f"{part.host}: {part.result.record['stopped_because']}"
         for part in parts
         if part.result and not part.result.complete
     ]
-    causes: Counter[str] = Counter()
-    for record in records:
-        causes.update(record["errors_by_cause"])
     first = records[0]
+    webstones = [record["webstone"] for record in records if record.get("webstone")]
     return {
         **{key: first[key] for key in ("tool", "version", "url", "seed", "connection")},
+        **({"webstone": _webstone(webstones)} if webstones else {}),
         "complete": not lost and not stopped,
         "interrupted": any(record["interrupted"] for record in records),
         "stopped_because": "; ".join([*lost, *stopped]) or None,
+        "started_unix_seconds": started_at,
         "warnings": list(dict.fromkeys(warning for record in records for warning in record.get("warnings", ()))),
-        **{key: sum(record.get(key) or 0 for record in records) for key in ADDED},
-        "errors_by_cause": dict(causes),
-        "duration_seconds": seconds,
-        **{f"{tag}_seconds": histogram.summary() for tag, histogram in latencies.items()},
-        "generator": _generator(parts, records, latencies),
+        "mix": _mix([record["mix"] for record in records if record.get("mix")]),
+        **figures(records, latencies),
+        "generator": generators([record["generator"] for record in records], _reasons(parts), latencies),
         "machines": [part.as_json() for part in parts],
-        "steps": [],
+        "steps": merged_steps(records, [result.step_latencies for result in results]),
     }
 
 
-def _generator(
-    parts: Sequence[Part], records: Sequence[Any], latencies: dict[str, _native.Histogram]
-) -> dict[str, Any]:
-    """The busiest machine's figures: the load is only as good as its worst part."""
+def _reasons(parts: Sequence[Part]) -> list[str]:
     limits = [(part.host, part.result.limited_because) for part in parts if part.result]
-    reasons = [f"{host}: {because}" for host, because in limits if because]
-    lag = latencies["send_lag"].quantile(0.99) if "send_lag" in latencies else None
-    generators = [record["generator"] for record in records]
+    return [f"{host}: {because}" for host, because in limits if because]
 
-    def most(key: str) -> float | None:
-        return max((each[key] for each in generators if isinstance(each.get(key), int | float)), default=None)
 
+def _mix(parts: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Machines draw independently, so their chi-squares add up, with their degrees of freedom."""
+    if not parts:
+        return None
+    from scipy.special import chdtrc
+
+    whole = {key: sum(part[key] for part in parts) for key in ("draws", "chi_square", "degrees_of_freedom")}
+    return {**whole, "p_value": float(chdtrc(whole["degrees_of_freedom"], whole["chi_square"]))}
+
+
+_WEBSTONE_ADDED = (
+    "server_connection_rate_per_second",
+    "server_error_rate_per_second",
+    "server_throughput_mebibit_per_second",
+    "littles_load_factor",
+)
+
+
+def _webstone(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Rates and loads add up; the other figures are ratios of these."""
+    added = {key: sum(part[key] or 0.0 for part in parts) for key in _WEBSTONE_ADDED}
+    rate, errors, throughput, load = added.values()
     return {
-        **{key: most(key) for key in ("cpu_fraction", "cpu_seconds_per_request", "core_wait_fraction")},
-        "core_steal_fraction": most("core_steal_fraction"),
-        "timer_slack_seconds": most("timer_slack_seconds"),
-        "send_lag_limit_seconds": most("send_lag_limit_seconds"),
-        "limited": bool(reasons),
-        "limited_because": "; ".join(reasons) or None,
-        "reasons": reasons,
-        "send_lag_p99_seconds": lag,
+        **added,
+        "error_level_percent": 100 * errors / rate if rate else None,
+        "average_response_time_ms": 1e3 * load / rate if rate else None,
+        "average_client_throughput_mebibit_per_second": throughput / load if load else None,
     }
 
 
@@ -139,7 +161,8 @@ def _timeline(results: Sequence[LoadResult]) -> dict[str, Column]:
     if not timelines:
         return {}
     rows = min(len(timeline["time_seconds"]) for timeline in timelines)
-    columns = {"time_seconds": timelines[0]["time_seconds"][:rows]}
+    clocks = ("time_seconds", "unix_seconds")
+    columns = {name: timelines[0][name][:rows] for name in clocks if name in timelines[0]}
     for name in _ADDED_COLUMNS:
         columns[name] = np.sum([timeline[name][:rows] for timeline in timelines], axis=0)
     name = "generator_cpu_fraction"

@@ -35,11 +35,15 @@ class Metric:
     """Over consecutive intervals, where they hold it."""
 
     def estimate(self, result: LoadResult) -> Estimate:
-        """The run's value, with its interval where there is one."""
+        """The run's value, with its interval where there is one: several steps have one each, see `steps`."""
+        return self.estimate_of(result, None if len(result.record.get("steps", ())) > 1 else result.intervals)
+
+    def estimate_of(self, result: LoadResult, intervals: Sequence[Interval] | None) -> Estimate:
+        """The value, with the interval that these intervals of one load give."""
         value = self.of_run(result)
-        if self.of_intervals is None or math.isnan(value) or len(result.record.get("steps", ())) > 1:
+        if self.of_intervals is None or intervals is None or math.isnan(value):
             return Estimate(value)
-        found = estimate(result.intervals, self.of_intervals)
+        found = estimate(intervals, self.of_intervals)
         if found.low is None or found.high is None or not found.value > 0:
             return Estimate(value)
         # The interval belongs to the intervals' own value; edges of the run make the two differ a little.

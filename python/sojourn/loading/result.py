@@ -117,8 +117,18 @@ class LoadResult:
         return merged
 
     @cached_property
+    def step_latencies(self) -> Sequence[Mapping[str, _native.Histogram]]:
+        """The same step by step, in the order of `record["steps"]`."""
+        steps: dict[float, dict[str, _native.Histogram]] = {}
+        for tag, start, _, histogram in _native.read_interval_log(self.histogram_log):
+            steps.setdefault(start, {})[tag] = histogram
+        return [steps[start] for start in sorted(steps)]
+
+    @cached_property
     def started_at(self) -> float:
         """When the run began, in seconds since the epoch by the generator's clock; NaN if unknown."""
+        if "started_unix_seconds" in self.record:
+            return float(self.record["started_unix_seconds"])
         line = next((line for line in self.histogram_log.splitlines() if line.startswith("#[StartTime: ")), None)
         return float(line.split()[1]) if line else np.nan
 

@@ -1,17 +1,33 @@
-"""One load run by the engine as a child, with all its records; nobody here runs on the cores that are measured."""
+"""One run of the engine as a child, with all its records; nobody here runs on the cores that are measured."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 from sojourn import engine, quantity
 from sojourn.loading.result import LoadResult
+from sojourn.loading.steps import with_confidence
+
+Tool = Literal["load", "replay"]
+"""The engine's commands that make load."""
+Runner = Callable[[Sequence[str], engine.Progress | None], LoadResult]
+"""Runs one of them with its options."""
 
 INTERVALS_WANTED = 40
-"""Enough for batches that are long beside what hangs together, and few enough to cost nothing."""
+"""Of a step: enough for batches that are long beside what hangs together, and few enough to cost nothing."""
 INTERVAL_SECONDS_MAX = 1.0
 _TICK_SECONDS = 0.1
 _DURATION_DEFAULT = "10s"
+_STEP_DEFAULT = "4s"
+_PART_LENGTH = re.compile(r"\b(?:for|in)\s+(\S+?)\s*(?:,|$)")
+"""Of the parts of a schedule: `100/s for 10s, ramp to 1000/s in 30s`."""
+
+
+def local(tool: Tool) -> Runner:
+    """The engine's `tool` on this machine."""
+    return run_load if tool == "load" else run_replay
 
 
 def run_load(options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
@@ -20,22 +36,46 @@ def run_load(options: Sequence[str], progress: engine.Progress | None = None) ->
     Raises:
         CouldNotRun: the engine could not begin; the message is the engine's.
     """
-    return LoadResult.of(engine.run(["load", *recorded(options)], progress, quiet_cores=cores_of(options)))
+    return _run("load", options, progress)
 
 
-def recorded(options: Sequence[str]) -> list[str]:
+def run_replay(options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
+    """Runs `sojourn-engine replay` in the same way."""
+    return _run("replay", options, progress)
+
+
+def _run(tool: Tool, options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
+    words = [tool, *recorded(tool, options)]
+    return with_confidence(LoadResult.of(engine.run(words, progress, quiet_cores=cores_of(options))))
+
+
+def recorded(tool: Tool, options: Sequence[str]) -> list[str]:
     """The options with those that embed the run's records."""
     whole = [*options] if "--embed" in options else [*options, "--embed"]
     if option(options, "--interval") is None:
-        whole += ["--interval", f"{interval_seconds(option(options, '--duration')):g}s"]
+        whole += ["--interval", f"{interval_seconds(shortest_step(tool, options)):g}s"]
     return whole
 
 
-def interval_seconds(duration: str | None) -> float:
-    """How long the intervals of a run should be: tenths of a second for short runs, a second for others."""
-    wanted = quantity.seconds(duration or _DURATION_DEFAULT) / INTERVALS_WANTED
+def shortest_step(tool: Tool, options: Sequence[str]) -> str | None:
+    """How long the shortest step of a run is; None where its own length decides, as of a log."""
+    if tool == "replay":
+        rates = option(options, "--rate") is not None
+        return option(options, "--step") or _STEP_DEFAULT if rates else option(options, "--duration")
+    schedule = option(options, "--schedule")
+    lengths = _PART_LENGTH.findall(schedule) if schedule else []
+    return min(lengths, key=_seconds, default=None) or option(options, "--duration") or _DURATION_DEFAULT
+
+
+def interval_seconds(step: str | None) -> float:
+    """How long the intervals of a step should be: tenths of a second for short ones, a second for others."""
+    wanted = INTERVAL_SECONDS_MAX if step is None else _seconds(step) / INTERVALS_WANTED
     ticks = max(1, round(min(wanted, INTERVAL_SECONDS_MAX) / _TICK_SECONDS))
     return round(ticks * _TICK_SECONDS, 1)
+
+
+def _seconds(text: str) -> float:
+    return quantity.seconds(text)
 
 
 def cores_of(options: Sequence[str]) -> frozenset[int]:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from sojourn.loading import metrics
 from sojourn.loading.result import LoadResult
+from sojourn.loading.steps import StepResult, steps_of
 from sojourn.loading.threshold import Verdict
 from sojourn.report import format
 from sojourn.terminal import print_pairs, table
@@ -24,6 +25,8 @@ LATENCIES = (
 )
 """Rows of the table of latencies, by the result's keys; those that a result does not hold are left out."""
 _WITH_INTERVAL = ("rps", "p50", "p99")
+STEP_METRICS = ("rps", "p50", "p99")
+"""Columns of the table of steps."""
 
 
 def print_result(result: LoadResult, console: Console) -> None:
@@ -46,6 +49,7 @@ def print_result(result: LoadResult, console: Console) -> None:
             figures = (summary[each] for each in ("mean", "p50", "p90", "p99", "p999", "max"))
             times.add_row(Text(name), *map(format.seconds, figures))
     console.print(times)
+    _print_steps(result, console)
     _print_intervals(result, console)
     _print_machines(result, console)
     for warning in record.get("warnings", ()):
@@ -66,6 +70,38 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
     """A line per threshold."""
     for verdict in verdicts:
         console.print(Text(str(verdict), style="green" if verdict.passed else "bold red"), soft_wrap=True)
+
+
+def _print_steps(result: LoadResult, console: Console) -> None:
+    """Where there are several: each with its intervals, or why it has none."""
+    steps = steps_of(result)
+    if len(steps) < 2:
+        return
+    rows = table("step", "offered", *STEP_METRICS, "failed")
+    rows.add_column("")
+    for step in steps:
+        figures = [between(name, step) for name in STEP_METRICS]
+        failed = format.count(step.record["errors"])
+        rows.add_row(str(step.number), step.offered, *figures, failed, Text(marks(step), style="dim"))
+    console.print(rows)
+    console.print(Text("± is half of the 95 % interval", style="dim"))
+
+
+def between(name: str, step: StepResult) -> str:
+    """A step's figure with half the width of its 95 % interval, where it has one."""
+    metric = metrics.find(name)
+    found = step.estimate(metric)
+    if found.low is None or found.high is None:
+        return metric.write(found.value)
+    return f"{metric.write(found.value)} ± {format.percent((found.high - found.low) / 2 / found.value)}"
+
+
+def marks(step: StepResult) -> str:
+    """What has to be known of a step before its figures are used."""
+    said = [step.no_interval_because]
+    said += ["the generator was the limit" if step.record["generator"]["limited"] else None]
+    said += [None if step.record.get("steady", True) or step.record.get("ramp") else "not steady"]
+    return "; ".join(each for each in said if each)
 
 
 def _print_intervals(result: LoadResult, console: Console) -> None:

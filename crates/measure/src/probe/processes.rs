@@ -1,10 +1,10 @@
 //! Process trees by /proc: the processes named, their descendants, and children that ended and were waited for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use super::Source;
-use crate::process::Detail;
+use crate::process::{self, Detail};
 use crate::{Nanos, ProcessTree, Reading, TreeSample, clock, proc_file};
 
 /// Its counters.
@@ -19,6 +19,7 @@ pub const NAMES: &[&str] = &[
     "resident_bytes",
     "processes",
     "threads",
+    "busiest_thread_fraction",
     "descriptors",
     "disk_read_bytes",
     "disk_written_bytes",
@@ -35,6 +36,8 @@ pub struct Processes {
     proportional_time: Option<Nanos>,
     /// Every process that was ever in the trees.
     seen: BTreeSet<u32>,
+    /// When threads were last looked at, and what each had used by then.
+    threads: Option<(Nanos, BTreeMap<u32, Nanos>)>,
 }
 
 impl Processes {
@@ -42,7 +45,27 @@ impl Processes {
     pub fn new(pids: &[u32]) -> Processes {
         let tree = ProcessTree::new(pids);
         let proportional = Reading::unavailable("not read yet");
-        Processes { tree, proportional, proportional_time: None, seen: BTreeSet::new() }
+        Processes { tree, proportional, proportional_time: None, seen: BTreeSet::new(), threads: None }
+    }
+
+    /// What the busiest thread used since the last look. One that came since counts from its beginning.
+    fn busiest_thread(&mut self, pids: &[u32]) -> Reading<f64> {
+        let threads = pids.iter().flat_map(|&pid| {
+            let threads = process::threads(pid).unwrap_or_default();
+            threads.into_iter().filter_map(move |thread| Some((thread, process::thread_cpu(pid, thread)?)))
+        });
+        let (now, used): (Nanos, BTreeMap<u32, Nanos>) = (clock::now(), threads.collect());
+        let before = self.threads.replace((now, used));
+        let (Some((time, before)), Some((now, used))) = (before, &self.threads) else {
+            return Reading::unavailable("a share needs two samples");
+        };
+        let grown = |(thread, cpu): (&u32, &Nanos)| {
+            let before = before.get(thread).copied().unwrap_or(Nanos::ZERO);
+            // A number that was given to another thread begins again.
+            Nanos(cpu.0.checked_sub(before.0).unwrap_or(cpu.0))
+        };
+        let most = used.iter().map(grown).max().unwrap_or(Nanos::ZERO);
+        Reading::Value(most.seconds() / (*now - time).seconds())
     }
 
     fn proportional_bytes(&mut self, pids: &[u32]) -> Reading<f64> {
@@ -90,6 +113,7 @@ impl Source for Processes {
             Reading::Value(totals.resident_bytes as f64),
             Reading::Value(pids.len() as f64),
             Reading::Value(totals.threads as f64),
+            self.busiest_thread(&pids),
             descriptors(&pids),
             read,
             written,
@@ -162,6 +186,20 @@ mod tests {
         assert!(value(&after, "descriptors") >= 3.0 && value(&after, "threads") >= 1.0);
         assert!(value(&after, "proportional_bytes") > 0.0 && value(&after, "disk_read_bytes") >= 0.0);
         drop((pages, file));
+    }
+
+    #[test]
+    fn the_busiest_thread_is_told_from_the_sum_of_all() {
+        let mut source = Processes::new(&[std::process::id()]);
+        source.read();
+        let (until, used) = (clock::now() + Nanos(300_000_000), clock::thread_cpu());
+        while clock::now() < until {
+            std::hint::black_box(0);
+        }
+        let own = (clock::thread_cpu() - used).seconds();
+        let share = value(&source.read(), "busiest_thread_fraction");
+        // Other threads of the test program may be busier, and none has more than a core.
+        assert!(share >= 0.5 * own / 0.3 && share <= 1.1, "{share} of a core, {own} s on ours");
     }
 
     #[test]

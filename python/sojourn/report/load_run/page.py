@@ -38,6 +38,7 @@ def page(run: LoadRun) -> str:
         thresholds=tables.thresholds(run) or "",
         over_time=plots["over_time"],
         distribution=plots["distribution"],
+        steps=tables.steps(run) or "",
         latencies=tables.latencies(run),
         sizes=tables.sizes(run),
         errors=tables.errors(run),
@@ -50,7 +51,7 @@ def page(run: LoadRun) -> str:
     record = run.result.record
     subtitle = f"{record['connection']} connections · measured for {format.duration(record['duration_seconds'])}"
     sources = ("result.json", "latency/steps.hlog", "latency/intervals.hlog", "timeline.parquet", "environment.json")
-    return shell("load report", record["url"], subtitle, Markup(main), record["version"], sources)
+    return shell(f"{record['tool']} report", record["url"], subtitle, Markup(main), record["version"], sources)
 
 
 def _first_screen(run: LoadRun) -> Markup:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.loading.terminal import LATENCIES
+from sojourn.loading.steps import steps_of
+from sojourn.loading.terminal import LATENCIES, STEP_METRICS, between, marks
 from sojourn.report import format
 from sojourn.report.load_run.run import LoadRun
 from sojourn.report.markup import Markup
@@ -27,6 +28,25 @@ def latencies(run: LoadRun) -> Markup:
         return absent("table-latencies", title, "nothing was answered")
     note = "Good answers only. Where nothing else is said, a time counts from when the request was sent."
     return grid("table-latencies", title, [("", "Count", *_HEAD)], rows, note)
+
+
+def steps(run: LoadRun) -> Markup | None:
+    """Each step with the confidence intervals of its own figures, where there are several."""
+    found = steps_of(run.result)
+    if len(found) < 2:
+        return None
+    rows = [
+        (
+            str(step.number),
+            step.offered,
+            *(between(name, step) for name in STEP_METRICS),
+            format.count(step.record["errors"]),
+            marks(step),
+        )
+        for step in found
+    ]
+    head = ("Step", "Offered", *STEP_METRICS, "Failed", "Marks")
+    return grid("table-steps", "Step by step", [head], rows, "± is half of the 95 % confidence interval.")
 
 
 def errors(run: LoadRun) -> Markup:

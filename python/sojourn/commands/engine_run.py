@@ -1,0 +1,133 @@
+"""What `sojourn load` and `sojourn replay` do with the engine: become it, or run it and use its result.
+
+Without any option of ours, and without a terminal to draw on, this process becomes the engine. Otherwise the engine
+runs as a child with its records embedded in its result.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sojourn import engine
+from sojourn.commands.run_options import RunOptions
+from sojourn.failure import EXIT_RAN_WITH_FAILURES
+
+if TYPE_CHECKING:
+    from sojourn.loading.result import LoadResult
+    from sojourn.loading.run import Runner, Tool
+    from sojourn.loading.threshold import Threshold, Verdict
+    from sojourn.run_folder import RunFolder
+
+
+def run(tool: Tool, words: Sequence[str], wanted: RunOptions, typed: Sequence[str] | None = None) -> None:
+    """Runs the engine's `tool` with its own options and does what else is wanted.
+
+    `typed` is what the run is called by, where the words were changed on their way.
+    """
+    as_text = wanted.output_format == "text"
+    draws = sys.stderr.isatty() and as_text if wanted.live is None else wanted.live
+    if not (draws or wanted.wants_more_than_the_engine):
+        engine.replace_process([tool, *words, "--format", wanted.output_format])
+    _measure(tool, runner(tool, wanted), words, wanted, draws, words if typed is None else typed)
+
+
+def runner(tool: Tool, wanted: RunOptions) -> Runner:
+    """What makes the load: the engine here, or engines elsewhere."""
+    if wanted.machines is None:
+        from sojourn.loading.run import local
+
+        return local(tool)
+    from sojourn.loading.fleet import REMOTE_SHELL, Fleet
+
+    return Fleet.parse(wanted.machines, wanted.remote_shell or REMOTE_SHELL, wanted.remote_engine, tool).run
+
+
+def thresholds_of(texts: Sequence[str]) -> list[Threshold]:
+    """The conditions, read."""
+    if not texts:
+        return []
+    from sojourn.loading.threshold import Threshold
+
+    return [Threshold.parse(text) for text in texts]
+
+
+def print_help(context: typer.Context, tool: Tool) -> None:
+    """The engine's help, then ours."""
+    from sojourn.loading import metrics
+
+    # The engine says first what it does; it calls itself by the command that was typed.
+    subprocess.run(["sojourn", tool, "--help"], executable=str(engine.path()), check=True)
+    print("\nBeside the engine's options there are these:\n")
+    print(context.get_help())
+    print("\nMetrics of thresholds and searches:")
+    for name, meaning in metrics.table():
+        print(f"  {name:24} {meaning}")
+
+
+def _measure(
+    tool: Tool, runner: Runner, words: Sequence[str], wanted: RunOptions, draws: bool, typed: Sequence[str]
+) -> None:
+    from sojourn.loading.live import LiveView
+
+    thresholds = thresholds_of(wanted.thresholds)
+    folder = None
+    if wanted.output is not None:
+        from sojourn.loading import folder as load_folder
+
+        folder = load_folder.create(wanted.output)
+    if draws:
+        with LiveView(f"sojourn {tool} {' '.join(typed)}") as view:
+            result = runner(words, view)
+    else:
+        result = runner(words, None)
+    verdicts = [each.judge(result) for each in thresholds]
+    written = _write(result, typed, verdicts, folder, wanted)
+    _print(result, verdicts, wanted, written, embed="--embed" in words)
+    # A limit that the generator set says nothing of the server: such a run passes no threshold.
+    void = bool(verdicts) and result.limited_because is not None
+    if not result.complete or void or not all(verdict.passed for verdict in verdicts):
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _write(
+    result: LoadResult,
+    words: Sequence[str],
+    verdicts: list[Verdict],
+    folder: RunFolder | None,
+    wanted: RunOptions,
+) -> list[Path]:
+    if wanted.files:
+        from sojourn.loading import outputs
+
+        outputs.write(result, wanted.files)
+    written = list(wanted.files.values())
+    if folder is not None:
+        from sojourn import environment
+        from sojourn.loading import folder as load_folder
+        from sojourn.report.load_run import write_report
+
+        load_folder.write(folder, result, words, verdicts, environment.describe(result.record.get("machine")))
+        written.append(write_report(folder.path))
+    return written
+
+
+def _print(
+    result: LoadResult, verdicts: list[Verdict], wanted: RunOptions, written: list[Path], *, embed: bool
+) -> None:
+    from sojourn.commands.formats import data, print_json
+    from sojourn.loading.terminal import print_result, print_verdicts
+
+    if wanted.output_format == "json":
+        record = result.embedded() if embed else result.record
+        print_json({**record, "thresholds": [verdict.as_json() for verdict in verdicts]})
+        return
+    print_result(result, data)
+    print_verdicts(verdicts, data)
+    for path in written:
+        data.print(f"written: {path}", soft_wrap=True, highlight=False)

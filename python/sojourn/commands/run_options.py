@@ -1,0 +1,98 @@
+"""The options that `sojourn load` and `sojourn replay` add to the engine's: outputs, verdicts, machines.
+
+A command takes them as one parameter, `run_options: RunOptions`; `with_run_options` spreads that parameter into the
+options on the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn.commands.spreading import spread
+from sojourn.failure import CouldNotRun
+
+_OUTPUTS = "Outputs and verdicts"
+_MACHINES = "Several machines"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a person wants of a run beside the run."""
+
+    show_help: bool
+    output_format: str
+    live: bool | None
+    output: Path | None
+    files: Mapping[str, Path]
+    """Outputs for other programs, by the format's name."""
+    thresholds: Sequence[str]
+    machines: str | None
+    remote_shell: str | None
+    remote_engine: str
+
+    @property
+    def wants_more_than_the_engine(self) -> bool:
+        """Whether the engine alone cannot do it."""
+        return bool(self.files or self.thresholds or self.output or self.machines)
+
+
+def read_options(
+    show_help: Annotated[bool, typer.Option("--help", help="Show the engine's options and these.")] = False,
+    output_format: Annotated[str, typer.Option("--format", help="text for people, json for programs.")] = "text",
+    live: Annotated[
+        bool | None, typer.Option(help="Show how it goes [default: if standard error is a terminal].")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Keep the run in this folder, with a report.", rich_help_panel=_OUTPUTS)
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write a row per interval.", rich_help_panel=_OUTPUTS)] = None,
+    parquet: Annotated[
+        Path | None, typer.Option(help="The same rows as a Parquet file.", rich_help_panel=_OUTPUTS)
+    ] = None,
+    prometheus: Annotated[
+        Path | None, typer.Option(help="Write Prometheus' text format.", rich_help_panel=_OUTPUTS)
+    ] = None,
+    threshold: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Exit with 1 unless it holds: p99<250ms, error_rate<1%, rps>=1000/s; again for more.",
+            rich_help_panel=_OUTPUTS,
+        ),
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(help="Make the load on HOST[=WEIGHT],… together, by ssh.", rich_help_panel=_MACHINES),
+    ] = None,
+    remote_shell: Annotated[
+        str | None,
+        typer.Option(help="How {command} is run on {host}, instead of ssh.", rich_help_panel=_MACHINES),
+    ] = None,
+    remote_engine: Annotated[
+        str, typer.Option(help="The engine's name or path on the machines.", rich_help_panel=_MACHINES)
+    ] = "sojourn-engine",
+) -> RunOptions:
+    """The options as they are typed."""
+    if output_format not in ("text", "json"):
+        raise CouldNotRun(f"there is no format {output_format!r}", "--format text or --format json")
+    files = {"csv": csv, "parquet": parquet, "prometheus": prometheus}
+    return RunOptions(
+        show_help=show_help,
+        output_format=output_format,
+        live=live,
+        output=output,
+        files={name: path for name, path in files.items() if path is not None},
+        thresholds=threshold or (),
+        machines=on,
+        remote_shell=remote_shell,
+        remote_engine=remote_engine,
+    )
+
+
+def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `run_options` is spread into the options of a run."""
+    return spread(command, "run_options", read_options)

@@ -1,0 +1,149 @@
+"""`sojourn replay` as a person or a CI job meets it: all that `sojourn load` writes and decides, step by step."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars
+import pytest
+
+from conftest import SOJOURN, run
+from sojourn import engine
+from sojourn.loading import folder
+from test_commands import serving
+
+AS_LOGGED = ("--scale", "300", "--think-scale", "0.01")
+STEPS = ("--rate", "200,400", "--step", "2s", "--settle", "500ms", "--think-scale", "0.01")
+
+
+@pytest.fixture(scope="module")
+def trace(small_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "small.trace"
+    done = run("trace", small_log, "--output", path)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def address(small_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    site = tmp_path_factory.mktemp("site") / "site"
+    assert run("trace", small_log, "--build-site", site).returncode == 0
+    with serving(site) as (address, _):
+        yield address
+
+
+def test_a_log_is_replayed_into_a_run_folder_with_files_and_verdicts(
+    small_log: Path, address: str, tmp_path: Path
+) -> None:
+    kept, csv, parquet, prometheus = (tmp_path / name for name in ("run", "run.csv", "run.parquet", "run.prom"))
+    outputs = ("--output", kept, "--csv", csv, "--parquet", parquet, "--prometheus", prometheus)
+    done = run("replay", small_log, f"http://{address}", *AS_LOGGED, *outputs, "--threshold", "error_rate<1%")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = folder.read(kept)
+    assert (result.requests, result.errors) == (600, 0)
+    assert result.record["tool"] == "replay"
+    assert result.record["options"][0] == str(small_log)
+    rows = polars.read_csv(csv)
+    assert rows["requests"].sum() == polars.read_parquet(parquet)["requests"].sum() == 600
+    assert "sojourn_load_requests 600" in prometheus.read_text()
+    assert "pass  error_rate < " in done.stdout
+    page = (kept / "report.html").read_text()
+    assert "replay report" in page
+    assert "NaN" not in page
+    assert run("report", kept).returncode == 0
+
+
+def test_a_threshold_that_does_not_hold_is_exit_code_1(trace: Path, address: str) -> None:
+    done = run("replay", trace, f"http://{address}", *AS_LOGGED, "--threshold", "p99<1ns", "--format", "json")
+    assert done.returncode == 1
+    assert [each["passed"] for each in json.loads(done.stdout)["thresholds"]] == [False]
+
+
+def test_replays_are_compared(trace: Path, address: str, tmp_path: Path) -> None:
+    runs = [tmp_path / name for name in ("a", "b")]
+    for kept in runs:
+        replay = ("replay", trace, f"http://{address}", *AS_LOGGED, "--output", kept)
+        assert run(*replay).returncode == 0
+    done = run("compare", *runs, "--format", "json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {each["metric"]: each for each in json.loads(done.stdout)["differences"]}
+    assert found["p50"]["ratio"] > 0
+
+
+def test_every_step_has_its_intervals_or_says_why_not(trace: Path, address: str) -> None:
+    done = run("replay", trace, f"http://{address}", *STEPS, "--threshold", "error_rate<1%", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    steps = json.loads(done.stdout)["steps"]
+    assert len(steps) == 2
+    for step in steps:
+        assert set(step["confidence"]) == {"level", "rps", "mean", "p50", "p90", "p99", "ttfb.p50", "ttfb.p99"}
+        for name, found in step["confidence"].items():
+            if name != "level" and "unavailable" not in found:
+                assert found["low"] <= found["value"] <= found["high"], name
+                assert found["batches"] >= 5
+        assert step["confidence"]["rps"]["value"] == pytest.approx(step["requests_per_second"])
+
+
+def test_a_ramp_and_a_short_step_have_figures_without_intervals(address: str) -> None:
+    schedule = "100/s for 300ms, ramp to 200/s in 1s, 200/s for 3s"
+    load = ("load", f"http://{address}/", "--schedule", schedule, "--warm-up", "0s", "--arrivals", "constant")
+    done = run(*load, "--threshold", "error_rate<=1", "--format", "json")
+    steps = json.loads(done.stdout)["steps"]
+    assert [step["ramp"] for step in steps] == [False, True, False]
+    why = [step["confidence"]["rps"].get("unavailable", "") for step in steps]
+    assert "fewer than 5 batches" in why[0]
+    assert "changed within the step" in why[1]
+
+
+def test_two_machines_replay_as_one_with_every_figure(trace: Path, address: str, tmp_path: Path) -> None:
+    shell = ("--remote-shell", "sh -c {command}", "--remote-engine", str(engine.path()))
+    replay = ("replay", trace, f"http://{address}", *STEPS, "--on", "big=3,small", *shell)
+    done = run(*replay, "--output", tmp_path / "run", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    whole = json.loads(done.stdout)
+    assert sum(machine["requests"] for machine in whole["machines"]) == whole["requests"] > 0
+    assert [step["offered_requests_per_second"] for step in whole["steps"]] == [200, 400]
+    for record in (whole, *whole["steps"]):
+        assert sum(each["requests"] for each in record["by_size"]) == record["requests"]
+        assert record["by_status"]["200"]["responses"] == record["requests"]
+        assert record["response_time_seconds"]["count"] == record["requests"]
+    assert "Response time by size" in (tmp_path / "run" / "report.html").read_text()
+    refused = run("replay", tmp_path / "no.trace", "http://127.0.0.1:1", *STEPS, "--on", "one", *shell)
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_log_for_several_machines_is_refused_with_the_cure(small_log: Path) -> None:
+    done = run("replay", small_log, "http://127.0.0.1:1", *STEPS, "--on", "one,two")
+    assert done.returncode == 2
+    assert "sojourn trace LOG --output TRACE" in done.stderr
+
+
+def test_the_live_view_draws_a_replay(trace: Path, address: str) -> None:
+    main, terminal = pty.openpty()
+    replay = [str(SOJOURN), "replay", str(trace), f"http://{address}", "--scale", "200", "--think-scale", "0.01"]
+    with subprocess.Popen(replay, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+        os.close(terminal)
+        drawn = b""
+        while True:
+            try:
+                drawn += os.read(main, 65536)
+            except OSError:
+                break
+        output = process.stdout.read() if process.stdout else ""
+    os.close(main)
+    assert process.returncode == 0
+    assert drawn.decode().count("requests/s") >= 2
+    assert "600 requests" in output
+
+
+def test_the_help_has_the_engines_options_and_ours() -> None:
+    done = run("replay", "--help")
+    assert done.returncode == 0
+    for name in ("--scale", "--log-format", "--threshold", "--on", "error_rate"):
+        assert name in done.stdout
