@@ -36,7 +36,7 @@ class StepResult:
         if self.record.get("clients") is not None:
             return f"{self.record['clients']:,} clients"
         rate = self.record.get("offered_requests_per_second")
-        said = "as logged" if rate is None else f"{rate:,.4g} requests/s"
+        said = "as logged" if rate is None else f"{rate:,.4g}/s"
         return f"{said}, mean of a ramp" if self.record.get("ramp") else said
 
     def estimate(self, metric: metrics.Metric) -> Estimate:
