@@ -127,6 +127,11 @@ fn opaque(tag: &[u8]) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
+/// Weak comparison (RFC 9110, 8.8.3.2). No tag at all is the same as none.
+pub fn is_same_weakly(one: &[u8], other: &[u8]) -> bool {
+    !one.is_empty() && opaque(one) == opaque(other)
+}
+
 fn is_same_strongly(one: &[u8], other: &[u8]) -> bool {
     one == other && !one.starts_with(b"W/")
 }

@@ -2,9 +2,10 @@
 //!
 //! Values that are invalid or differ are kept as such: the response is then stale from the start (RFC 9111, 4.2.1).
 
-use http::{HeaderMap, HeaderName, header};
+use sojourn_http::token::is_token;
 
 use super::directives::{Argument, Directive, directives};
+use super::fields::Section;
 use super::targeted;
 
 /// A number of seconds that a response may give.
@@ -28,8 +29,8 @@ pub struct Control {
     pub private: bool,
     /// Not to be used again without validation: `no-cache` without field names, or with what are none.
     pub no_cache: bool,
-    /// Fields that `private="…"` and `no-cache="…"` keep out of what is used again.
-    pub withheld: Vec<HeaderName>,
+    /// Fields that `private="…"` and `no-cache="…"` keep out of what is used again, as they are spelled there.
+    pub withheld: Vec<Box<[u8]>>,
     /// Shared caches may store it although it answers an authenticated request.
     pub public: bool,
     /// Never used stale.
@@ -52,13 +53,13 @@ pub struct Control {
 
 impl Control {
     /// Reads a response's fields. `targets` are the targeted fields that are for us, the most specific first.
-    pub fn of(fields: &HeaderMap, targets: &[HeaderName]) -> Control {
+    pub fn of(fields: Section<'_>, targets: &[Box<str>]) -> Control {
         if let Some(control) = targets.iter().find_map(|name| targeted::control(fields, name)) {
             return control;
         }
         let mut control = Control::default();
-        for value in fields.get_all(header::CACHE_CONTROL) {
-            directives(value.as_bytes()).for_each(|directive| control.take(&directive));
+        for value in fields.values("cache-control") {
+            directives(value).for_each(|directive| control.take(&directive));
         }
         control
     }
@@ -86,14 +87,12 @@ impl Control {
     fn withhold(&mut self, argument: &Argument<'_>) -> bool {
         let Argument::Value(list) = argument else { return false };
         let names = list.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|name| !name.is_empty());
-        let names: Result<Vec<_>, _> = names.map(HeaderName::from_bytes).collect();
-        match names {
-            Ok(names) if !names.is_empty() => {
-                self.withheld.extend(names);
-                true
-            }
-            _ => false,
+        let names: Vec<Box<[u8]>> = names.map(Box::from).collect();
+        let are_names = !names.is_empty() && names.iter().all(|name| name.iter().all(|byte| is_token(*byte)));
+        if are_names {
+            self.withheld.extend(names);
         }
+        are_names
     }
 
     /// The lifetime that it gives shared caches, if it gives one; the first rules that is there (RFC 9111, 4.2.1).
@@ -102,6 +101,11 @@ impl Control {
             (Delta::Absent, max_age) => max_age,
             (s_maxage, _) => s_maxage,
         }
+    }
+
+    /// Whether the field called `name` is kept out of what is used again.
+    pub fn withholds(&self, name: &[u8]) -> bool {
+        self.withheld.iter().any(|other| other.eq_ignore_ascii_case(name))
     }
 
     /// Whether it may be stored although it answers an authenticated request (RFC 9111, 3.5).
@@ -139,11 +143,8 @@ mod tests {
     use super::*;
 
     fn control(values: &[&str]) -> Control {
-        let mut fields = HeaderMap::new();
-        for value in values {
-            fields.append(header::CACHE_CONTROL, value.parse().unwrap());
-        }
-        Control::of(&fields, &[])
+        let lines: String = values.iter().map(|value| format!("Cache-Control: {value}\r\n")).collect();
+        Control::of(Section(lines.as_bytes()), &[])
     }
 
     #[test]
@@ -171,7 +172,8 @@ mod tests {
     fn field_names() {
         let with = control(&["no-cache=\"Set-Cookie, X-A\", private=\"X-B\""]);
         assert!(!with.no_cache && !with.private);
-        assert_eq!(with.withheld, ["set-cookie", "x-a", "x-b"].map(HeaderName::from_static));
+        assert!(["set-cookie", "x-a", "x-b"].iter().all(|name| with.withholds(name.as_bytes())));
+        assert_eq!(with.withheld.len(), 3);
         assert!(control(&["private=\"a b\""]).private);
         assert!(control(&["no-cache=\"\""]).no_cache);
         assert!(control(&["no-cache=\"a"]).no_cache);

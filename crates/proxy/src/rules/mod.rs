@@ -1,7 +1,8 @@
 //! The rules of a shared cache (RFC 9111): what may be stored, when it may be used, and what is sent each way.
 //!
-//! Pure: time is an argument, in whole seconds since 1970. [`storable()`] makes [`Metadata`] of a response, [`lookup()`]
-//! says what to do with it for a later request.
+//! Pure: time is an argument, in whole seconds since 1970; fields are the received lines. [`storable()`] makes
+//! [`Metadata`] of a response, [`lookup()`] says what to do with it for a later request, [`forward`] what is sent to the
+//! origin, [`validation`] what comes of its 304.
 
 pub mod control;
 pub mod directives;
@@ -14,6 +15,7 @@ mod policy;
 mod request;
 mod storable;
 mod targeted;
+pub mod validation;
 pub mod vary;
 
 pub use freshness::Moments;

@@ -1,12 +1,10 @@
 //! What the rules leave to whoever runs the cache, and the limits.
 
-use http::HeaderName;
-
 /// The choices of one cache.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Targeted fields that are for us, the most specific first (RFC 9213, 2.2).
-    pub targets: Vec<HeaderName>,
+    /// Targeted fields that are for us, in lower case, the most specific first (RFC 9213, 2.2).
+    pub targets: Vec<Box<str>>,
     /// The part of the time since Last-Modified that a response without a lifetime stays fresh, in percent (RFC 9111,
     /// 4.2.2).
     pub heuristic_percent: u32,
@@ -24,7 +22,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
-            targets: vec![HeaderName::from_static("cdn-cache-control")],
+            targets: vec!["cdn-cache-control".into()],
             heuristic_percent: 10,
             heuristic_seconds_max: 86_400,
             error_seconds: 0,

@@ -5,15 +5,15 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
 use super::control::Control;
 use super::directives::{Argument, Directive};
+use super::fields::Section;
 
 /// The directives in the field called `name`, if it is there, valid and not empty.
-pub(super) fn control(fields: &HeaderMap, name: &HeaderName) -> Option<Control> {
-    let values: Vec<&[u8]> = fields.get_all(name).iter().map(|value| value.as_bytes()).collect();
+pub(super) fn control(fields: Section<'_>, name: &str) -> Option<Control> {
+    let values: Vec<&[u8]> = fields.values(name).collect();
     let dictionary: Dictionary = Parser::new(&values.join(b", ".as_slice())).parse().ok()?;
     if dictionary.is_empty() {
         return None;
@@ -42,15 +42,9 @@ mod tests {
     use super::super::control::Delta;
     use super::*;
 
-    const CDN: HeaderName = HeaderName::from_static("cdn-cache-control");
-    const OURS: HeaderName = HeaderName::from_static("sojourn-cache-control");
-
-    fn control_of(fields: &[(&'static str, &str)]) -> Control {
-        let mut map = HeaderMap::new();
-        for (name, value) in fields {
-            map.append(HeaderName::from_static(name), value.parse().unwrap());
-        }
-        Control::of(&map, &[OURS, CDN])
+    fn control_of(fields: &[(&str, &str)]) -> Control {
+        let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        Control::of(Section(lines.as_bytes()), &["sojourn-cache-control".into(), "cdn-cache-control".into()])
     }
 
     /// RFC 9213, 2.2: the first of the list that is valid and not empty rules alone.

@@ -1,17 +1,19 @@
 //! What changes in the fields of a message that is passed on (RFC 9110, 7.6).
 //!
 //! What belongs to one connection stays behind, both ways. What a client says about who it is does not reach the origin
-//! unless a trusted proxy says it. The framing is decided anew ([`super::framing`]), so Content-Length stays behind too.
+//! unless a trusted proxy says it. The framing is written anew by the sender, so what says it stays behind too.
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 use sojourn_http::HttpDate;
+use sojourn_http::request::Version;
 
-use super::fields::{Fields, members};
+use super::fields::{Section, append_line, is_one_of};
+use super::metadata::Metadata;
+use super::validation;
 
 /// Fields of one connection, or of one hop's framing and authentication (RFC 9110, 7.6.1 and 11.7; RFC 9113, 8.2.2).
-const HOP_BY_HOP: [&str; 12] = [
+const OF_CONNECTION: [&str; 12] = [
     "connection",
     "keep-alive",
     "proxy-connection",
@@ -27,8 +29,8 @@ const HOP_BY_HOP: [&str; 12] = [
 ];
 
 /// Fields that no connection option removes: they are for everybody, and one that says otherwise would have a private
-/// response stored or a request go elsewhere (RFC 9110, 7.6.1).
-const END_TO_END: [&str; 18] = [
+/// response stored or hide what a variant was chosen by (RFC 9110, 7.6.1).
+const END_TO_END: [&str; 17] = [
     "age",
     "authorization",
     "cache-control",
@@ -46,7 +48,6 @@ const END_TO_END: [&str; 18] = [
     "set-cookie",
     "vary",
     "via",
-    "x-forwarded-for",
 ];
 
 /// What says where a request came from. Some applications take `_` for `-`.
@@ -62,7 +63,10 @@ const ORIGINATORS: [&str; 9] = [
     "x-real-ip",
 ];
 
-/// What the origin is told about the client, in X-Forwarded-For, -Proto, -Host and Forwarded (RFC 7239).
+/// Conditions and ranges, which would have the origin answer with less than the whole.
+const OF_PARTS: [&str; 4] = ["if-modified-since", "if-none-match", "if-range", "range"];
+
+/// What the origin is told about the client, in Forwarded (RFC 7239) and X-Forwarded-For, -Proto and -Host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Originator {
     /// The client's address as we see it; what the client itself says is dropped.
@@ -74,71 +78,81 @@ pub enum Originator {
     Drop,
 }
 
+/// What a request to the origin is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose<'a> {
+    /// To answer this client alone: its conditions and range go with it.
+    Pass,
+    /// To answer this client with what may then be stored: the origin is asked for the whole.
+    Fill,
+    /// To find out which of the stored variants is current, or get a new one (RFC 9111, 4.3.1).
+    Revalidate(&'a [Metadata<'a>]),
+}
+
+/// What this proxy says in Via (RFC 9110, 7.6.3).
+#[derive(Clone, Copy, Debug)]
+pub struct Via<'a> {
+    /// The version of the received message.
+    pub received: Version,
+    /// The name of this proxy; no two proxies on a way may share it, or loops are seen where none are.
+    pub pseudonym: &'a str,
+}
+
 /// One request's way to the origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
-    /// The name of this proxy in Via; no two proxies on a way may share it, or loops are seen where none are.
-    pub pseudonym: &'a HeaderValue,
-    /// The version of the received message.
-    pub received: Version,
+    /// Via.
+    pub via: Via<'a>,
     /// The client.
     pub client: IpAddr,
     /// `http` or `https`, as the client came.
     pub scheme: &'a str,
     /// The host that the client asked for.
-    pub host: &'a HeaderValue,
+    pub host: &'a [u8],
     /// What is said about the client.
     pub originator: Originator,
+    /// What for.
+    pub purpose: Purpose<'a>,
 }
 
-/// Makes a received request's fields those of the request to the origin: hop-by-hop fields and the expectation go, Via
-/// and the originator come, Host is the host asked for.
-pub fn request(fields: &mut HeaderMap, hop: &Hop<'_>) {
-    remove_hop_by_hop(fields);
-    // The proxy itself answers an expectation, once it knows whether it wants the body.
-    fields.remove(header::EXPECT);
-    fields.insert(header::HOST, hop.host.clone());
-    if hop.originator != Originator::Append {
-        remove_originators(fields);
+/// Appends the field lines of the request to the origin: Host, the received ones that pass, the conditions, the
+/// originator and Via. The framing and an expectation are the caller's.
+pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) {
+    append_line(text, b"Host", &[hop.host]);
+    let keeps_parts = matches!(hop.purpose, Purpose::Pass);
+    append_passing(text, received, |name| {
+        (hop.originator == Originator::Append || !is_originator(name))
+            && (keeps_parts || !is_one_of(name, &OF_PARTS))
+            && !is_one_of(name, &["host", "expect"])
+    });
+    if let Purpose::Revalidate(stored) = hop.purpose {
+        validation::append_conditions(text, stored);
     }
     if hop.originator != Originator::Drop {
-        add_originator(fields, hop);
+        append_originator(text, received, hop);
     }
-    add_via(fields, hop.received, hop.pseudonym);
+    append_via(text, hop.via);
 }
 
-/// Makes a received response's fields those of the response to the client, which may also be stored.
-pub fn response(fields: &mut HeaderMap, received: Version, pseudonym: &HeaderValue, now: i64) {
-    remove_hop_by_hop(fields);
-    add_date(fields, now);
-    add_via(fields, received, pseudonym);
-}
-
-/// Removes what belongs to one connection, and what Connection names.
-pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
-    let options: Vec<HeaderName> = members(fields, "connection")
-        .filter_map(|option| HeaderName::from_bytes(option).ok())
-        .filter(|name| !END_TO_END.contains(&name.as_str()))
-        .collect();
-    for name in options {
-        fields.remove(name);
+/// Appends the field lines of a response that pass, Via, and when it came if it does not say when it was made (RFC 9110,
+/// 6.6.1). `is_kept` is asked for every name; Age and the framing are the caller's.
+pub fn append_response(
+    text: &mut Vec<u8>,
+    received: Section<'_>,
+    via: Via<'_>,
+    now: i64,
+    is_kept: impl Fn(&[u8]) -> bool,
+) {
+    append_passing(text, received, is_kept);
+    if !received.has("date") {
+        append_line(text, b"Date", &[&HttpDate::from_seconds(now).text()]);
     }
-    for name in HOP_BY_HOP {
-        fields.remove(name);
-    }
-}
-
-/// Says when a response came that does not say when it was made (RFC 9110, 6.6.1).
-pub fn add_date(fields: &mut HeaderMap, now: i64) {
-    if !fields.contains_key(header::DATE) {
-        let text = HttpDate::from_seconds(now).text();
-        fields.insert(header::DATE, HeaderValue::from_bytes(&text).expect("a date is a field value"));
-    }
+    append_via(text, via);
 }
 
 /// Whether a request has been here before: this proxy is in its Via (RFC 9110, 7.6.3).
-pub fn is_loop(fields: &impl Fields, pseudonym: &HeaderValue) -> bool {
-    fields.values("via").any(|value| {
+pub fn is_loop(received: Section<'_>, pseudonym: &str) -> bool {
+    received.values("via").any(|value| {
         let bare = without_comments(value);
         let mut hops = bare.split(|byte| *byte == b',');
         hops.any(|hop| {
@@ -148,48 +162,53 @@ pub fn is_loop(fields: &impl Fields, pseudonym: &HeaderValue) -> bool {
     })
 }
 
-/// Whether a response that varies by `name` varies by what we say and not the client.
+/// Whether the request to the origin has this proxy's word under `name`, not the client's.
 pub(super) fn is_set_here(name: &str) -> bool {
-    name == "via" || is_originator(name)
+    name == "via" || is_originator(name.as_bytes())
 }
 
-fn add_via(fields: &mut HeaderMap, received: Version, pseudonym: &HeaderValue) {
-    let version: &[u8] = match received {
-        Version::HTTP_10 => b"1.0 ",
-        Version::HTTP_2 => b"2.0 ",
-        _ => b"1.1 ",
+fn append_passing(text: &mut Vec<u8>, received: Section<'_>, is_kept: impl Fn(&[u8]) -> bool) {
+    let is_option = |name: &[u8]| {
+        !is_one_of(name, &END_TO_END)
+            && received.members("connection").any(|option| option.eq_ignore_ascii_case(name))
     };
-    let hop = [version, pseudonym.as_bytes()].concat();
-    fields.append(header::VIA, HeaderValue::from_bytes(&hop).expect("a version and a field value"));
-}
-
-fn is_originator(name: &str) -> bool {
-    ORIGINATORS.contains(&name)
-        || name.contains('_') && ORIGINATORS.contains(&name.replace('_', "-").as_str())
-}
-
-fn remove_originators(fields: &mut HeaderMap) {
-    let names: Vec<_> = fields.keys().filter(|name| is_originator(name.as_str())).cloned().collect();
-    for name in names {
-        fields.remove(name);
+    for (name, value) in received.lines() {
+        if !is_one_of(name, &OF_CONNECTION) && !is_option(name) && is_kept(name) {
+            append_line(text, name, &[value]);
+        }
     }
 }
 
-fn add_originator(fields: &mut HeaderMap, hop: &Hop<'_>) {
-    let host = hop.host.as_bytes();
-    let client = match hop.client {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("\"[{address}]\""),
+fn append_via(text: &mut Vec<u8>, via: Via<'_>) {
+    let version: &[u8] = match via.received {
+        Version::Http10 => b"1.0 ",
+        Version::Http11 => b"1.1 ",
+        Version::Http2 => b"2.0 ",
     };
-    let start = format!("for={client};proto={};host=\"", hop.scheme);
-    let element = [start.as_bytes(), host, b"\""].concat();
-    // A host has no quotes: it was checked when the request was read.
-    let value =
-        |bytes: &[u8]| HeaderValue::from_bytes(bytes).expect("addresses, schemes and hosts are field values");
-    fields.append("forwarded", value(&element));
-    fields.append("x-forwarded-for", value(hop.client.to_string().as_bytes()));
-    fields.entry("x-forwarded-proto").or_insert_with(|| value(hop.scheme.as_bytes()));
-    fields.entry("x-forwarded-host").or_insert_with(|| value(host));
+    append_line(text, b"Via", &[version, via.pseudonym.as_bytes()]);
+}
+
+fn is_originator(name: &[u8]) -> bool {
+    ORIGINATORS.iter().any(|other| {
+        let is_same =
+            |(one, other): (&u8, u8)| *one == b'_' && other == b'-' || one.eq_ignore_ascii_case(&other);
+        name.len() == other.len() && name.iter().zip(other.bytes()).all(is_same)
+    })
+}
+
+/// A host has no quotes: that was seen when the request was read.
+fn append_originator(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) {
+    let address = hop.client.to_string();
+    let [start, end]: [&[u8]; 2] = if hop.client.is_ipv6() { [b"for=\"[", b"]\""] } else { [b"for=", b""] };
+    let scheme = hop.scheme.as_bytes();
+    let element = [start, address.as_bytes(), end, b";proto=", scheme, b";host=\"", hop.host, b"\""];
+    append_line(text, b"Forwarded", &element);
+    append_line(text, b"X-Forwarded-For", &[address.as_bytes()]);
+    for (name, value) in [("X-Forwarded-Proto", scheme), ("X-Forwarded-Host", hop.host)] {
+        if hop.originator != Originator::Append || !received.has(name) {
+            append_line(text, name.as_bytes(), &[value]);
+        }
+    }
 }
 
 /// The value without its comments, which nest and may hold commas (RFC 9110, 5.6.5).

@@ -2,11 +2,11 @@
 //!
 //! All in whole seconds, saturating: no field that a server sends makes an age negative or overflows.
 
-use http::{HeaderMap, StatusCode, header};
 use sojourn_http::HttpDate;
 
 use super::control::{Control, Delta};
 use super::directives::{DELTA_SECONDS_MAX, delta_seconds};
+use super::fields::Section;
 use super::policy::Policy;
 
 /// When a response was asked for and when its head came, in seconds since 1970.
@@ -39,28 +39,27 @@ pub enum Source {
 }
 
 /// Status codes whose responses may be stored without explicit permission (RFC 9110, 15.1), but for 206.
-pub fn is_heuristically_cacheable(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+pub fn is_heuristically_cacheable(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
 impl Freshness {
     /// The lifetime of a response (RFC 9111, 4.2.1 and 4.2.2), within the policy's limits.
     pub fn of(
-        status: StatusCode,
-        fields: &HeaderMap,
+        status: u16,
+        fields: Section<'_>,
         control: &Control,
         moments: Moments,
         policy: &Policy,
     ) -> Freshness {
         let freshness = Freshness::unlimited(status, fields, control, moments, policy);
-        let is_error = status.is_client_error() || status.is_server_error();
-        let most = if is_error { policy.error_seconds_max } else { DELTA_SECONDS_MAX };
+        let most = if status >= 400 { policy.error_seconds_max } else { DELTA_SECONDS_MAX };
         Freshness { lifetime: freshness.lifetime.min(most), ..freshness }
     }
 
     fn unlimited(
-        status: StatusCode,
-        fields: &HeaderMap,
+        status: u16,
+        fields: Section<'_>,
         control: &Control,
         moments: Moments,
         policy: &Policy,
@@ -73,19 +72,19 @@ impl Freshness {
         }
         let date = date_value(fields, moments);
         // A date that is none, as `0`, is in the past (RFC 9111, 5.3); two that differ are invalid (4.2.1).
-        if !control.is_targeted && fields.contains_key(header::EXPIRES) {
-            return explicit(single_date(fields, &header::EXPIRES).map_or(0, |end| seconds(date, end)));
+        if !control.is_targeted && fields.has("expires") {
+            return explicit(single_date(fields, "expires").map_or(0, |end| seconds(date, end)));
         }
         if !is_heuristically_cacheable(status) && !control.public {
             return Freshness { lifetime: 0, source: Source::None };
         }
-        let guess = match single_date(fields, &header::LAST_MODIFIED) {
+        let guess = match single_date(fields, "last-modified") {
             Some(modified) => {
                 let since = u64::from(seconds(modified, date));
                 let part = since * u64::from(policy.heuristic_percent.min(100)) / 100;
                 u32::try_from(part).unwrap_or(u32::MAX).min(policy.heuristic_seconds_max)
             }
-            None if status.is_client_error() || status.is_server_error() => policy.error_seconds,
+            None if status >= 400 => policy.error_seconds,
             None => return Freshness { lifetime: 0, source: Source::None },
         };
         Freshness { lifetime: guess, source: Source::Heuristic }
@@ -94,11 +93,11 @@ impl Freshness {
 
 /// The age of a response when it came (RFC 9111, 4.2.3). `None` if its Age is no number: the response is then as old as
 /// it may be. Of several ages the first counts (5.1).
-pub fn initial_age(fields: &HeaderMap, moments: Moments) -> Option<u32> {
-    let age_value = match fields.get(header::AGE) {
+pub fn initial_age(fields: Section<'_>, moments: Moments) -> Option<u32> {
+    let age_value = match fields.values("age").next() {
         None => 0,
         Some(value) => {
-            let first = value.as_bytes().split(|byte| *byte == b',').next().unwrap_or_default();
+            let first = value.split(|byte| *byte == b',').next().unwrap_or_default();
             delta_seconds(first.trim_ascii())?
         }
     };
@@ -108,8 +107,8 @@ pub fn initial_age(fields: &HeaderMap, moments: Moments) -> Option<u32> {
 }
 
 /// When the response says that it was generated; without a valid Date, when it came (RFC 9110, 6.6.1).
-pub fn date_value(fields: &HeaderMap, moments: Moments) -> i64 {
-    single_date(fields, &header::DATE).unwrap_or(moments.response)
+pub fn date_value(fields: Section<'_>, moments: Moments) -> i64 {
+    single_date(fields, "date").unwrap_or(moments.response)
 }
 
 /// The seconds from `start` to `end`, never negative, never more than can be told from for ever.
@@ -119,14 +118,13 @@ pub(super) fn seconds(start: i64, end: i64) -> u32 {
 }
 
 /// The date in a field; `None` if there is none, none that is valid, or two that differ.
-pub fn single_date(fields: &HeaderMap, name: &http::HeaderName) -> Option<i64> {
-    let mut values = fields.get_all(name).iter();
+pub fn single_date(fields: Section<'_>, name: &str) -> Option<i64> {
+    let mut values = fields.values(name);
     let value = values.next()?;
     if values.any(|other| other != value) {
         return None;
     }
-    let text = value.as_bytes();
-    let date = HttpDate::parse(text).or_else(|| HttpDate::parse(&usual_case(text)))?;
+    let date = HttpDate::parse(value).or_else(|| HttpDate::parse(&usual_case(value)))?;
     i64::try_from(date.seconds()).ok()
 }
 

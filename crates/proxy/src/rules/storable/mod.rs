@@ -1,8 +1,8 @@
 //! Whether a response may be stored by a shared cache, and what is stored of it (RFC 9111, 3).
 
-use http::{HeaderMap, Method, StatusCode, header};
-
-use super::control::Control;
+use super::control::{Control, Delta};
+use super::fields::{Section, is_one_of};
+use super::forward::{Via, append_response};
 use super::freshness::{
     Freshness, Moments, Source, date_value, initial_age, is_heuristically_cacheable, single_date,
 };
@@ -10,30 +10,31 @@ use super::metadata::Metadata;
 use super::policy::Policy;
 use super::request::RequestDirectives;
 use super::vary::{Vary, secondary_key};
-use super::{fields, forward};
 
 /// The request that a response answers, as it was sent to the origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The method.
-    pub method: &'a Method,
+    pub method: &'a [u8],
     /// Its fields.
-    pub fields: &'a HeaderMap,
+    pub fields: Section<'a>,
     /// What the client asked of caches.
     pub directives: RequestDirectives,
     /// Whether a body went with it.
     pub has_body: bool,
 }
 
-/// A response as it is passed on: after [`forward::response`].
+/// A response as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'a> {
     /// The status.
-    pub status: StatusCode,
+    pub status: u16,
     /// Its fields.
-    pub fields: &'a HeaderMap,
+    pub fields: Section<'a>,
     /// When it was asked for and came.
     pub moments: Moments,
+    /// What this proxy adds to Via.
+    pub via: Via<'a>,
 }
 
 /// Why a response is not stored.
@@ -77,6 +78,19 @@ pub enum NotStorable {
     NeverUsable,
 }
 
+impl NotStorable {
+    /// Whether another request's answer could be stored.
+    pub fn is_of_request(self) -> bool {
+        matches!(
+            self,
+            NotStorable::Method
+                | NotStorable::RequestBody
+                | NotStorable::RequestNoStore
+                | NotStorable::Authorization
+        )
+    }
+}
+
 /// Status codes whose meaning for caches is known (RFC 9110, 15), for `must-understand`.
 const UNDERSTOOD: [u16; 26] = [
     200, 203, 204, 300, 301, 302, 303, 307, 308, 400, 401, 402, 403, 404, 405, 406, 409, 410, 414, 451, 500,
@@ -97,10 +111,10 @@ pub fn storable(
     // Of a response whose Age is unreadable only that is known: it is not new.
     let age = initial_age(response.fields, response.moments);
     let metadata = Metadata {
-        status: response.status.as_u16(),
+        status: response.status,
         response_time: response.moments.response,
         date: date_value(response.fields, response.moments),
-        last_modified: single_date(response.fields, &header::LAST_MODIFIED),
+        last_modified: single_date(response.fields, "last-modified"),
         initial_age: age.unwrap_or(freshness.lifetime),
         lifetime: freshness.lifetime,
         stale_while_revalidate: control.stale_while_revalidate.or_none(),
@@ -125,26 +139,19 @@ fn may_store(
     control: &Control,
     freshness: Freshness,
 ) -> Result<(), NotStorable> {
-    let is_understood = UNDERSTOOD.contains(&response.status.as_u16());
+    let is_understood = UNDERSTOOD.contains(&response.status);
     let refusals = [
-        (request.method != Method::GET, NotStorable::Method),
+        (request.method != b"GET", NotStorable::Method),
         (request.has_body, NotStorable::RequestBody),
         (request.directives.no_store, NotStorable::RequestNoStore),
-        (response.status.is_informational(), NotStorable::Status),
-        // Parts and validations are never the whole; nothing ever answers the other two from a cache.
-        (matches!(response.status.as_u16(), 206 | 304 | 407 | 416), NotStorable::Status),
+        // Parts and validations are never the whole; 407 and 416 answer one client's credentials and range.
+        (matches!(response.status, 100..=199 | 206 | 304 | 407 | 416), NotStorable::Status),
         (control.must_understand && !is_understood, NotStorable::NotUnderstood),
         // RFC 9111, 5.2.2.3: no-store beside it is for those who do not know must-understand.
         (control.no_store && !control.must_understand, NotStorable::NoStore),
         (control.private, NotStorable::Private),
-        (
-            request.fields.contains_key(header::AUTHORIZATION) && !control.allows_authenticated(),
-            NotStorable::Authorization,
-        ),
-        (
-            response.fields.contains_key(header::SET_COOKIE) && !may_drop_cookie(control, freshness),
-            NotStorable::SetCookie,
-        ),
+        (request.fields.has("authorization") && !control.allows_authenticated(), NotStorable::Authorization),
+        (response.fields.has("set-cookie") && !may_drop_cookie(control, freshness), NotStorable::SetCookie),
         (
             freshness.source != Source::Explicit
                 && !control.public
@@ -158,29 +165,23 @@ fn may_store(
 /// A response with a cookie is stored, without it, only if it names the cookie as what must not be used again and is
 /// explicitly for everybody.
 fn may_drop_cookie(control: &Control, freshness: Freshness) -> bool {
-    let is_for_all =
-        control.public || control.is_targeted || control.s_maxage != super::control::Delta::Absent;
-    control.withheld.contains(&header::SET_COOKIE) && freshness.source == Source::Explicit && is_for_all
+    let is_for_all = control.public || control.is_targeted || control.s_maxage != Delta::Absent;
+    control.withholds(b"set-cookie") && freshness.source == Source::Explicit && is_for_all
 }
 
 /// The lines that answer later requests (RFC 9111, 3.1): what is withheld, what the sender computes anew and what
-/// belongs to one connection stay out; a missing Date comes in (RFC 9110, 6.6.1).
+/// belongs to one connection stay out.
 fn stored_lines(response: &Response<'_>, control: &Control) -> Vec<u8> {
-    let mut kept = response.fields.clone();
-    forward::remove_hop_by_hop(&mut kept);
-    for name in [header::AGE, header::CONTENT_LENGTH].iter().chain(&control.withheld) {
-        kept.remove(name);
-    }
-    forward::add_date(&mut kept, response.moments.response);
     let mut lines = Vec::new();
-    fields::write(&mut lines, &kept);
+    let is_kept = |name: &[u8]| !is_one_of(name, &["age"]) && !control.withholds(name);
+    append_response(&mut lines, response.fields, response.via, response.moments.response, is_kept);
     lines
 }
 
 /// The entity tag, if there is exactly one and it is one (RFC 9110, 8.8.3).
-pub fn entity_tag(fields: &HeaderMap) -> Option<&[u8]> {
-    let mut values = fields.get_all(header::ETAG).iter();
-    let tag = values.next()?.as_bytes();
+pub fn entity_tag<'b>(fields: Section<'b>) -> Option<&'b [u8]> {
+    let mut values = fields.values("etag");
+    let tag = values.next()?;
     let inner = tag.strip_prefix(b"W/").unwrap_or(tag).strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     let is_tag = inner.iter().all(|byte| !matches!(byte, 0..=0x20 | b'"' | 0x7f));
     (is_tag && values.next().is_none()).then_some(tag)

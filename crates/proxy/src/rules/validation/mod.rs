@@ -1,0 +1,114 @@
+//! Asking the origin whether what is stored is current, and what its answer changes (RFC 9111, 4.3).
+
+use sojourn_http::HttpDate;
+use sojourn_http::condition::is_same_weakly;
+
+use super::fields::{Section, append_line, is_one_of};
+use super::forward::Via;
+use super::metadata::Metadata;
+use super::policy::Policy;
+use super::storable::{NotStorable, Request, Response, entity_tag, storable};
+use super::vary::Vary;
+use super::{Moments, freshness::single_date};
+
+/// Appends the conditions by which the origin can name one of the stored variants with a 304: every entity tag, and the
+/// date if there is one variant alone (RFC 9111, 4.3.1). The client's own conditions are judged later, by the answer.
+pub(super) fn append_conditions(text: &mut Vec<u8>, stored: &[Metadata<'_>]) {
+    let mut tags: Vec<&[u8]> =
+        stored.iter().map(|one| one.entity_tag).filter(|tag| !tag.is_empty()).collect();
+    tags.sort_unstable();
+    tags.dedup();
+    if !tags.is_empty() {
+        append_line(text, b"If-None-Match", &[&tags.join(b", ".as_slice())]);
+    }
+    if let [Metadata { last_modified: Some(modified), .. }] = stored {
+        append_line(text, b"If-Modified-Since", &[&HttpDate::from_seconds(*modified).text()]);
+    }
+}
+
+/// Which of the stored variants that were asked about a 304 is about (RFC 9111, 4.3.4): a strong validator must be
+/// equal, of equal weak ones the latest is meant. A 304 without any is about the one variant that was asked about: the
+/// Last-Modified that it was asked with need not be repeated (RFC 9110, 15.4.5).
+pub fn validated<'a, 'b>(received: Section<'_>, stored: &'a [Metadata<'b>]) -> Option<&'a Metadata<'b>> {
+    if let Some(tag) = entity_tag(received) {
+        let is_it = |one: &&Metadata<'_>| {
+            if tag.starts_with(b"W/") { is_same_weakly(one.entity_tag, tag) } else { one.entity_tag == tag }
+        };
+        return stored.iter().filter(is_it).max_by_key(|one| one.date);
+    }
+    if received.has("last-modified") {
+        let modified = single_date(received, "last-modified")?;
+        let is_it = |one: &&Metadata<'_>| one.last_modified == Some(modified);
+        return stored.iter().filter(is_it).max_by_key(|one| one.date);
+    }
+    match stored {
+        [one] => Some(one),
+        _ => None,
+    }
+}
+
+/// What becomes of a stored response that the origin calls current.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Freshened {
+    /// It is stored with this metadata, and answers the request.
+    Stored(Box<[u8]>),
+    /// It answers the request with these field lines. It is dropped then, unless the reason is
+    /// [about the request](NotStorable::is_of_request): then it stays as it was.
+    Once(Vec<u8>, NotStorable),
+    /// It varies by other fields now: drop it and ask anew.
+    Changed,
+}
+
+/// Fields that describe the stored body, which a 304 must not change (RFC 9111, 3.2).
+const OF_THE_BODY: [&str; 5] = ["content-encoding", "content-length", "content-md5", "content-range", "etag"];
+
+/// Brings `stored` up to date by the fields of a 304, or of a 200 to a HEAD that [matches](matches_head).
+pub fn freshen(
+    stored: &Metadata<'_>,
+    request: &Request<'_>,
+    received: Section<'_>,
+    moments: Moments,
+    via: Via<'_>,
+    policy: &Policy,
+) -> Freshened {
+    if received.has("vary") && Vary::of(received).is_none_or(|vary| vary.as_str() != stored.vary) {
+        return Freshened::Changed;
+    }
+    // Via tells the way of the latest message alone; the stored one is from an earlier.
+    let is_replaced = |name: &[u8]| {
+        let is_new = received.lines().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        is_one_of(name, &["date", "via"]) || is_new && !is_one_of(name, &OF_THE_BODY)
+    };
+    let mut lines = Vec::with_capacity(stored.fields.len() + received.0.len());
+    for (name, value) in Section(stored.fields).lines().filter(|(name, _)| !is_replaced(name)) {
+        append_line(&mut lines, name, &[value]);
+    }
+    for (name, value) in received.lines().filter(|(name, _)| !is_one_of(name, &OF_THE_BODY)) {
+        append_line(&mut lines, name, &[value]);
+    }
+    let response = Response { status: stored.status, fields: Section(&lines), moments, via };
+    match storable(request, &response, policy) {
+        // Its secondary key is that of the first request: the one that led here matched it.
+        Ok(bytes) => match Metadata::read(&bytes) {
+            Ok(fresh) => Freshened::Stored(Metadata { secondary_key: stored.secondary_key, ..fresh }.write()),
+            Err(_) => Freshened::Changed,
+        },
+        Err(reason) => {
+            let mut once = Vec::new();
+            super::forward::append_response(&mut once, response.fields, via, moments.response, |_| true);
+            Freshened::Once(once, reason)
+        }
+    }
+}
+
+/// Whether a 200 to a HEAD is about the stored response, so that it may be freshened by it; otherwise that is to be
+/// taken for stale (RFC 9111, 4.3.5). `length` is the stored body's.
+pub fn matches_head(received: Section<'_>, stored: &Metadata<'_>, length: u64, told: Option<u64>) -> bool {
+    let same_tag = !received.has("etag") || entity_tag(received).is_some_and(|tag| tag == stored.entity_tag);
+    let same_date = !received.has("last-modified")
+        || single_date(received, "last-modified").is_some_and(|date| stored.last_modified == Some(date));
+    same_tag && same_date && told.is_none_or(|told| told == length)
+}
+
+#[cfg(test)]
+mod tests;
