@@ -4,11 +4,15 @@
 //! [`Metadata`] of a response, [`lookup()`] says what to do with it for a later request, [`forward`] what is sent to the
 //! origin, [`validation`] what comes of its 304.
 
+mod answer;
+mod cache_status;
 pub mod control;
 pub mod directives;
 pub mod fields;
 pub mod forward;
 pub mod freshness;
+mod invalidation;
+pub mod key;
 mod lookup;
 mod metadata;
 mod policy;
@@ -18,7 +22,11 @@ mod targeted;
 pub mod validation;
 pub mod vary;
 
+pub use answer::{Answer, append_not_modified};
+pub use cache_status::{CacheStatus, Forwarded};
 pub use freshness::Moments;
+pub use invalidation::invalidated;
+pub use key::Target;
 pub use lookup::{Allowance, Failure, Need, Use, lookup, may_answer_after};
 pub use metadata::{FORMAT_VERSION, Metadata, MetadataError};
 pub use policy::Policy;

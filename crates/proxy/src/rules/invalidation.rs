@@ -1,0 +1,161 @@
+//! What a request that may have changed something makes unusable (RFC 9111, 4.4).
+
+use super::fields::Section;
+use super::key::{Target, normalised};
+
+/// Methods that change nothing (RFC 9110, 9.2.1, and the registry); any other may.
+const SAFE: [&[u8]; 8] = [b"GET", b"HEAD", b"OPTIONS", b"TRACE", b"PROPFIND", b"REPORT", b"SEARCH", b"QUERY"];
+
+/// The keys whose stored responses, every variant of them, are to be dropped after this response: that of the target, and
+/// those that Location and Content-Location name if they are of the same origin. Errors drop nothing.
+pub fn invalidated(method: &[u8], target: &Target<'_>, status: u16, received: Section<'_>) -> Vec<Vec<u8>> {
+    if SAFE.contains(&method) || !(200..400).contains(&status) {
+        return Vec::new();
+    }
+    let named = ["location", "content-location"].into_iter().flat_map(|name| received.values(name));
+    let mut keys = vec![target.key()];
+    keys.extend(named.filter_map(|reference| resolved(target, reference)));
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// The key of what `reference` names as seen from `base` (RFC 3986, 5.2), if that has the same origin.
+fn resolved(base: &Target<'_>, reference: &[u8]) -> Option<Vec<u8>> {
+    let end = reference.iter().position(|byte| *byte == b'#').unwrap_or(reference.len());
+    let reference = &reference[..end];
+    let (scheme, rest) = split_scheme(reference);
+    let scheme = scheme.map(<[u8]>::to_ascii_lowercase);
+    let origin = base.origin();
+    if scheme.as_ref().is_some_and(|scheme| *scheme != base.scheme.as_bytes()) {
+        return None;
+    }
+    if let Some(authority) = rest.strip_prefix(b"//") {
+        let end = authority.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(authority.len());
+        let (host, target) = authority.split_at(end);
+        let there = Target { host, target, ..*base };
+        return (there.origin() == origin).then(|| keyed(origin, target));
+    }
+    // A scheme without an authority names nothing of ours.
+    scheme.is_none().then(|| {
+        let (base_path, base_query) = split_query(base.target);
+        let (path, query) = split_query(rest);
+        let target = match (path, query) {
+            ([], []) => [base_path, base_query].concat(),
+            ([], query) => [base_path, query].concat(),
+            ([b'/', ..], query) => [path, query].concat(),
+            (path, query) => {
+                let directory = base_path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+                [&base_path[..directory], path, query].concat()
+            }
+        };
+        keyed(origin, &target)
+    })
+}
+
+fn keyed(mut origin: Vec<u8>, target: &[u8]) -> Vec<u8> {
+    let (path, query) = split_query(target);
+    origin.extend_from_slice(&normalised(&[&without_dots(path), query].concat()));
+    origin
+}
+
+/// The scheme before the first colon, if what stands there is one.
+fn split_scheme(reference: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    let Some(colon) = reference.iter().position(|byte| *byte == b':') else { return (None, reference) };
+    let (scheme, rest) = (&reference[..colon], &reference[colon + 1..]);
+    let is_scheme = scheme.first().is_some_and(u8::is_ascii_alphabetic)
+        && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    if is_scheme { (Some(scheme), rest) } else { (None, reference) }
+}
+
+/// The path, and the query with its `?`.
+fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
+    target.split_at(target.iter().position(|byte| *byte == b'?').unwrap_or(target.len()))
+}
+
+/// RFC 3986, 5.2.4.
+fn without_dots(path: &[u8]) -> Vec<u8> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    let last = segments.len() - 1;
+    for (index, segment) in segments.into_iter().enumerate() {
+        match segment {
+            b"." | b".." => {
+                if segment == b".." && kept.len() > 1 {
+                    kept.pop();
+                }
+                if index == last {
+                    kept.push(b"");
+                }
+            }
+            segment => kept.push(segment),
+        }
+    }
+    kept.join(b"/".as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Target<'_> = Target { scheme: "http", host: b"Example.org:80", target: b"/a/b?c" };
+
+    fn keys(method: &str, status: u16, received: &str) -> Vec<String> {
+        let keys = invalidated(method.as_bytes(), &BASE, status, Section(received.as_bytes()));
+        keys.into_iter().map(|key| String::from_utf8(key).unwrap()).collect()
+    }
+
+    #[test]
+    fn methods_and_statuses() {
+        for method in ["POST", "PUT", "DELETE", "PATCH", "M-SEARCH", "post", "get"] {
+            for status in [200, 204, 299, 301, 303] {
+                assert_eq!(keys(method, status, ""), ["http://example.org/a/b?c"], "{method}");
+            }
+            for status in [100, 400, 404, 500, 503] {
+                assert_eq!(keys(method, status, ""), [""; 0], "{method}");
+            }
+        }
+        for safe in ["GET", "HEAD", "OPTIONS", "PROPFIND"] {
+            assert_eq!(keys(safe, 200, "Location: /x\r\n"), [""; 0], "{safe}");
+        }
+    }
+
+    #[test]
+    fn what_is_named() {
+        let named = |reference: &str| {
+            let mut keys = keys("POST", 201, &format!("Location: {reference}\r\n"));
+            keys.retain(|key| key != "http://example.org/a/b?c");
+            keys.pop()
+        };
+        for (reference, path) in [
+            ("/x", "/x"),
+            ("x", "/a/x"),
+            ("../x", "/x"),
+            ("../../../x/.", "/x/"),
+            ("./x/../y?z#f", "/a/y?z"),
+            ("?q", "/a/b?q"),
+            ("#f", ""),
+            ("", ""),
+            ("x:y/z", "no"),
+            ("./x:y", "/a/x:y"),
+            ("1x:y", "/a/1x:y"),
+            ("http://EXAMPLE.org/x%2f", "/x%2F"),
+            ("HTTP://example.org:80", "/"),
+            ("//example.org?q", "/?q"),
+            ("https://example.org/x", "no"),
+            ("http://example.org:81/x", "no"),
+            ("http://evil.example/x", "no"),
+            ("//evil.example/x", "no"),
+            ("http://u@example.org/x", "no"),
+            ("http:/x", "no"),
+        ] {
+            let expected = match path {
+                "" | "no" => None,
+                path => Some(format!("http://example.org{path}")),
+            };
+            assert_eq!(named(reference), expected, "{reference}");
+        }
+        let both = keys("PUT", 200, "Location: /x\r\nContent-Location: /y\r\nLocation: /x\r\n");
+        assert_eq!(both.len(), 3);
+    }
+}

@@ -1,0 +1,156 @@
+//! What a response is found by: the target URI, normalised only where every origin must take two spellings for one.
+//!
+//! Two requests with one key get one response, so a spelling that some origin could tell apart must not be lost in the
+//! key: that would let one client choose what others get. The request sent on has the same normalised target. Not in the
+//! key, and so never to be trusted by what makes a stored response: every field but Host and those in Vary, the body of
+//! the request (such requests are not stored), the client's address, the version, the method (GET and HEAD share a key).
+
+use std::borrow::Cow;
+
+/// A request's target URI in its parts, as the parser gives them: an absolute target's host, not the field's.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// `http` or `https`, in lower case.
+    pub scheme: &'a str,
+    /// Host and perhaps port.
+    pub host: &'a [u8],
+    /// Path and query.
+    pub target: &'a [u8],
+}
+
+impl Target<'_> {
+    /// The text of the key: scheme, host in lower case, the port unless it is the scheme's, and the normalised target.
+    pub fn key(&self) -> Vec<u8> {
+        let mut key = self.origin();
+        key.extend_from_slice(&normalised(self.target));
+        key
+    }
+
+    /// The part of the key before the path: equal for equal origins (RFC 9110, 4.3.1).
+    pub(super) fn origin(&self) -> Vec<u8> {
+        let (name, port) = split_port(self.host);
+        let mut origin = Vec::with_capacity(self.scheme.len() + self.host.len() + self.target.len() + 8);
+        origin.extend_from_slice(self.scheme.as_bytes());
+        origin.extend_from_slice(b"://");
+        origin.extend(name.iter().map(u8::to_ascii_lowercase));
+        let default = if self.scheme == "https" { 443 } else { 80 };
+        if let Some(port) = port.filter(|port| *port != default) {
+            origin.extend_from_slice(format!(":{port}").as_bytes());
+        }
+        origin
+    }
+}
+
+/// The target as it is keyed and sent on: escapes in capitals, letters, digits, `-`, `_` and `~` without escape in the
+/// path (RFC 3986, 6.2.2), an empty path as `/`. Dots stay as they are, escaped or not, and so does the query: too many
+/// origins tell them apart.
+pub fn normalised(target: &[u8]) -> Cow<'_, [u8]> {
+    let path_end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
+    let (path, query) = target.split_at(path_end);
+    if !path.is_empty() && !path.contains(&b'%') {
+        return Cow::Borrowed(target);
+    }
+    let mut normal = Vec::with_capacity(target.len() + 1);
+    if path.is_empty() {
+        normal.push(b'/');
+    }
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match (first, escaped(after)) {
+            (b'%', Some(byte)) => {
+                if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
+                    normal.push(byte);
+                } else {
+                    normal.push(b'%');
+                    normal.extend(after[..2].iter().map(u8::to_ascii_uppercase));
+                }
+                rest = &after[2..];
+            }
+            _ => normal.push(*first),
+        }
+    }
+    normal.extend_from_slice(query);
+    Cow::Owned(normal)
+}
+
+/// The byte that two hexadecimal digits after `%` stand for.
+fn escaped(after: &[u8]) -> Option<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    match after {
+        [high, low, ..] => Some(digit(*high)? * 16 + digit(*low)?),
+        _ => None,
+    }
+}
+
+/// The name, and the port if one is given.
+fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
+    let name_end = host.iter().rposition(|byte| *byte == b']').map_or(0, |bracket| bracket + 1);
+    match host[name_end..].iter().position(|byte| *byte == b':') {
+        None => (host, None),
+        Some(colon) => {
+            let (name, port) = host.split_at(name_end + colon);
+            (name, std::str::from_utf8(&port[1..]).ok().and_then(|port| port.parse().ok()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn key(scheme: &str, host: &str, target: &str) -> String {
+        let target = Target { scheme, host: host.as_bytes(), target: target.as_bytes() };
+        String::from_utf8(target.key()).unwrap()
+    }
+
+    #[test]
+    fn what_is_the_same() {
+        for (scheme, host, target) in [
+            ("http", "example.org", "/a%2fb?x=%2f"),
+            ("http", "EXAMPLE.org:80", "/a%2Fb?x=%2f"),
+            ("http", "example.org:", "/%61%2fb?x=%2f"),
+            ("http", "example.org:080", "/%61%2Fb?x=%2f"),
+        ] {
+            assert_eq!(key(scheme, host, target), "http://example.org/a%2Fb?x=%2f", "{host} {target}");
+        }
+        assert_eq!(key("http", "a", ""), "http://a/");
+        assert_eq!(key("http", "a", "?q"), "http://a/?q");
+        assert_eq!(key("https", "[::A]:443", "/"), "https://[::a]/");
+        assert_eq!(key("https", "[::a]:80", "/"), "https://[::a]:80/");
+    }
+
+    #[test]
+    fn what_is_not() {
+        let all = [
+            key("http", "a", "/"),
+            key("https", "a", "/"),
+            key("http", "a:443", "/"),
+            key("http", "a.", "/"),
+            key("http", "a", "//"),
+            key("http", "a", "/?"),
+            key("http", "a", "/%2e"),
+            key("http", "a", "/."),
+            key("http", "a", "/%2F"),
+            key("http", "a", "/x?a=%41"),
+            key("http", "a", "/x?a=A"),
+            key("http", "a", "/X"),
+            key("http", "a", "/x/../y"),
+            key("http", "a", "/y"),
+            key("http", "a", "/%zz"),
+            key("http", "a", "/%"),
+        ];
+        for (index, one) in all.iter().enumerate() {
+            assert!(!all[index + 1..].contains(one), "{one}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn normalising_twice_changes_nothing(target in "/[a-f0-9%.~/?-]{0,30}") {
+            let once = normalised(target.as_bytes()).into_owned();
+            prop_assert_eq!(normalised(&once).into_owned(), once);
+        }
+    }
+}
