@@ -58,13 +58,20 @@ impl Fill {
             (Sharing::Stored, None) => {}
             (Sharing::Waiting | Sharing::Private, _) => self.hide(),
         }
+        let is_stored = started.sharing == Sharing::Stored;
         self.filling.start(started);
+        if let Some(key) = self.found_at.as_ref().filter(|_| is_stored) {
+            self.store.begin_write(key, &self.filling);
+        }
     }
 
     /// The next bytes of the body.
     pub fn append(&mut self, bytes: Arc<[u8]>) {
         if !bytes.is_empty() {
             self.filling.append(bytes, self.store.settings().memory_object_bytes_max);
+            if let Some(key) = &self.found_at {
+                self.store.more_to_write(key, &self.filling);
+            }
         }
     }
 
@@ -92,10 +99,9 @@ impl Fill {
 
     fn publish(&mut self, started: &Started) -> Option<Arc<Object>> {
         let found_at = self.found_at.take();
-        let object = found_at
-            .as_ref()
-            .zip(self.filling.whole())
-            .map(|(key, chunks)| Arc::new(Object::new(key, ObjectKind::Response, &started.metadata, chunks)));
+        let object = found_at.as_ref().zip(self.filling.whole()).map(|(key, chunks)| {
+            Arc::new(Object::new(key, ObjectKind::Response, self.filling.number(), &started.metadata, chunks))
+        });
         // The object has the bytes now, and its own part of the budget.
         if object.is_some() {
             self.filling.release_all();
@@ -104,6 +110,9 @@ impl Fill {
             self.store.end_filling(key, &self.filling, object.as_ref());
         }
         self.filling.end(Ending::Complete(object.clone()));
+        if let Some(key) = &found_at {
+            self.store.more_to_write(key, &self.filling);
+        }
         object
     }
 
@@ -119,6 +128,9 @@ impl Drop for Fill {
     fn drop(&mut self) {
         if matches!(self.filling.lock().ending, Ending::Open) {
             self.filling.end(Ending::Truncated);
+        }
+        if let Some(key) = &self.found_at {
+            self.store.more_to_write(key, &self.filling);
         }
         self.hide();
     }

@@ -20,6 +20,11 @@ impl<'a> Key<'a> {
     /// The key of `text`, which begins with anything but a zero byte: such texts are those of variants.
     pub fn new(text: &'a [u8]) -> Key<'a> {
         debug_assert!(text.first() != Some(&0), "a key's text begins with something to read");
+        Key::of_text(text)
+    }
+
+    /// The key with this text, a variant's or not.
+    pub(super) fn of_text(text: &'a [u8]) -> Key<'a> {
         Key { hash: xxh3_128(text), text: Cow::Borrowed(text) }
     }
 

@@ -5,10 +5,15 @@
 //! [`Waker`](std::task::Waker), and calls it from whichever thread it comes.
 
 mod admission;
+mod disk;
+#[cfg(test)]
+mod disk_tests;
 mod fill;
 mod filling;
 mod key;
 mod memory;
+#[cfg(test)]
+mod model_tests;
 mod object;
 mod reader;
 #[cfg(test)]
@@ -16,9 +21,14 @@ mod tests;
 mod variants;
 
 use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 pub use admission::{ADMISSIONS, Admission, AdmissionKind, admission_by_name};
+pub use disk::{DiskCounts, DiskSettings, JOBS_MAX, Job, Opening};
 pub use fill::{Fill, Truncated};
 pub use filling::{Filling, Sharing, Stage, Started, Vary, WINDOW_BYTES};
 pub use key::{KEY_TEXT_BYTES_MAX, Key};
@@ -27,6 +37,8 @@ pub use reader::{Next, Reader};
 pub use variants::{VARIANTS_MAX, Variants};
 
 use crate::replacement;
+use disk::Disk;
+use hashbrown::DefaultHashBuilder;
 use memory::Memory;
 
 /// How much is kept, and by which rules.
@@ -65,6 +77,9 @@ struct Inner {
     settings: Settings,
     memory: Arc<Memory>,
     fillings: Mutex<Fillings>,
+    disk: Option<Arc<Disk>>,
+    numbering: DefaultHashBuilder,
+    numbered: AtomicU64,
 }
 
 /// The bodies on their way, by the hash of the key at which they are found now.
@@ -79,6 +94,8 @@ pub enum Found {
     Varies(Arc<Variants>),
     /// A body on its way.
     Filling(Arc<Filling>),
+    /// Perhaps something on disk: it is being looked at.
+    Opening(Arc<Opening>),
     /// Nothing.
     Miss,
 }
@@ -108,19 +125,49 @@ pub struct MemoryCounts {
 }
 
 impl Store {
-    /// An empty store.
+    /// An empty store in memory alone.
     pub fn new(settings: Settings) -> Store {
-        let Settings { memory_bytes, shards, policy, admission, .. } = settings;
-        let memory = Arc::new(Memory::new(memory_bytes, shards.max(1), policy, admission));
-        Store(Arc::new(Inner { settings, memory, fillings: Mutex::default() }))
+        let memory = memory_of(&settings);
+        Store::over(settings, memory, None)
+    }
+
+    /// A store with a disk behind its memory, and what an earlier one left there. Its [jobs](Store::take_job) have to
+    /// be performed.
+    pub fn open(settings: Settings, disk: DiskSettings) -> io::Result<Store> {
+        let memory = memory_of(&settings);
+        let disk = Disk::open(disk, Arc::clone(&memory), settings.memory_object_bytes_max)?;
+        Ok(Store::over(settings, memory, Some(Arc::new(disk))))
+    }
+
+    fn over(settings: Settings, memory: Arc<Memory>, disk: Option<Arc<Disk>>) -> Store {
+        let (numbering, numbered) = (DefaultHashBuilder::default(), AtomicU64::new(0));
+        Store(Arc::new(Inner { settings, memory, fillings: Mutex::default(), disk, numbering, numbered }))
+    }
+
+    /// Something to do for the disk, for whoever may wait; `None` if there is nothing, or no disk.
+    pub fn take_job(&self) -> Option<Job> {
+        self.0.disk.as_ref()?.take_job()
+    }
+
+    /// The same, waited for at most so long: what a thread for such jobs does in a loop.
+    pub fn wait_for_job(&self, timeout: Duration) -> Option<Job> {
+        self.0.disk.as_ref()?.wait_for_job(timeout)
     }
 
     /// What there is at `key`.
     pub fn lookup(&self, key: &Key<'_>) -> Found {
         match self.0.memory.find(key) {
             Some(object) => found(object),
-            None => filling_at(&self.fillings(), key).map_or(Found::Miss, Found::Filling),
+            None => self.look_further(key),
         }
+    }
+
+    fn look_further(&self, key: &Key<'_>) -> Found {
+        if let Some(filling) = filling_at(&self.fillings(), key) {
+            return Found::Filling(filling);
+        }
+        let opening = self.0.disk.as_ref().and_then(|disk| disk.look_up(key));
+        opening.map_or(Found::Miss, Found::Opening)
     }
 
     /// Begins to fill `key`. `known` is what the caller found there and will not use as it is, such as a stale object.
@@ -137,7 +184,7 @@ impl Store {
             return Begun::Hit(object);
         }
         let key = key.clone().into_owned();
-        let filling = Arc::new(Filling::new(key.clone(), Arc::clone(&self.0.memory)));
+        let filling = Arc::new(Filling::new(key.clone(), self.next_number(), Arc::clone(&self.0.memory)));
         fillings.insert(key.hash(), (key, Arc::clone(&filling)));
         drop(fillings);
         Begun::Fill(Fill::new(self.clone(), filling))
@@ -146,7 +193,12 @@ impl Store {
     /// Gives the object other metadata, as after a 304. The body stays, and so do those who read it.
     pub fn freshen(&self, object: &Arc<Object>, metadata: &[u8]) -> Arc<Object> {
         let fresh = Arc::new(object.with_metadata(metadata));
-        self.keep(&fresh);
+        if fresh.disk_body().is_none() {
+            self.keep(&fresh);
+        }
+        if let Some(disk) = &self.0.disk {
+            disk.freshen(&fresh);
+        }
         fresh
     }
 
@@ -154,12 +206,13 @@ impl Store {
     pub fn purge(&self, key: &Key<'_>) -> bool {
         let removed = self.0.memory.remove(key.hash());
         let was_filling = self.fillings().remove(&key.hash()).is_some();
+        let was_on_disk = self.0.disk.as_ref().is_some_and(|disk| disk.purge(key));
         if let Some(variants) = removed.as_ref().and_then(|object| variants_of(object)) {
             for variant in variants.keys(key) {
                 self.purge(&variant);
             }
         }
-        removed.is_some() || was_filling
+        removed.is_some() || was_filling || was_on_disk
     }
 
     /// The counters.
@@ -172,6 +225,11 @@ impl Store {
             evictions,
             refused,
         }
+    }
+
+    /// The counters of the disk tier, if there is one.
+    pub fn disk_counts(&self) -> Option<DiskCounts> {
+        self.0.disk.as_ref().map(|disk| disk.counts())
     }
 
     /// How much is kept, and by which rules.
@@ -188,8 +246,34 @@ impl Store {
         let known = self.0.memory.peek(primary);
         let mut variants = known.and_then(|object| variants_of(&object)).unwrap_or_default();
         variants.add(&vary.fields, &vary.secondary);
-        let object = Object::new(primary, ObjectKind::Variants, &variants.encode(), Vec::new());
-        self.keep(&Arc::new(object));
+        let metadata = variants.encode();
+        let object = Object::new(primary, ObjectKind::Variants, self.next_number(), &metadata, Vec::new());
+        let object = Arc::new(object);
+        self.keep(&object);
+        if let Some(disk) = &self.0.disk {
+            disk.write(&object, primary);
+        }
+    }
+
+    /// Lets the disk have the body that is filled at `key`, too.
+    fn begin_write(&self, key: &Key<'static>, filling: &Arc<Filling>) {
+        if let Some(disk) = &self.0.disk {
+            disk.begin_write(filling, key);
+        }
+    }
+
+    /// There is more of it, or it has ended.
+    fn more_to_write(&self, key: &Key<'static>, filling: &Arc<Filling>) {
+        if let Some(disk) = &self.0.disk {
+            disk.more_to_write(filling, key);
+        }
+    }
+
+    /// A number that no other object has, whichever process made it.
+    fn next_number(&self) -> u64 {
+        let count = self.0.numbered.fetch_add(1, Ordering::Relaxed);
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        self.0.numbering.hash_one((count, std::process::id(), now))
     }
 
     /// Lets a filling be found at `key`, where it is told from other variants, and no longer where it was; unless it
@@ -211,6 +295,8 @@ impl Store {
     fn end_filling(&self, key: &Key<'_>, filling: &Arc<Filling>, object: Option<&Arc<Object>>) {
         let mut fillings = self.fillings();
         if is_at(&fillings, key, filling) {
+            // What is being read from disk is what was there before.
+            self.0.disk.iter().for_each(|disk| disk.cancel_opening(key.hash()));
             object.into_iter().for_each(|object| self.keep(object));
             fillings.remove(&key.hash());
         }
@@ -233,6 +319,11 @@ impl std::fmt::Debug for Store {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Store").field("memory", &self.memory_counts()).finish_non_exhaustive()
     }
+}
+
+fn memory_of(settings: &Settings) -> Arc<Memory> {
+    let Settings { memory_bytes, shards, policy, admission, .. } = *settings;
+    Arc::new(Memory::new(memory_bytes, shards.max(1), policy, admission))
 }
 
 fn found(object: Arc<Object>) -> Found {

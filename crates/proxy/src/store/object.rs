@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::disk::DiskBody;
 use super::key::Key;
 
 /// A body of at most so many bytes lies in one allocation with its metadata.
@@ -22,6 +23,7 @@ pub const CHUNK_BYTES_BESIDE: usize = 64;
 pub struct Object {
     hash: u128,
     kind: ObjectKind,
+    number: u64,
     /// The key's text, the metadata, and the body if it is small.
     bytes: Arc<[u8]>,
     text_length: usize,
@@ -44,6 +46,8 @@ enum Body {
     /// Behind the metadata.
     Small,
     Chunks(Arc<Chunks>),
+    /// In its file.
+    Disk(Arc<DiskBody>),
 }
 
 /// A body in pieces of any size.
@@ -63,15 +67,21 @@ pub struct Slice {
 }
 
 impl Object {
-    /// An object of the `chunks` of a body.
-    pub fn new(key: &Key<'_>, kind: ObjectKind, metadata: &[u8], chunks: Vec<Arc<[u8]>>) -> Object {
+    /// An object of the `chunks` of a body. Its `number` tells it from others that were or will be found at the key.
+    pub(super) fn new(
+        key: &Key<'_>,
+        kind: ObjectKind,
+        number: u64,
+        metadata: &[u8],
+        chunks: Vec<Arc<[u8]>>,
+    ) -> Object {
         let length: usize = chunks.iter().map(|chunk| chunk.len()).sum();
         let is_small = length <= SMALL_BODY_BYTES_MAX;
         let small: &[Arc<[u8]>] = if is_small { &chunks } else { &[] };
         let bytes = concatenate(&[key.text(), metadata], small);
         let body = if is_small { Body::Small } else { Body::Chunks(Arc::new(Chunks::new(chunks))) };
         let (text_length, metadata_length) = (key.text().len(), metadata.len());
-        Object { hash: key.hash(), kind, bytes, text_length, metadata_length, body }
+        Object { hash: key.hash(), kind, number, bytes, text_length, metadata_length, body }
     }
 
     /// The same object with other metadata.
@@ -79,6 +89,24 @@ impl Object {
         let body_behind = &self.bytes[self.text_length + self.metadata_length..];
         let bytes = concatenate(&[self.key_text(), metadata, body_behind], &[]);
         Object { bytes, metadata_length: metadata.len(), body: self.body.clone(), ..*self }
+    }
+
+    /// The same object with its body in a file.
+    pub(super) fn with_disk_body(&self, body: Arc<DiskBody>) -> Object {
+        Object { body: Body::Disk(body), bytes: Arc::clone(&self.bytes), ..*self }
+    }
+
+    /// The body, if it is in a file.
+    pub(super) fn disk_body(&self) -> Option<&Arc<DiskBody>> {
+        match &self.body {
+            Body::Disk(body) => Some(body),
+            Body::Small | Body::Chunks(_) => None,
+        }
+    }
+
+    /// What tells it from others that were or will be found at its key.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The hash of its key.
@@ -111,6 +139,7 @@ impl Object {
         match &self.body {
             Body::Small => (self.bytes.len() - self.text_length - self.metadata_length) as u64,
             Body::Chunks(chunks) => chunks.length(),
+            Body::Disk(body) => body.length(),
         }
     }
 
@@ -118,11 +147,11 @@ impl Object {
     pub fn small_body(&self) -> Option<&[u8]> {
         match &self.body {
             Body::Small => Some(&self.bytes[self.text_length + self.metadata_length..]),
-            Body::Chunks(_) => None,
+            Body::Chunks(_) | Body::Disk(_) => None,
         }
     }
 
-    /// What there is of the body in one piece from `position` on; `None` at its end.
+    /// What there is of the body in memory in one piece from `position` on; `None` at its end, and of one on disk.
     pub fn slice(&self, position: u64) -> Option<Slice> {
         match &self.body {
             Body::Small => {
@@ -131,13 +160,14 @@ impl Object {
                 (start < end).then(|| Slice { bytes: Arc::clone(&self.bytes), start, end })
             }
             Body::Chunks(chunks) => chunks.slice(position),
+            Body::Disk(_) => None,
         }
     }
 
     /// What it takes of the memory budget.
     pub fn memory_bytes(&self) -> usize {
         let body = match &self.body {
-            Body::Small => 0,
+            Body::Small | Body::Disk(_) => 0,
             Body::Chunks(chunks) => chunks.memory_bytes(),
         };
         OBJECT_BYTES + self.bytes.len() + body

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use super::disk::DiskReader;
 use super::filling::{At, Filling};
 use super::object::{Object, Slice};
 
@@ -20,6 +21,7 @@ pub struct Reader {
 #[derive(Debug)]
 enum Source {
     Object(Arc<Object>),
+    Disk(Arc<Object>, DiskReader),
     Filling(Arc<Filling>, usize),
 }
 
@@ -39,7 +41,11 @@ pub enum Next {
 impl Reader {
     /// Reads the body of `object`.
     pub fn of_object(object: Arc<Object>) -> Reader {
-        Reader { source: Source::Object(object), position: 0, end: u64::MAX }
+        let source = match object.disk_body() {
+            Some(_) => Source::Disk(object, DiskReader::default()),
+            None => Source::Object(object),
+        };
+        Reader { source, position: 0, end: u64::MAX }
     }
 
     pub(super) fn of_filling(filling: Arc<Filling>, place: usize) -> Reader {
@@ -64,8 +70,12 @@ impl Reader {
         if self.position >= self.end {
             return Next::End;
         }
-        let at = match &self.source {
+        let at = match &mut self.source {
             Source::Object(object) => object.slice(self.position).map_or(At::End, At::Bytes),
+            Source::Disk(object, reader) => {
+                let body = object.disk_body().expect("its body is on disk");
+                reader.at(body, self.position, waker)
+            }
             Source::Filling(filling, place) => filling.at(*place, self.position, waker),
         };
         match at {

@@ -25,7 +25,7 @@ pub fn read_all(mut reader: Reader) -> Result<Vec<u8>, Vec<u8>> {
     loop {
         match reader.next(&waker) {
             Next::Bytes(slice) => bytes.extend_from_slice(slice.as_bytes()),
-            Next::Wait => std::thread::park_timeout(std::time::Duration::from_secs(10)),
+            Next::Wait => std::thread::park_timeout(Duration::from_secs(10)),
             Next::End => return Ok(bytes),
             Next::Truncated => return Err(bytes),
         }
@@ -102,7 +102,7 @@ fn many_follow_one() {
             std::thread::spawn(move || {
                 let waker = waker();
                 while let Stage::Waiting = filling.stage(&waker) {
-                    std::thread::park_timeout(std::time::Duration::from_secs(10));
+                    std::thread::park_timeout(Duration::from_secs(10));
                 }
                 assert_eq!(&*filling.started().unwrap().metadata, b"head");
                 read_all(filling.reader().unwrap())

@@ -1,0 +1,186 @@
+//! The directory: which file is whose, made and opened so that nobody else's is touched.
+//!
+//! An object is the file `ab/ab…`, its name the hash of its key as 32 hexadecimal digits, in the directory of the
+//! first two. It is written below `temporary/`, locked, and renamed when it is whole: what is found under an object's
+//! name was complete once. Files with other names are left alone; links are not followed.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{io, process};
+
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+const TEMPORARY: &str = "temporary";
+const BLOCK_BYTES: u64 = 512;
+
+/// Directories that objects are spread over.
+pub const FANOUT: u32 = 256;
+
+/// The cache's directory.
+#[derive(Debug)]
+pub struct Directory {
+    root: OwnedFd,
+    temporaries: AtomicU64,
+}
+
+/// A file that is being written; it goes when it is dropped unpublished.
+#[derive(Debug)]
+pub struct Temporary {
+    directory: Arc<Directory>,
+    name: Option<String>,
+}
+
+impl Directory {
+    /// Opens `path`, made if it is not there, for its owner alone.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        if let Err(error) = std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+            .recursive(true)
+            .create(path)
+        {
+            return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+        }
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let root = rustix::fs::open(path, flags, Mode::empty())?;
+        for name in (0..FANOUT).map(fanout).chain([TEMPORARY.to_owned()]) {
+            match rustix::fs::mkdirat(&root, &name, Mode::RWXU) {
+                Ok(()) => continue,
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let found = rustix::fs::statat(&root, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+            if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+                let message = format!("{}/{name} is there and is no directory", path.display());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+            }
+        }
+        Ok(Directory { root, temporaries: AtomicU64::new(0) })
+    }
+
+    /// Opens the object's file.
+    pub fn open_object(&self, hash: u128, is_to_write: bool) -> Result<File, Errno> {
+        let access = if is_to_write { OFlags::RDWR } else { OFlags::RDONLY };
+        // Somebody else's pipe under that name is not to be waited for.
+        let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let file = rustix::fs::openat(&self.root, name(hash), flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&file)?;
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Ok(file.into()),
+            _ => Err(Errno::NOENT),
+        }
+    }
+
+    /// A new file to write.
+    pub fn temporary(self: &Arc<Self>) -> Result<(Temporary, File), Errno> {
+        let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{TEMPORARY}/{}-{number}", process::id());
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDWR;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = match rustix::fs::openat(&self.root, &name, flags, mode) {
+            // Left by a process of the same number before the last start.
+            Err(Errno::EXIST) => {
+                rustix::fs::unlinkat(&self.root, &name, AtFlags::empty())?;
+                rustix::fs::openat(&self.root, &name, flags, mode)?
+            }
+            outcome => outcome?,
+        };
+        let temporary = Temporary { directory: Arc::clone(self), name: Some(name) };
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok((temporary, file.into()))
+    }
+
+    /// Removes the object's file.
+    pub fn remove(&self, hash: u128) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.root, name(hash), AtFlags::empty())
+    }
+
+    /// The objects of one of the [`FANOUT`] directories: hash, allocated bytes, time of the last change.
+    pub fn list(&self, number: u32) -> Result<Vec<(u128, u64, i64)>, Errno> {
+        let mut objects = Vec::new();
+        for (name, found) in self.entries(&fanout(number))? {
+            if let Some(hash) = parse(&name).filter(|hash| (hash >> 120) as u32 == number) {
+                objects.push((hash, allocated(&found), found.st_mtime));
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Removes what writers that are gone left behind; how many files.
+    pub fn clear_temporaries(&self) -> Result<u64, Errno> {
+        let mut cleared = 0;
+        for (name, _) in self.entries(TEMPORARY)? {
+            let path = format!("{TEMPORARY}/{name}");
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+            let Ok(file) = rustix::fs::openat(&self.root, &path, flags, Mode::empty()) else { continue };
+            let is_ours =
+                name.split_once('-').is_some_and(|(pid, number)| is_number(pid) && is_number(number));
+            if is_ours && rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                cleared += u64::from(rustix::fs::unlinkat(&self.root, &path, AtFlags::empty()).is_ok());
+            }
+        }
+        Ok(cleared)
+    }
+
+    /// The regular files of a directory.
+    fn entries(&self, directory: &str) -> Result<Vec<(String, rustix::fs::Stat)>, Errno> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY | OFlags::NOFOLLOW;
+        let opened = rustix::fs::openat(&self.root, directory, flags, Mode::empty())?;
+        let mut entries = Vec::new();
+        for entry in Dir::read_from(&opened)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let Ok(found) = rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile {
+                entries.push((name.to_owned(), found));
+            }
+        }
+        Ok(entries)
+    }
+}
+
+impl Temporary {
+    /// The file is whole: it gets the object's name, in the place of one that has it.
+    pub fn publish(mut self, hash: u128) -> Result<(), Errno> {
+        let root = &self.directory.root;
+        rustix::fs::renameat(root, self.name.as_deref().unwrap_or_default(), root, name(hash))?;
+        self.name = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = rustix::fs::unlinkat(&self.directory.root, name, AtFlags::empty());
+        }
+    }
+}
+
+/// Bytes of the blocks that a file has.
+pub fn allocated_bytes(file: &File) -> Result<u64, Errno> {
+    rustix::fs::fstat(file).map(|found| allocated(&found))
+}
+
+fn allocated(found: &rustix::fs::Stat) -> u64 {
+    found.st_blocks as u64 * BLOCK_BYTES
+}
+
+fn fanout(number: u32) -> String {
+    format!("{number:02x}")
+}
+
+fn name(hash: u128) -> String {
+    format!("{:02x}/{hash:032x}", hash >> 120)
+}
+
+fn parse(name: &str) -> Option<u128> {
+    let is_ours = name.len() == 32 && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_ours.then(|| u128::from_str_radix(name, 16).ok()).flatten()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}

@@ -1,0 +1,124 @@
+//! What is on disk, for the budget and the replacement policy: a few dozen bytes per object.
+//!
+//! It decides nothing about what is found: files do. It is rebuilt in the background at the start, and a file that
+//! it does not know yet is found all the same.
+
+use std::collections::HashMap;
+
+use super::super::key::identity;
+use crate::replacement::{Departure, Item, Kind, Policy};
+
+/// The index.
+pub struct Index {
+    slots: HashMap<u128, u32>,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    policy: Box<dyn Policy>,
+    budget_bytes: u64,
+    /// Of all objects, and of what is being written.
+    used_bytes: u64,
+    /// Whether every file has been seen since the start.
+    pub is_complete: bool,
+    pub evictions: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    hash: u128,
+    bytes: u64,
+}
+
+impl Index {
+    /// An empty one.
+    pub fn new(budget_bytes: u64, policy: Kind) -> Index {
+        Index {
+            slots: HashMap::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            policy: (policy.start)(budget_bytes),
+            budget_bytes,
+            used_bytes: 0,
+            is_complete: false,
+            evictions: 0,
+        }
+    }
+
+    /// Whether an object is known.
+    pub fn contains(&self, hash: u128) -> bool {
+        self.slots.contains_key(&hash)
+    }
+
+    /// The object was used.
+    pub fn touch(&mut self, hash: u128) {
+        if let Some(slot) = self.slots.get(&hash) {
+            self.policy.touch(*slot);
+        }
+    }
+
+    /// An object of so many bytes is there, in the place of one with the same hash.
+    pub fn insert(&mut self, hash: u128, bytes: u64) {
+        self.take_out(hash, Departure::Removed);
+        let entry = Entry { hash, bytes };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.entries[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        self.slots.insert(hash, slot);
+        self.used_bytes += bytes;
+        self.policy.insert(Item { slot, identity: identity(hash), size_bytes: bytes });
+    }
+
+    /// The object is gone.
+    pub fn remove(&mut self, hash: u128) {
+        self.take_out(hash, Departure::Removed);
+    }
+
+    /// Takes `bytes` of the budget; the objects in `evicted` have to go for it. False if even that is not enough.
+    pub fn reserve(&mut self, bytes: u64, evicted: &mut Vec<u128>) -> bool {
+        if bytes > self.budget_bytes {
+            return false;
+        }
+        self.used_bytes += bytes;
+        self.shrink(evicted);
+        if self.used_bytes > self.budget_bytes {
+            self.used_bytes -= bytes;
+            return false;
+        }
+        true
+    }
+
+    /// Gives `bytes` back.
+    pub fn release(&mut self, bytes: u64) {
+        self.used_bytes -= bytes;
+    }
+
+    /// Lets the objects in `evicted` go, until the rest fits the budget.
+    pub fn shrink(&mut self, evicted: &mut Vec<u128>) {
+        while self.used_bytes > self.budget_bytes {
+            let Some(slot) = self.policy.choose() else { return };
+            let hash = self.entries[slot as usize].hash;
+            self.take_out(hash, Departure::Evicted);
+            self.evictions += 1;
+            evicted.push(hash);
+        }
+    }
+
+    /// Bytes used and objects known.
+    pub fn held(&self) -> (u64, u64) {
+        (self.used_bytes, self.slots.len() as u64)
+    }
+
+    fn take_out(&mut self, hash: u128, departure: Departure) {
+        if let Some(slot) = self.slots.remove(&hash) {
+            self.policy.leave(slot, departure);
+            self.used_bytes -= self.entries[slot as usize].bytes;
+            self.free.push(slot);
+        }
+    }
+}

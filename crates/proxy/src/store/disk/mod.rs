@@ -1,0 +1,422 @@
+//! The disk tier: objects as files that survive restarts and crashes, verified whenever they are read.
+//!
+//! Whatever may wait for the disk is a [`Job`], performed by whoever may wait. Lookups ask only the index, which knows
+//! what is certainly absent. A write that fails, for want of space or whatever, costs the object its place on disk and
+//! nothing else; a file that does not prove itself is removed and counts as absent.
+
+mod directory;
+mod format;
+mod index;
+mod open;
+mod read;
+mod write;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::filling::Filling;
+use super::key::Key;
+use super::memory::Memory;
+use super::object::Object;
+use super::variants_of;
+use crate::replacement;
+use directory::{Directory, FANOUT};
+use index::Index;
+use open::Opened;
+pub use open::Opening;
+use read::Loading;
+pub(super) use read::{DiskBody, DiskReader};
+use write::{Source, Writer};
+
+/// Jobs that wait at most; what would be one more is not written, or not found.
+pub const JOBS_MAX: usize = 16 * 1024;
+
+/// Bytes of complete bodies that wait for the disk at most, beside the memory budget; what would be more is not
+/// written.
+pub const WAITING_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// What is kept on disk, and where.
+#[derive(Clone, Debug)]
+pub struct DiskSettings {
+    /// The directory, made if it is not there.
+    pub path: PathBuf,
+    /// The budget, in bytes of allocated blocks.
+    pub bytes: u64,
+    /// Bytes of the largest body kept on disk.
+    pub object_bytes_max: u64,
+    /// Who goes.
+    pub policy: replacement::Kind,
+    /// Whether other processes write there, too: then a file that the index does not know is looked for all the same.
+    pub is_shared: bool,
+}
+
+/// The tier.
+pub(super) struct Disk {
+    directory: Arc<Directory>,
+    settings: DiskSettings,
+    memory: Arc<Memory>,
+    memory_object_bytes_max: u64,
+    index: Mutex<Index>,
+    queue: Mutex<VecDeque<Work>>,
+    arrival: Condvar,
+    openings: Mutex<HashMap<u128, Arc<Opening>>>,
+    /// The latest writer of each object.
+    writers: Mutex<HashMap<u128, Arc<Writer>>>,
+    /// Objects purged whose files may still be there.
+    removals: Mutex<HashMap<u128, usize>>,
+    /// Held while a file gets or loses an object's name, so that a purge is not overtaken. Only jobs take it.
+    naming: Mutex<()>,
+    /// Bytes of complete bodies that wait to be written.
+    waiting_bytes: AtomicU64,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    written: AtomicU64,
+    write_failures: AtomicU64,
+    read_failures: AtomicU64,
+    damaged: AtomicU64,
+}
+
+/// The counters of the disk tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskCounts {
+    /// Bytes used of the budget now, by allocated blocks.
+    pub bytes: u64,
+    /// Objects known now.
+    pub objects: u64,
+    /// Whether every file was seen since the start.
+    pub is_indexed: bool,
+    /// Objects written.
+    pub written: u64,
+    /// Objects evicted to make room.
+    pub evictions: u64,
+    /// Objects given up because they could not be written.
+    pub write_failures: u64,
+    /// Reads that failed.
+    pub read_failures: u64,
+    /// Files removed because they did not prove themselves.
+    pub damaged: u64,
+    /// Jobs waiting now.
+    pub jobs: u64,
+}
+
+/// Something to do that may wait for the disk.
+pub struct Job {
+    disk: Arc<Disk>,
+    work: Work,
+}
+
+enum Work {
+    Open(Arc<Opening>),
+    Read(Arc<Loading>),
+    Write(Arc<Writer>),
+    Freshen(Arc<Object>),
+    Remove(Key<'static>),
+    Scan(u32),
+}
+
+impl Job {
+    /// Does it, waiting as long as it takes; who waits for it is woken.
+    pub fn perform(self) {
+        let Job { disk, work } = self;
+        match work {
+            Work::Open(opening) => disk.perform_open(&opening),
+            Work::Read(loading) => loading.perform(),
+            Work::Write(writer) => disk.perform_write(&writer),
+            Work::Freshen(object) => disk.perform_freshen(&object),
+            Work::Remove(key) => disk.perform_remove(&key),
+            Work::Scan(number) => disk.perform_scan(number),
+        }
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match &self.work {
+            Work::Open(_) => "Open",
+            Work::Read(_) => "Read",
+            Work::Write(_) => "Write",
+            Work::Freshen(_) => "Freshen",
+            Work::Remove(_) => "Remove",
+            Work::Scan(_) => "Scan",
+        };
+        formatter.write_str(name)
+    }
+}
+
+impl Disk {
+    /// Opens the directory; the index is built by jobs.
+    pub fn open(
+        settings: DiskSettings,
+        memory: Arc<Memory>,
+        memory_object_bytes_max: u64,
+    ) -> io::Result<Disk> {
+        let directory = Arc::new(Directory::open(&settings.path)?);
+        Ok(Disk {
+            directory,
+            index: Mutex::new(Index::new(settings.bytes, settings.policy)),
+            settings,
+            memory,
+            memory_object_bytes_max,
+            queue: Mutex::new(VecDeque::from([Work::Scan(0)])),
+            arrival: Condvar::new(),
+            openings: Mutex::default(),
+            writers: Mutex::default(),
+            removals: Mutex::default(),
+            naming: Mutex::new(()),
+            waiting_bytes: AtomicU64::new(0),
+            counters: Counters::default(),
+        })
+    }
+
+    /// A job, if there is one.
+    pub fn take_job(self: &Arc<Self>) -> Option<Job> {
+        let work = lock(&self.queue).pop_front()?;
+        Some(Job { disk: Arc::clone(self), work })
+    }
+
+    /// A job, waited for at most so long.
+    pub fn wait_for_job(self: &Arc<Self>, timeout: Duration) -> Option<Job> {
+        let queue = lock(&self.queue);
+        let waited = self.arrival.wait_timeout_while(queue, timeout, |queue| queue.is_empty());
+        let work = waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()?;
+        Some(Job { disk: Arc::clone(self), work })
+    }
+
+    /// Looks for what is at `key`, unless it is certainly absent.
+    pub fn look_up(&self, key: &Key<'_>) -> Option<Arc<Opening>> {
+        let hash = key.hash();
+        let mut openings = lock(&self.openings);
+        if let Some(opening) = openings.get(&hash).filter(|opening| opening.key() == key) {
+            return Some(Arc::clone(opening));
+        }
+        let index = lock(&self.index);
+        let may_be_there = index.contains(hash) || !index.is_complete || self.settings.is_shared;
+        drop(index);
+        if !may_be_there || lock(&self.removals).contains_key(&hash) {
+            return None;
+        }
+        let opening = Arc::new(Opening::new(key.clone().into_owned()));
+        if !self.submit(Work::Open(Arc::clone(&opening))) {
+            return None;
+        }
+        openings.insert(hash, Arc::clone(&opening));
+        Some(opening)
+    }
+
+    /// What is being opened at `hash` is no longer what is wanted there.
+    pub fn cancel_opening(&self, hash: u128) {
+        lock(&self.openings).remove(&hash);
+    }
+
+    /// Writes a body while it comes, unless it is too large.
+    pub fn begin_write(&self, filling: &Arc<Filling>, key: &Key<'static>) {
+        let Some(started) = filling.started() else { return };
+        if started.length.unwrap_or(0) <= self.settings.object_bytes_max {
+            let writer = Writer::new(
+                key.clone(),
+                filling.number(),
+                &started.metadata,
+                Source::Filling(Arc::clone(filling)),
+            );
+            filling.write_to_disk();
+            self.register(Arc::new(writer));
+        }
+    }
+
+    /// Writes an object that is complete already.
+    pub fn write(&self, object: &Arc<Object>, key: &Key<'_>) {
+        let source = Source::Object(Arc::clone(object));
+        let writer =
+            Arc::new(Writer::new(key.clone().into_owned(), object.number(), object.metadata(), source));
+        self.register(Arc::clone(&writer));
+        self.await_turn(&writer, object.memory_bytes() as u64);
+        self.schedule(writer);
+    }
+
+    /// There is more to write of the body that is filled at `key`, or it has ended.
+    pub fn more_to_write(&self, filling: &Arc<Filling>, key: &Key<'_>) {
+        let writer =
+            lock(&self.writers).get(&key.hash()).filter(|writer| writer.is_of(filling)).map(Arc::clone);
+        match writer {
+            Some(writer) => {
+                let is_turn = filling.claim_disk_turn();
+                if let Some(bytes) = filling.bytes_left_at_end() {
+                    self.await_turn(&writer, bytes);
+                }
+                if is_turn {
+                    self.schedule(writer);
+                }
+            }
+            // A newer one took its place.
+            None => filling.leave_disk(),
+        }
+    }
+
+    /// The object has other metadata now.
+    pub fn freshen(&self, object: &Arc<Object>) {
+        if let Some(writer) = lock(&self.writers).get(&object.hash()) {
+            writer.freshen(object);
+        }
+        self.submit(Work::Freshen(Arc::clone(object)));
+    }
+
+    /// Forgets what is at `key`, and who is about to put it there.
+    pub fn purge(&self, key: &Key<'_>) -> bool {
+        let hash = key.hash();
+        let was_opening = lock(&self.openings).remove(&hash).is_some();
+        let writer = lock(&self.writers).remove(&hash);
+        if let Some(writer) = &writer {
+            writer.cancel();
+        }
+        let mut index = lock(&self.index);
+        let was_known = index.contains(hash);
+        let may_be_there = was_known || !index.is_complete || self.settings.is_shared || writer.is_some();
+        index.remove(hash);
+        drop(index);
+        if may_be_there {
+            *lock(&self.removals).entry(hash).or_default() += 1;
+            // Whatever else is refused: a purge is not.
+            lock(&self.queue).push_back(Work::Remove(key.clone().into_owned()));
+            self.arrival.notify_one();
+        }
+        was_known || was_opening || writer.is_some()
+    }
+
+    /// The counters.
+    pub fn counts(&self) -> DiskCounts {
+        let index = lock(&self.index);
+        let (bytes, objects) = index.held();
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DiskCounts {
+            bytes,
+            objects,
+            is_indexed: index.is_complete,
+            written: of(&self.counters.written),
+            evictions: index.evictions,
+            write_failures: of(&self.counters.write_failures),
+            read_failures: of(&self.counters.read_failures),
+            damaged: of(&self.counters.damaged),
+            jobs: lock(&self.queue).len() as u64,
+        }
+    }
+
+    fn register(&self, writer: Arc<Writer>) {
+        if let Some(older) = lock(&self.writers).insert(writer.hash(), writer) {
+            older.cancel();
+        }
+    }
+
+    /// So many bytes are held for `writer` alone, from now until it is done; if that is too much it is not to write.
+    fn await_turn(&self, writer: &Writer, bytes: u64) {
+        writer.await_turn(bytes);
+        if self.waiting_bytes.fetch_add(bytes, Ordering::AcqRel) + bytes > WAITING_BYTES_MAX {
+            self.count(&self.counters.write_failures);
+            writer.cancel();
+        }
+    }
+
+    fn schedule(&self, writer: Arc<Writer>) {
+        let mut queue = lock(&self.queue);
+        if queue.len() >= JOBS_MAX {
+            self.count(&self.counters.write_failures);
+            writer.cancel();
+        }
+        // A cancelled one has something to clear away, and is done soon.
+        queue.push_back(Work::Write(writer));
+        self.arrival.notify_one();
+    }
+
+    fn submit(&self, work: Work) -> bool {
+        let mut queue = lock(&self.queue);
+        let has_room = queue.len() < JOBS_MAX;
+        if has_room {
+            queue.push_back(work);
+            self.arrival.notify_one();
+        }
+        has_room
+    }
+
+    fn perform_scan(&self, number: u32) {
+        if number == 0 {
+            let _ = self.directory.clear_temporaries();
+        }
+        match self.directory.list(number) {
+            Ok(mut objects) => {
+                // The policy hears of the oldest first.
+                objects.sort_by_key(|(_, _, changed)| *changed);
+                let mut evicted = Vec::new();
+                let mut index = lock(&self.index);
+                for (hash, bytes, _) in objects {
+                    if !index.contains(hash) && !lock(&self.removals).contains_key(&hash) {
+                        index.insert(hash, bytes);
+                    }
+                }
+                index.shrink(&mut evicted);
+                drop(index);
+                self.remove_files(&evicted);
+            }
+            Err(_) => self.count(&self.counters.read_failures),
+        }
+        if number + 1 < FANOUT {
+            lock(&self.queue).push_back(Work::Scan(number + 1));
+            self.arrival.notify_one();
+        } else {
+            lock(&self.index).is_complete = true;
+        }
+    }
+
+    fn perform_remove(&self, key: &Key<'_>) {
+        let naming = lock(&self.naming);
+        let opened = self.read_front(key);
+        let _ = self.directory.remove(key.hash());
+        lock(&self.index).remove(key.hash());
+        drop(naming);
+        let mut removals = lock(&self.removals);
+        if let Some(count) = removals.get_mut(&key.hash()) {
+            *count -= 1;
+            if *count == 0 {
+                removals.remove(&key.hash());
+            }
+        }
+        drop(removals);
+        // A list that was on disk alone: what it lists goes, too.
+        if let Ok(Some(Opened { object, .. })) = opened
+            && let Some(variants) = variants_of(&object)
+        {
+            for variant in variants.keys(key) {
+                self.memory.remove(variant.hash());
+                self.purge(&variant);
+            }
+        }
+    }
+
+    fn remove_files(&self, hashes: &[u128]) {
+        for hash in hashes {
+            let _ = self.directory.remove(*hash);
+        }
+    }
+
+    /// The file does not prove itself.
+    fn remove_damaged(&self, hash: u128) {
+        self.count(&self.counters.damaged);
+        let _naming = lock(&self.naming);
+        let _ = self.directory.remove(hash);
+        lock(&self.index).remove(hash);
+    }
+
+    fn count(&self, counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What was locked by a thread that panicked is whole: updates that belong together do not panic in between.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

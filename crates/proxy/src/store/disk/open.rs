@@ -1,0 +1,181 @@
+//! Opening an object's file: its header, key, metadata and table are read and proved; a body that fits memory too.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use rustix::io::Errno;
+
+use super::super::key::Key;
+use super::super::object::Object;
+use super::format::{CHUNK_BYTES, Damaged, Header, chunk_checksum, decode_table};
+use super::read::DiskBody;
+use super::{Disk, lock};
+
+/// Bodies up to this size are read as a whole when their file is opened, and kept in memory if they are let in.
+const WHOLE_BODY_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What is read of a file at first: all of it, mostly.
+const FRONT_BYTES: usize = 128 * 1024;
+
+/// A lookup that waits for the disk.
+pub struct Opening {
+    key: Key<'static>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    outcome: Option<Option<Arc<Object>>>,
+    waiting: Vec<Waker>,
+}
+
+/// An object whose body is on disk or in memory.
+pub struct Opened {
+    pub object: Arc<Object>,
+    pub sequence: u64,
+    pub header: Header,
+    pub file: File,
+}
+
+/// Why there is no object.
+pub enum Failure {
+    /// The disk failed.
+    Io,
+    /// The file does not prove itself.
+    Damaged,
+}
+
+impl From<Damaged> for Failure {
+    fn from(_: Damaged) -> Failure {
+        Failure::Damaged
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Failure::Damaged,
+            _ => Failure::Io,
+        }
+    }
+}
+
+impl Opening {
+    pub(super) fn new(key: Key<'static>) -> Opening {
+        Opening { key, state: Mutex::default() }
+    }
+
+    /// What is looked for.
+    pub fn key(&self) -> &Key<'static> {
+        &self.key
+    }
+
+    /// What was found; `waker` is called when it is known.
+    pub fn object(&self, waker: &Waker) -> Poll<Option<Arc<Object>>> {
+        let mut state = lock(&self.state);
+        match &state.outcome {
+            Some(outcome) => Poll::Ready(outcome.clone()),
+            None => {
+                if !state.waiting.iter().any(|known| known.will_wake(waker)) {
+                    state.waiting.push(waker.clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn finish(&self, outcome: Option<Arc<Object>>) {
+        let mut state = lock(&self.state);
+        state.outcome = Some(outcome);
+        state.waiting.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl std::fmt::Debug for Opening {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Opening").field("is_done", &lock(&self.state).outcome.is_some()).finish()
+    }
+}
+
+impl Disk {
+    pub(super) fn perform_open(self: &Arc<Self>, opening: &Arc<Opening>) {
+        let hash = opening.key.hash();
+        let found = match self.open_whole(&opening.key) {
+            Ok(found) => found,
+            Err(Failure::Io) => {
+                self.count(&self.counters.read_failures);
+                None
+            }
+            Err(Failure::Damaged) => {
+                self.remove_damaged(hash);
+                None
+            }
+        };
+        let mut openings = lock(&self.openings);
+        // Purged or replaced meanwhile: it is not what is wanted any more.
+        let is_current = openings.get(&hash).is_some_and(|current| Arc::ptr_eq(current, opening));
+        let found = found.filter(|_| is_current);
+        if let Some(object) = &found {
+            lock(&self.index).touch(hash);
+            if object.disk_body().is_none() {
+                self.memory.insert(object);
+            }
+        }
+        if is_current {
+            openings.remove(&hash);
+        }
+        drop(openings);
+        opening.finish(found);
+    }
+
+    fn open_whole(self: &Arc<Self>, key: &Key<'_>) -> Result<Option<Arc<Object>>, Failure> {
+        let Some(Opened { object, header, file, .. }) = self.read_front(key)? else { return Ok(None) };
+        let mut table = vec![0; 8 * header.chunks() as usize];
+        file.read_exact_at(&mut table, header.table_start())?;
+        let checksums = decode_table(&header, &table)?;
+        if header.length > WHOLE_BODY_BYTES_MAX.min(self.memory_object_bytes_max) {
+            let body = DiskBody::new(Arc::clone(self), file, &header, checksums);
+            return Ok(Some(Arc::new(object.with_disk_body(Arc::new(body)))));
+        }
+        let mut body = vec![0; header.length as usize];
+        file.read_exact_at(&mut body, header.front_bytes() as u64)?;
+        for (index, (chunk, checksum)) in body.chunks(CHUNK_BYTES as usize).zip(&checksums).enumerate() {
+            if chunk_checksum(header.number, index as u64, chunk) != *checksum {
+                return Err(Damaged("a chunk of its body was altered").into());
+            }
+        }
+        let chunks = if body.is_empty() { Vec::new() } else { vec![Arc::from(body)] };
+        Ok(Some(Arc::new(Object::new(key, header.kind, header.number, object.metadata(), chunks))))
+    }
+
+    /// Header, key and metadata of the file at `key`; `None` if there is none, or it is another key's.
+    pub(super) fn read_front(&self, key: &Key<'_>) -> Result<Option<Opened>, Failure> {
+        let file = match self.directory.open_object(key.hash(), false) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => {
+                lock(&self.index).remove(key.hash());
+                return Ok(None);
+            }
+            Err(_) => return Err(Failure::Io),
+        };
+        let size = file.metadata()?.len();
+        let mut front = vec![0; FRONT_BYTES.min(usize::try_from(size).unwrap_or(FRONT_BYTES))];
+        file.read_exact_at(&mut front, 0)?;
+        let header = Header::decode(&front)?;
+        if header.hash != key.hash() || header.file_bytes() != size {
+            return Err(Damaged("its length or its name is not what its header says").into());
+        }
+        if header.text != key.text() {
+            return Ok(None);
+        }
+        if header.front_bytes() > front.len() {
+            front.resize(header.front_bytes(), 0);
+            file.read_exact_at(&mut front, 0)?;
+        }
+        let (sequence, metadata) = header.metadata(&front)?;
+        let object = Arc::new(Object::new(key, header.kind, header.number, metadata, Vec::new()));
+        Ok(Some(Opened { object, sequence, header, file }))
+    }
+}

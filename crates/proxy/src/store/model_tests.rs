@@ -1,0 +1,219 @@
+//! The store against a map: whatever is done to it and to its files, it never gives a byte that was not put there.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use proptest::prelude::*;
+
+use super::disk_tests::{files, get, open, work};
+use super::tests::stored;
+use super::*;
+
+const MEMORY_BYTES: usize = 600_000;
+const DISK_BYTES: u64 = 1 << 20;
+const LENGTHS: [usize; 6] = [0, 10, 5_000, 65_536, 150_000, 700_000];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Begin { key: u8 },
+    Append { fill: u8 },
+    Complete { fill: u8 },
+    Abandon { fill: u8 },
+    Work { jobs: u8 },
+    LookUp { key: u8 },
+    Purge { key: u8 },
+    Restart,
+    Crash { damage: Option<Damage> },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    Cut { file: u8, at: u16 },
+    Flip { file: u8, at: u16 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let damage = prop_oneof![
+        (any::<u8>(), any::<u16>()).prop_map(|(file, at)| Damage::Cut { file, at }),
+        (any::<u8>(), any::<u16>()).prop_map(|(file, at)| Damage::Flip { file, at }),
+    ];
+    let step = prop_oneof![
+        4 => (0..12_u8).prop_map(|key| Step::Begin { key }),
+        6 => any::<u8>().prop_map(|fill| Step::Append { fill }),
+        4 => any::<u8>().prop_map(|fill| Step::Complete { fill }),
+        1 => any::<u8>().prop_map(|fill| Step::Abandon { fill }),
+        4 => (0..6_u8).prop_map(|jobs| Step::Work { jobs }),
+        6 => (0..12_u8).prop_map(|key| Step::LookUp { key }),
+        1 => (0..12_u8).prop_map(|key| Step::Purge { key }),
+        1 => Just(Step::Restart),
+        1 => prop::option::of(damage).prop_map(|damage| Step::Crash { damage }),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+/// A fill under way: what it will be, and how much of that is appended.
+struct Writing {
+    fill: Fill,
+    key: u8,
+    version: u32,
+    appended: usize,
+}
+
+/// What the store was told, and so may give.
+#[derive(Default)]
+struct Model {
+    /// By key, the versions that were completed since the last purge.
+    complete: HashMap<u8, Vec<u32>>,
+    versions: u32,
+}
+
+fn text(key: u8) -> String {
+    format!("http://example.com/{key}")
+}
+
+fn length(version: u32) -> usize {
+    LENGTHS[version as usize % LENGTHS.len()]
+}
+
+fn body(version: u32) -> Vec<u8> {
+    (0..length(version) as u32)
+        .map(|at| (at.wrapping_mul(31) ^ version.wrapping_mul(2_654_435_761)) as u8)
+        .collect()
+}
+
+fn settings() -> Settings {
+    Settings {
+        memory_bytes: MEMORY_BYTES,
+        memory_object_bytes_max: 200_000,
+        shards: 2,
+        ..Settings::default()
+    }
+}
+
+fn check(store: &Store, key: u8, model: &Model) {
+    let text = text(key);
+    let key_of = Key::new(text.as_bytes());
+    if matches!(store.lookup(&key_of), Found::Filling(_)) {
+        return;
+    }
+    let known = model.complete.get(&key).map_or(&[][..], Vec::as_slice);
+    match get(store, &key_of) {
+        None => {}
+        Some(Ok((found, metadata))) => {
+            let version: u32 = String::from_utf8(metadata).unwrap().parse().unwrap();
+            assert!(known.contains(&version), "{key}: version {version} is not one of {known:?}");
+            assert!(found == body(version), "{key}: wrong bytes in version {version}");
+        }
+        Some(Err(part)) => {
+            assert!(known.iter().any(|version| body(*version).starts_with(&part)), "{key}: wrong bytes");
+        }
+    }
+}
+
+fn damage(path: &std::path::Path, damage: Damage) {
+    let (Damage::Cut { file, at } | Damage::Flip { file, at }) = damage;
+    let mut files = files(path);
+    files.sort();
+    if files.is_empty() {
+        return;
+    }
+    let file =
+        fs::File::options().read(true).write(true).open(&files[usize::from(file) % files.len()]).unwrap();
+    let at = u64::from(at) * 13 % file.metadata().unwrap().len().max(1);
+    match damage {
+        Damage::Cut { .. } => file.set_len(at).unwrap(),
+        Damage::Flip { .. } => {
+            let mut byte = [0];
+            if file.read_at(&mut byte, at).unwrap() == 1 {
+                file.write_all_at(&[byte[0] ^ 0x40], at).unwrap();
+            }
+        }
+    }
+}
+
+fn run(steps: Vec<Step>) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = open(directory.path(), DISK_BYTES, settings());
+    let (mut model, mut writing) = (Model::default(), Vec::<Writing>::new());
+    for step in steps {
+        match step {
+            Step::Begin { key } => {
+                let text = text(key);
+                let key_of = Key::new(text.as_bytes());
+                let known = match store.lookup(&key_of) {
+                    Found::Hit(object) => Some(object),
+                    _ => None,
+                };
+                if let Begun::Fill(mut fill) = store.begin(&key_of, known.as_ref()) {
+                    model.versions += 1;
+                    fill.start(stored(model.versions.to_string().as_bytes()));
+                    writing.push(Writing { fill, key, version: model.versions, appended: 0 });
+                }
+            }
+            Step::Append { fill } if !writing.is_empty() => {
+                let index = usize::from(fill) % writing.len();
+                let Writing { fill, version, appended, .. } = &mut writing[index];
+                let body = body(*version);
+                let end = (*appended + 40_000).min(body.len());
+                if fill.has_room(std::task::Waker::noop()) {
+                    fill.append(Arc::from(&body[*appended..end]));
+                    *appended = end;
+                }
+            }
+            Step::Complete { fill } if !writing.is_empty() => {
+                let index = usize::from(fill) % writing.len();
+                let Writing { mut fill, key, version, appended } = writing.swap_remove(index);
+                fill.append(Arc::from(&body(version)[appended..]));
+                model.complete.entry(key).or_default().push(version);
+                fill.complete().unwrap();
+            }
+            Step::Abandon { fill } if !writing.is_empty() => {
+                drop(writing.swap_remove(usize::from(fill) % writing.len()));
+            }
+            Step::Work { jobs } => (0..jobs).filter_map(|_| store.take_job()).for_each(Job::perform),
+            Step::LookUp { key } => check(&store, key, &model),
+            Step::Purge { key } => {
+                store.purge(&Key::new(text(key).as_bytes()));
+                model.complete.remove(&key);
+                // What is on its way is not kept under the key, but may still be completed.
+                writing.retain(|writing| writing.key != key);
+            }
+            Step::Restart => {
+                writing.clear();
+                work(&store);
+                store = open(directory.path(), DISK_BYTES, settings());
+            }
+            Step::Crash { damage: how } => {
+                // Jobs are not performed, files on their way stay as they are.
+                std::mem::take(&mut writing).into_iter().for_each(std::mem::forget);
+                std::mem::forget(store.clone());
+                if let Some(how) = how {
+                    damage(directory.path(), how);
+                }
+                store = open(directory.path(), DISK_BYTES, settings());
+            }
+            Step::Append { .. } | Step::Complete { .. } | Step::Abandon { .. } => {}
+        }
+        // Bodies on their way that are not kept may exceed it by their windows.
+        let windows = writing.len() * (WINDOW_BYTES as usize + 100_000);
+        // So may complete ones that wait for the disk.
+        if store.disk_counts().unwrap().jobs == 0 {
+            assert!(store.memory_counts().bytes as usize <= MEMORY_BYTES + windows);
+        }
+        assert!(store.disk_counts().unwrap().bytes <= DISK_BYTES);
+    }
+    (0..12).for_each(|key| check(&store, key, &model));
+    drop(writing);
+    work(&store);
+    (0..12).for_each(|key| check(&store, key, &model));
+    assert!(store.memory_counts().bytes as usize <= MEMORY_BYTES);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn never_a_wrong_byte(steps in steps()) {
+        run(steps);
+    }
+}
