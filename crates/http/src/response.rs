@@ -129,7 +129,7 @@ pub(crate) fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// A decimal number of digits only: no sign, no blank, no overflow.
-pub(crate) fn decimal(digits: &[u8]) -> Option<u64> {
+pub fn decimal(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
     }

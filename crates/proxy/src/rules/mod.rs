@@ -15,6 +15,7 @@ mod invalidation;
 pub mod key;
 mod lookup;
 mod metadata;
+pub mod partial;
 mod policy;
 mod request;
 mod storable;
