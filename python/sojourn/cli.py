@@ -42,6 +42,7 @@ _COMMANDS = {
     "compare": "compare",
     "fit": "fit",
     "probe": "probe",
+    "join-probe": "join_probe",
     "memory": "memory",
     "import-jmt": "jmt",
     "export-jmt": "jmt",

@@ -59,20 +59,46 @@ def run(
     return _result(command, process.returncode, output, talk)
 
 
-def lines(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Runs the engine and yields the objects it prints, a line each, as they come.
+class Stream:
+    """The engine at work, whose objects come a line each; a context manager and an iterator.
 
-    Ctrl-C is handed on to the engine, whose last lines then still come.
+    Ctrl-C and `stop` are handed on to the engine, whose last lines then still come.
     """
-    command = [str(path()), *arguments]
-    count = 0
-    with _started(command) as (process, talk):
-        while line := _line(process):
-            count += 1
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._command = [str(path()), *arguments]
+        self._count = 0
+
+    def __enter__(self) -> Stream:
+        self._context = _started(self._command)
+        self._process, self._talk = self._context.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._context.__exit__(*error)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while line := _line(self._process):
+            self._count += 1
             yield json.loads(line)
-        process.wait()
-    if process.returncode == EXIT_COULD_NOT_RUN or count == 0:
-        raise _failure(command, process.returncode, talk)
+        self._process.wait()
+
+    def stop(self) -> None:
+        """Asks the engine to end."""
+        self._process.send_signal(signal.SIGINT)
+
+    def check(self) -> None:
+        """Once it is over: raises what the engine said where it could not run."""
+        if self._process.returncode == EXIT_COULD_NOT_RUN or self._count == 0:
+            raise _failure(self._command, self._process.returncode, self._talk)
+
+
+def lines(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Runs the engine and yields the objects it prints, a line each, as they come."""
+    with Stream(arguments) as stream:
+        yield from stream
+    stream.check()
 
 
 @contextmanager

@@ -34,18 +34,25 @@ def run(tool: Tool, words: Sequence[str], wanted: RunOptions, typed: Sequence[st
     draws = sys.stderr.isatty() and as_text if wanted.live is None else wanted.live
     if not (draws or wanted.wants_more_than_the_engine):
         engine.replace_process([tool, *words, "--format", wanted.output_format])
-    _measure(tool, runner(tool, wanted), words, wanted, draws, words if typed is None else typed)
+    _measure(tool, runner(tool, words, wanted), words, wanted, draws, words if typed is None else typed)
 
 
-def runner(tool: Tool, wanted: RunOptions) -> Runner:
-    """What makes the load: the engine here, or engines elsewhere."""
+def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
+    """What makes the load: the engine here, or engines elsewhere; with a probe beside it where one is wanted."""
     if wanted.machines is None:
         from sojourn.loading.run import local
 
-        return local(tool)
-    from sojourn.loading.fleet import REMOTE_SHELL, Fleet
+        made = local(tool)
+    else:
+        from sojourn.loading.fleet import REMOTE_SHELL, Fleet
 
-    return Fleet.parse(wanted.machines, wanted.remote_shell or REMOTE_SHELL, wanted.remote_engine, tool).run
+        made = Fleet.parse(wanted.machines, wanted.remote_shell or REMOTE_SHELL, wanted.remote_engine, tool).run
+    if not wanted.wants_probe:
+        return made
+    from sojourn.loading.probed import probed, watched_by
+
+    url = next((word for word in words if "://" in word), "")
+    return probed(made, watched_by(url, wanted.probe_pids, wanted.probe_port, wanted.probe_interval))
 
 
 def thresholds_of(texts: Sequence[str]) -> list[Threshold]:

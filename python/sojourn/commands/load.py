@@ -57,7 +57,7 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
 
     thresholds = engine_run.thresholds_of(limits)
     folder = None if wanted.output is None else load_folder.create(wanted.output).path
-    runner = engine_run.runner("load", wanted)
+    runner = engine_run.runner("load", words, wanted)
     search = LoadSearch(
         words,
         thresholds,

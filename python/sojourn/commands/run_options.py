@@ -18,6 +18,7 @@ from sojourn.failure import CouldNotRun
 
 _OUTPUTS = "Outputs and verdicts"
 _MACHINES = "Several machines"
+_PROBE = "What the server uses meanwhile"
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,20 @@ class RunOptions:
     machines: str | None
     remote_shell: str | None
     remote_engine: str
+    probe: bool
+    probe_pids: Sequence[int]
+    probe_port: int | None
+    probe_interval: str
+
+    @property
+    def wants_probe(self) -> bool:
+        """Whether the server is to be probed, in whatever way that was said."""
+        return self.probe or bool(self.probe_pids) or self.probe_port is not None
 
     @property
     def wants_more_than_the_engine(self) -> bool:
         """Whether the engine alone cannot do it."""
-        return bool(self.files or self.thresholds or self.output or self.machines)
+        return bool(self.files or self.thresholds or self.output or self.machines or self.wants_probe)
 
 
 def read_options(
@@ -75,6 +85,20 @@ def read_options(
     remote_engine: Annotated[
         str, typer.Option(help="The engine's name or path on the machines.", rich_help_panel=_MACHINES)
     ] = "sojourn-engine",
+    probe: Annotated[
+        bool,
+        typer.Option(
+            "--probe", help="Probe whoever listens on the URL's port, on this machine.", rich_help_panel=_PROBE
+        ),
+    ] = False,
+    probe_pid: Annotated[
+        list[int] | None,
+        typer.Option(help="Probe this process and its descendants; again for more.", rich_help_panel=_PROBE),
+    ] = None,
+    probe_port: Annotated[
+        int | None, typer.Option(help="Probe whoever listens on this port.", rich_help_panel=_PROBE)
+    ] = None,
+    probe_interval: Annotated[str, typer.Option(help="Time between samples.", rich_help_panel=_PROBE)] = "100ms",
 ) -> RunOptions:
     """The options as they are typed."""
     if output_format not in ("text", "json"):
@@ -90,6 +114,10 @@ def read_options(
         machines=on,
         remote_shell=remote_shell,
         remote_engine=remote_engine,
+        probe=probe,
+        probe_pids=probe_pid or (),
+        probe_port=probe_port,
+        probe_interval=probe_interval,
     )
 
 

@@ -1,12 +1,14 @@
-"""A load run's folder: `result.json`, `environment.json`, `timeline.parquet`, `intervals.parquet`, `latency/*.hlog`.
+"""A load run's folder, from which alone a run is read back and its report is drawn.
 
-The folder alone holds the run: it is read back from these files, and the report is drawn from them.
+`result.json`, `environment.json`, `timeline.parquet`, `intervals.parquet`, `latency/*.hlog`, and `probe.parquet` where
+the server was probed.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ from sojourn.failure import CouldNotRun
 from sojourn.loading import outputs
 from sojourn.loading.result import LoadResult
 from sojourn.loading.threshold import Verdict
+from sojourn.probe import files
 from sojourn.run_folder import RunFolder
 
 RESULT = "result.json"
 SEARCH = "search.json"
+PROBE = "probe.parquet"
 _STEPS_LOG = "latency/steps.hlog"
 _INTERVALS_LOG = "latency/intervals.hlog"
 
@@ -39,15 +43,22 @@ def write(
 ) -> None:
     """Writes everything but the report. `options` are those of the engine: the plan, for who compares runs."""
     folder.write_json("environment.json", environment)
+    judged = [verdict.as_json() for verdict in verdicts]
+    rewrite(folder, replace(result, record={**result.record, "options": [*options], "thresholds": judged}))
+
+
+def rewrite(folder: RunFolder, result: LoadResult) -> None:
+    """Writes the run again, with what was added to it since."""
     if result.timeline:
         outputs.timeline(result).write_parquet(folder.path / "timeline.parquet")
     if result.intervals:
         outputs.intervals(result).write_parquet(folder.path / "intervals.parquet")
+    if result.recording is not None:
+        files.write(folder.path / PROBE, result.recording)
     folder.write_text(_STEPS_LOG, result.histogram_log)
     folder.write_text(_INTERVALS_LOG, result.interval_log)
     # Last: a folder with a result is whole.
-    judged = [verdict.as_json() for verdict in verdicts]
-    folder.write_json(RESULT, {**result.record, "options": [*options], "thresholds": judged})
+    folder.write_json(RESULT, dict(result.record))
 
 
 def read(path: Path) -> LoadResult:
@@ -73,7 +84,8 @@ def _read_folder(path: Path) -> LoadResult:
     table = RunFolder(path).table("timeline.parquet")
     timeline = {} if table is None else {name: _floats(table[name].to_list()) for name in table.columns}
     logs = [(path / name).read_text() if (path / name).is_file() else "" for name in (_STEPS_LOG, _INTERVALS_LOG)]
-    return LoadResult(json.loads((path / RESULT).read_text()), timeline, logs[0], logs[1])
+    recording = files.read(path / PROBE) if (path / PROBE).is_file() else None
+    return LoadResult(json.loads((path / RESULT).read_text()), timeline, logs[0], logs[1], recording)
 
 
 def environment(path: Path) -> dict[str, Any]:

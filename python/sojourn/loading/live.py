@@ -85,6 +85,7 @@ class LiveView:
             f"{_DIM}{'  p99':<11} {sparkline(self._latencies, room)}{_PLAIN}",
             f"{'errors':<11} {_RED if self._errors else ''}{errors:,.0f}/s, {self._errors:,.0f} in all{_PLAIN}",
             f"{'generator':<11} {_YELLOW if warning else ''}{generator * 100:.0f} % of a core{warning}{_PLAIN}",
+            *_server_lines(progress.get("probe") or {}),
         ]
 
     def _draw(self, lines: list[str]) -> None:
@@ -105,6 +106,22 @@ def sparkline(values: deque[float], width: int) -> str:
     if top <= 0:
         return BARS[0] * len(shown)
     return "".join(BARS[min(len(BARS) - 1, int(value / top * len(BARS)))] for value in shown)
+
+
+def _server_lines(used: Mapping[str, float]) -> list[str]:
+    """What a probed server used in the last second: what is known of it."""
+    cpu = {name: used.get(f"cpu_{key}seconds") for name, key in (("", ""), ("user", "user_"), ("system", "system_"))}
+    said = [f"{value:.2f} {f'in {name}' if name else 'cores'}" for name, value in cpu.items() if value is not None]
+    counts = {
+        "accept queue": used.get("accept_queue"),
+        "switches/s": used.get("voluntary_switches"),
+        "major faults/s": used.get("major_faults"),
+    }
+    rest = [f"{name} {value:,.0f}" for name, value in counts.items() if value is not None]
+    if "resident_bytes" in used:
+        rest.append(f"{used['resident_bytes'] / 2**20:,.0f} MiB resident")
+    lines = [("server", said), ("", rest)]
+    return [f"{name:<11} {', '.join(parts)}" for name, parts in lines if parts]
 
 
 def _together(machines: list[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -63,12 +63,15 @@ def merge(parts: Sequence[Part]) -> LoadResult:
     results = [part.result for part in parts if part.result is not None]
     if not results:
         raise CouldNotRun("; ".join(f"{part.host}: {part.failed_because}" for part in parts), "see --on")
-    started_at = float(np.nanmin([result.started_at for result in results]))
+    # By our clock: it is the one that what is measured here can be joined by.
+    offsets = [part.clock_offset_seconds for part in parts if part.result is not None]
+    begun = [result.started_at - offset for result, offset in zip(results, offsets, strict=True)]
+    started_at = float(np.nanmin(begun))
     record = _record(parts, results, started_at)
     steps_log = _native.write_interval_log(started_at, _step_rows(record["steps"], results))
     rows = [_interval([each for each in same if each]) for same in zip_longest(*(each.intervals for each in results))]
     intervals_log = _native.write_interval_log(started_at, [row for pair in rows for row in pair])
-    return LoadResult(record, _timeline(results), steps_log, intervals_log)
+    return LoadResult(record, _timeline(results, started_at), steps_log, intervals_log)
 
 
 def _interval(same: Sequence[Interval]) -> list[tuple[str, float, float, _native.Histogram]]:
@@ -156,13 +159,13 @@ def _webstone(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _timeline(results: Sequence[LoadResult]) -> dict[str, Column]:
+def _timeline(results: Sequence[LoadResult], started_at: float) -> dict[str, Column]:
     timelines = [result.timeline for result in results if result.timeline]
     if not timelines:
         return {}
     rows = min(len(timeline["time_seconds"]) for timeline in timelines)
-    clocks = ("time_seconds", "unix_seconds")
-    columns = {name: timelines[0][name][:rows] for name in clocks if name in timelines[0]}
+    times = timelines[0]["time_seconds"][:rows]
+    columns = {"time_seconds": times, "unix_seconds": started_at + times}
     for name in _ADDED_COLUMNS:
         columns[name] = np.sum([timeline[name][:rows] for timeline in timelines], axis=0)
     name = "generator_cpu_fraction"

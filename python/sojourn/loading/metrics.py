@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -145,10 +145,16 @@ def _error_rate(run: LoadResult) -> float:
 def _server_cpu_per_request(run: LoadResult) -> float:
     steps = [step for step in run.record.get("steps", ()) if step.get("server")]
     seconds = [_known(step["server"].get("cpu_seconds")) for step in steps]
-    answered = sum(
-        step["requests_per_second"] * step["duration_seconds"] for step in steps if step["requests_per_second"]
-    )
-    return sum(seconds) / answered if steps and answered else math.nan
+    answered = sum(_answered(step) for step in steps)
+    return sum(seconds) / answered if steps and answered else _probed_per_request("cpu_seconds_per_request")(run)
+
+
+def _probed_per_request(key: str) -> Callable[[LoadResult], float]:
+    return lambda run: _known((run.record.get("probe") or {}).get(key))
+
+
+def _answered(step: Mapping[str, Any]) -> float:
+    return float((step["requests_per_second"] or 0.0) * step["duration_seconds"])
 
 
 def _server_cpu_of(intervals: Sequence[Interval]) -> float:
@@ -226,11 +232,25 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_per_request",
-        "CPU time of the observed server per good answer",
+        "CPU time of the observed or probed server per good answer",
         "time",
         "lower",
         _server_cpu_per_request,
         _server_cpu_of,
+    ),
+    Metric(
+        "server.cpu_user_per_request",
+        "the part of it in user code, of a probed server",
+        "time",
+        "lower",
+        _probed_per_request("cpu_user_seconds_per_request"),
+    ),
+    Metric(
+        "server.cpu_system_per_request",
+        "the part of it in the kernel, of a probed server",
+        "time",
+        "lower",
+        _probed_per_request("cpu_system_seconds_per_request"),
     ),
 )
 SCALARS = {metric.name: metric for metric in _SCALARS}

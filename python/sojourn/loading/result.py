@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _native
+from sojourn.probe.merging import per_interval
+from sojourn.probe.recording import Recording
 
 Column = NDArray[np.float64]
 
@@ -57,6 +59,8 @@ class LoadResult:
     """Every step's latencies as an HDR interval log."""
     interval_log: str
     """Every interval's latencies as an HDR interval log."""
+    recording: Recording | None = None
+    """What the server used meanwhile, where it was probed."""
 
     @classmethod
     def of(cls, printed: Mapping[str, Any]) -> LoadResult:
@@ -166,7 +170,17 @@ class LoadResult:
         for interval in self.intervals:
             for name, value in _row(interval).items():
                 columns.setdefault(name, []).append(value)
-        return {name: np.array(values) for name, values in columns.items()}
+        table = {name: np.array(values) for name, values in columns.items()}
+        if not table:
+            return {}
+        table["unix_seconds"] = self.started_at + table["time_seconds"]
+        return {**table, **self._probe_columns(table["unix_seconds"], table["length_seconds"])}
+
+    def _probe_columns(self, begins: Column, lengths: Column) -> Mapping[str, Column]:
+        if self.recording is None:
+            return {}
+        offset = float(self.record["probe"].get("offset_seconds") or 0.0)
+        return per_interval(self.recording, begins, lengths, offset_seconds=offset)
 
 
 def merged(histograms: Iterable[_native.Histogram]) -> _native.Histogram:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sojourn import _native
@@ -91,7 +91,7 @@ def with_confidence(result: LoadResult) -> LoadResult:
         return result
     steps = [{**step.record, "confidence": step.confidence()} for step in found]
     record = {**result.record, "steps": [*steps, *result.record["steps"][len(steps) :]]}
-    return LoadResult(record, result.timeline, result.histogram_log, result.interval_log)
+    return replace(result, record=record)
 
 
 def _within(intervals: Sequence[Interval], step: Mapping[str, Any]) -> list[Interval]:

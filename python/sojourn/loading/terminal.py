@@ -25,6 +25,12 @@ LATENCIES = (
 )
 """Rows of the table of latencies, by the result's keys; those that a result does not hold are left out."""
 _WITH_INTERVAL = ("rps", "p50", "p99")
+SERVER_METRICS = {
+    "server.cpu_per_request": " of CPU per request",
+    "server.cpu_user_per_request": " in user code",
+    "server.cpu_system_per_request": " in the kernel",
+}
+"""What a request costs, and what is said after each figure."""
 STEP_METRICS = ("rps", "p50", "p99")
 """Columns of the table of steps."""
 
@@ -51,6 +57,7 @@ def print_result(result: LoadResult, console: Console) -> None:
     console.print(times)
     _print_steps(result, console)
     _print_intervals(result, console)
+    _print_server(result, console)
     _print_machines(result, console)
     for warning in record.get("warnings", ()):
         console.print(Text(f"warning: {warning}", style="yellow"))
@@ -115,6 +122,16 @@ def _print_intervals(result: LoadResult, console: Console) -> None:
     generator = result.record["generator"]
     rows.append(("generator", f"{format.percent(generator['cpu_fraction'])} of a core"))
     print_pairs(rows, console)
+
+
+def _print_server(result: LoadResult, console: Console) -> None:
+    """What a request cost a probed server, in user code and in the kernel."""
+    if "probe" not in result.record:
+        return
+    found = [
+        f"{metrics.find(name).write(metrics.find(name).of_run(result))}{said}" for name, said in SERVER_METRICS.items()
+    ]
+    print_pairs([("server", ", ".join(found))], console)
 
 
 def _print_machines(result: LoadResult, console: Console) -> None:

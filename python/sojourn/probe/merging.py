@@ -6,12 +6,16 @@ recording have none. Clocks of different machines differ: give the difference th
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars
 
 from sojourn.failure import CouldNotRun
 from sojourn.probe.recording import Recording
 from sojourn.queueing.arrays import Array
+
+PREFIX = "probe_"
 
 
 def merge(timeline: polars.DataFrame, recording: Recording, *, offset_seconds: float = 0.0) -> polars.DataFrame:
@@ -24,17 +28,64 @@ def merge(timeline: polars.DataFrame, recording: Recording, *, offset_seconds: f
             "the timeline has no column unix_seconds", "it was written by an older version: measure it again"
         )
     at = timeline["unix_seconds"].to_numpy()
+    require_overlap(recording, float(at.min()), float(at.max()), offset_seconds)
     times = np.array(recording.unix_seconds) + offset_seconds
-    if not times.size or at.max() < times[0] or at.min() > times[-1]:
+    columns = [
+        polars.Series(PREFIX + counter.name, _interpolated(at, times, recording.values(counter.name)))
+        for counter in recording.counters
+    ]
+    return timeline.with_columns(columns)
+
+
+def require_overlap(recording: Recording, begin: float, end: float, offset_seconds: float) -> None:
+    """Refuses a recording of another time."""
+    times = recording.unix_seconds
+    if not times or end < times[0] + offset_seconds or begin > times[-1] + offset_seconds:
         raise CouldNotRun(
             "the recording and the run do not overlap in time",
             "probe while the load runs, and mind the difference of the machines' clocks (--offset)",
         )
-    columns = [
-        polars.Series(f"probe_{counter.name}", _interpolated(at, times, recording.values(counter.name)))
-        for counter in recording.counters
-    ]
-    return timeline.with_columns(columns)
+
+
+def within(recording: Recording, begin: float, end: float, *, offset_seconds: float = 0.0) -> Recording:
+    """The part of a recording between two moments, its ends interpolated; without samples where they do not meet."""
+    times = np.array(recording.unix_seconds) + offset_seconds
+    if not times.size or end < times[0] or begin > times[-1]:
+        return replace(recording, unix_seconds=[], time_seconds=[], sampling_seconds=[], rows=[])
+    begin, end = max(begin, float(times[0])), min(end, float(times[-1]))
+    inside = times[(times > begin) & (times < end)]
+    at = np.concatenate([[begin], inside, [end]])
+    values = [_interpolated(at, times, recording.values(counter.name)) for counter in recording.counters]
+    return replace(
+        recording,
+        unix_seconds=list(at),
+        time_seconds=list(np.interp(at, times, recording.time_seconds)),
+        sampling_seconds=list(np.interp(at, times, recording.sampling_seconds)),
+        rows=[list(row) for row in zip(*values, strict=True)] if values else [[] for _ in at],
+    )
+
+
+def per_interval(recording: Recording, begins: Array, lengths: Array, *, offset_seconds: float) -> dict[str, Array]:
+    """Per interval each counter: a column `probe_NAME_per_second` of a total, `probe_NAME` with the mean of a level."""
+    times = np.array(recording.unix_seconds) + offset_seconds
+    columns = {}
+    for counter in recording.counters:
+        values = recording.values(counter.name)
+        ends = [_interpolated(moments, times, values) for moments in (begins, begins + lengths)]
+        if counter.kind == "total":
+            columns[f"{PREFIX}{counter.name}_per_second"] = np.asarray((ends[1] - ends[0]) / lengths)
+        else:
+            columns[f"{PREFIX}{counter.name}"] = _means(begins, lengths, times, values, (ends[0] + ends[1]) / 2)
+    return columns
+
+
+def _means(begins: Array, lengths: Array, times: Array, values: Array, otherwise: Array) -> Array:
+    """The mean of the samples within each interval; where there is none, what is interpolated."""
+    known = np.isfinite(values)
+    sums = np.concatenate([[0.0], np.cumsum(values[known])])
+    first, last = (np.searchsorted(times[known], moments) for moments in (begins, begins + lengths))
+    counts = last - first
+    return np.asarray(np.where(counts > 0, (sums[last] - sums[first]) / np.maximum(counts, 1), otherwise))
 
 
 def _interpolated(at: Array, times: Array, values: Array) -> Array:

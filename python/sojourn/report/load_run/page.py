@@ -12,6 +12,7 @@ from sojourn.report.drawing import figure
 from sojourn.report.load_run import tables
 from sojourn.report.load_run.plots import SECTIONS
 from sojourn.report.load_run.run import LoadRun
+from sojourn.report.load_run.server_plots import SERVER
 from sojourn.report.markup import Markup, element, join
 from sojourn.report.shell import shell
 
@@ -43,6 +44,8 @@ def page(run: LoadRun) -> str:
         sizes=tables.sizes(run),
         errors=tables.errors(run),
         machines=tables.machines(run) or "",
+        server_over_time=_server_plots(run),
+        probe=tables.probe(run) or "",
         resources=element("div", tables.generator(run), tables.server(run), class_="columns"),
         environment=element(
             "div", tables.plan(run), measurement_tables.environment_table(run.environment or None), class_="columns"
@@ -52,6 +55,13 @@ def page(run: LoadRun) -> str:
     subtitle = f"{record['connection']} connections · measured for {format.duration(record['duration_seconds'])}"
     sources = ("result.json", "latency/steps.hlog", "latency/intervals.hlog", "timeline.parquet", "environment.json")
     return shell(f"{record['tool']} report", record["url"], subtitle, Markup(main), record["version"], sources)
+
+
+def _server_plots(run: LoadRun) -> Markup | str:
+    """Only where the server was probed: empty plots would say nothing."""
+    if run.result.recording is None:
+        return ""
+    return element("div", [figure(plot(run)) for plot in SERVER], class_="plots")
 
 
 def _first_screen(run: LoadRun) -> Markup:

@@ -28,14 +28,14 @@ Plot = Callable[[LoadRun], Chart | Missing]
 def throughput(run: LoadRun) -> Chart | Missing:
     """Good answers, failures and what was offered, per second."""
     table = run.result.interval_table
-    series = [_series("answered", 1, "solid", table, "requests_per_second", format.number)]
+    series = [series_of("answered", 1, "solid", table, "requests_per_second", format.number)]
     if run.result.errors:
-        series.append(_series("failed", 2, "dashed", table, "errors_per_second", format.number))
-    offered = _series("offered", 0, "dotted", run.result.timeline, "offered_requests_per_second", format.number)
+        series.append(series_of("failed", 2, "dashed", table, "errors_per_second", format.number))
+    offered = series_of("offered", 0, "dotted", run.result.timeline, "offered_requests_per_second", format.number)
     # A closed loop offers what is answered.
     if any(offered.points):
         series.append(offered)
-    return _over_time("throughput", "Throughput over time", series, "per second", linear, format.number)
+    return over_time("throughput", "Throughput over time", series, "per second", linear, format.number)
 
 
 def latency(run: LoadRun) -> Chart | Missing:
@@ -48,10 +48,10 @@ def latency(run: LoadRun) -> Chart | Missing:
     ]
     table = run.result.interval_table
     series = [
-        _series(name, colour, line, table, f"response_time_{key}_seconds", format.seconds)
+        series_of(name, colour, line, table, f"response_time_{key}_seconds", format.seconds)
         for name, key, colour, line in names
     ]
-    return _over_time(
+    return over_time(
         "latency", "Response time over time", series, "response time", logarithmic, format.seconds, shape="wide"
     )
 
@@ -59,20 +59,22 @@ def latency(run: LoadRun) -> Chart | Missing:
 def cpu(run: LoadRun) -> Chart | Missing:
     """How busy server and generator were."""
     table = run.result.interval_table
+    observed = bool(np.isfinite(table.get("server_cpu_fraction", np.array([]))).any())
+    server = "server_cpu_fraction" if observed else "probe_cpu_seconds_per_second"
     series = [
-        _series("server", 1, "solid", table, "server_cpu_fraction", format.percent),
-        _series("generator", 4, "dashed", table, "generator_cpu_fraction", format.percent),
+        series_of("server", 1, "solid", table, server, format.percent),
+        series_of("generator", 4, "dashed", table, "generator_cpu_fraction", format.percent),
     ]
-    return _over_time("cpu", "CPU over time", series, "% of one core", linear, format.percent)
+    return over_time("cpu", "CPU over time", series, "% of one core", linear, format.percent)
 
 
 def in_flight(run: LoadRun) -> Chart | Missing:
     """Requests under way and connections open."""
     series = [
-        _series("requests under way", 1, "solid", run.result.timeline, "in_flight", format.count),
-        _series("connections open", 3, "dashed", run.result.timeline, "connections_open", format.count),
+        series_of("requests under way", 1, "solid", run.result.timeline, "in_flight", format.count),
+        series_of("connections open", 3, "dashed", run.result.timeline, "connections_open", format.count),
     ]
-    return _over_time("in-flight", "Requests under way over time", series, "number", linear, format.count)
+    return over_time("in-flight", "Requests under way over time", series, "number", linear, format.count)
 
 
 DISTRIBUTIONS: tuple[tuple[str, str, int, Line], ...] = (
@@ -147,7 +149,7 @@ def _percentile(rarity: float) -> str:
     return f"{100 * (1 - 1 / rarity):.{digits}f} %"
 
 
-def _series(
+def series_of(
     name: str,
     colour: int,
     line: Line,
@@ -155,6 +157,7 @@ def _series(
     column: str,
     write: Callable[[float], str],
 ) -> Series:
+    """A column of a table over time, as a line."""
     if column not in table:
         return Series(name, colour, (), line=line)
     times, values = _joined(table["time_seconds"], table[column])
@@ -174,7 +177,7 @@ def _joined(times: Column, values: Column) -> tuple[Column, Column]:
     return times[starts], np.fmax.reduceat(values, starts)
 
 
-def _over_time(
+def over_time(
     name: str,
     title: str,
     series: Sequence[Series],
@@ -183,6 +186,7 @@ def _over_time(
     write: Callable[[float], str],
     shape: Literal["half", "wide"] = "half",
 ) -> Chart | Missing:
+    """Lines over the run's time; those without a point are named."""
     identifier = f"plot-{name}"
     drawn = [each for each in series if any(each.points)]
     missing = [each.name for each in series if not any(each.points)]

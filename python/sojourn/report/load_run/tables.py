@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from sojourn.loading import metrics
 from sojourn.loading.steps import steps_of
-from sojourn.loading.terminal import LATENCIES, STEP_METRICS, between, marks
+from sojourn.loading.terminal import LATENCIES, SERVER_METRICS, STEP_METRICS, between, marks
 from sojourn.report import format
 from sojourn.report.load_run.run import LoadRun
-from sojourn.report.markup import Markup
+from sojourn.report.markup import Markup, element
 from sojourn.report.tables import absent, grid, pairs
 
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
@@ -121,12 +122,49 @@ def server(run: LoadRun) -> Markup:
     title = "The server's resources"
     observed = [step["server"] for step in run.steps if step.get("server")]
     if not observed:
-        return absent("table-server", title, "it was not observed (--observe-pid, --observe-core)")
+        said = "by the run itself (--observe-pid, --observe-core); the probe's figures follow"
+        return absent("table-server", title, said if "probe" in run.result.record else "it was not observed (--probe)")
     use = observed[-1]
     rows = [(name, _reading(use.get(key), write)) for name, key, write in _SERVER]
     for key, value in run.steps[-1]["tcp"].items():
         rows.append((f"TCP: {key.replace('_', ' ')}", _reading(value, format.count)))
     return pairs("table-server", title, rows)
+
+
+def probe(run: LoadRun) -> Markup | None:
+    """Every counter of the probe over the measured time, and what a request cost."""
+    found = run.result.record.get("probe")
+    if not found:
+        return None
+    title = "What the server used, by the probe"
+    if "unavailable" in found:
+        return absent("table-probe", title, found["unavailable"])
+    rows = [
+        (metrics.find(name).help, "", metrics.find(name).write(metrics.find(name).of_run(run.result)), "", "")
+        for name in SERVER_METRICS
+    ]
+    counters = found["counters"]
+    rows += [(name.replace("_", " "), *_used(each)) for name, each in counters.items() if "unavailable" not in each]
+    missing: dict[str, list[str]] = {}
+    for name, each in counters.items():
+        if "unavailable" in each:
+            missing.setdefault(each["unavailable"], []).append(name)
+    offset = found["offset_seconds"]
+    notes = [f"Clock of the recording moved by {offset:+.6f} s." if offset else ""]
+    notes += [f"Not measured: {', '.join(names)}: {why}." for why, names in missing.items()]
+    head = ("Counter", "In all", "Mean or per second", "Least", "Most")
+    return element("details", element("summary", title), grid("table-probe", title, [head], rows, " ".join(notes)))
+
+
+def _used(used: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """One counter: a total with its rate, or a level with its range."""
+    write = format.size if used["unit"] == "B" else lambda value: format.number(value, 4)
+    unit = {"s": " s", "cores": " cores"}.get(used["unit"], "")
+    if "total" in used:
+        rate = f"{write(used['per_second'])}{' cores' if used['unit'] == 's' else '/s'}"
+        return f"{write(used['total'])}{unit}", rate, "", ""
+    mean, least, most = (f"{write(used[key])}{unit}" for key in ("mean", "minimum", "maximum"))
+    return "", mean, least, most
 
 
 def plan(run: LoadRun) -> Markup:
@@ -164,8 +202,6 @@ def machines(run: LoadRun) -> Markup | None:
 
 def thresholds(run: LoadRun) -> Markup | None:
     """The verdicts."""
-    from sojourn.loading import metrics
-
     if not run.thresholds:
         return None
     rows = []

@@ -1,0 +1,71 @@
+"""`sojourn join-probe`: what a server used, recorded on its own machine, in the tables of a run from another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn import quantity
+from sojourn.commands.formats import Format, FormatOption, data, print_json
+from sojourn.failure import CouldNotRun
+from sojourn.loading import folder as load_folder
+from sojourn.loading.probed import attach
+from sojourn.loading.terminal import print_result
+from sojourn.probe import files
+from sojourn.probe.merging import merge
+from sojourn.probe.recording import Recording
+from sojourn.report import load_run, write_report
+from sojourn.run_folder import RunFolder
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("join-probe")(_join)
+
+
+def _join(
+    run: Annotated[Path, typer.Argument(help="The folder of a load, a replay or an assessment.")],
+    recording: Annotated[Path, typer.Argument(help="What sojourn probe --output FILE.parquet wrote on the server.")],
+    offset: Annotated[
+        str, typer.Option(help="Added to the recording's times: by how much its clock is behind, as 12ms or -3ms.")
+    ] = "0",
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Join a recording of a server to a run by time, and draw the run's report again.
+
+    Both carry seconds since 1970 by their machines' clocks. Where the clocks differ, say by how much; the offset is
+    kept in the result. A recording that was joined before is replaced.
+
+    Example: sojourn join-probe runs/tuesday server.parquet --offset 12ms
+    """
+    moved, recorded = _signed_seconds(offset), files.read(recording)
+    if load_folder.is_load_run(run):
+        _join_load(run, recorded, moved, output_format)
+        return
+    folder = RunFolder.open(run)
+    timeline = folder.table("timeline.parquet")
+    if timeline is None:
+        raise CouldNotRun(f"{run} holds no timeline", "it ended before its first step: measure again")
+    plain = timeline.drop([name for name in timeline.columns if name.startswith("probe_")])
+    merge(plain, recorded, offset_seconds=moved).write_parquet(run / "timeline.parquet")
+    data.print(f"report: {write_report(folder)}", soft_wrap=True)
+
+
+def _join_load(run: Path, recorded: Recording, moved: float, output_format: Format) -> None:
+    result = attach(load_folder.read(run), recorded, offset_seconds=moved)
+    load_folder.rewrite(RunFolder(run), result)
+    report = load_run.write_report(run)
+    if output_format is Format.json:
+        print_json(dict(result.record))
+        return
+    print_result(result, data)
+    data.print(f"report: {report}", soft_wrap=True)
+
+
+def _signed_seconds(text: str) -> float:
+    if text.strip().lstrip("+-") == "0":
+        return 0.0
+    sign = -1.0 if text.strip().startswith("-") else 1.0
+    return sign * quantity.seconds(text.strip().lstrip("+-"))

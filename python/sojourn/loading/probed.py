@@ -1,0 +1,147 @@
+"""A run with a probe beside it: the server's counters in the run's own tables, and per step what a request cost.
+
+The recording is joined by time (`probe.merging`), so it is the same whether it was made beside the run or on another
+host. CPU time per request is exact; its split into user and system follows the kernel's ticks of 10 ms.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import polars
+
+from sojourn import engine
+from sojourn.failure import CouldNotRun
+from sojourn.loading.result import LoadResult
+from sojourn.loading.run import Runner, option
+from sojourn.probe.companion import Companion, Watched, with_probe
+from sojourn.probe.merging import PREFIX, merge, require_overlap, within
+from sojourn.probe.recording import Recording
+from sojourn.probe.totals import as_json
+
+TICKED_SECONDS_MIN = 0.1
+"""Ten ticks: with less CPU time, its split into user and system is chance."""
+PROBE = "probe"
+"""The key in the record of a run and of each step."""
+
+
+def probed(runner: Runner, watched: Watched) -> Runner:
+    """The runner, with a probe from just before each run to just after it."""
+
+    def run(options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
+        with Companion(replace(watched, **_cores(options))) as companion:
+            result = runner(options, with_probe(progress, companion))
+        assert companion.recording is not None
+        return attach(result, companion.recording, cores=companion.cores)
+
+    return run
+
+
+def attach(
+    result: LoadResult, recording: Recording, *, offset_seconds: float = 0.0, cores: int | None = None
+) -> LoadResult:
+    """The run with the recording in its timeline, its intervals and its record.
+
+    `offset_seconds` is added to the recording's times; `cores` is how many its processes could use.
+    """
+    record = attached(result.record, recording, offset_seconds=offset_seconds, cores=cores)
+    timeline = result.timeline
+    if len(timeline.get("unix_seconds", ())):
+        frame = polars.DataFrame({name: column for name, column in timeline.items() if not name.startswith(PREFIX)})
+        whole = merge(frame, recording, offset_seconds=offset_seconds)
+        timeline = {name: whole[name].to_numpy() for name in whole.columns}
+    return replace(result, record=record, timeline=timeline, recording=recording)
+
+
+def attached(
+    record: Any, recording: Recording, *, offset_seconds: float = 0.0, cores: int | None = None
+) -> dict[str, Any]:
+    """The engine's record with what was used in the run and in each step."""
+    started = record.get("started_unix_seconds")
+    if started is None:
+        raise CouldNotRun("the run does not say when it began", "it was written by an older version: measure it again")
+    steps = record.get("steps", ())
+    spans = [(started + step["start_seconds"], step["duration_seconds"]) for step in steps]
+    if not spans:
+        return {**record, PROBE: {"unavailable": "no step was measured"}}
+    begin, end = spans[0][0], spans[-1][0] + spans[-1][1]
+    require_overlap(recording, begin, end, offset_seconds)
+    used = [within(recording, at, at + length, offset_seconds=offset_seconds) for at, length in spans]
+    whole = as_json(within(recording, begin, end, offset_seconds=offset_seconds))
+    described = {key: whole[key] for key in ("pids", "samples", "duration_seconds", "probe_cpu_fraction", "counters")}
+    parts = [as_json(each)["counters"] for each in used]
+    answered = [_answered(step) for step in steps]
+    return {
+        **record,
+        PROBE: {**described, "offset_seconds": offset_seconds, "cores": cores, **_per_request(parts, sum(answered))},
+        "steps": [
+            {**step, PROBE: {"counters": counters, **_per_request([counters], count)}}
+            for step, counters, count in zip(steps, parts, answered, strict=True)
+        ],
+    }
+
+
+def watched_by(url: str, pids: Sequence[int], port: int | None, interval: str) -> Watched:
+    """What to probe: the processes named, or whoever listens on the URL's port on this machine."""
+    if pids or port is not None:
+        return Watched(tuple(pids), port, interval)
+    split = urlsplit(url)
+    named = split.port or (443 if split.scheme == "https" else 80)
+    if not _is_local(split.hostname or ""):
+        raise CouldNotRun(
+            f"{split.hostname} is not this machine, so its processes cannot be probed from here",
+            "run sojourn probe --output there, and join the file to the run folder with sojourn join-probe",
+        )
+    return Watched((), named, interval)
+
+
+def _cores(options: Sequence[str]) -> dict[str, Any]:
+    server, generator = option(options, "--observe-core"), option(options, "--core")
+    found = {"server_core": server, "generator_core": generator}
+    return {name: int(core) for name, core in found.items() if core is not None and re.fullmatch(r"\d+", core)}
+
+
+def _answered(step: Any) -> float:
+    """Good answers completed in a step."""
+    return float((step["requests_per_second"] or 0.0) * step["duration_seconds"])
+
+
+def _per_request(spans: Sequence[Any], answered: float) -> dict[str, Any]:
+    """What an answer cost over some spans, by the counters of each."""
+    whole, user, system = "cpu_seconds_per_request", "cpu_user_seconds_per_request", "cpu_system_seconds_per_request"
+    spent = [counters.get("cpu_seconds", {"unavailable": "no process was probed"}) for counters in spans]
+    lacking = next((each["unavailable"] for each in spent if "total" not in each), None)
+    if answered <= 0 or lacking:
+        why = lacking or "nothing was answered"
+        return {key: {"unavailable": why} for key in (whole, user, system)}
+    each = sum(part["total"] for part in spent) / answered
+    ticks = [
+        sum(counters.get(name, {}).get("total") or 0.0 for counters in spans)
+        for name in ("cpu_user_seconds", "cpu_system_seconds")
+    ]
+    if sum(ticks) < TICKED_SECONDS_MIN:
+        why = f"less than {TICKED_SECONDS_MIN} s of CPU time: ticks of 10 ms do not split it"
+        return {whole: each, user: {"unavailable": why}, system: {"unavailable": why}}
+    share = ticks[0] / sum(ticks)
+    return {whole: each, user: each * share, system: each * (1 - share)}
+
+
+def _is_local(host: str) -> bool:
+    """Whether an address of the host is one of ours: only such can be bound."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        with socket.socket(family, kind) as probe:
+            try:
+                probe.bind((address[0], 0, *address[2:]))
+            except OSError:
+                continue
+            return True
+    return False

@@ -1,0 +1,123 @@
+"""A probe beside a load: samples of the server's counters for as long as something else runs.
+
+It reads the kernel's accounting only (perf events cost their threads a little at every switch), and keeps off the cores
+that are measured where there are others; where there are none it goes to the generator's, whose lateness is measured,
+and never to the server's.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn import engine
+from sojourn.failure import CouldNotRun
+from sojourn.probe.recording import Recording
+
+SOURCES = "processes,cgroup,cores,pressure,network"
+INTERVAL = "100ms"
+BEGIN_SECONDS_MAX = 10.0
+"""How long the first sample may take: a server of many processes is looked through first."""
+NOW_SECONDS = 1.0
+"""Over how long the live view's rates are."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What is probed beside a load."""
+
+    pids: Sequence[int] = ()
+    port: int | None = None
+    interval: str = INTERVAL
+    server_core: int | None = None
+    generator_core: int | None = None
+
+    def arguments(self) -> list[str]:
+        """For the engine's probe."""
+        words = ["probe", "--sources", SOURCES, "--interval", self.interval, "--format", "json"]
+        words += [word for pid in self.pids for word in ("--pid", str(pid))]
+        options = {"--port": self.port, "--observe-core": self.server_core, "--core": self._own_core()}
+        return words + [word for name, value in options.items() if value is not None for word in (name, str(value))]
+
+    def _own_core(self) -> int | None:
+        others = os.sched_getaffinity(0) - {self.server_core, self.generator_core}
+        return min(others) if others and self.server_core is not None else self.generator_core
+
+
+class Companion:
+    """The probe at work; a context manager. `recording` grows until it ends."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._begun = threading.Event()
+        self.recording: Recording | None = None
+        self.cores: int | None = None
+        """On how many cores the watched processes may run."""
+
+    def __enter__(self) -> Companion:
+        self._stream = engine.Stream(self._watched.arguments()).__enter__()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+        if not self._begun.wait(BEGIN_SECONDS_MAX) or self.recording is None:
+            self.__exit__()
+            self._stream.check()
+            raise CouldNotRun("the probe took no sample in time", "give --probe-pid or --probe-port")
+        self.cores = _cores_of(self.recording.pids)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stream.stop()
+        self._thread.join()
+        self._stream.__exit__(None, None, None)
+
+    def now(self) -> dict[str, float]:
+        """What the server used in the last second: totals per second, levels as they are."""
+        recording = self.recording
+        if recording is None or len(recording.rows) < 2:
+            return {}
+        times = recording.time_seconds[: len(recording.rows)]
+        last = len(times) - 1
+        before = next(index for index in range(last, -1, -1) if times[last] - times[index] >= NOW_SECONDS or index == 0)
+        elapsed = times[last] - times[before]
+        found = {}
+        for place, counter in enumerate(recording.counters):
+            value = recording.rows[last][place]
+            if counter.kind == "total":
+                value = (value - recording.rows[before][place]) / elapsed if elapsed > 0 else math.nan
+            if not math.isnan(value):
+                found[counter.name] = value
+        return found
+
+    def _listen(self) -> None:
+        for line in self._stream:
+            if self.recording is None:
+                self.recording = Recording.begin(line)
+            else:
+                self.recording.add(line)
+                self._begun.set()
+        self._begun.set()
+
+
+def _cores_of(pids: Sequence[int]) -> int | None:
+    allowed: set[int] = set()
+    for pid in pids:
+        try:
+            allowed |= os.sched_getaffinity(pid)
+        except OSError:
+            return None
+    return len(allowed) or None
+
+
+def with_probe(progress: engine.Progress | None, companion: Companion) -> engine.Progress | None:
+    """Progress that also says what the server uses."""
+    if progress is None:
+        return None
+
+    def told(line: Mapping[str, Any]) -> None:
+        progress({**line, "probe": companion.now()})
+
+    return told
