@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sojourn import engine
+from sojourn import engine, quantity
 from sojourn.commands.run_options import RunOptions
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
 
@@ -55,6 +55,11 @@ def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
     return probed(made, watched_by(url, wanted.probe_pids, wanted.probe_port, wanted.probe_interval))
 
 
+def line_bits_per_second(wanted: RunOptions) -> float | None:
+    """The rate of the server's line, if it was named."""
+    return None if wanted.line is None else quantity.bits_per_second(wanted.line)
+
+
 def thresholds_of(texts: Sequence[str]) -> list[Threshold]:
     """The conditions, read."""
     if not texts:
@@ -81,6 +86,7 @@ def _measure(
     tool: Tool, runner: Runner, words: Sequence[str], wanted: RunOptions, draws: bool, typed: Sequence[str]
 ) -> None:
     from sojourn.loading.live import LiveView
+    from sojourn.loading.steps import with_saturation
 
     thresholds = thresholds_of(wanted.thresholds)
     folder = None
@@ -93,6 +99,7 @@ def _measure(
             result = runner(words, view)
     else:
         result = runner(words, None)
+    result = with_saturation(result, line_bits_per_second(wanted))
     verdicts = [each.judge(result) for each in thresholds]
     written = _write(result, typed, verdicts, folder, wanted)
     _print(result, verdicts, wanted, written, embed="--embed" in words)

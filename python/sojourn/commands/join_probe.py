@@ -12,6 +12,7 @@ from sojourn.commands.formats import Format, FormatOption, data, print_json
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder as load_folder
 from sojourn.loading.probed import attach
+from sojourn.loading.steps import with_saturation
 from sojourn.loading.terminal import print_result
 from sojourn.probe import files
 from sojourn.probe.merging import merge
@@ -54,7 +55,7 @@ def _join(
 
 
 def _join_load(run: Path, recorded: Recording, moved: float, output_format: Format) -> None:
-    result = attach(load_folder.read(run), recorded, offset_seconds=moved)
+    result = with_saturation(attach(load_folder.read(run), recorded, offset_seconds=moved))
     load_folder.rewrite(RunFolder(run), result)
     report = load_run.write_report(run)
     if output_format is Format.json:

@@ -65,6 +65,7 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
         budget_seconds=quantity.seconds(budget),
         precision=metrics.find("error_rate").parse(precision),
         output=folder,
+        line_bits_per_second=engine_run.line_bits_per_second(wanted),
         told=lambda trial, found: talk.print(said(trial, found, search.unit), highlight=False, soft_wrap=True),
     )
     found = search.run()

@@ -39,6 +39,8 @@ class RunOptions:
     probe_pids: Sequence[int]
     probe_port: int | None
     probe_interval: str
+    line: str | None
+    """The rate of the server's line, as it was typed."""
 
     @property
     def wants_probe(self) -> bool:
@@ -48,7 +50,7 @@ class RunOptions:
     @property
     def wants_more_than_the_engine(self) -> bool:
         """Whether the engine alone cannot do it."""
-        return bool(self.files or self.thresholds or self.output or self.machines or self.wants_probe)
+        return bool(self.files or self.thresholds or self.output or self.machines or self.wants_probe or self.line)
 
 
 def read_options(
@@ -99,6 +101,12 @@ def read_options(
         int | None, typer.Option(help="Probe whoever listens on this port.", rich_help_panel=_PROBE)
     ] = None,
     probe_interval: Annotated[str, typer.Option(help="Time between samples.", rich_help_panel=_PROBE)] = "100ms",
+    line: Annotated[
+        str | None,
+        typer.Option(
+            help="The rate of the server's line, as 100Mbit/s, to tell when it is full.", rich_help_panel=_PROBE
+        ),
+    ] = None,
 ) -> RunOptions:
     """The options as they are typed."""
     if output_format not in ("text", "json"):
@@ -118,6 +126,7 @@ def read_options(
         probe_pids=probe_pid or (),
         probe_port=probe_port,
         probe_interval=probe_interval,
+        line=line,
     )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import option, with_option
+from sojourn.loading.saturation import Saturation, Setting
+from sojourn.loading.saturation import find as saturation_of
 from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
 from sojourn.loading.threshold import Threshold
 
@@ -35,6 +38,7 @@ class LoadSearch:
         budget_seconds: float,
         precision: float,
         output: Path | None = None,
+        line_bits_per_second: float | None = None,
         told: Callable[[Trial, Found], None] = lambda trial, found: None,
     ) -> None:
         varied = [name for name in LOADS if option(options, name) is not None]
@@ -48,6 +52,9 @@ class LoadSearch:
         self._plan = Plan(start, precision, whole=self.name == "--clients")
         self._deadline = time.monotonic() + budget_seconds
         self._longest = 0.0
+        self._line_bits_per_second = line_bits_per_second
+        self._points: dict[float, list[Mapping[str, Any]]] = {}
+        self._cores: int | None = None
         self._runs = 0
 
     def run(self) -> Found:
@@ -65,6 +72,9 @@ class LoadSearch:
         if result.record["interrupted"]:
             raise KeyboardInterrupt
         self._runs += 1
+        if result.limited_because is None:
+            self._points.setdefault(load, []).extend(result.record.get("steps", ()))
+            self._cores = (result.record.get("probe") or {}).get("cores", self._cores)
         if self._output is not None:
             point = self._output / f"point-{self._runs:03}.json"
             point.write_text(json.dumps(result.embedded()))
@@ -88,7 +98,14 @@ class LoadSearch:
     def as_json(self, found: Found) -> dict[str, object]:
         """What is known, with what was asked."""
         asked = {"varied": self.name.removeprefix("--"), "unit": self.unit, "options": [*self._options]}
-        return {**asked, "thresholds": [str(each) for each in self.thresholds], **found.as_json()}
+        found_saturated = self._saturation()
+        saturation = {} if found_saturated is None else {"saturation": found_saturated.as_json()}
+        return {**asked, "thresholds": [str(each) for each in self.thresholds], **found.as_json(), **saturation}
+
+    def _saturation(self) -> Saturation | None:
+        """Which resource was full first, over all runs that were not the generator's limit."""
+        points = [(load, f"{load:,.4g} {self.unit}", steps) for load, steps in self._points.items()]
+        return saturation_of(points, Setting(self._cores, self._line_bits_per_second))
 
 
 def _at(options: Sequence[str], name: str, load: float, run: int) -> list[str]:

@@ -8,6 +8,7 @@ from rich.text import Text
 from sojourn.loading import metrics
 from sojourn.loading.load_search import LoadSearch
 from sojourn.loading.search import Found, Trial
+from sojourn.loading.terminal import print_saturation
 from sojourn.report import format
 from sojourn.terminal import table
 
@@ -39,6 +40,7 @@ def print_found(found: Found, search: LoadSearch, console: Console) -> None:
     for load, runs, passed, share in found.pass_fractions:
         rows.add_row(format.number(load, 4), str(runs), str(passed), format.percent(share))
     console.print(rows)
+    print_saturation(search.as_json(found), console)
     void = [trial for trial in found.trials if trial.void_because]
     if void:
         text = f"{len(void)} runs are void: the generator was the limit: {void[-1].void_because}"

@@ -15,6 +15,7 @@ from sojourn import _native
 from sojourn.loading import metrics
 from sojourn.loading.confidence import BATCHES_MIN, LEVEL, Estimate
 from sojourn.loading.result import Interval, LoadResult
+from sojourn.loading.saturation import Setting, find
 
 METRICS = ("rps", "mean", "p50", "p90", "p99", "ttfb.p50", "ttfb.p99")
 """What every step's confidence is given for."""
@@ -38,6 +39,12 @@ class StepResult:
         rate = self.record.get("offered_requests_per_second")
         said = "as logged" if rate is None else f"{rate:,.4g}/s"
         return f"{said}, mean of a ramp" if self.record.get("ramp") else said
+
+    @property
+    def load(self) -> float:
+        """What was offered, as a number by which steps of a run can be put in order."""
+        offered = self.record.get("clients") or self.record.get("offered_requests_per_second")
+        return float(offered or self.number)
 
     def estimate(self, metric: metrics.Metric) -> Estimate:
         """The metric with its interval; NaN where the step does not hold it."""
@@ -92,6 +99,15 @@ def with_confidence(result: LoadResult) -> LoadResult:
     steps = [{**step.record, "confidence": step.confidence()} for step in found]
     record = {**result.record, "steps": [*steps, *result.record["steps"][len(steps) :]]}
     return replace(result, record=record)
+
+
+def with_saturation(result: LoadResult, line_bits_per_second: float | None = None) -> LoadResult:
+    """The run with `saturation` in its record: which resource of the server was full first, step by step."""
+    probe = result.record.get("probe") or {}
+    setting = Setting(cores=probe.get("cores"), line_bits_per_second=line_bits_per_second)
+    points = [(step.load, step.offered, [step.record]) for step in steps_of(result)]
+    found = find(points, setting)
+    return result if found is None else replace(result, record={**result.record, "saturation": found.as_json()})
 
 
 def _within(intervals: Sequence[Interval], step: Mapping[str, Any]) -> list[Interval]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -58,6 +59,7 @@ def print_result(result: LoadResult, console: Console) -> None:
     _print_steps(result, console)
     _print_intervals(result, console)
     _print_server(result, console)
+    print_saturation(result.record, console)
     _print_machines(result, console)
     for warning in record.get("warnings", ()):
         console.print(Text(f"warning: {warning}", style="yellow"))
@@ -132,6 +134,12 @@ def _print_server(result: LoadResult, console: Console) -> None:
         f"{metrics.find(name).write(metrics.find(name).of_run(result))}{said}" for name, said in SERVER_METRICS.items()
     ]
     print_pairs([("server", ", ".join(found))], console)
+
+
+def print_saturation(record: Mapping[str, Any], console: Console) -> None:
+    """Where the time went, in one sentence."""
+    if found := record.get("saturation"):
+        console.print(Text(f"where the time goes: {found['sentence']}"), soft_wrap=True)
 
 
 def _print_machines(result: LoadResult, console: Console) -> None:

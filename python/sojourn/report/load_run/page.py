@@ -15,6 +15,7 @@ from sojourn.report.load_run.run import LoadRun
 from sojourn.report.load_run.server_plots import SERVER
 from sojourn.report.markup import Markup, element, join
 from sojourn.report.shell import shell
+from sojourn.report.where_time_goes import where_time_goes
 
 NAME = "report.html"
 _FACTS = {"p50": "p50", "p99": "p99", "p99.9": "p99.9", "error_rate": "Failed", "server.cpu_per_request": "Server CPU"}
@@ -44,6 +45,7 @@ def page(run: LoadRun) -> str:
         sizes=tables.sizes(run),
         errors=tables.errors(run),
         machines=tables.machines(run) or "",
+        saturation=where_time_goes(run.result.record.get("saturation")),
         server_over_time=_server_plots(run),
         probe=tables.probe(run) or "",
         resources=element("div", tables.generator(run), tables.server(run), class_="columns"),

@@ -20,6 +20,7 @@ from sojourn.report.markup import Markup, element, join
 from sojourn.report.scales import Scale, linear, logarithmic
 from sojourn.report.shell import shell
 from sojourn.report.tables import grid, pairs
+from sojourn.report.where_time_goes import where_time_goes
 
 NAME = "report.html"
 _ENDINGS = {"generator": "the generator gives first", "not reached": "no load failed"}
@@ -50,6 +51,7 @@ def page(search: dict[str, Any]) -> str:
             "section",
             element("h2", "The evidence"),
             element("div", [figure(plot) for plot in plots], class_="plots"),
+            where_time_goes(search["saturation"]) if "saturation" in search else None,
             _trials(found, unit),
             id="evidence",
         ),

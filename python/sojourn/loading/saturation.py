@@ -1,0 +1,257 @@
+"""Where the time goes: which resource of a server was the first that had nothing left, by declared criteria.
+
+Each resource has a figure per load and a limit; at or above the limit it is saturated. The first is the one that is
+saturated at the lowest load. Where several are at that load, the cause stands before its effect: a busy processor fills
+accept queues, and a disk that is waited for keeps workers; not the other way round. Where none is, nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sojourn.report import format
+
+CPU_MAX = 0.9
+"""Of the cores that the server may use, or of the one core that its busiest thread can."""
+MEMORY_PRESSURE_MAX = 0.1
+MAJOR_FAULTS_PER_ANSWER_MAX = 0.1
+DISK_PRESSURE_MAX = 0.5
+LINE_MAX = 0.9
+ACCEPT_QUEUE_MIN = 1.0
+HELPERS_MAX = 0.9
+
+Step = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What has to be known of the server beside its counters."""
+
+    cores: int | None = None
+    """On how many it may run."""
+    line_bits_per_second: float | None = None
+    helpers: int | None = None
+    helper_seconds_per_request: float | None = None
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource: how much of it was used in a step, and from when on it is saturated."""
+
+    name: str
+    limit: float
+    criterion: str
+    unit: str
+    """`share`, or what is counted."""
+    figure: Callable[[Step, Setting], float | None]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A resource at every load; a figure that is not known is None."""
+
+    name: str
+    criterion: str
+    limit: float
+    unit: str
+    values: list[float | None]
+
+    def is_saturated(self, place: int) -> bool:
+        """Whether it was at that load."""
+        value = self.values[place]
+        return value is not None and value >= self.limit
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """The finding, with its evidence."""
+
+    loads: list[str]
+    """What was offered, from the least."""
+    uses: list[Use]
+    first: str | None
+    """The resource that was saturated first; None: not shown."""
+    at: str | None
+    """The load at which."""
+    sentence: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For results and summaries."""
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> Saturation:
+        """What `as_json` gave."""
+        return cls(**{**value, "uses": [Use(**use) for use in value["uses"]]})
+
+
+def find(points: Sequence[tuple[float, str, Sequence[Step]]], setting: Setting) -> Saturation | None:
+    """What was saturated first.
+
+    Args:
+        points: the load as a number and in words, and the steps that were measured at it.
+        setting: what is known of the server.
+
+    Returns:
+        The finding; None where the server was not looked at.
+    """
+    ordered = sorted(points, key=lambda point: point[0])
+    if not any(step.get("probe") or step.get("server") for _, _, steps in ordered for step in steps):
+        return None
+    uses = [
+        Use(
+            each.name,
+            each.criterion,
+            each.limit,
+            each.unit,
+            [_median([each.figure(step, setting) for step in steps]) for _, _, steps in ordered],
+        )
+        for each in RESOURCES
+    ]
+    loads = [said for _, said, _ in ordered]
+    for place, load in enumerate(loads):
+        full = [use for use in uses if use.is_saturated(place)]
+        if full:
+            sentence = _sentence(full[0], full[1:], place, load, ordered[place][2])
+            return Saturation(loads, uses, full[0].name, load, sentence)
+    return Saturation(loads, uses, None, None, _nothing(uses))
+
+
+def written(use: Use, value: float | None) -> str:
+    """A figure as people read it."""
+    if value is None:
+        return format.NOT_MEASURED
+    return format.percent(value) if use.unit == "share" else format.number(value)
+
+
+def _cpu(step: Step, setting: Setting) -> float | None:
+    busiest = _counter(step, "busiest_thread_fraction", "mean")
+    used = _counter(step, "cpu_seconds", "per_second")
+    shares = [busiest, used / setting.cores if used is not None and setting.cores else None]
+    # Without a probe: the server's own core, as far as it was the server that used it.
+    server = step.get("server") or {}
+    seen = [_number(server.get(key)) for key in ("core_busy_fraction", "cpu_fraction")]
+    if None not in seen and shares == [None, None]:
+        shares.append(min(value for value in seen if value is not None))
+    known = [share for share in shares if share is not None]
+    return max(known) if known else None
+
+
+def _memory(step: Step, setting: Setting) -> float | None:
+    return _counter(step, "memory_pressure_some_seconds", "per_second")
+
+
+def _faults(step: Step, setting: Setting) -> float | None:
+    faults = _counter(step, "major_faults", "total")
+    if faults is None:
+        faults = _number((step.get("server") or {}).get("major_faults"))
+    answered = (step["requests_per_second"] or 0.0) * step["duration_seconds"]
+    return faults / answered if faults is not None and answered > 0 else None
+
+
+def _disk(step: Step, setting: Setting) -> float | None:
+    return _counter(step, "io_pressure_some_seconds", "per_second")
+
+
+def _line(step: Step, setting: Setting) -> float | None:
+    if setting.line_bits_per_second is None or step.get("bytes_per_second") is None:
+        return None
+    return float(8 * step["bytes_per_second"] / setting.line_bits_per_second)
+
+
+def _accept_queue(step: Step, setting: Setting) -> float | None:
+    """The least that waited; a queue that overflowed counts as one that was never empty."""
+    overflows = _counter(step, "listen_overflows", "total")
+    if overflows is None:
+        overflows = _number((step.get("tcp") or {}).get("listen_overflows"))
+    least = _counter(step, "accept_queue", "minimum")
+    if overflows:
+        return max(least or 0.0, ACCEPT_QUEUE_MIN)
+    return least
+
+
+def _helpers(step: Step, setting: Setting) -> float | None:
+    if not setting.helpers or setting.helper_seconds_per_request is None:
+        return None
+    return float((step["requests_per_second"] or 0.0) * setting.helper_seconds_per_request / setting.helpers)
+
+
+RESOURCES = (
+    Resource("CPU", CPU_MAX, f"{CPU_MAX:.0%} of its cores, or of one core by its busiest thread", "share", _cpu),
+    Resource(
+        "memory stalls",
+        MEMORY_PRESSURE_MAX,
+        f"some task waited for memory {MEMORY_PRESSURE_MAX:.0%} of the time",
+        "share",
+        _memory,
+    ),
+    Resource(
+        "page faults",
+        MAJOR_FAULTS_PER_ANSWER_MAX,
+        f"{MAJOR_FAULTS_PER_ANSWER_MAX:g} faults per answer that waited for a disk",
+        "faults per answer",
+        _faults,
+    ),
+    Resource(
+        "disk", DISK_PRESSURE_MAX, f"some task waited for a disk {DISK_PRESSURE_MAX:.0%} of the time", "share", _disk
+    ),
+    Resource("network", LINE_MAX, f"{LINE_MAX:.0%} of the line that was named (--line)", "share", _line),
+    Resource(
+        "accept queue",
+        ACCEPT_QUEUE_MIN,
+        "never empty when it was looked at, or overflown",
+        "least waiting",
+        _accept_queue,
+    ),
+    Resource("helpers", HELPERS_MAX, f"busy {HELPERS_MAX:.0%} of the time", "share", _helpers),
+)
+"""Causes before effects."""
+
+
+def _sentence(first: Use, others: Sequence[Use], place: int, load: str, steps: Sequence[Step]) -> str:
+    said = (
+        f"{first.name}{_split(steps) if first.name == 'CPU' else ''} was the first that had nothing left, at {load}: "
+    )
+    said += f"{written(first, first.values[place])}{'' if first.unit == 'share' else ' ' + first.unit}"
+    said += f" ({first.criterion})."
+    if others:
+        said += f" At the same load: {', '.join(use.name for use in others)}."
+    return said
+
+
+def _split(steps: Sequence[Step]) -> str:
+    keys = ("cpu_user_seconds_per_request", "cpu_system_seconds_per_request")
+    parts = [[_number((step.get("probe") or {}).get(key)) for step in steps] for key in keys]
+    user, system = (_median(part) for part in parts)
+    if user is None or system is None:
+        shares = [_number((step.get("server") or {}).get("cpu_user_fraction")) for step in steps]
+        share = _median(shares)
+        if share is None:
+            return ""
+    else:
+        share = user / (user + system)
+    where = "user code" if share >= 0.5 else "the kernel"
+    return f", {format.percent(max(share, 1 - share))} in {where},"
+
+
+def _nothing(uses: Sequence[Use]) -> str:
+    unknown = [use.name for use in uses if all(value is None for value in use.values)]
+    said = "Not shown: no resource that was looked at reached its limit."
+    return f"{said} Not looked at: {', '.join(unknown)}." if unknown else said
+
+
+def _counter(step: Step, name: str, key: str) -> float | None:
+    return _number(((step.get("probe") or {}).get("counters") or {}).get(name, {}).get(key))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -1,0 +1,39 @@
+"""Where the time goes: the resource that was full first, and every resource at every load, as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sojourn.loading.saturation import Saturation, written
+from sojourn.report.markup import Markup, element
+from sojourn.report.tables import absent, grid
+
+LOADS_SHOWN_MAX = 10
+"""More columns do not fit; those left out are the lowest loads, where nothing is full."""
+_TITLE = "Where the time goes"
+
+
+def where_time_goes(found: Mapping[str, Any] | None) -> Markup:
+    """The section's sentence and table."""
+    if not found:
+        return absent("table-saturation", _TITLE, "the server was not looked at (--probe)")
+    saturation = Saturation.of_json(found)
+    first = next((place for place in range(len(saturation.loads)) if saturation.loads[place] == saturation.at), 0)
+    begin = max(0, min(first, len(saturation.loads) - LOADS_SHOWN_MAX))
+    shown = range(begin, min(len(saturation.loads), begin + LOADS_SHOWN_MAX))
+    rows = [
+        (
+            use.name,
+            *(f"{written(use, use.values[place])}{' ●' if use.is_saturated(place) else ''}" for place in shown),
+            use.criterion,
+        )
+        for use in saturation.uses
+    ]
+    head = ("Resource", *(saturation.loads[place] for place in shown), "Full from")
+    note = "● full. Pressure and disk are the whole machine's; the cause stands above its effect."
+    return element(
+        "div",
+        element("p", saturation.sentence, class_="finding"),
+        grid("table-saturation", _TITLE, [head], rows, note),
+    )
