@@ -35,6 +35,7 @@ _COMMANDS = {
     "serve": "data_plane",
     "load": "load",
     "replay": "replay",
+    "link": "data_plane",
     "fileset": "fileset",
     "predict": "predict",
     "simulate": "simulate",

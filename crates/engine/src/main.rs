@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod link;
 mod load;
 mod machine;
 mod memory;
@@ -24,6 +25,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Serve(Box<serve::Options>),
+    Link(Box<link::Options>),
     Load(Box<load::Options>),
     Machine(machine::Options),
     Memory(memory::Options),
@@ -51,6 +53,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     let command = Arguments::command();
     match Arguments::parse_from(serve::config::expand(&command, words)?).command {
         Command::Serve(options) => serve::run(&options, &command, words),
+        Command::Link(options) => link::run(&options),
         Command::Load(options) => load::run(&options),
         Command::Machine(options) => machine::run(&options),
         Command::Memory(options) => memory::run(&options),
@@ -69,7 +72,7 @@ mod tests {
 
     #[test]
     fn help_speaks_of_the_name_it_was_run_under() {
-        for command in ["serve", "load", "replay"] {
+        for command in ["serve", "link", "load", "replay"] {
             let help = refusal(&["/usr/bin/sojourn", command, "--help"]);
             assert_eq!(help.exit_code(), 0);
             let text = help.to_string();

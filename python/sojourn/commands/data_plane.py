@@ -1,6 +1,8 @@
-"""`sojourn serve`: this process becomes the engine, so Python is never in the data path."""
+"""`sojourn serve` and `sojourn link`: this process becomes the engine, so Python is never in the data path."""
 
 from __future__ import annotations
+
+import sys
 
 import typer
 
@@ -10,9 +12,11 @@ EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_op
 
 
 def register(app: typer.Typer) -> None:
-    """Adds the command; the engine parses its options and prints their help."""
-    app.command("serve", context_settings=EVERYTHING, help="Serve a folder over HTTP.")(_serve)
+    """Adds the commands; the engine parses their options and prints their help."""
+    app.command("serve", context_settings=EVERYTHING, help="Serve a folder over HTTP.")(_become)
+    app.command("link", context_settings=EVERYTHING, help="Run a command behind a slow, long or lossy link.")(_become)
 
 
-def _serve(context: typer.Context) -> None:
-    engine.replace_process(["serve", *context.args])
+def _become() -> None:
+    # As typed: the option parser would swallow the `--` before a command.
+    engine.replace_process(sys.argv[1:])

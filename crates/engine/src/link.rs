@@ -1,0 +1,219 @@
+//! `sojourn-engine link`: a network link between this network namespace and one of its own, in which a command runs.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use sojourn_link::Report;
+use sojourn_link::command::{self, exit_code};
+use sojourn_link::emulator::{Emulator, Link};
+use sojourn_link::line::Line;
+use sojourn_link::loss::Loss;
+use sojourn_link::network::{LINES_MAX, Network};
+use sojourn_load::duration;
+use sojourn_measure::Nanos;
+use sojourn_queueing::distribution::{Deterministic, Distribution, Erlang, Exponential};
+
+use crate::load::common::bit_rate;
+
+const LINE: &str = "The line, in both directions";
+const ASYMMETRY: &str = "One direction, where it differs";
+const CLIENTS: &str = "Clients";
+const MACHINE: &str = "Machine and result";
+
+/// Run a command behind a network link: with a rate, a delay by a law, loss and a limited queue.
+///
+/// The command runs in a network namespace of its own, whose only way out is the link. The server stays where it is
+/// and is reached at the link's first address (10.77.0.1): let it listen there, or everywhere. Sockets and TCP are the
+/// kernel's own; packets pass through this program, which says how late it was. Without a command the link is up until
+/// SIGINT or SIGTERM. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN) and leaves nothing behind, however it ends.
+///
+/// Example: sojourn link --rate 1.5Mbit/s --delay 15ms -- sojourn load http://10.77.0.1:8080/ --clients 4 --duration 10s
+#[derive(Args)]
+pub struct Options {
+    /// How fast a line sends: 56kbit/s, 1.5Mbit/s [default: as fast as this machine].
+    #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = LINE)]
+    rate: Option<f64>,
+    /// From the end of sending to arrival, one way: 15ms, exponential:15ms, erlang:4:15ms [default: none].
+    #[arg(long, value_name = "LAW", value_parser = law, help_heading = LINE)]
+    delay: Option<Distribution>,
+    /// Packets lost: 0.1%, or in bursts, bursts:0.1%,30% (turning bad before a packet, turning good again).
+    #[arg(long, value_name = "LOSS", value_parser = Loss::parse, default_value = "0%", help_heading = LINE)]
+    loss: Loss,
+    /// Packets of a line that wait or are being sent; one more is dropped. Only with a rate.
+    #[arg(long, value_name = "PACKETS", default_value_t = 100, value_parser = packets, help_heading = LINE)]
+    queue: usize,
+    /// Let a packet overtake others where the delay's law says so; TCP takes that for loss.
+    #[arg(long, help_heading = LINE)]
+    reorder: bool,
+    /// From the clients to the server.
+    #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = ASYMMETRY)]
+    up_rate: Option<f64>,
+    /// From the clients to the server.
+    #[arg(long, value_name = "LAW", value_parser = law, help_heading = ASYMMETRY)]
+    up_delay: Option<Distribution>,
+    /// From the clients to the server.
+    #[arg(long, value_name = "LOSS", value_parser = Loss::parse, help_heading = ASYMMETRY)]
+    up_loss: Option<Loss>,
+    /// Client addresses, each behind a line of its own with its own rate and queue: modems.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = lines, help_heading = CLIENTS)]
+    lines: u32,
+    /// What packets travel longer on a line, one way, drawn once for each: clients far and near.
+    #[arg(long, value_name = "LAW", value_parser = law, help_heading = CLIENTS)]
+    line_delay: Option<Distribution>,
+    /// The link's network: the server has its first address, clients have the next. Links side by side or one behind
+    /// the other need different ones.
+    #[arg(long, value_name = "NETWORK", value_parser = Network::parse, default_value = "10.77.0.0/16", help_heading = CLIENTS)]
+    network: Network,
+    /// Says everything that is random.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = MACHINE)]
+    seed: u64,
+    /// Pin the link to this core; the command is not.
+    #[arg(long, value_name = "N", help_heading = MACHINE)]
+    core: Option<usize>,
+    /// How much later than due one packet in a hundred may be handed over before the result is marked limited.
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::parse, help_heading = MACHINE)]
+    lateness_limit: Nanos,
+    /// Write what went over the link to this file, as one JSON object; - for standard output.
+    #[arg(long, value_name = "FILE", help_heading = MACHINE)]
+    report: Option<PathBuf>,
+    /// What runs behind the link, after `--`; its exit code becomes this program's.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    options.network.holds(options.lines)?;
+    let mut emulator = Emulator::new(options.link()).map_err(explained)?;
+    let up = emulator.report();
+    if options.command.is_empty() {
+        let (process, namespace) = (std::process::id(), emulator.namespace().raw());
+        eprintln!(
+            "link up: the server is {}, clients are from {} on\n\
+             hint: nsenter --net=/proc/{process}/fd/{namespace} COMMAND runs a command behind it",
+            up.server_address, up.client_address
+        );
+    }
+    let status = command::run(&mut emulator, &options.command, options.core).with_context(|| {
+        let name = options.command.first().map(|name| name.to_string_lossy().into_owned());
+        format!("cannot run {} behind the link", name.unwrap_or_default())
+    })?;
+    let report = emulator.report();
+    say(&report);
+    write(options, &report)?;
+    Ok(status.map_or(ExitCode::SUCCESS, |status| exit_code(status).into()))
+}
+
+impl Options {
+    fn link(&self) -> Link {
+        let down = Line {
+            rate: self.rate,
+            delay: self.delay.clone(),
+            loss: self.loss,
+            queue_packets_max: self.queue,
+            reorders: self.reorder,
+        };
+        let up = Line {
+            rate: self.up_rate.or(self.rate),
+            delay: self.up_delay.clone().or_else(|| self.delay.clone()),
+            loss: self.up_loss.unwrap_or(self.loss),
+            ..down.clone()
+        };
+        Link {
+            network: self.network,
+            lines: self.lines,
+            up,
+            down,
+            line_delay: self.line_delay.clone(),
+            seed: self.seed,
+            lateness_limit: self.lateness_limit,
+        }
+    }
+}
+
+fn explained(error: io::Error) -> anyhow::Error {
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "it needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN; without, `sojourn load --read-rate 56kbit/s` has \
+             clients that read slowly"
+        }
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "the kernel has no TUN devices: modprobe tun",
+        Some(libc::EEXIST) => "another link has these addresses: choose another --network",
+        _ => return anyhow::Error::new(error).context("cannot bring the link up"),
+    };
+    anyhow::anyhow!("cannot bring the link up: {error}\nhint: {hint}")
+}
+
+fn say(report: &Report) {
+    for (name, way) in [("up", &report.up), ("down", &report.down)] {
+        let late = way.lateness_seconds.p99.map_or("-".into(), |p99| format!("{:.3} ms", p99 * 1e3));
+        eprintln!(
+            "link {name}: {} packets, {} bytes delivered; {} dropped by the queue, {} lost; 99 % at most {late} late",
+            way.delivered_packets, way.delivered_bytes, way.overflowed_packets, way.lost_packets
+        );
+    }
+    if report.limited {
+        eprintln!(
+            "warning: the link itself was late (more than 1 % of packets by over {} ms): its delays are this \
+             machine's too\nhint: give it a core of its own (--core), or fewer packets",
+            report.lateness_limit_seconds * 1e3
+        );
+    }
+}
+
+fn write(options: &Options, report: &Report) -> anyhow::Result<()> {
+    let Some(path) = &options.report else { return Ok(()) };
+    if path.as_os_str() == "-" {
+        return Ok(writeln!(io::stdout(), "{}", serde_json::to_string(report)?)?);
+    }
+    let file = File::create(path).with_context(|| format!("cannot write the report {}", path.display()))?;
+    Ok(serde_json::to_writer_pretty(file, report)?)
+}
+
+/// `15ms`, `exponential:15ms`, `erlang:4:15ms`.
+fn law(text: &str) -> anyhow::Result<Distribution> {
+    let seconds = |text: &str| duration::parse(text).map(Nanos::seconds);
+    Ok(match text.split(':').collect::<Vec<_>>()[..] {
+        [time] => Deterministic::new(seconds(time)?)?.into(),
+        ["exponential", mean] => Exponential::new(seconds(mean)?)?.into(),
+        ["erlang", stages, mean] => {
+            let stages = stages.parse().with_context(|| format!("{stages:?} is not a number of stages"))?;
+            Erlang::new(seconds(mean)?, stages)?.into()
+        }
+        _ => bail!("{text:?} is not a law such as 15ms, exponential:15ms or erlang:4:15ms"),
+    })
+}
+
+fn lines(text: &str) -> Result<u32, String> {
+    let lines = text.parse().ok().filter(|lines| (1..=LINES_MAX).contains(lines));
+    lines.ok_or_else(|| format!("{text:?} is not a number of clients from 1 to {LINES_MAX}"))
+}
+
+fn packets(text: &str) -> Result<usize, String> {
+    let packets = text.parse().ok().filter(|packets| (1..=1_000_000).contains(packets));
+    packets.ok_or_else(|| format!("{text:?} is not a number of packets from 1 to 1000000"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sojourn_queueing::distribution::Law;
+
+    use super::*;
+
+    #[test]
+    fn laws() {
+        let mean = |text| law(text).unwrap().mean();
+        assert!((mean("15ms") - 0.015).abs() < 1e-12);
+        assert!((mean("erlang:4:195ms") - 0.195).abs() < 1e-12);
+        assert!((mean("exponential:2s") - 2.0).abs() < 1e-12);
+        for bad in
+            ["", "15", "erlang:15ms", "erlang:0:15ms", "erlang:x:15ms", "normal:15ms", "exponential:0ms"]
+        {
+            assert!(law(bad).is_err(), "{bad}");
+        }
+    }
+}

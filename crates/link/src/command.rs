@@ -1,0 +1,131 @@
+//! A command behind a link: started in the clients' namespace, and the link lasts as long as it does.
+
+use std::ffi::OsString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use sojourn_measure::affinity;
+
+use crate::emulator::Emulator;
+use crate::namespace;
+
+/// Signals that end a link without a command, and are passed on to a command.
+const ENDING: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// Moves packets until `words`, run in the clients' namespace, has ended; its status. Without words until SIGINT or
+/// SIGTERM. The thread is pinned to `core`, the command is not.
+///
+/// A signal is passed on to the command, unless it came from the terminal, which has told the command too.
+pub fn run(
+    emulator: &mut Emulator,
+    words: &[OsString],
+    core: Option<usize>,
+) -> io::Result<Option<ExitStatus>> {
+    let signals = Signals::new()?;
+    let mut child = words.split_first().map(|words| spawn(emulator, words)).transpose()?;
+    if let Some(core) = core {
+        affinity::pin_to(core)?;
+    }
+    let ended = child.as_ref().map(ended).transpose()?;
+    let signalled = emulator.watch(signals.0.as_fd())?;
+    if let Some(ended) = &ended {
+        emulator.watch(ended.as_fd())?;
+    }
+    emulator.run(|number| {
+        if number != signalled {
+            return Ok(true);
+        }
+        let (signal, is_terminal) = signals.read()?;
+        if let (Some(child), false) = (&child, is_terminal) {
+            // It may have ended this moment, which the next event says.
+            let _ = rustix::process::kill_process(Pid::from_child(child), signal);
+        }
+        Ok(child.is_none())
+    })?;
+    child.as_mut().map(Child::wait).transpose()
+}
+
+/// The exit code that stands for a status, as shells have it.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+fn spawn(emulator: &Emulator, (program, arguments): (&OsString, &[OsString])) -> io::Result<Child> {
+    let namespace = emulator.namespace().raw();
+    let mut command = Command::new(program);
+    command.args(arguments);
+    // SAFETY: between fork and exec only system calls are made; the namespace's descriptor is open there too.
+    unsafe {
+        command.pre_exec(move || {
+            namespace::enter(BorrowedFd::borrow_raw(namespace))?;
+            block(libc::SIG_UNBLOCK)?;
+            // A link that is killed takes its command with it: without packets it would wait for ever.
+            rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+            Ok(())
+        });
+    }
+    command.spawn()
+}
+
+/// Becomes readable when the child has ended.
+fn ended(child: &Child) -> io::Result<OwnedFd> {
+    Ok(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?)
+}
+
+/// SIGINT and SIGTERM as something to wait for.
+struct Signals(OwnedFd);
+
+impl Signals {
+    fn new() -> io::Result<Signals> {
+        block(libc::SIG_BLOCK)?;
+        let set = ending_set();
+        // SAFETY: the set is read only, and the descriptor that comes is nobody else's.
+        unsafe {
+            match libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) {
+                -1 => Err(io::Error::last_os_error()),
+                fd => Ok(Signals(OwnedFd::from_raw_fd(fd))),
+            }
+        }
+    }
+
+    /// The signal that has come, and whether it was typed.
+    fn read(&self) -> io::Result<(Signal, bool)> {
+        let mut told = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        // SAFETY: it has room for as many bytes as are asked for, and any bytes are valid in it.
+        let told = unsafe {
+            let bytes = size_of_val(&told);
+            if libc::read(self.0.as_raw_fd(), told.as_mut_ptr().cast(), bytes) != bytes as isize {
+                return Err(io::Error::last_os_error());
+            }
+            told.assume_init()
+        };
+        let signal = if told.ssi_signo == libc::SIGINT as u32 { Signal::INT } else { Signal::TERM };
+        Ok((signal, told.ssi_code == libc::SI_KERNEL))
+    }
+}
+
+fn block(how: libc::c_int) -> io::Result<()> {
+    let set = ending_set();
+    // SAFETY: the set is read only.
+    match unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+fn ending_set() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: sigemptyset initialises what it is given; the signals are valid ones.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        ENDING.iter().for_each(|&signal| {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        });
+        set.assume_init()
+    }
+}

@@ -1,0 +1,331 @@
+//! Moves packets between the two sides, each when its line says that it arrives.
+//!
+//! One thread, one wait: for packets of either device, for the time at which the next one is due, and for whatever
+//! else the caller watches. A packet's passage begins when it is read; how much later than due it is handed over is
+//! recorded, because a link that is late makes delays that nobody asked for.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use sojourn_measure::{Histogram, Nanos, clock};
+use sojourn_queueing::distribution::{Distribution, Law};
+use sojourn_queueing::random::Random;
+
+use crate::line::{Direction, Draws, Line, Passage};
+use crate::namespace::Namespace;
+use crate::network::Network;
+use crate::report::{Report, Way};
+use crate::tun::{PACKET_BYTES_MAX, Tun};
+
+/// Packets taken from one side before the other has its turn and what is due is handed over.
+const PACKETS_PER_TURN: usize = 64;
+
+/// Packets on their way in one direction; more are dropped as if the queue were full. 1.5 GB of the longest.
+const FLYING_PACKETS_MAX: usize = 1_000_000;
+
+/// The share of packets that may be later than the limit.
+const LATE_SHARE_MAX: f64 = 0.01;
+
+const EVENTS_MAX: usize = 16;
+
+/// Where an IPv4 header has its addresses (RFC 791, 3.1).
+const SOURCE_AT: usize = 12;
+const DESTINATION_AT: usize = 16;
+
+const UP: u64 = 0;
+const DOWN: u64 = 1;
+const DUE: u64 = 2;
+/// What the caller watches is told apart by tokens from here on.
+const OTHERS: u64 = 3;
+
+/// What a link is like.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Its addresses.
+    pub network: Network,
+    /// Clients, each behind a line of its own.
+    pub lines: u32,
+    /// From clients to the server.
+    pub up: Line,
+    /// From the server to clients.
+    pub down: Line,
+    /// Seconds that packets travel longer, in either direction: drawn once for each line.
+    pub line_delay: Option<Distribution>,
+    /// Says everything that is random.
+    pub seed: u64,
+    /// How much later than due a packet may be handed over.
+    pub lateness_limit: Nanos,
+}
+
+/// A link that is up.
+pub struct Emulator {
+    link: Link,
+    namespace: Namespace,
+    up: Carriage,
+    down: Carriage,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// What the timer is set to.
+    alarm: Nanos,
+    watched: u64,
+    begin: Nanos,
+    cpu_begin: Nanos,
+}
+
+/// One direction of all lines.
+struct Carriage {
+    line: Line,
+    from: Tun,
+    network: Network,
+    /// Where in a packet the client's address is.
+    client_at: usize,
+    directions: Vec<Direction>,
+    draws: Draws,
+    flying: BinaryHeap<Reverse<Flying>>,
+    tally: Tally,
+}
+
+/// A packet on its way; by when it is due, then by when it came.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Flying {
+    due: Nanos,
+    number: u64,
+    packet: Box<[u8]>,
+}
+
+#[derive(Default)]
+struct Tally {
+    packets: u64,
+    bytes: u64,
+    delivered_packets: u64,
+    delivered_bytes: u64,
+    overflowed_packets: u64,
+    lost_packets: u64,
+    foreign_packets: u64,
+    refused_packets: u64,
+    queue_packets_max: usize,
+    lateness: Histogram,
+}
+
+impl Emulator {
+    /// Brings a link up: the server's side in the calling thread's network namespace, the clients' in a new one.
+    /// Needs `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`.
+    pub fn new(link: Link) -> io::Result<Emulator> {
+        let namespace = Namespace::create()?;
+        let server = link.network.server_side()?;
+        let client = link.network.client_side(&namespace, link.lines)?;
+        let mut random = Random::stream(link.seed, 4);
+        let extra =
+            |_| Nanos::from_seconds(link.line_delay.as_ref().map_or(0.0, |law| law.sample(&mut random)));
+        let extras: Vec<Nanos> = (0..link.lines).map(extra).collect();
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = rustix::time::timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
+        )?;
+        for (fd, token) in [(client.as_fd(), UP), (server.as_fd(), DOWN), (timer.as_fd(), DUE)] {
+            watch(&epoll, fd, token)?;
+        }
+        Ok(Emulator {
+            up: Carriage::new(&link.up, client, (link.network, SOURCE_AT), &extras, Draws::new(link.seed, 0)),
+            down: Carriage::new(
+                &link.down,
+                server,
+                (link.network, DESTINATION_AT),
+                &extras,
+                Draws::new(link.seed, 1),
+            ),
+            link,
+            namespace,
+            epoll,
+            timer,
+            alarm: Nanos::MAX,
+            watched: 0,
+            begin: clock::now(),
+            cpu_begin: clock::thread_cpu(),
+        })
+    }
+
+    /// Where the clients are.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// Watches something else while packets move; its number among these.
+    pub fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<u64> {
+        watch(&self.epoll, fd, OTHERS + self.watched)?;
+        self.watched += 1;
+        Ok(self.watched - 1)
+    }
+
+    /// Moves packets until `is_over`, which is asked whenever something watched has become readable.
+    pub fn run(&mut self, mut is_over: impl FnMut(u64) -> io::Result<bool>) -> io::Result<()> {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    UP => self.up.take_all()?,
+                    DOWN => self.down.take_all()?,
+                    DUE => {
+                        // Its count says nothing that the clock does not say.
+                        let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+                        self.alarm = Nanos::MAX;
+                    }
+                    other => {
+                        if is_over(other - OTHERS)? {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            let up = self.up.hand_over(&self.down.from);
+            let down = self.down.hand_over(&self.up.from);
+            self.set_alarm(up.min(down))?;
+        }
+    }
+
+    fn set_alarm(&mut self, due: Nanos) -> io::Result<()> {
+        if due == self.alarm {
+            return Ok(());
+        }
+        self.alarm = due;
+        let at = if due == Nanos::MAX { Nanos::ZERO } else { due }; // zero stops it
+        let value =
+            Timespec { tv_sec: (at.0 / 1_000_000_000) as i64, tv_nsec: (at.0 % 1_000_000_000) as i64 };
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let setting = Itimerspec { it_interval: never, it_value: value };
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &setting)?;
+        Ok(())
+    }
+
+    /// What went over it so far.
+    pub fn report(&self) -> Report {
+        let limit = self.link.lateness_limit;
+        let is_late = |carriage: &Carriage| {
+            let lateness = &carriage.tally.lateness;
+            lateness.count_above(limit) as f64 > LATE_SHARE_MAX * lateness.count() as f64
+        };
+        Report {
+            server_address: self.link.network.server(),
+            client_address: self.link.network.client(0),
+            lines: self.link.lines,
+            seed: self.link.seed,
+            duration_seconds: (clock::now() - self.begin).seconds(),
+            cpu_seconds: (clock::thread_cpu() - self.cpu_begin).seconds(),
+            limited: is_late(&self.up) || is_late(&self.down),
+            lateness_limit_seconds: limit.seconds(),
+            up: self.up.report(),
+            down: self.down.report(),
+        }
+    }
+}
+
+impl Carriage {
+    fn new(
+        line: &Line,
+        from: Tun,
+        (network, client_at): (Network, usize),
+        extras: &[Nanos],
+        draws: Draws,
+    ) -> Carriage {
+        let directions = extras.iter().map(|&extra| Direction::new(line.clone(), extra)).collect();
+        let (line, flying) = (line.clone(), BinaryHeap::new());
+        Carriage { line, from, network, client_at, directions, draws, flying, tally: Tally::default() }
+    }
+
+    /// Takes what the kernel sends into the link.
+    fn take_all(&mut self) -> io::Result<()> {
+        let mut packet = [0; PACKET_BYTES_MAX];
+        for _ in 0..PACKETS_PER_TURN {
+            let Some(count) = self.from.receive(&mut packet)? else { break };
+            self.take(clock::now(), &packet[..count]);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, now: Nanos, packet: &[u8]) {
+        let tally = &mut self.tally;
+        tally.packets += 1;
+        tally.bytes += packet.len() as u64;
+        let line = client_of(packet, self.client_at).and_then(|client| self.network.line(client));
+        let Some(direction) = line.and_then(|line| self.directions.get_mut(line as usize)) else {
+            tally.foreign_packets += 1;
+            return;
+        };
+        if self.flying.len() >= FLYING_PACKETS_MAX {
+            tally.overflowed_packets += 1;
+            return;
+        }
+        let passage = direction.take(now, packet.len(), &mut self.draws);
+        tally.queue_packets_max = tally.queue_packets_max.max(direction.queued());
+        match passage {
+            Passage::Arrives(due) => {
+                self.flying.push(Reverse(Flying { due, number: tally.packets, packet: packet.into() }));
+            }
+            Passage::Overflows => tally.overflowed_packets += 1,
+            Passage::IsLost => tally.lost_packets += 1,
+        }
+    }
+
+    /// Hands over what is due; when the next packet will be.
+    fn hand_over(&mut self, to: &Tun) -> Nanos {
+        while let Some(Reverse(next)) = self.flying.peek() {
+            let now = clock::now();
+            if next.due > now {
+                return next.due;
+            }
+            let (due, is_taken, bytes) = (next.due, to.send(&next.packet), next.packet.len() as u64);
+            self.flying.pop();
+            self.tally.lateness.record(now - due);
+            if is_taken {
+                self.tally.delivered_packets += 1;
+                self.tally.delivered_bytes += bytes;
+            } else {
+                self.tally.refused_packets += 1;
+            }
+        }
+        Nanos::MAX
+    }
+
+    fn report(&self) -> Way {
+        let tally = &self.tally;
+        Way {
+            rate_bits_per_second: self.line.rate,
+            mean_delay_seconds: self.line.delay.as_ref().map_or(0.0, Law::mean),
+            loss_probability: self.line.loss.mean(),
+            packets: tally.packets,
+            bytes: tally.bytes,
+            delivered_packets: tally.delivered_packets,
+            delivered_bytes: tally.delivered_bytes,
+            overflowed_packets: tally.overflowed_packets,
+            lost_packets: tally.lost_packets,
+            foreign_packets: tally.foreign_packets,
+            refused_packets: tally.refused_packets,
+            pending_packets: self.flying.len() as u64,
+            queue_packets_max: tally.queue_packets_max,
+            lateness_seconds: tally.lateness.summary(),
+        }
+    }
+}
+
+/// The address at this place of an IPv4 packet's header.
+fn client_of(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
+    let version = packet.first()? >> 4;
+    let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().expect("four bytes are four bytes");
+    (version == 4).then(|| octets.into())
+}
+
+fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+    Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
+}

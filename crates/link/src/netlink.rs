@@ -1,0 +1,86 @@
+//! The two things the kernel is told of an interface: an address that it has, and that it is up.
+//!
+//! By rtnetlink (rtnetlink(7)), whose messages are a header, a structure and attributes, in the machine's byte order.
+
+use std::ffi::CString;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+const HEADER_BYTES: usize = 16;
+const ANSWER_BYTES_MAX: usize = 4096;
+
+/// A conversation with the kernel about the network namespace of the thread that began it.
+pub struct Netlink {
+    socket: OwnedFd,
+}
+
+impl Netlink {
+    /// Begins one.
+    pub fn new() -> io::Result<Netlink> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+        // SAFETY: no memory is handed over.
+        let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+        if socket < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it was just opened, and nobody else has it.
+        Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(socket) } })
+    }
+
+    /// Gives `interface` an address of its own in a network of `prefix` bits, which is routed to it.
+    pub fn add_address(&self, interface: u32, address: Ipv4Addr, prefix: u8) -> io::Result<()> {
+        // struct ifaddrmsg: family, prefix length, flags, scope, index.
+        let mut body = vec![libc::AF_INET as u8, prefix, 0, 0];
+        body.extend_from_slice(&interface.to_ne_bytes());
+        for kind in [libc::IFA_LOCAL, libc::IFA_ADDRESS] {
+            body.extend_from_slice(&8_u16.to_ne_bytes());
+            body.extend_from_slice(&kind.to_ne_bytes());
+            body.extend_from_slice(&address.octets());
+        }
+        self.ask(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &body)
+    }
+
+    /// Brings `interface` up, with room for so many packets that its reader has not taken yet.
+    pub fn bring_up(&self, interface: u32, queue_packets: u32) -> io::Result<()> {
+        let up = libc::IFF_UP as u32;
+        // struct ifinfomsg: family, padding, type, index, flags, which flags change.
+        let mut body = vec![0_u8; 4];
+        body.extend_from_slice(&interface.to_ne_bytes());
+        body.extend_from_slice(&up.to_ne_bytes());
+        body.extend_from_slice(&up.to_ne_bytes());
+        body.extend_from_slice(&8_u16.to_ne_bytes());
+        body.extend_from_slice(&libc::IFLA_TXQLEN.to_ne_bytes());
+        body.extend_from_slice(&queue_packets.to_ne_bytes());
+        self.ask(libc::RTM_NEWLINK, 0, &body)
+    }
+
+    fn ask(&self, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
+        let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
+        message.extend_from_slice(&((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+        message.extend_from_slice(&kind.to_ne_bytes());
+        let flags = flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK;
+        message.extend_from_slice(&(flags as u16).to_ne_bytes());
+        message.extend_from_slice(&[0; 8]); // sequence and sender: one question at a time
+        message.extend_from_slice(body);
+        rustix::io::write(&self.socket, &message)?;
+        let mut answer = [0; ANSWER_BYTES_MAX];
+        let count = rustix::io::read(&self.socket, &mut answer)?;
+        // The answer is an nlmsgerr: after its header an error, negative, or zero.
+        let code = answer[..count].get(HEADER_BYTES..HEADER_BYTES + 4).ok_or(io::ErrorKind::InvalidData)?;
+        match i32::from_ne_bytes([code[0], code[1], code[2], code[3]]) {
+            0 => Ok(()),
+            code => Err(io::Error::from_raw_os_error(-code)),
+        }
+    }
+}
+
+/// The number of an interface of the calling thread's namespace.
+pub fn index_of(interface: &str) -> io::Result<u32> {
+    let name = CString::new(interface)?;
+    // SAFETY: the name ends with its zero byte, and is read only.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index),
+    }
+}

@@ -1,0 +1,125 @@
+//! The link's addresses: a network of which the server has the first address and the clients the next ones.
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use thiserror::Error;
+
+use crate::namespace::Namespace;
+use crate::netlink::{self, Netlink};
+use crate::tun::Tun;
+
+/// The most client addresses.
+pub const LINES_MAX: u32 = 10_000;
+
+/// Packets that the kernel keeps for us until we take them: more than come while we are busy with others.
+const DEVICE_QUEUE_PACKETS: u32 = 10_000;
+
+/// An IPv4 network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    base: u32,
+    prefix: u8,
+}
+
+/// Why a text is not a network for a link.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NetworkError {
+    /// Anything else.
+    #[error("{0:?} is not a network such as 10.77.0.0/16, from /8 to /30, its host bits zero")]
+    NotANetwork(String),
+    /// Not enough addresses.
+    #[error("a network of /{prefix} has {room} addresses for clients, not {lines}")]
+    TooSmall {
+        /// Of the network.
+        prefix: u8,
+        /// Client addresses that it has.
+        room: u32,
+        /// Those that were asked for.
+        lines: u32,
+    },
+}
+
+impl Network {
+    /// As people write it.
+    pub fn parse(text: &str) -> Result<Network, NetworkError> {
+        let refused = || NetworkError::NotANetwork(text.to_owned());
+        let (base, prefix) = text.split_once('/').ok_or_else(refused)?;
+        let base: Ipv4Addr = base.parse().map_err(|_| refused())?;
+        let prefix: u8 =
+            prefix.parse().ok().filter(|prefix| (8..=30).contains(prefix)).ok_or_else(refused)?;
+        let base = u32::from(base);
+        if base & (u32::MAX >> prefix) != 0 { Err(refused()) } else { Ok(Network { base, prefix }) }
+    }
+
+    /// Whether so many clients have room.
+    pub fn holds(&self, lines: u32) -> Result<(), NetworkError> {
+        // Not the network's own address, the server's, the broadcast address.
+        let room = (u32::MAX >> self.prefix) - 2;
+        if lines <= room { Ok(()) } else { Err(NetworkError::TooSmall { prefix: self.prefix, room, lines }) }
+    }
+
+    /// The server's address.
+    pub fn server(&self) -> Ipv4Addr {
+        (self.base + 1).into()
+    }
+
+    /// The address of the client behind this line.
+    pub fn client(&self, line: u32) -> Ipv4Addr {
+        (self.base + 2 + line).into()
+    }
+
+    /// The line of the client with this address.
+    pub fn line(&self, client: Ipv4Addr) -> Option<u32> {
+        u32::from(client).checked_sub(self.base + 2)
+    }
+
+    /// The server's device, in the calling thread's namespace.
+    pub(crate) fn server_side(&self) -> io::Result<Tun> {
+        let tun = Tun::create("sojourn%d")?;
+        let netlink = Netlink::new()?;
+        let index = netlink::index_of(&tun.name)?;
+        netlink.add_address(index, self.server(), self.prefix)?;
+        netlink.bring_up(index, DEVICE_QUEUE_PACKETS)?;
+        Ok(tun)
+    }
+
+    /// The device of so many clients, in a namespace.
+    pub(crate) fn client_side(&self, namespace: &Namespace, lines: u32) -> io::Result<Tun> {
+        namespace.inside(|| {
+            let tun = Tun::create("sojourn%d")?;
+            let netlink = Netlink::new()?;
+            let index = netlink::index_of(&tun.name)?;
+            netlink.add_address(index, self.client(0), self.prefix)?;
+            netlink.bring_up(index, DEVICE_QUEUE_PACKETS)?;
+            for line in 1..lines {
+                netlink.add_address(index, self.client(line), 32)?;
+            }
+            Ok(tun)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let network = Network::parse("10.77.0.0/16").unwrap();
+        assert_eq!(network.server(), Ipv4Addr::new(10, 77, 0, 1));
+        assert_eq!(network.client(0), Ipv4Addr::new(10, 77, 0, 2));
+        assert_eq!(network.client(254), Ipv4Addr::new(10, 77, 1, 0));
+        assert_eq!(network.line(network.client(9_999)), Some(9_999));
+        assert_eq!(network.line(network.server()), None);
+        assert!(network.holds(65_533).is_ok());
+        assert!(network.holds(65_534).is_err());
+    }
+
+    #[test]
+    fn refusals() {
+        for bad in ["", "10.77.0.0", "10.77.0.1/16", "10.77.0.0/31", "10.77.0.0/7", "10.77.0/16", "::/64"] {
+            assert_eq!(Network::parse(bad), Err(NetworkError::NotANetwork(bad.into())), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What went over the link, and how well the link kept its own word.
+
+use std::net::Ipv4Addr;
+
+use serde::Serialize;
+use sojourn_measure::Summary;
+
+/// A run of a link.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The server's address.
+    pub server_address: Ipv4Addr,
+    /// The first client's; the others follow.
+    pub client_address: Ipv4Addr,
+    /// Clients, each behind a line of its own.
+    pub lines: u32,
+    /// Says everything that was random.
+    pub seed: u64,
+    /// How long it was up.
+    pub duration_seconds: f64,
+    /// CPU time that it took, the kernel's work for it included.
+    pub cpu_seconds: f64,
+    /// Whether more than one packet in a hundred, in either direction, arrived later than the limit: then this
+    /// machine, not the line, made part of the delay.
+    pub limited: bool,
+    /// That limit.
+    pub lateness_limit_seconds: f64,
+    /// From the clients to the server.
+    pub up: Way,
+    /// From the server to the clients.
+    pub down: Way,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct Way {
+    /// Of each line; none is unlimited.
+    pub rate_bits_per_second: Option<f64>,
+    /// Of a packet, without what each line adds.
+    pub mean_delay_seconds: f64,
+    /// The share of packets that is to be lost.
+    pub loss_probability: f64,
+    /// Packets that were sent into it.
+    pub packets: u64,
+    /// Bytes of theirs, IP headers included.
+    pub bytes: u64,
+    /// Packets that were handed over at the other end.
+    pub delivered_packets: u64,
+    /// Bytes of theirs.
+    pub delivered_bytes: u64,
+    /// Packets that found the queue full.
+    pub overflowed_packets: u64,
+    /// Packets that were lost as they were to be.
+    pub lost_packets: u64,
+    /// Packets that were of no client's line, or not IPv4: dropped.
+    pub foreign_packets: u64,
+    /// Packets that the kernel did not take at the other end.
+    pub refused_packets: u64,
+    /// Packets that were still on their way at the end.
+    pub pending_packets: u64,
+    /// The most packets of one line that waited or were being sent.
+    pub queue_packets_max: usize,
+    /// How much later than due packets were handed over.
+    pub lateness_seconds: Summary,
+}
