@@ -32,7 +32,9 @@ impl Target<'_> {
         let mut origin = Vec::with_capacity(self.scheme.len() + self.host.len() + self.target.len() + 8);
         origin.extend_from_slice(self.scheme.as_bytes());
         origin.extend_from_slice(b"://");
-        origin.extend(name.iter().map(u8::to_ascii_lowercase));
+        let name_start = origin.len();
+        origin.extend_from_slice(name);
+        origin[name_start..].make_ascii_lowercase();
         let default = if self.scheme == "https" { 443 } else { 80 };
         if let Some(port) = port.filter(|port| *port != default) {
             origin.extend_from_slice(format!(":{port}").as_bytes());
@@ -85,7 +87,10 @@ fn escaped(after: &[u8]) -> Option<u8> {
 
 /// The name, and the port if one is given.
 fn split_port(host: &[u8]) -> (&[u8], Option<u16>) {
-    let name_end = host.iter().rposition(|byte| *byte == b']').map_or(0, |bracket| bracket + 1);
+    let name_end = match host {
+        [b'[', ..] => host.iter().position(|byte| *byte == b']').map_or(0, |bracket| bracket + 1),
+        _ => 0,
+    };
     match host[name_end..].iter().position(|byte| *byte == b':') {
         None => (host, None),
         Some(colon) => {

@@ -31,6 +31,10 @@ impl RequestDirectives {
         let (mut request, mut has_cache_control, mut has_pragma) =
             (RequestDirectives::default(), false, false);
         for (name, value) in field_lines(section) {
+            // Most fields are none of these, and their first letter says so.
+            if !matches!(name.first(), Some(b'c' | b'C' | b'i' | b'I' | b'p' | b'P')) {
+                continue;
+            }
             let is = |other: &[u8]| name.eq_ignore_ascii_case(other);
             match name.len() {
                 13 if is(b"cache-control") => {

@@ -52,16 +52,17 @@ impl Vary {
 /// The secondary key of a request under a response that varies by `names`, separated by `,`. It holds the names too:
 /// responses that vary by different fields never meet.
 pub fn secondary_key(names: &str, request: Section<'_>) -> Vec<u8> {
-    let mut key = Vec::new();
+    let mut key = Vec::with_capacity(KEY_BYTES_USUAL);
     for name in names.split(',').filter(|name| !name.is_empty()) {
         key.extend_from_slice(name.as_bytes());
+        let mut values = request.values(name).peekable();
         // A field that is absent matches only where it is absent: an empty one differs by its colon.
-        if request.has(name) {
+        if values.peek().is_some() {
             key.push(b':');
             if PREFERENCES.contains(&name) {
-                preference(&mut key, request, name);
+                append_preference(&mut key, values);
             } else {
-                for (index, value) in request.values(name).enumerate() {
+                for (index, value) in values.enumerate() {
                     key.extend_from_slice(if index == 0 { b"" } else { b"," });
                     key.extend_from_slice(value.trim_ascii());
                 }
@@ -72,15 +73,23 @@ pub fn secondary_key(names: &str, request: Section<'_>) -> Vec<u8> {
     key
 }
 
-fn preference(key: &mut Vec<u8>, request: Section<'_>, name: &str) {
-    let without_blanks = |member: &[u8]| {
+/// Room for so much is made at first.
+const KEY_BYTES_USUAL: usize = 128;
+
+/// Appends the members in a lasting order, each once, in lower case and without blanks.
+fn append_preference<'b>(key: &mut Vec<u8>, values: impl Iterator<Item = &'b [u8]>) {
+    let normal = |member: &'b [u8]| {
         let kept = member.iter().filter(|byte| !byte.is_ascii_whitespace());
-        kept.map(u8::to_ascii_lowercase).collect::<Vec<u8>>()
+        kept.map(u8::to_ascii_lowercase)
     };
-    let mut all: Vec<_> = request.members(name).map(without_blanks).collect();
-    all.sort_unstable();
-    all.dedup();
-    key.extend_from_slice(&all.join(b",".as_slice()));
+    let split = |value: &'b [u8]| value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let mut members: Vec<&[u8]> = values.flat_map(split).filter(|member| !member.is_empty()).collect();
+    members.sort_unstable_by(|one, other| normal(one).cmp(normal(other)));
+    members.dedup_by(|one, other| normal(one).eq(normal(other)));
+    for (index, member) in members.into_iter().enumerate() {
+        key.extend_from_slice(if index == 0 { b"" } else { b"," });
+        key.extend(normal(member));
+    }
 }
 
 #[cfg(test)]

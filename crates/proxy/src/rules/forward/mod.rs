@@ -168,9 +168,9 @@ pub(super) fn is_set_here(name: &str) -> bool {
 }
 
 fn append_passing(text: &mut Vec<u8>, received: Section<'_>, is_kept: impl Fn(&[u8]) -> bool) {
+    let options: Vec<&[u8]> = received.members("connection").collect();
     let is_option = |name: &[u8]| {
-        !is_one_of(name, &END_TO_END)
-            && received.members("connection").any(|option| option.eq_ignore_ascii_case(name))
+        options.iter().any(|option| option.eq_ignore_ascii_case(name)) && !is_one_of(name, &END_TO_END)
     };
     for (name, value) in received.lines() {
         if !is_one_of(name, &OF_CONNECTION) && !is_option(name) && is_kept(name) {

@@ -11,7 +11,9 @@ use super::policy::Policy;
 use super::request::RequestDirectives;
 use super::vary::{Vary, secondary_key};
 
-/// The request that a response answers, as it was sent to the origin.
+/// The request that a response answers, as it was sent to the origin: by what that was chosen, its second key is made.
+/// The client's own fields would not do. One that `Connection` names never reached the origin, and the response without
+/// it would be stored as the one with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The method.
