@@ -199,7 +199,10 @@ impl Run<'_> {
         let errand = self.errand(due, intended);
         let client = &mut self.clients[key];
         client.errand = Some(errand);
-        if intended > now {
+        // After an answer, connections are opened when all answers are in: bunched together, their requests find a
+        // server that is awake and need not wake it one by one.
+        let opens_later = answered > Nanos::ZERO && client.connection.is_none();
+        if intended > now || opens_later {
             self.timers.set(intended, key, client.serial);
         } else {
             self.dispatch(key);
