@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,6 @@ WEBSTONE = (
 )
 """Path, bytes and weight of WebStone 2's standard file list (filelist.standard); its weights sum to 1000."""
 
-WEB99_CLASS_SHARES = (0.35, 0.50, 0.14, 0.01)
-WEB99_FILE_RANKS = (4, 3, 5, 2, 6, 1, 7, 8, 0)
-"""The files of a class in the order of their popularity, which is Zipf's."""
-WEB99_LOAD_MAX = 100_000
 
 
 @dataclass(frozen=True)
@@ -85,21 +81,14 @@ def web99(load: int) -> FileSet:
     """The static files of a SPECweb99-like file set for so many connections.
 
     int(25 + (400000/122000 * load)/5) directories of four classes of nine files; popularity is Zipf's over the
-    directories and over the files of a class.
+    directories and over the files of a class. The same files that `sojourn load --web99` asks for.
     """
-    if not 1 <= load <= WEB99_LOAD_MAX:
-        raise CouldNotRun(f"a load of {load:,} connections", f"give one from 1 to {WEB99_LOAD_MAX:,}")
-    directories = int(25 + 400_000 / 122_000 * load / 5)
-    return FileSet("web99", [file for number in range(directories) for file in _directory(number)], {"load": load})
-
-
-def _directory(number: int) -> Iterable[File]:
-    for class_number, class_share in enumerate(WEB99_CLASS_SHARES):
-        for file_number in range(9):
-            path = f"/file_set/dir{number:05d}/class{class_number}_{file_number}"
-            size = 1024 * 10**class_number * (file_number + 1) // 10
-            share = class_share / (WEB99_FILE_RANKS.index(file_number) + 1) / (number + 1)
-            yield File(path, size, f"class{class_number}", share)
+    try:
+        rows = _native.web99_files(load)
+    except (ValueError, OverflowError) as error:
+        raise CouldNotRun(f"no file set for a load of {load:,} connections: {error}") from error
+    files = [File(path, size, f"class{number}", share) for path, size, number, share in rows]
+    return FileSet("web99", files, {"load": load})
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use sojourn_load::{
-    Connections, Law, Plan, Target, Think, Transport, Version,
-    web99::{BITS_PER_SECOND, CONNECTIONS},
-    webstone,
-};
+use sojourn_load::{Connections, Count, Law, Plan, Target, Think, Transport, Version, webstone};
 use sojourn_measure::Nanos;
+use sojourn_workload::web99::BITS_PER_SECOND;
 
 mod arrivals;
 pub mod common;
@@ -77,6 +74,8 @@ struct Defaults {
     shows: Shows,
 }
 
+/// In SPECweb99, 70 % of requests go over connections that serve ten requests on average.
+const WEB99_CONNECTIONS: Count = Count::Mixed { many: 0.7, mean: 10.0 };
 const SECOND: u64 = 1_000_000_000;
 
 impl Defaults {
@@ -100,7 +99,7 @@ impl Defaults {
             },
             // The warm-up and the measured time that SPECweb99 asks for.
             Some(Preset::Web99) => Defaults {
-                connections: Connections::Requests(CONNECTIONS),
+                connections: Connections::Requests(WEB99_CONNECTIONS),
                 think: Think::Rated { bits_per_second: BITS_PER_SECOND },
                 warm_up: Nanos(1200 * SECOND),
                 duration: Nanos(1200 * SECOND),

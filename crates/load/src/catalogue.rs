@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use sojourn_workload::web99;
 use thiserror::Error;
 
 use crate::{
@@ -11,11 +12,12 @@ use crate::{
     filelist::{self, FilelistError},
     session_file::{self, Burst, SessionFileError},
     walk::{self, WalkError},
-    web99,
 };
 
 /// The most bytes that all requests together may take.
 const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
+/// Shares of requests are made whole numbers by this factor.
+const WEIGHT_SCALE: f64 = 1e12;
 
 /// The version of HTTP to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +175,7 @@ impl Catalogue {
         let mut catalogue = Catalogue::empty(form);
         let add = |file: web99::File| {
             catalogue.add(form, &below(form, &file.path), Some(file.size_bytes));
-            file.weight
+            (file.share * WEIGHT_SCALE) as u64
         };
         let weights = web99::files(load).map(add).collect();
         (catalogue, Pick::Weighted(weights))

@@ -43,7 +43,6 @@ mod timeline;
 mod timers;
 mod turns;
 mod walk;
-pub mod web99;
 pub mod webstone;
 
 pub use catalogue::{Catalogue, Form, FormError, Version};

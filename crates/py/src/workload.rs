@@ -15,6 +15,7 @@ use sojourn_workload::import::ImportReport;
 use sojourn_workload::synthesis::{Synthesis, SynthesisError, synthesise};
 use sojourn_workload::trace::{self, site_path};
 use sojourn_workload::trace_file::TraceFileError;
+use sojourn_workload::web99;
 
 pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 pub(crate) const NS_PER_SECOND: f64 = 1e9;
@@ -22,7 +23,8 @@ pub(crate) const NS_PER_SECOND: f64 = 1e9;
 /// Adds this file's names to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
-    module.add_function(wrap_pyfunction!(synthesise_log, module)?)
+    module.add_function(wrap_pyfunction!(synthesise_log, module)?)?;
+    module.add_function(wrap_pyfunction!(web99_files, module)?)
 }
 
 /// Documents and sessions of a log.
@@ -114,6 +116,18 @@ impl Trace {
         let (documents, sessions, requests) = (documents.len(), sessions.len(), requests.len());
         format!("<Trace: {requests} requests in {sessions} sessions for {documents} documents>")
     }
+}
+
+/// Path, bytes, class and share of requests of each file of a SPECweb99-like set for so many connections.
+#[pyfunction]
+fn web99_files(load: u32) -> PyResult<Vec<(String, u64, usize, f64)>> {
+    if !(1..=web99::LOAD_MAX).contains(&load) {
+        return Err(PyValueError::new_err(format!(
+            "a load of {load} connections is not one from 1 to {}",
+            web99::LOAD_MAX
+        )));
+    }
+    Ok(web99::files(load).map(|file| (file.path, file.size_bytes, file.class, file.share)).collect())
 }
 
 /// Writes a day of Combined Log Format made from published statistics; the same seed gives the same bytes.

@@ -11,3 +11,4 @@ pub mod sessions;
 pub mod synthesis;
 pub mod trace;
 pub mod trace_file;
+pub mod web99;

@@ -8,6 +8,7 @@ use std::{
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use sojourn_load::{Catalogue, Connections, Form, Pick, Requests, Target, Version, webstone};
+use sojourn_workload::web99::LOAD_MAX;
 
 const REQUESTS: &str = "What is asked for";
 
@@ -24,7 +25,7 @@ pub struct RequestOptions {
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     walk: Option<PathBuf>,
     /// Pick from a file set like SPECweb99's for this many connections: /file_set/dirNNNNN/classC_F.
-    #[arg(long, value_name = "LOAD", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = REQUESTS)]
+    #[arg(long, value_name = "LOAD", value_parser = clap::value_parser!(u32).range(1..=i64::from(LOAD_MAX)), help_heading = REQUESTS)]
     web99: Option<u32>,
     /// The method.
     #[arg(long, default_value = "GET", help_heading = REQUESTS)]

@@ -4,33 +4,28 @@
 //! There are 25 + 0.66 L directories for L connections, each with four classes of nine files: 102 bytes to
 //! 900 KB, 4.88 MiB together. Directories and the files of a class are popular by Zipf's law.
 
-use crate::law::Count;
-
 /// What a connection should receive: the next request waits until its bytes would have taken this long.
 pub const BITS_PER_SECOND: f64 = 400_000.0;
-/// A connection that received less does not conform.
-pub const CONFORMING_BITS_PER_SECOND: f64 = 320_000.0;
 /// The highest load: ten times what any machine of its day was measured at.
 pub const LOAD_MAX: u32 = 100_000;
-/// 70 % of requests go over connections that serve ten requests on average.
-pub const CONNECTIONS: Count = Count::Mixed { many: 0.7, mean: 10.0 };
 
 const CLASS_WEIGHTS: [f64; 4] = [0.35, 0.50, 0.14, 0.01];
 const FILES: usize = 9;
+const CLASSES: usize = CLASS_WEIGHTS.len();
 /// The files of a class in the order of their popularity.
 const FILE_RANKS: [usize; FILES] = [4, 3, 5, 2, 6, 1, 7, 8, 0];
-/// Shares are made whole numbers by this factor.
-const WEIGHT_SCALE: f64 = 1e12;
 
 /// A file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct File {
     /// Its path below the site.
     pub path: String,
     /// Its size.
     pub size_bytes: u64,
-    /// How often it is asked for, in proportion to the sum of all weights.
-    pub weight: u64,
+    /// Its class, from the smallest files to the largest.
+    pub class: usize,
+    /// Its share of all requests.
+    pub share: f64,
 }
 
 /// How many directories there are for so many connections.
@@ -50,13 +45,13 @@ pub fn files(load: u32) -> impl Iterator<Item = File> {
     };
     (0..directories).flat_map(move |directory| {
         let directory_share = 1.0 / f64::from(directory + 1) / directory_sum;
-        (0..4 * FILES).map(move |index| {
+        (0..CLASSES * FILES).map(move |index| {
             let (class, file) = (index / FILES, index % FILES);
-            let share = directory_share * CLASS_WEIGHTS[class] * file_share(file);
             File {
                 path: format!("/file_set/dir{directory:05}/class{class}_{file}"),
                 size_bytes: 1024 * 10_u64.pow(class as u32) * (file as u64 + 1) / 10,
-                weight: (share * WEIGHT_SCALE) as u64,
+                class,
+                share: directory_share * CLASS_WEIGHTS[class] * file_share(file),
             }
         })
     })
@@ -82,17 +77,17 @@ mod tests {
     #[test]
     fn popularity() {
         let files: Vec<File> = files(200).collect();
-        let total: f64 = files.iter().map(|file| file.weight as f64).sum();
-        let share = |belongs: &dyn Fn(&File) -> bool| {
-            files.iter().filter(|file| belongs(file)).map(|file| file.weight as f64).sum::<f64>() / total
+        let share = |belongs: &dyn Fn(&File) -> bool| -> f64 {
+            files.iter().filter(|file| belongs(file)).map(|file| file.share).sum()
         };
-        assert!((share(&|file| file.path.contains("class1_")) - 0.5).abs() < 1e-6);
+        assert!((share(&|_| true) - 1.0).abs() < 1e-9);
+        assert!((share(&|file| file.class == 1) - 0.5).abs() < 1e-6);
         assert!((share(&|file| file.path.ends_with("_4")) - 0.3535).abs() < 1e-4);
         assert!((share(&|file| file.path.ends_with("_0")) - 0.0393).abs() < 1e-4);
         let ratio =
             share(&|file| file.path.contains("dir00000")) / share(&|file| file.path.contains("dir00009"));
         assert!((ratio - 10.0).abs() < 1e-3, "{ratio}");
-        let mean = files.iter().map(|file| file.weight as f64 * file.size_bytes as f64).sum::<f64>() / total;
+        let mean: f64 = files.iter().map(|file| file.share * file.size_bytes as f64).sum();
         assert!((mean - 14_727.0).abs() < 1.0, "{mean}");
     }
 }
