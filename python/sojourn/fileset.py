@@ -35,7 +35,6 @@ WEBSTONE = (
 """Path, bytes and weight of WebStone 2's standard file list (filelist.standard); its weights sum to 1000."""
 
 
-
 @dataclass(frozen=True)
 class File:
     """One file: its path below the site, bytes, class of the workload, and share of the requests (of any sum)."""

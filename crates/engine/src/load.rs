@@ -54,7 +54,7 @@ the generator can do, not the server. docs/load.md defines every figure.
 
 Exit code: 0 the run is complete, 1 it is not (interrupted, or the server went away), 2 it could not run.")]
 pub struct Options {
-    /// What to ask for: http://HOST[:PORT][/PATH]
+    /// What to ask for: http[s]://HOST[:PORT][/PATH]
     url: String,
     #[command(flatten)]
     arrivals: ArrivalOptions,
@@ -116,6 +116,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let (connections, version) = (common.connections(defaults.connections), common.version(defaults.version));
     let (catalogue, requests) = what.requests(&target, version, connections, who.clients())?;
     let Coming { arrivals, schedule, stop } = who.coming(defaults.warm_up, defaults.duration)?;
+    let tls = common.tls(&target)?;
     common.run(
         "load",
         Plan {
@@ -125,6 +126,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             think: who.think()?.unwrap_or(defaults.think),
             catalogue,
             connections,
+            tls,
             transport: Transport { pipeline: what.pipeline(), ramp: who.ramp, ..common.transport() },
             schedule,
             stop,

@@ -46,7 +46,7 @@ Exit code: 0 the run is complete, 1 it is not (interrupted, or the server went a
 pub struct Options {
     /// The trace, as `sojourn trace --output` writes it.
     trace: PathBuf,
-    /// The server: http://HOST[:PORT][/PATH]
+    /// The server: http[s]://HOST[:PORT][/PATH]
     url: String,
     /// Replay as logged, with session starts this many times as fast.
     #[arg(long, value_name = "N")]
@@ -145,6 +145,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         true => StopRule::Failing { target_p95: options.target_p95 },
         false => StopRule::ScheduleEnd,
     };
+    let tls = common.tls(&target)?;
     common.run(
         "replay",
         Plan {
@@ -154,6 +155,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             think: Think::AfterAnswer(Law::NONE),
             catalogue,
             connections,
+            tls,
             transport: common.transport(),
             schedule,
             stop,

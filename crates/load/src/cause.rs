@@ -9,6 +9,18 @@ pub enum Cause {
     ConnectTimeout,
     /// Connecting failed in another way: no route, for one.
     ConnectFailed,
+    /// The handshake of TLS was not done in time.
+    HandshakeTimeout,
+    /// The server does not speak TLS, or not as we do.
+    TlsFailed,
+    /// The server's certificate is no longer, or not yet, valid.
+    CertificateExpired,
+    /// The server's certificate is for another name.
+    CertificateName,
+    /// Nobody who is trusted has signed the server's certificate.
+    CertificateUntrusted,
+    /// The server's certificate is not good for another reason.
+    CertificateInvalid,
     /// The server broke the connection off.
     Reset,
     /// The server closed the connection in the middle of an answer.
@@ -39,10 +51,16 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of its number.
-    pub const ALL: [Cause; 16] = [
+    pub const ALL: [Cause; 22] = [
         Cause::ConnectRefused,
         Cause::ConnectTimeout,
         Cause::ConnectFailed,
+        Cause::HandshakeTimeout,
+        Cause::TlsFailed,
+        Cause::CertificateExpired,
+        Cause::CertificateName,
+        Cause::CertificateUntrusted,
+        Cause::CertificateInvalid,
         Cause::Reset,
         Cause::ClosedEarly,
         Cause::SendTimeout,
@@ -62,7 +80,11 @@ impl Cause {
     pub fn is_timeout(self) -> bool {
         matches!(
             self,
-            Cause::ConnectTimeout | Cause::SendTimeout | Cause::ResponseTimeout | Cause::TransferTimeout
+            Cause::ConnectTimeout
+                | Cause::HandshakeTimeout
+                | Cause::SendTimeout
+                | Cause::ResponseTimeout
+                | Cause::TransferTimeout
         )
     }
 
@@ -72,6 +94,12 @@ impl Cause {
             Cause::ConnectRefused => "connect_refused",
             Cause::ConnectTimeout => "connect_timeout",
             Cause::ConnectFailed => "connect_failed",
+            Cause::HandshakeTimeout => "handshake_timeout",
+            Cause::TlsFailed => "tls_failed",
+            Cause::CertificateExpired => "certificate_expired",
+            Cause::CertificateName => "certificate_name",
+            Cause::CertificateUntrusted => "certificate_untrusted",
+            Cause::CertificateInvalid => "certificate_invalid",
             Cause::Reset => "reset",
             Cause::ClosedEarly => "closed_early",
             Cause::SendTimeout => "send_timeout",

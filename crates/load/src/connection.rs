@@ -2,9 +2,14 @@
 
 use std::{collections::VecDeque, os::fd::OwnedFd};
 
+use rustix::{
+    io::Errno,
+    net::{SendFlags, send},
+};
+
 use sojourn_measure::Nanos;
 
-use crate::{client::Errand, reader::Reader, reception::Reception};
+use crate::{client::Errand, reader::Reader, reception::Reception, secured::Secured};
 
 /// A connection.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub struct Connection {
     pub unsent: Vec<u8>,
     /// The response under way.
     pub reception: Reception,
+    /// TLS, where it is spoken.
+    pub secured: Option<Box<Secured>>,
     /// How fast it may be read, if not as fast as possible.
     pub reader: Option<Reader>,
 }
@@ -43,6 +50,37 @@ impl Connection {
     /// Whether requests are under way on it.
     pub fn is_busy(&self) -> bool {
         matches!(self.state, State::Sending | State::Receiving)
+    }
+
+    /// How long the handshake of TLS has taken by now.
+    pub fn shaking_for(&self, now: Nanos) -> Nanos {
+        self.secured.as_ref().map_or(Nanos::ZERO, |secured| now - secured.shaking_since)
+    }
+
+    /// Sends bytes; answers how many need no more of our care.
+    pub fn transmit(&mut self, bytes: &[u8]) -> Result<usize, Errno> {
+        match &mut self.secured {
+            Some(secured) => secured.send(&self.socket, bytes).map(|()| bytes.len()),
+            None => send(&self.socket, bytes, SendFlags::NOSIGNAL),
+        }
+    }
+
+    /// Sends what the socket did not take before.
+    pub fn transmit_rest(&mut self) -> Result<(), Errno> {
+        if let Some(secured) = &mut self.secured {
+            return secured.flush(&self.socket);
+        }
+        match send(&self.socket, &self.unsent, SendFlags::NOSIGNAL) {
+            Ok(sent) => drop(self.unsent.drain(..sent)),
+            Err(Errno::AGAIN) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Whether something waits for the socket to take it.
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty() || self.secured.as_ref().is_some_and(|secured| secured.has_unsent())
     }
 
     /// The exchanges under way, in the order of their answers.
@@ -55,8 +93,10 @@ impl Connection {
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Waiting for the handshake.
+    /// Waiting for the handshake of TCP.
     Connecting,
+    /// Waiting for that of TLS.
+    Shaking,
     /// Waiting for a client.
     Idle,
     /// The socket did not take all of the requests.

@@ -21,9 +21,9 @@ pub struct Connector {
     server: SocketAddr,
     open: u64,
     open_max: u64,
-    /// Whether connections serve more than one request. On one that serves a single request there is
-    /// nothing Nagle's algorithm could hold back, so that the system call is saved.
-    reused: bool,
+    /// Whether more than one thing is sent on a connection. On one that serves a single request, without TLS, there
+    /// is nothing Nagle's algorithm could hold back, so that the system call is saved.
+    sends_often: bool,
     /// The size of sockets' receive buffers, where the system's would swallow what a slow line cannot.
     receive_buffer: Option<u64>,
     timestamps: bool,
@@ -32,12 +32,12 @@ pub struct Connector {
 
 impl Connector {
     /// Opens connections to this server, as many as a limit on descriptors allows.
-    pub fn new(server: SocketAddr, reused: bool, descriptors: u64, transport: &Transport) -> Connector {
+    pub fn new(server: SocketAddr, sends_often: bool, descriptors: u64, transport: &Transport) -> Connector {
         let open_max = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1);
         let sources = Sources::new(server, &transport.sources);
         let receive_buffer = transport.read_bytes_per_second.map(Reader::buffer_bytes);
         let timestamps = transport.timestamps;
-        Connector { server, open: 0, open_max, reused, receive_buffer, timestamps, sources }
+        Connector { server, open: 0, open_max, sends_often, receive_buffer, timestamps, sources }
     }
 
     /// Begins to connect; answers the socket and the number of the source it comes from.
@@ -69,7 +69,7 @@ impl Connector {
         let family = if self.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-        if self.reused {
+        if self.sends_often {
             sockopt::set_tcp_nodelay(&socket, true)?;
         }
         if let Some(bytes) = self.receive_buffer {

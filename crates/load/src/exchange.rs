@@ -6,13 +6,13 @@
 
 use std::{
     collections::VecDeque,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
 use rustix::{
     event::epoll::{self, EventData, EventFlags},
     io::Errno,
-    net::{RecvFlags, SendFlags, recv, send},
+    net::{RecvFlags, recv},
 };
 use sojourn_measure::{Nanos, clock};
 
@@ -23,6 +23,7 @@ use crate::{
     reader::Reader,
     reception::{Progress, Reception, Response},
     run::{BUFFER_BYTES, Run},
+    secured::{Secured, Trouble},
     stamped,
 };
 
@@ -56,6 +57,14 @@ impl Run<'_> {
             Ok(open) => open,
             Err(cause) => return self.fail_client(key, cause, opened),
         };
+        let established = clock::now();
+        let secured = match self.tls.as_ref().map(|tls| tls.session()).transpose() {
+            Ok(session) => session.map(|session| Box::new(Secured::new(session, established))),
+            Err(cause) => {
+                self.connector.closed(source, false);
+                return self.fail_client(key, cause, opened);
+            }
+        };
         self.ledger.totals.connections_opened += 1;
         self.ledger.totals.connections_open.up(opened);
         self.serial = self.serial.wrapping_add(1);
@@ -78,20 +87,21 @@ impl Run<'_> {
             piped: VecDeque::new(),
             unsent: Vec::new(),
             reception: Reception::default(),
+            secured,
             reader: self.transport.read_bytes_per_second.map(Reader::new),
         });
         self.clients[key].connection = Some(connection);
         let begun = self.clients[key].errand.is_some_and(|errand| errand.acted > Nanos::ZERO);
-        if begun {
+        if self.tls.is_some() {
+            self.shake(connection, established);
+        } else if begun {
             self.send(connection, clock::now());
         }
-        let Some(Connection { socket, serial: current, state, .. }) = self.connections.get(connection) else {
-            return;
-        };
-        if *current != serial {
-            return; // it failed at once, and the client has opened another
-        }
-        let writable = if *state == State::Receiving { EventFlags::empty() } else { EventFlags::OUT };
+        // It may have failed at once, and the client have opened another.
+        let live = self.connections.get(connection).filter(|live| live.serial == serial);
+        let Some(Connection { socket, state, .. }) = live else { return };
+        let is_written = matches!(state, State::Receiving | State::Shaking);
+        let writable = if is_written { EventFlags::empty() } else { EventFlags::OUT };
         let added = epoll::add(&self.epoll, socket, event_data(connection, serial), ARRIVALS | writable);
         if let Err(error) = added {
             self.fail(connection, connector::cause(error), opened);
@@ -108,7 +118,7 @@ impl Run<'_> {
             return self.send_together(key, now);
         }
         let request = self.catalogue.request(errand.document);
-        match send(&connection.socket, request, SendFlags::NOSIGNAL) {
+        match connection.transmit(request) {
             Ok(sent) => {
                 if sent < request.len() {
                     connection.unsent.extend_from_slice(&request[sent..]);
@@ -141,7 +151,7 @@ impl Run<'_> {
             self.connections[key].piped.push_back(Exchange { errand, sent: now, first_byte: None });
         }
         let connection = &mut self.connections[key];
-        match send(&connection.socket, &bytes, SendFlags::NOSIGNAL) {
+        match connection.transmit(&bytes) {
             Ok(sent) => {
                 bytes.drain(..sent);
                 connection.unsent = bytes;
@@ -161,7 +171,7 @@ impl Run<'_> {
             self.clients[owner].errand = None;
         }
         connection.state = State::Receiving;
-        if !connection.unsent.is_empty() {
+        if connection.has_unsent() {
             connection.state = State::Sending;
             // Not registered yet when it was just opened: it will be, for this too.
             let data = event_data(key, connection.serial);
@@ -171,14 +181,9 @@ impl Run<'_> {
 
     fn send_rest(&mut self, key: usize, now: Nanos) {
         let connection = &mut self.connections[key];
-        match send(&connection.socket, &connection.unsent, SendFlags::NOSIGNAL) {
-            Ok(sent) => {
-                connection.unsent.drain(..sent);
-                if connection.unsent.is_empty() {
-                    connection.state = State::Receiving;
-                }
-            }
-            Err(Errno::AGAIN) => {}
+        match connection.transmit_rest() {
+            Ok(()) if connection.has_unsent() => {}
+            Ok(()) => connection.state = State::Receiving,
             Err(error) => self.fail_or_retry(key, connector::cause(error), now),
         }
     }
@@ -192,6 +197,7 @@ impl Run<'_> {
         let state = connection.state;
         match state {
             State::Connecting => self.on_connected(key, at),
+            State::Shaking => self.shake(key, at),
             State::Sending | State::Receiving => {
                 if state == State::Sending && flags.contains(EventFlags::OUT) && !ended {
                     self.send_rest(key, at);
@@ -217,6 +223,9 @@ impl Run<'_> {
             self.fail(key, if cause == Cause::Reset { Cause::ConnectRefused } else { cause }, at);
             return;
         }
+        if connection.secured.is_some() {
+            return self.shake(key, at);
+        }
         let Some(owner) = connection.owner else { return };
         connection.state = State::Idle;
         let errand = self.clients[owner].errand;
@@ -226,13 +235,48 @@ impl Run<'_> {
         }
     }
 
+    /// Goes on with the handshake of TLS; the connection was there by `at`, if it is.
+    fn shake(&mut self, key: usize, at: Nanos) {
+        let connection = &mut self.connections[key];
+        let (Some(secured), Some(owner)) = (&mut connection.secured, connection.owner) else { return };
+        let done = match secured.shake(&connection.socket) {
+            Ok(done) => done,
+            Err(trouble) => return self.fail(key, self.cause_in_handshake(key, &trouble), clock::now()),
+        };
+        let errand = self.clients[owner].errand;
+        let step = errand.and_then(|errand| errand.step);
+        if connection.state == State::Connecting && !secured.has_unsent() {
+            // What was said first could only go once the connection was there.
+            connection.state = State::Shaking;
+            secured.shaking_since = at;
+            self.ledger.connected(step, connection.opened, at);
+        }
+        if done {
+            let now = clock::now();
+            connection.state = State::Idle;
+            self.ledger.secured(step, now - secured.shaking_since, secured.is_resumed());
+            if errand.is_some_and(|errand| errand.acted > Nanos::ZERO) {
+                self.send(key, now);
+            }
+        }
+    }
+
+    /// A connection that is refused fails as any other, whatever was to be said on it.
+    fn cause_in_handshake(&self, key: usize, trouble: &Trouble) -> Cause {
+        match trouble.cause() {
+            Cause::Reset if self.connections[key].state == State::Connecting => Cause::ConnectRefused,
+            cause => cause,
+        }
+    }
+
     /// Takes what has arrived by `at`. A short read means that there is no more, and saves asking.
     pub(crate) fn receive(&mut self, key: usize, serial: u32, at: Nanos) {
         let mut now = at;
         for _ in 0..READS_MAX {
-            let Connection { socket, reception, exchange, reader, closed_by_server, .. } =
+            let Connection { socket, secured, reception, exchange, reader, closed_by_server, .. } =
                 &mut self.connections[key];
             let discardable = reception.discardable().filter(|&bytes| bytes >= DISCARD_BYTES_MIN);
+            let discardable = discardable.filter(|_| secured.is_none());
             let mut asked =
                 discardable.map_or(self.buffer.len() as u64, |bytes| bytes.min(DISCARD_BYTES_MAX));
             if let Some(reader) = reader {
@@ -245,16 +289,13 @@ impl Run<'_> {
                 }
             }
             let room = &mut self.buffer[..(asked as usize).min(BUFFER_BYTES)];
-            let result = match (discardable, self.transport.timestamps) {
-                (Some(_), true) => stamped::discard(socket.as_fd(), asked as usize),
-                (Some(_), false) => {
-                    discard(socket.as_raw_fd(), asked as usize).map(|received| (received, None))
-                }
-                (None, true) => stamped::receive(socket.as_fd(), room),
-                (None, false) => {
-                    recv(&*socket, room, RecvFlags::empty()).map(|(received, _)| (received, None))
-                }
+            let stamps = self.transport.timestamps;
+            let result = match (secured.as_mut(), discardable) {
+                (Some(secured), _) => secured.receive(socket, room, asked as usize, stamps),
+                (None, Some(_)) => discard(socket, asked as usize, stamps).map_err(Trouble::System),
+                (None, None) => receive(socket, room, stamps).map_err(Trouble::System),
             };
+            let is_secured = secured.is_some();
             let mut time = now;
             if let Ok((_, Some(arrived))) = result {
                 let looked = clock::now();
@@ -273,14 +314,15 @@ impl Run<'_> {
                     };
                 }
                 Ok(received) => received,
-                Err(Errno::AGAIN) => return,
-                Err(Errno::INTR) => continue,
-                Err(error) => return self.fail_or_retry(key, connector::cause(error), time),
+                Err(Trouble::System(Errno::AGAIN)) => return,
+                Err(Trouble::System(Errno::INTR)) => continue,
+                Err(trouble) => return self.fail_or_retry(key, trouble.cause(), time),
             };
             if let Some(reader) = reader {
                 reader.took(received as u64, now);
             }
-            let whole = (received as u64) < asked && !*closed_by_server;
+            // Of sealed bytes there may be more however few plain ones they were.
+            let whole = (received as u64) < asked && !*closed_by_server && !is_secured;
             match self.take_in(key, received, discardable.is_some(), time) {
                 Next::Read if !whole => now = clock::now(),
                 _ => return,
@@ -454,25 +496,44 @@ impl Run<'_> {
     }
 
     fn has_unsolicited(&mut self, key: usize) -> bool {
-        let socket = self.connections[key].socket.as_fd();
-        let received = recv(socket, &mut self.buffer[..], RecvFlags::empty());
-        !matches!(received, Err(Errno::AGAIN | Errno::INTR))
+        let Connection { socket, secured, .. } = &mut self.connections[key];
+        let received = match secured {
+            Some(secured) => secured.receive(socket, &mut self.buffer[..], BUFFER_BYTES, false),
+            None => receive(socket, &mut self.buffer[..], false).map_err(Trouble::System),
+        };
+        !matches!(received, Err(Trouble::System(Errno::AGAIN | Errno::INTR)))
     }
 
     /// Closes a connection, the normal way.
     pub(crate) fn close(&mut self, key: usize) -> Connection {
-        let connection = self.connections.remove(key);
+        let mut connection = self.connections.remove(key);
+        if let Some(secured) = &mut connection.secured
+            && !connection.closed_by_server
+        {
+            secured.say_goodbye(&connection.socket);
+        }
         self.connector.closed(connection.source, connection.closed_by_server);
         self.ledger.totals.connections_open.down(clock::now());
         connection
     }
 }
 
+/// Receives; answers also when the last byte came, if the kernel is asked and says.
+fn receive(socket: &OwnedFd, room: &mut [u8], stamps: bool) -> Result<(usize, Option<Nanos>), Errno> {
+    match stamps {
+        true => stamped::receive(socket.as_fd(), room),
+        false => recv(socket, room, RecvFlags::empty()).map(|(received, _)| (received, None)),
+    }
+}
+
 /// Receives up to `bytes` bytes and throws them away: tcp(7), MSG_TRUNC. Nothing is copied.
-fn discard(socket: i32, bytes: usize) -> Result<usize, Errno> {
+fn discard(socket: &OwnedFd, bytes: usize, stamps: bool) -> Result<(usize, Option<Nanos>), Errno> {
+    if stamps {
+        return stamped::discard(socket.as_fd(), bytes);
+    }
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so that none is needed.
-    let received = unsafe { libc::recv(socket, std::ptr::null_mut(), bytes, libc::MSG_TRUNC) };
-    usize::try_from(received).map_err(|_| {
+    let received = unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), bytes, libc::MSG_TRUNC) };
+    usize::try_from(received).map(|received| (received, None)).map_err(|_| {
         let error = std::io::Error::last_os_error();
         Errno::from_io_error(&error).unwrap_or(Errno::IO)
     })

@@ -107,6 +107,14 @@ impl Ledger {
         }
     }
 
+    /// A connection was secured.
+    pub fn secured(&mut self, step: Option<usize>, took: Nanos, resumed: bool) {
+        if let Some(step) = step.and_then(|step| self.steps.get_mut(step)) {
+            step.handshake_time.record(took);
+            step.handshakes_resumed += u64::from(resumed);
+        }
+    }
+
     /// A response is complete: good, or wrong for the cause that is answered.
     pub fn answer(
         &mut self,

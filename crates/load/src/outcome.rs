@@ -219,6 +219,8 @@ impl Outcome {
             time_to_first_byte_intended_seconds: record.time_to_first_byte_intended.summary(),
             transfer_time_seconds: record.transfer_time.summary(),
             connect_time_seconds: record.connect_time.summary(),
+            handshake_time_seconds: record.handshake_time.summary(),
+            handshakes_resumed: record.handshakes_resumed,
             send_lag_seconds: record.send_lag.summary(),
             receive_lag_seconds: self.timestamps.clone().map(|()| record.receive_lag.summary()),
             by_status: by_status(record),
@@ -320,6 +322,7 @@ fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
 fn tagged(record: &StepRecord) -> Vec<(String, Cow<'_, Histogram>)> {
     let whole = [
         ("connect_time", &record.connect_time),
+        ("handshake_time", &record.handshake_time),
         ("time_to_first_byte", &record.time_to_first_byte),
         ("time_to_first_byte_intended", &record.time_to_first_byte_intended),
         ("transfer_time", &record.transfer_time),

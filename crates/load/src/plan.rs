@@ -6,7 +6,7 @@ use sojourn_measure::Nanos;
 use sojourn_workload::{arrivals::Arrival, trace::Trace};
 
 use crate::{
-    Catalogue, Schedule, Target,
+    Catalogue, Schedule, Target, Tls,
     law::{Count, Law},
     rates::{ArrivalLaw, Segment},
     session_file::Session,
@@ -27,6 +27,8 @@ pub struct Plan<'a> {
     pub catalogue: Catalogue,
     /// How long a connection is used.
     pub connections: Connections,
+    /// How TLS is spoken, where it is.
+    pub tls: Option<Tls>,
     /// What else there is to say about connections.
     pub transport: Transport,
     /// When what is measured.
@@ -192,7 +194,7 @@ const SEND_LAG_P99_MAX: Nanos = Nanos(10_000_000);
 /// How long to wait for what, and how late to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// From the first packet to an established connection.
+    /// From the first packet to an established connection, and from there to a secured one.
     pub connect_timeout: Nanos,
     /// From the request to the last byte of its answer.
     pub response_timeout: Nanos,

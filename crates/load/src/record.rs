@@ -32,6 +32,10 @@ pub struct StepRecord {
     pub abandoned: u64,
     /// From the first packet to an established connection.
     pub connect_time: Histogram,
+    /// From an established connection to a secured one, where TLS is spoken.
+    pub handshake_time: Histogram,
+    /// Of these handshakes, those that resumed an earlier connection's session.
+    pub handshakes_resumed: u64,
     /// From the actual send to the first byte.
     pub time_to_first_byte: Histogram,
     /// From the intended start to the first byte.
@@ -138,6 +142,8 @@ impl StepRecord {
         self.abandoned += other.abandoned;
         self.errors.merge(&other.errors);
         self.connect_time.merge(&other.connect_time);
+        self.handshake_time.merge(&other.handshake_time);
+        self.handshakes_resumed += other.handshakes_resumed;
         self.time_to_first_byte.merge(&other.time_to_first_byte);
         self.time_to_first_byte_intended.merge(&other.time_to_first_byte_intended);
         self.transfer_time.merge(&other.transfer_time);

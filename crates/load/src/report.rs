@@ -127,6 +127,10 @@ pub struct Figures {
     pub transfer_time_seconds: Summary,
     /// From the first packet to an established connection.
     pub connect_time_seconds: Summary,
+    /// From an established connection to a secured one, where TLS is spoken.
+    pub handshake_time_seconds: Summary,
+    /// Of these handshakes, those that resumed the session of an earlier connection.
+    pub handshakes_resumed: u64,
     /// From the intended start until the generator sent, or began to connect.
     pub send_lag_seconds: Summary,
     /// From when the kernel had the first bytes of an answer until the generator looked: a part of every

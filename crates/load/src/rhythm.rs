@@ -132,6 +132,9 @@ impl Run<'_> {
             State::Connecting if now - connection.opened > limits.connect_timeout => {
                 Some(Cause::ConnectTimeout)
             }
+            State::Shaking if connection.shaking_for(now) > limits.connect_timeout => {
+                Some(Cause::HandshakeTimeout)
+            }
             State::Sending | State::Receiving if now - connection.exchange.sent > limits.response_timeout => {
                 Some(match (connection.state, connection.exchange.first_byte) {
                     (_, Some(_)) => Cause::TransferTimeout,

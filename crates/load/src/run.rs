@@ -26,7 +26,7 @@ use sojourn_measure::{Nanos, Reading, clock, limits};
 use thiserror::Error;
 
 use crate::{
-    Arrivals, Catalogue, Connections, Limits, Plan, Schedule, StopRule, Think, Transport, Waiting,
+    Arrivals, Catalogue, Connections, Limits, Plan, Schedule, StopRule, Think, Tls, Transport, Waiting,
     agenda::{Agenda, Quota},
     client::Client,
     connection::Connection,
@@ -87,6 +87,7 @@ pub(crate) struct Run<'a> {
     pub(crate) clients: Slab<Client>,
     pub(crate) connections: Slab<Connection>,
     pub(crate) connector: Connector,
+    pub(crate) tls: Option<Tls>,
     pub(crate) epoll: OwnedFd,
     pub(crate) timers: Timers,
     /// When connections that are read slowly may be read again.
@@ -188,7 +189,13 @@ impl<'a> Run<'a> {
             plan_connections: plan.connections,
             clients: Slab::new(),
             connections: Slab::new(),
-            connector: Connector::new(plan.target.address, reused, descriptors, &transport),
+            connector: Connector::new(
+                plan.target.address,
+                reused || plan.tls.is_some(),
+                descriptors,
+                &transport,
+            ),
+            tls: plan.tls,
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             timers: Timers::default(),
             readers: Timers::default(),

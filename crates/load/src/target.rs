@@ -1,12 +1,17 @@
-//! The server under load: an `http://` URL resolved once, so that DNS is no part of any latency.
+//! The server under load: an `http://` or `https://` URL resolved once, so that DNS is no part of any latency.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use thiserror::Error;
 
+const HTTP_PORT: u16 = 80;
+const HTTPS_PORT: u16 = 443;
+
 /// Where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// Whether TLS is spoken.
+    pub secured: bool,
     /// The URL as given.
     pub url: String,
     /// The Host field's value.
@@ -21,13 +26,8 @@ pub struct Target {
 #[derive(Debug, Error)]
 pub enum TargetError {
     /// Another scheme.
-    #[error("{0:?} does not begin with http://; other schemes are not supported")]
+    #[error("{0:?} does not begin with http:// or https://; other schemes are not supported")]
     Scheme(String),
-    /// TLS.
-    #[error(
-        "{0:?}: the generator does not speak TLS yet\nhint: load the server's plain port, or a TLS proxy before it"
-    )]
-    Tls(String),
     /// No host, or bytes that have no place in a request line.
     #[error("{0:?} is not a URL of the form http://host:port/path")]
     Form(String),
@@ -44,10 +44,11 @@ pub enum TargetError {
 impl Target {
     /// Parses a URL and resolves its host; IPv4 is taken first when there are both.
     pub fn resolve(url: &str) -> Result<Target, TargetError> {
-        if url.starts_with("https://") {
-            return Err(TargetError::Tls(url.into()));
-        }
-        let rest = url.strip_prefix("http://").ok_or_else(|| TargetError::Scheme(url.into()))?;
+        let (rest, secured) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+            (Some(rest), _) => (rest, false),
+            (None, Some(rest)) => (rest, true),
+            (None, None) => return Err(TargetError::Scheme(url.into())),
+        };
         let rest = rest.split('#').next().unwrap_or_default();
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let clean = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -55,7 +56,17 @@ impl Target {
             return Err(TargetError::Form(url.into()));
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Target { url: url.into(), host: host.into(), path, address: address(host)? })
+        let address = address(host, if secured { HTTPS_PORT } else { HTTP_PORT })?;
+        Ok(Target { secured, url: url.into(), host: host.into(), path, address })
+    }
+
+    /// The host without its port, and an address without brackets.
+    pub fn host_name(&self) -> &str {
+        let name = match self.host.rsplit_once(':') {
+            Some((name, port)) if port.parse::<u16>().is_ok() => name,
+            _ => &self.host,
+        };
+        name.trim_start_matches('[').trim_end_matches(']')
     }
 
     /// The path with which the documents of a mix or a trace begin: the URL's, without a slash at its end.
@@ -64,9 +75,9 @@ impl Target {
     }
 }
 
-fn address(host: &str) -> Result<SocketAddr, TargetError> {
+fn address(host: &str, usual_port: u16) -> Result<SocketAddr, TargetError> {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let with_port = if has_port { host.to_owned() } else { format!("{host}:80") };
+    let with_port = if has_port { host.to_owned() } else { format!("{host}:{usual_port}") };
     let failed = |why: String| TargetError::Resolve { host: with_port.clone(), why };
     let addresses: Vec<SocketAddr> =
         with_port.to_socket_addrs().map_err(|error| failed(error.to_string()))?.collect();
@@ -89,11 +100,17 @@ mod tests {
         check("http://127.0.0.1", "127.0.0.1", "/", "127.0.0.1:80");
         check("http://127.0.0.1?x", "127.0.0.1", "/?x", "127.0.0.1:80");
         check("http://[::1]:81/#top", "[::1]:81", "/", "[::1]:81");
+        check("https://127.0.0.1/x", "127.0.0.1", "/x", "127.0.0.1:443");
+        let name = |url| Target::resolve(url).unwrap().host_name().to_owned();
+        assert_eq!(name("https://127.0.0.1:8443/"), "127.0.0.1");
+        assert_eq!(
+            (name("https://[::1]:81"), name("https://[::1]:443/")),
+            ("::1".to_owned(), "::1".to_owned())
+        );
     }
 
     #[test]
     fn refusals() {
-        assert!(matches!(Target::resolve("https://a/"), Err(TargetError::Tls(_))));
         assert!(matches!(Target::resolve("ftp://a/"), Err(TargetError::Scheme(_))));
         assert!(matches!(Target::resolve("http:///a"), Err(TargetError::Form(_))));
         assert!(matches!(Target::resolve("http://127.0.0.1/a b"), Err(TargetError::Form(_))));

@@ -64,6 +64,7 @@ LATENCIES = {
     "response": ("response_time", "response time, from when the request was due to the last byte"),
     "ttfb": ("time_to_first_byte_intended", "time to first byte, from when the request was due"),
     "connect": ("connect_time", "time to connect"),
+    "handshake": ("handshake_time", "time of the TLS handshake"),
     "transfer": ("transfer_time", "time from the first byte to the last"),
     "lag": ("send_lag", "lateness of the generator"),
 }

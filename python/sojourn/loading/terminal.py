@@ -22,6 +22,7 @@ LATENCIES = (
     ("  from when it was due", "time_to_first_byte_intended_seconds"),
     ("transfer", "transfer_time_seconds"),
     ("connect", "connect_time_seconds"),
+    ("TLS handshake", "handshake_time_seconds"),
     ("generator's lateness", "send_lag_seconds"),
 )
 """Rows of the table of latencies, by the result's keys; those that a result does not hold are left out."""

@@ -13,8 +13,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use sojourn_load::{
-    Connections, Count, Limits, Observe, Outcome, Plan, Progress, Report, TICK, TIMER_SLACK_MAX, Timeline,
-    Transport, Version, Waiting, duration, webstone::WebStone,
+    Connections, Count, Limits, Observe, Outcome, Plan, Progress, Report, TICK, TIMER_SLACK_MAX, Target,
+    Timeline, Tls, Transport, Trust, Version, Waiting, duration, webstone::WebStone,
 };
 use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity};
@@ -36,6 +36,15 @@ pub struct Common {
     /// Read each connection at this rate, as behind a slow line: 56kbit/s, 400kbit/s, 10Mbit/s.
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = CONNECTIONS)]
     read_rate: Option<f64>,
+    /// Trust any certificate of an https server: nothing is verified.
+    #[arg(long, conflicts_with = "cacert", help_heading = CONNECTIONS)]
+    insecure: bool,
+    /// Trust the authorities, or certificates, in this PEM file instead of the system's.
+    #[arg(long, value_name = "FILE", help_heading = CONNECTIONS)]
+    cacert: Option<PathBuf>,
+    /// Shake hands in full on every connection; by default the session of an earlier one is resumed.
+    #[arg(long, help_heading = CONNECTIONS)]
+    no_resumption: bool,
     /// Ask the kernel when answers came, to tell the generator's own queueing from the server's latency.
     #[arg(long, help_heading = MACHINE)]
     timestamps: bool,
@@ -183,6 +192,23 @@ impl Common {
             timestamps: self.timestamps,
             ..Transport::default()
         }
+    }
+
+    /// How TLS is spoken with the target, if it is.
+    pub fn tls(&self, target: &Target) -> anyhow::Result<Option<Tls>> {
+        let trust = match &self.cacert {
+            Some(path) => Trust::File(path.clone()),
+            None if self.insecure => Trust::Anybody,
+            None => Trust::System,
+        };
+        let asked = self.insecure || self.cacert.is_some() || self.no_resumption;
+        anyhow::ensure!(
+            target.secured || !asked,
+            "{} is not https: --insecure, --cacert and --no-resumption say nothing about it",
+            target.url
+        );
+        let tls = target.secured.then(|| Tls::new(target, &trust, !self.no_resumption));
+        Ok(tls.transpose()?)
     }
 
     pub fn limits(&self) -> Limits {

@@ -43,6 +43,9 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     write_row(output, "  from the intended start", &all.time_to_first_byte_intended_seconds)?;
     write_row(output, "transfer", &all.transfer_time_seconds)?;
     write_row(output, "connect", &all.connect_time_seconds)?;
+    if all.handshake_time_seconds.count > 0 {
+        write_row(output, "TLS handshake", &all.handshake_time_seconds)?;
+    }
     write_row(output, "generator's lateness, sending", &all.send_lag_seconds)?;
     if let Some(lag) = all.receive_lag_seconds.value() {
         write_row(output, "  looking for answers", lag)?;
