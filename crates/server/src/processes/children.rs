@@ -1,13 +1,15 @@
 //! A process's children: started, told to stop, and buried when they have ended.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, waitpid};
 
 use super::child::live;
@@ -26,7 +28,8 @@ pub struct Children {
     ended: OwnedFd,
     /// A descriptor for the next child's end.
     spare: Option<OwnedFd>,
-    alive: HashMap<i32, Child>,
+    /// By number, whose order is theirs: a simulated run does the same with other numbers.
+    alive: BTreeMap<i32, Child>,
     started: u64,
     replaced: u64,
     failed: u64,
@@ -34,7 +37,7 @@ pub struct Children {
 
 struct Child {
     /// Readable when it has ended.
-    pidfd: OwnedFd,
+    end: OwnedFd,
     place: Place,
     born: Instant,
 }
@@ -53,7 +56,7 @@ impl Children {
     /// None yet; they will count on `board`.
     pub fn new(board: &Board) -> io::Result<Children> {
         let ended = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let (board, alive) = (board.clone(), HashMap::new());
+        let (board, alive) = (board.clone(), BTreeMap::new());
         Ok(Children { board, ended, spare: None, alive, started: 0, replaced: 0, failed: 0 })
     }
 
@@ -76,6 +79,13 @@ impl Children {
                 }
             }
         }
+        let lifeline = match Lifeline::where_needed() {
+            Ok(lifeline) => lifeline,
+            Err(error) => {
+                self.board.take_back(place);
+                return Err(error);
+            }
+        };
         // A signal in between would reach the parent's handler in the child.
         let held_back = hold_back();
         let parent = getpid();
@@ -89,6 +99,8 @@ impl Children {
             0 => {
                 // When there are few descriptors, the child needs one too, for its stop.
                 drop(self.spare.take());
+                // It stays open until the process ends.
+                std::mem::forget(lifeline);
                 live(parent, held_back, |stop| life(place, stop))
             }
             process => Pid::from_raw(process).expect("a child has a number"),
@@ -98,8 +110,8 @@ impl Children {
         self.board.let_to(&place, process);
         // A child whose end would go unnoticed could not be kept.
         drop(self.spare.take());
-        let pidfd = match self.watch(process) {
-            Ok(pidfd) => pidfd,
+        let end = match self.watch(process, lifeline) {
+            Ok(end) => end,
             Err(error) => {
                 let _ = kill_process(process, Signal::KILL);
                 let _ = waitpid(Some(process), WaitOptions::empty());
@@ -107,7 +119,7 @@ impl Children {
                 return Err(error);
             }
         };
-        self.alive.insert(process.as_raw_pid(), Child { pidfd, place, born: Instant::now() });
+        self.alive.insert(process.as_raw_pid(), Child { end, place, born: Instant::now() });
         Ok(process)
     }
 
@@ -188,18 +200,21 @@ impl Children {
         served.set(Counter::ChildrenFailed, self.failed);
     }
 
-    fn watch(&self, process: Pid) -> io::Result<OwnedFd> {
-        let pidfd = pidfd_open(process, PidfdFlags::empty())?;
+    fn watch(&self, process: Pid, lifeline: Option<Lifeline>) -> io::Result<OwnedFd> {
+        let end = match lifeline {
+            Some(lifeline) => lifeline.end,
+            None => pidfd_open(process, PidfdFlags::empty())?,
+        };
         let data = epoll::EventData::new_u64(process.as_raw_pid() as u64);
-        epoll::add(&self.ended, &pidfd, data, epoll::EventFlags::IN)?;
-        Ok(pidfd)
+        epoll::add(&self.ended, &end, data, epoll::EventFlags::IN)?;
+        Ok(end)
     }
 
     fn bury(&mut self, process: Pid) -> Option<Ended> {
         let status = waitpid(Some(process), WaitOptions::NOHANG).ok().flatten();
         let child = self.alive.remove(&process.as_raw_pid())?;
         // Later children have inherited the descriptor, so closing it would not take it off the list.
-        let _ = epoll::delete(&self.ended, &child.pidfd);
+        let _ = epoll::delete(&self.ended, &child.end);
         if status.is_some_and(|(_, status)| status.exit_status() != Some(0)) {
             self.failed += 1;
         }
@@ -213,6 +228,25 @@ impl Children {
             // It may have ended just now.
             let _ = kill_process(process, signal);
         }
+    }
+}
+
+/// A pipe of which the child holds one side, so that the other tells of its end: for kernels older than 5.3, and
+/// valgrinds that know no descriptors of processes.
+struct Lifeline {
+    end: OwnedFd,
+    _held: OwnedFd,
+}
+
+impl Lifeline {
+    fn where_needed() -> io::Result<Option<Lifeline>> {
+        static HAS_PIDFD: LazyLock<bool> =
+            LazyLock::new(|| pidfd_open(getpid(), PidfdFlags::empty()).err() != Some(Errno::NOSYS));
+        if *HAS_PIDFD {
+            return Ok(None);
+        }
+        let (end, held) = pipe_with(PipeFlags::CLOEXEC)?;
+        Ok(Some(Lifeline { end, _held: held }))
     }
 }
 
