@@ -44,6 +44,8 @@ _COMMANDS = {
     "fit": "fit",
     "probe": "probe",
     "join-probe": "join_probe",
+    "caches": "caches",
+    "confine": "data_plane",
     "memory": "memory",
     "import-jmt": "jmt",
     "export-jmt": "jmt",

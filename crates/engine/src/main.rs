@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+mod confine;
 mod link;
 mod load;
 mod machine;
@@ -13,6 +14,7 @@ mod memory;
 mod probe;
 mod replay;
 mod serve;
+mod still;
 
 /// Serves, loads and replays; the Python face of Sojourn calls this program.
 #[derive(Parser)]
@@ -26,11 +28,13 @@ struct Arguments {
 enum Command {
     Serve(Box<serve::Options>),
     Link(Box<link::Options>),
+    Confine(confine::Options),
     Load(Box<load::Options>),
     Machine(machine::Options),
     Memory(memory::Options),
     Probe(probe::Options),
     Replay(Box<replay::Options>),
+    Still(still::Options),
 }
 
 fn main() -> ExitCode {
@@ -54,11 +58,13 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     match Arguments::parse_from(serve::config::expand(&command, words)?).command {
         Command::Serve(options) => serve::run(&options, &command, words),
         Command::Link(options) => link::run(&options),
+        Command::Confine(options) => confine::run(&options),
         Command::Load(options) => load::run(&options),
         Command::Machine(options) => machine::run(&options),
         Command::Memory(options) => memory::run(&options),
         Command::Probe(options) => probe::run(&options),
         Command::Replay(options) => replay::run(&options),
+        Command::Still(options) => still::run(&options),
     }
 }
 

@@ -6,16 +6,18 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 use sojourn_load::duration;
+use sojourn_measure::confinement::Confinement;
 use sojourn_measure::counters::Counter;
 use sojourn_measure::machine::Machine;
 use sojourn_measure::probe::{Column, Group, Probe, Sample, Target, listening_on};
 use sojourn_measure::{Nanos, Reading, affinity, clock};
 
+use crate::confine::Surroundings;
 use crate::load::common::interrupt_flag;
 
 /// Samples what processes use.
@@ -45,6 +47,8 @@ pub struct Options {
     /// Pin the probe to this core.
     #[arg(long)]
     core: Option<usize>,
+    #[command(flatten)]
+    surroundings: Surroundings,
     /// The one format there is.
     #[arg(long, value_parser = ["json"], default_value = "json")]
     format: String,
@@ -63,8 +67,17 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.interval < INTERVAL_MIN {
         bail!("an interval below {} ms would measure the probe itself", INTERVAL_MIN.0 / 1_000_000);
     }
-    let mut started = start(&options.command)?;
-    let outcome = watch(options, started.as_mut());
+    let surroundings = &options.surroundings;
+    if options.command.is_empty() && (surroundings.memory_limit.or(surroundings.disk_read_limit)).is_some() {
+        bail!("only what the probe starts can be given less\nhint: give the command after --");
+    }
+    // Before it is confined and not after, it can be interrupted: what was changed is then undone.
+    let interrupted = interrupt_flag()?;
+    // A server that runs already keeps its pages.
+    let confinement = if options.command.is_empty() { None } else { surroundings.arrange()? };
+    let mut started = start(&options.command, confinement.as_ref())?;
+    let group = confinement.as_ref().and_then(|confinement| confinement.groups().first());
+    let outcome = watch(options, started.as_mut(), group, &interrupted);
     if let Some(child) = &mut started {
         end(child)?;
     }
@@ -87,11 +100,16 @@ fn end(child: &mut Child) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn watch(options: &Options, mut started: Option<&mut Child>) -> anyhow::Result<ExitCode> {
-    let interrupted = interrupt_flag()?;
+fn watch(
+    options: &Options,
+    mut started: Option<&mut Child>,
+    group: Option<&PathBuf>,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let target = Target {
         pids: pids(options, started.as_deref())?,
-        cgroup: options.cgroup.clone(),
+        cgroup: options.cgroup.as_ref().or(group).cloned(),
+        site: options.surroundings.site.clone(),
         port: options.port,
         core: options.observe_core,
     };
@@ -117,7 +135,7 @@ fn watch(options: &Options, mut started: Option<&mut Child>) -> anyhow::Result<E
             return Ok(ExitCode::SUCCESS);
         }
         due = next_due(due, options.interval, now);
-        sleep_until(due, &interrupted);
+        sleep_until(due, interrupted);
     }
 }
 
@@ -154,11 +172,15 @@ fn group(text: &str) -> Result<Group, String> {
     found.ok_or_else(|| format!("there are no such sources: use {names}"))
 }
 
-fn start(command: &[String]) -> anyhow::Result<Option<Child>> {
+fn start(command: &[String], confinement: Option<&Confinement>) -> anyhow::Result<Option<Child>> {
     let Some((program, arguments)) = command.split_first() else { return Ok(None) };
     // Standard output is for samples.
-    let child = Command::new(program).args(arguments).stdout(io::stderr()).spawn();
-    child.map(Some).with_context(|| format!("cannot start {program}"))
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(io::stderr());
+    if let Some(confinement) = confinement {
+        confinement.enclose(&mut command).map_err(|reason| anyhow!(reason))?;
+    }
+    command.spawn().map(Some).with_context(|| format!("cannot start {program}"))
 }
 
 fn exists(pid: u32) -> bool {

@@ -3,18 +3,18 @@
 //! every other architecture it notices nothing.
 
 mod engine;
-mod throttle;
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::{Client, ENGINE, Server};
 use rustix::fs::{Advice, fadvise, fsync};
+use sojourn_measure::confinement::{Confinement, Hierarchies, Limits, disk_under};
 use sojourn_server::{ALL, Counter};
-use throttle::Throttle;
 
 /// How fast the disk is for a server under test.
 const DISK_BYTES_PER_SECOND: u64 = 2 << 20;
@@ -89,8 +89,13 @@ fn ask_hot(client: &mut Client) -> Duration {
 fn try_out(name: &str, architecture: &str, flags: &[&str]) -> Result<Seen, String> {
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     write_site(root.path());
-    let throttle = Throttle::new(&name.replace(' ', "-"), root.path(), DISK_BYTES_PER_SECOND)?;
-    let mut command = throttle.command(ENGINE);
+    let disk_read = Some((disk_under(root.path())?, DISK_BYTES_PER_SECOND));
+    let state = tempfile::tempdir().unwrap();
+    let group = format!("sojourn-test-{}-{}", std::process::id(), name.replace(' ', "-"));
+    let limits = Limits { memory_bytes: None, disk_read };
+    let slow = Confinement::new(&Hierarchies::here(), state.path(), &group, &limits)?;
+    let mut command = Command::new(ENGINE);
+    slow.enclose(&mut command)?;
     command.arg("serve").arg(root.path()).args(["--listen", "127.0.0.1:0", "--architecture", architecture]);
     let server = Server::run(command.args(flags));
     let is_over = AtomicBool::new(false);

@@ -6,6 +6,7 @@
 pub mod affinity;
 pub mod caches;
 pub mod clock;
+pub mod confinement;
 pub mod core_time;
 pub mod counters;
 pub mod histogram;
@@ -18,6 +19,8 @@ mod proc_file;
 pub mod process;
 mod process_tree;
 mod reading;
+pub mod site_pages;
+pub mod still;
 pub mod tcp;
 
 pub use clock::Nanos;

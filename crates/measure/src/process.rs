@@ -78,6 +78,14 @@ pub fn thread_core_wait() -> io::Result<Nanos> {
     wait.map(Nanos).ok_or_else(|| proc_file::lacks(PATH, "waiting time"))
 }
 
+/// When a process that still lives started, in ticks since boot: with its number it says who it is.
+pub fn started(pid: u32) -> Option<u64> {
+    let text = proc_file::read(&format!("/proc/{pid}/stat")).ok()?;
+    // One that has ended and is yet to be waited for does nothing any more.
+    let is_over = text.rsplit_once(')')?.1.trim_start().starts_with(['Z', 'X']);
+    if is_over { None } else { parse_stat(&text).map(|counters| counters.started) }
+}
+
 /// The children that one process has now.
 pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-"""`sojourn serve` and `sojourn link`: this process becomes the engine, so Python is never in the data path."""
+"""`sojourn serve`, `link` and `confine`: this process becomes the engine, so Python is never in the data path."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ def register(app: typer.Typer) -> None:
     """Adds the commands; the engine parses their options and prints their help."""
     app.command("serve", context_settings=EVERYTHING, help="Serve a folder over HTTP.")(_become)
     app.command("link", context_settings=EVERYTHING, help="Run a command behind a slow, long or lossy link.")(_become)
+    help = "Run a program with less memory or a slower disk than the machine has."
+    app.command("confine", context_settings=EVERYTHING, help=help)(_become)
 
 
 def _become() -> None:

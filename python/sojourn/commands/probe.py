@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.live import Live
@@ -19,7 +19,7 @@ from sojourn.probe.recording import Recording
 from sojourn.probe.totals import as_json
 
 _VIEWS_PER_SECOND = 2.0
-SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores", "pressure", "network")
+SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores", "pressure", "network", "site")
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +41,19 @@ def _probe(
         str | None,
         typer.Option(help=f"Read only these, comma-separated: {', '.join(SOURCES)} [default: all]."),
     ] = None,
+    site: Annotated[
+        Path | None,
+        typer.Option(help="A site's folder: how much of it is in memory is told, its pages dropped before."),
+    ] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(help="Give the command this much memory, page cache included: 64MiB; needs root.")
+    ] = None,
+    disk_read_limit: Annotated[
+        str | None, typer.Option(help="Let it read so fast from the site's disk: 20MiB/s; needs root.")
+    ] = None,
+    drop_pages: Annotated[
+        Literal["none", "site", "machine"], typer.Option(help="What the command is not to find in memory.")
+    ] = "site",
     interval: Annotated[str, typer.Option(help="Time between samples.")] = "100ms",
     duration: Annotated[
         str | None, typer.Option(help="End after this long [default: at Ctrl-C, or when the processes have ended].")
@@ -63,6 +76,8 @@ def _probe(
     Examples: sojourn probe --port 8080 --output server.parquet
 
     sojourn probe --duration 10s -- nginx -g 'daemon off;'
+
+    sojourn probe --site www --memory-limit 64MiB -- sojourn-engine serve www
     """
     for path in output or []:
         files.check_name(path)
@@ -72,6 +87,10 @@ def _probe(
         ("--sources", sources),
         ("--cgroup", cgroup),
         ("--observe-core", observe_core),
+        ("--site", site),
+        ("--memory-limit", memory_limit),
+        ("--disk-read-limit", disk_read_limit),
+        ("--drop-pages", drop_pages),
         ("--duration", duration),
         ("--core", core),
     ):

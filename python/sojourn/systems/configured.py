@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from sojourn import cores
 from sojourn.failure import CouldNotRun
 from sojourn.systems.running import Running, accepts, free_port, start_process, wait_until
 from sojourn.systems.server import Launch
@@ -58,7 +57,7 @@ class Configured:
         Path(values["configuration"]).write_text(template.substitute(values))
         command = [program, *(Template(argument).substitute(values) for argument in self.arguments)]
         said = launch.work / f"{self.name}.log"
-        process = start_process(cores.pinned_command(launch.core, command), said)
+        process = start_process(launch.command(command), said)
         wait_until(lambda: accepts(port), process, self.name, said)
         return Running(f"http://127.0.0.1:{port}", self._version(program), command, process, [process.pid])
 

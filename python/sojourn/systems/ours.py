@@ -8,7 +8,7 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from sojourn import __version__, cores, engine
+from sojourn import __version__, engine
 from sojourn.systems.running import Running, start_process, wait_until
 from sojourn.systems.server import Launch
 
@@ -39,7 +39,7 @@ class Sojourn:
         command += ["--helpers", str(HELPERS), "--defer-accept", "1s"]
         if launch.access_log:
             command += ["--access-log", str(launch.work / "access.log")]
-        process = start_process(cores.pinned_command(launch.core, command), said)
+        process = start_process(launch.command(command), said)
         wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "sojourn", said)
         address = _address(_LISTENING, said)
         page = _METRICS.search(said.read_text())

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from sojourn import cores
+from sojourn.confinement import Confinement
 from sojourn.systems.running import Running
 
 
@@ -23,6 +25,13 @@ class Launch:
     """Used by servers that have a choice."""
     access_log: bool = False
     """Whether it writes a line per request, to `access.log` in the work folder."""
+
+    confinement: Confinement | None = None
+    """Less memory or a slower disk than the machine has."""
+
+    def command(self, command: list[str]) -> list[str]:
+        """What is started: `command` on its core and in its confinement."""
+        return cores.pinned_command(self.core, self.confinement.command(command) if self.confinement else command)
 
     def with_architecture(self, name: str) -> Launch:
         """The same of another architecture."""

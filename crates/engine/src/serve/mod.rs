@@ -16,7 +16,7 @@ use sojourn_server::{
 pub mod config;
 mod listener;
 mod notify;
-mod options;
+pub mod options;
 mod print;
 mod privileges;
 mod program;

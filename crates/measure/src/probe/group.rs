@@ -19,11 +19,13 @@ pub enum Group {
     Pressure,
     /// The network namespace and the accept queue.
     Network,
+    /// What of a site is in memory.
+    Site,
 }
 
 impl Group {
     /// Every group, in the order in which they are read.
-    pub const ALL: [Group; 8] = [
+    pub const ALL: [Group; 9] = [
         Group::Processes,
         Group::Cgroup,
         Group::Software,
@@ -32,6 +34,7 @@ impl Group {
         Group::Cores,
         Group::Pressure,
         Group::Network,
+        Group::Site,
     ];
 
     /// Its name in options.
@@ -45,6 +48,7 @@ impl Group {
             Group::Cores => "cores",
             Group::Pressure => "pressure",
             Group::Network => "network",
+            Group::Site => "site",
         }
     }
 }

@@ -18,6 +18,7 @@ mod namespace;
 mod perf;
 mod pressure;
 mod processes;
+mod site;
 
 pub use group::Group;
 pub use listener::listening_on;
@@ -29,6 +30,8 @@ pub struct Target {
     pub pids: Vec<u32>,
     /// A control group: a folder of the hierarchy, of version 1 or 2.
     pub cgroup: Option<PathBuf>,
+    /// The folder of a site, of whose files is told what is in memory.
+    pub site: Option<PathBuf>,
     /// The port whose accept queue is looked at.
     pub port: Option<u16>,
     /// The core whose time is looked at; all together by default.
@@ -95,6 +98,7 @@ impl Probe {
             Group::Tracepoints => self.try_perf(target, Tier::Tracepoint),
             Group::Processor => self.try_perf(target, Tier::Processor),
             Group::Cores => self.add(cores::Cores::new(target.core)),
+            Group::Site => self.try_add(site::NAMES, site::Site::open(target)),
             Group::Pressure => self.try_add(pressure::NAMES, pressure::Pressure::open()),
             Group::Network => {
                 let namespace = namespace::Namespace::of(target.pids.first().copied());
@@ -156,6 +160,7 @@ fn names(group: Group) -> Vec<&'static str> {
         Group::Processor => perf::names(Tier::Processor),
         Group::Cores => cores::NAMES.to_vec(),
         Group::Pressure => pressure::NAMES.to_vec(),
+        Group::Site => site::NAMES.to_vec(),
         Group::Network => [namespace::NAMES, listener::NAMES].concat(),
     }
 }

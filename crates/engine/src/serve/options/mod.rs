@@ -13,7 +13,7 @@ mod log;
 mod organisation;
 mod process;
 mod tls;
-mod values;
+pub mod values;
 
 use cache::CacheOptions;
 use content::{ContentOptions, HostOptions};

@@ -1,0 +1,144 @@
+//! `sojourn-engine confine`: runs a program with less memory or a slower disk, and undoes all of it afterwards. The
+//! probe takes the same options.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::thread;
+
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use sojourn_measure::confinement::{Confinement, Hierarchies, Limits, disk_under, restore, state_folder};
+use sojourn_measure::site_pages::{self, SitePages};
+
+use crate::serve::options::values::size;
+
+/// Runs a program with less memory or a slower disk than the machine has.
+///
+/// It runs in a control group of its own (version 1 or 2), which goes when it ends. What a run that was killed has left
+/// is undone by the next one, or by --restore.
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    pub surroundings: Surroundings,
+    /// Undo what runs that were killed have left, and end.
+    #[arg(long, exclusive = true)]
+    restore: bool,
+    /// The program and its arguments.
+    #[arg(last = true, required_unless_present = "restore")]
+    command: Vec<String>,
+}
+
+/// What a program is given less of.
+#[derive(Args)]
+#[command(next_help_heading = "Less than the machine has")]
+pub struct Surroundings {
+    /// The memory of the program and of all that it starts, its share of the page cache included: 64MiB; needs root
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory_limit: Option<usize>,
+    /// How fast it may read from the disk that holds the site: 20MiB/s; needs root
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "site")]
+    pub disk_read_limit: Option<usize>,
+    /// The site's folder: its pages are dropped before, so that they count as the program's, and looked at
+    #[arg(long, value_name = "FOLDER")]
+    pub site: Option<PathBuf>,
+    /// Which pages are dropped from the page cache before; `machine` needs root, and everybody notices
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Dropped::Site)]
+    drop_pages: Dropped,
+}
+
+/// Which pages are dropped from the page cache.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Dropped {
+    None,
+    Site,
+    Machine,
+}
+
+/// As shells tell of a signal.
+const SIGNALLED: i32 = 128;
+
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.restore {
+        for group in restore(&state()?).map_err(|reason| anyhow!(reason))? {
+            eprintln!("removed {}", group.display());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some((program, arguments)) = options.command.split_first() else { bail!("no program was named") };
+    // From now on: one that comes while the group is made ends the program, and so the group, once it has begun.
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    let confinement = options.surroundings.arrange()?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Some(confinement) = &confinement {
+        confinement.enclose(&mut command).map_err(|reason| anyhow!(reason))?;
+    }
+    let mut child = command.spawn().with_context(|| format!("cannot start {program}"))?;
+    let pid = Pid::from_child(&child);
+    thread::spawn(move || signals.forever().for_each(|signal| hand_on(pid, signal)));
+    Ok(ExitCode::from(code_of(child.wait()?) as u8))
+}
+
+impl Surroundings {
+    /// Drops the pages and makes the group; none if nothing is limited.
+    pub fn arrange(&self) -> anyhow::Result<Option<Confinement>> {
+        if self.drop_pages == Dropped::Machine {
+            site_pages::drop_all()?;
+        }
+        if let (Some(site), Dropped::Site) = (&self.site, self.drop_pages) {
+            drop_site(site)?;
+        }
+        let mut limits =
+            Limits { memory_bytes: self.memory_limit.map(|bytes| bytes as u64), disk_read: None };
+        if let (Some(rate), Some(site)) = (self.disk_read_limit, &self.site) {
+            let disk = disk_under(site).map_err(|reason| anyhow!(reason))?;
+            limits.disk_read = Some((disk, rate as u64));
+        }
+        if limits.memory_bytes.is_none() && limits.disk_read.is_none() {
+            return Ok(None);
+        }
+        let name = format!("sojourn-{}", std::process::id());
+        let made = Confinement::new(&Hierarchies::here(), &state()?, &name, &limits);
+        let made = made.map_err(|reason| anyhow!(reason))?;
+        for group in made.groups() {
+            eprintln!("confined in {}", group.display());
+        }
+        Ok(Some(made))
+    }
+}
+
+fn drop_site(site: &Path) -> anyhow::Result<()> {
+    let pages = SitePages::of(site)?;
+    pages.drop_pages()?;
+    let left = pages.look()?.resident_bytes;
+    if left > 0 {
+        let (site, of) = (site.display(), pages.bytes());
+        eprintln!(
+            "{left} of {of} bytes of {site} remain in memory: somebody maps them, or it is no file system on a disk"
+        );
+    }
+    Ok(())
+}
+
+fn hand_on(pid: Pid, signal: i32) {
+    // It may have ended already.
+    let _ = kill_process(pid, if signal == SIGINT { Signal::INT } else { Signal::TERM });
+}
+
+fn state() -> anyhow::Result<PathBuf> {
+    state_folder().map_err(|reason| anyhow!(reason))
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default())
+}
+
+/// `20MiB/s`.
+fn rate(text: &str) -> Result<usize, String> {
+    let bytes = text.strip_suffix("/s").ok_or("a rate looks like 20MiB/s")?;
+    size(bytes)
+}

@@ -1,0 +1,114 @@
+//! Where control groups are mounted, which version has which controller, and how each writes a limit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the groups that are made here are called first.
+pub const PREFIX: &str = "sojourn-";
+
+/// The hierarchies below one mount point.
+#[derive(Clone, Debug)]
+pub struct Hierarchies {
+    mount: PathBuf,
+}
+
+/// Where a controller's groups are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The controller.
+    pub controller: &'static str,
+    /// The group in which groups are made.
+    pub parent: PathBuf,
+    /// Whether it is of version 2.
+    pub is_unified: bool,
+}
+
+impl Hierarchies {
+    /// Those of this machine.
+    pub fn here() -> Hierarchies {
+        Hierarchies::at(Path::new("/sys/fs/cgroup"))
+    }
+
+    /// Those below `mount`.
+    pub fn at(mount: &Path) -> Hierarchies {
+        Hierarchies { mount: mount.to_owned() }
+    }
+
+    /// What the controller of disks is called.
+    pub fn disk_controller(&self) -> &'static str {
+        if self.is_version_1("blkio") { "blkio" } else { "io" }
+    }
+
+    /// Where the controller's groups are made.
+    ///
+    /// # Errors
+    /// If the machine does not have it.
+    pub fn place(&self, controller: &'static str) -> Result<Place, String> {
+        if self.is_version_1(controller) {
+            let parent = self.mount.join(controller);
+            return Ok(Place { controller, parent, is_unified: false });
+        }
+        // Beside hierarchies of version 1, that of version 2 has a folder of its own.
+        let candidates = [self.mount.clone(), self.mount.join("unified")];
+        let parent = candidates.into_iter().find(|root| has(&root.join("cgroup.controllers"), controller));
+        parent.map(|parent| Place { controller, parent, is_unified: true }).ok_or_else(|| {
+            format!(
+                "{} has no controller {controller}, of neither version of control groups",
+                self.mount.display()
+            )
+        })
+    }
+
+    fn is_version_1(&self, controller: &str) -> bool {
+        self.mount.join(controller).join("cgroup.procs").exists()
+    }
+}
+
+impl Place {
+    /// The files and what is written to them, so that a group has at most `bytes` of memory, and no swap beside it.
+    pub fn memory_rules(&self, bytes: u64) -> [(&'static str, String); 2] {
+        if self.is_unified {
+            [("memory.max", bytes.to_string()), ("memory.swap.max", "0".to_owned())]
+        } else {
+            [("memory.limit_in_bytes", bytes.to_string()), ("memory.memsw.limit_in_bytes", bytes.to_string())]
+        }
+    }
+
+    /// The file and what is written to it, so that a group reads at most so fast from the disk.
+    pub fn disk_rule(&self, disk: &str, bytes_per_second: u64) -> (&'static str, String) {
+        if self.is_unified {
+            ("io.max", format!("{disk} rbps={bytes_per_second}"))
+        } else {
+            ("blkio.throttle.read_bps_device", format!("{disk} {bytes_per_second}"))
+        }
+    }
+
+    /// The file by which the parent hands the controller down, if it has yet to do that.
+    pub fn to_hand_down(&self) -> Result<Option<(PathBuf, String)>, String> {
+        if !self.is_unified {
+            return Ok(None);
+        }
+        let file = self.parent.join("cgroup.subtree_control");
+        if !file.exists() {
+            return Err(format!("{} is not there: this is no control group", file.display()));
+        }
+        Ok((!has(&file, self.controller)).then(|| (file, self.controller.to_owned())))
+    }
+}
+
+/// Whether the file of a limit is one of swap.
+pub fn is_about_swap(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == "memory.swap.max" || name == "memory.memsw.limit_in_bytes")
+}
+
+/// Whether groups of ours are still beside the file, who would lose their limits.
+pub fn has_groups_of_ours(file: &Path) -> bool {
+    let beside = file.parent().map(fs::read_dir);
+    let Some(Ok(entries)) = beside else { return false };
+    entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
+}
+
+/// Whether the file's words have this one.
+fn has(file: &Path, word: &str) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| text.split_whitespace().any(|each| each == word))
+}

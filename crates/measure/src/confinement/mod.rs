@@ -1,0 +1,211 @@
+//! A program with less memory or a slower disk than the machine has: a control group of its own, of version 1 or 2.
+//!
+//! Whatever is changed is written down first (`journal`), and undone when the [`Confinement`] is dropped; what a run
+//! that was killed has left is undone by the next one, or by [`restore`]. The limits live in the group, so whoever is
+//! still in it when it goes is free again. Nobody else notices: the machine's own settings stay as they are, but for
+//! controllers that version 2 has to hand down to the new group, and those are taken back.
+//!
+//! Pages of files are charged to the group that first touched them: those of a site are to be dropped before a server
+//! is confined (`crate::site_pages`), or its limit would not count them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+mod disk;
+mod hierarchy;
+mod journal;
+
+pub use disk::disk_under;
+pub use hierarchy::Hierarchies;
+pub use journal::{Journal, state_folder};
+
+/// How long processes that are ending may take to leave a group.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two attempts to remove a group.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What a program may use.
+#[derive(Clone, Debug, Default)]
+pub struct Limits {
+    /// Memory, its share of the page cache included.
+    pub memory_bytes: Option<u64>,
+    /// How fast it may read, and from which disk: `MAJOR:MINOR`.
+    pub disk_read: Option<(String, u64)>,
+}
+
+/// A group with its limits. Dropping it frees who is inside and removes it.
+#[derive(Debug)]
+pub struct Confinement {
+    changes: Changes,
+    journal: Journal,
+}
+
+/// What was changed in the file system of control groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Groups that were made.
+    pub groups: Vec<PathBuf>,
+    /// Controllers that were handed down: the file, and which.
+    pub handed_down: Vec<(PathBuf, String)>,
+}
+
+impl Confinement {
+    /// A group called `name` that holds to `limits`; the journal lies in `state`. What runs that were killed have left
+    /// there is undone first.
+    ///
+    /// # Errors
+    /// What stands against it and what may help; nothing is left behind.
+    pub fn new(
+        hierarchies: &Hierarchies,
+        state: &Path,
+        name: &str,
+        limits: &Limits,
+    ) -> Result<Confinement, String> {
+        restore(state)?;
+        let mut wanted = Vec::new();
+        if let Some(bytes) = limits.memory_bytes {
+            let place = hierarchies.place("memory")?;
+            wanted.extend(place.memory_rules(bytes).map(|(file, rule)| (place.clone(), file, rule)));
+        }
+        if let Some((disk, bytes_per_second)) = &limits.disk_read {
+            let place = hierarchies.place(hierarchies.disk_controller())?;
+            let (file, rule) = place.disk_rule(disk, *bytes_per_second);
+            wanted.push((place, file, rule));
+        }
+        let mut changes = Changes::default();
+        for (place, ..) in &wanted {
+            let group = place.parent.join(name);
+            if !changes.groups.contains(&group) {
+                changes.groups.push(group);
+            }
+            changes.handed_down.extend(place.to_hand_down()?);
+        }
+        let journal = Journal::write(state, name, &changes)?;
+        // From here on dropping it undoes what was done.
+        let confinement = Confinement { changes, journal };
+        for (file, controller) in &confinement.changes.handed_down {
+            write(file, &format!("+{controller}"))?;
+        }
+        for group in &confinement.changes.groups {
+            fs::create_dir(group).map_err(|error| {
+                format!(
+                    "cannot make the control group {}: {error}\nhint: run it as root, or where you may make groups",
+                    group.display()
+                )
+            })?;
+        }
+        for (place, file, rule) in &wanted {
+            let file = place.parent.join(name).join(file);
+            // A machine that does not count swap has none of it to limit.
+            if file.exists() || !hierarchy::is_about_swap(&file) {
+                write(&file, rule)?;
+            }
+        }
+        Ok(confinement)
+    }
+
+    /// The groups, one for each hierarchy that has a limit.
+    pub fn groups(&self) -> &[PathBuf] {
+        &self.changes.groups
+    }
+
+    /// Has `command` run inside.
+    ///
+    /// # Errors
+    /// If nobody may be put into a group.
+    pub fn enclose<'a>(&self, command: &'a mut Command) -> Result<&'a mut Command, String> {
+        let doors: Result<Vec<File>, String> = self
+            .groups()
+            .iter()
+            .map(|group| {
+                let door = group.join("cgroup.procs");
+                let open = OpenOptions::new().write(true).open(&door);
+                open.map_err(|error| format!("{}: {error}", door.display()))
+            })
+            .collect();
+        let doors = doors?;
+        // 0 is whoever writes it.
+        let enter = move || doors.iter().try_for_each(|mut door| door.write_all(b"0"));
+        // SAFETY: writing to open files is allowed between fork and exec.
+        unsafe { command.pre_exec(enter) };
+        Ok(command)
+    }
+}
+
+impl Drop for Confinement {
+    fn drop(&mut self) {
+        match self.changes.undo() {
+            Ok(()) => self.journal.remove(),
+            // The journal stays, so that it can be tried again.
+            Err(reason) => eprintln!("{reason}"),
+        }
+    }
+}
+
+impl Changes {
+    /// Undoes them; what is undone already is left alone.
+    fn undo(&self) -> Result<(), String> {
+        self.groups.iter().try_for_each(|group| remove(group))?;
+        for (file, controller) in &self.handed_down {
+            if file.exists() && !hierarchy::has_groups_of_ours(file) {
+                // Others may have come to need it.
+                let _ = write(file, &format!("-{controller}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Undoes what runs that were killed have left, as their journals in `state` tell; returns the groups removed.
+///
+/// # Errors
+/// What could not be undone.
+pub fn restore(state: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut removed = Vec::new();
+    for (journal, changes) in journal::abandoned(state)? {
+        changes.undo()?;
+        removed.extend(changes.groups);
+        journal.remove();
+    }
+    Ok(removed)
+}
+
+/// Moves everybody out of the group, to its parent, and removes it.
+fn remove(group: &Path) -> Result<(), String> {
+    let outside = group.parent().unwrap_or(group).join("cgroup.procs");
+    let begun = Instant::now();
+    loop {
+        match fs::remove_dir(group) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if begun.elapsed() > PATIENCE => {
+                return Err(format!("the control group {} remains: {error}", group.display()));
+            }
+            Err(_) => {}
+        }
+        for process in fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default().lines() {
+            // One that has ended meanwhile is out already.
+            let _ = fs::write(&outside, process);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    // Without creating: a file that is not there is a limit that the kernel does not have.
+    let opened = OpenOptions::new().write(true).open(file);
+    opened
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| format!("cannot write {text:?} to {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! The pages of a site's files in the page cache: how many there are, and how they are dropped.
+//!
+//! `cachestat` (Linux 6.5) tells of a file without mapping it, and of pages that had to go and would be missed;
+//! elsewhere `mincore` counts. The kernel answers both only to the owner of a file and to those who may write it, and
+//! to others `mincore` calls every page resident: they are refused.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use rustix::fs::{Access, Advice, AtFlags, CWD, accessat, fadvise, fsync};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::param::page_size;
+use rustix::process::geteuid;
+
+/// Files that are kept open, so that looking again costs one call each; more are opened each time.
+const OPEN_FILES_MAX: usize = 4096;
+
+/// The number of `cachestat`, the same on every architecture.
+const CACHESTAT: libc::c_long = 451;
+
+/// Pages that `mincore` is asked about in one call.
+const PAGES_MAX: usize = 4096;
+
+/// The regular files below a folder.
+#[derive(Debug)]
+pub struct SitePages {
+    files: Vec<SiteFile>,
+    bytes: u64,
+    has_cachestat: bool,
+}
+
+#[derive(Debug)]
+struct SiteFile {
+    path: PathBuf,
+    open: Option<File>,
+}
+
+/// What of a site is in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Residency {
+    /// Whole pages, in bytes.
+    pub resident_bytes: u64,
+    /// Pages that were driven out so recently that memory for them would have helped; None without `cachestat`.
+    pub recently_evicted_bytes: Option<u64>,
+}
+
+/// The kernel's `struct cachestat`.
+#[repr(C)]
+#[derive(Default)]
+struct CacheStat {
+    cached: u64,
+    dirty: u64,
+    writeback: u64,
+    evicted: u64,
+    recently_evicted: u64,
+}
+
+impl SitePages {
+    /// The files below `root` as they are now.
+    ///
+    /// # Errors
+    /// If a folder cannot be read, or the kernel would not tell the truth about a file.
+    pub fn of(root: &Path) -> io::Result<SitePages> {
+        let mut site = SitePages { files: Vec::new(), bytes: 0, has_cachestat: true };
+        site.add_below(root)?;
+        if let Some(first) = site.files.first() {
+            let file = File::open(&first.path)?;
+            site.has_cachestat = cachestat(&file).is_ok();
+        }
+        Ok(site)
+    }
+
+    /// How many files there are.
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The sum of their sizes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Drops their pages, as far as nobody has them mapped; what was written is on disk first.
+    pub fn drop_pages(&self) -> io::Result<()> {
+        self.files.iter().try_for_each(|file| {
+            file.with(|open| {
+                fsync(open)?;
+                Ok(fadvise(open, 0, None, Advice::DontNeed)?)
+            })
+        })
+    }
+
+    /// What is in memory.
+    pub fn look(&self) -> io::Result<Residency> {
+        let page = page_size() as u64;
+        let mut found =
+            Residency { recently_evicted_bytes: self.has_cachestat.then_some(0), ..Default::default() };
+        for file in &self.files {
+            let (cached, evicted) = file.with(|open| {
+                if self.has_cachestat {
+                    let stat = cachestat(open)?;
+                    return Ok((stat.cached, stat.recently_evicted));
+                }
+                Ok((resident_pages(open)?, 0))
+            })?;
+            found.resident_bytes += cached * page;
+            found.recently_evicted_bytes = found.recently_evicted_bytes.map(|bytes| bytes + evicted * page);
+        }
+        Ok(found)
+    }
+
+    fn add_below(&mut self, folder: &Path) -> io::Result<()> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
+        for entry in fs::read_dir(folder).map_err(named)? {
+            let entry = entry?;
+            // Not through links: what they lead to may be no part of the site, or part of it already.
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                self.add_below(&entry.path())?;
+            } else if kind.is_file() {
+                self.add(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: PathBuf) -> io::Result<()> {
+        let file = File::open(&path)?;
+        self.bytes += file.metadata()?.len();
+        may_be_asked_about(&path, &file)?;
+        let open = (self.files.len() < OPEN_FILES_MAX).then_some(file);
+        self.files.push(SiteFile { path, open });
+        Ok(())
+    }
+}
+
+impl SiteFile {
+    fn with<T>(&self, act: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
+        match &self.open {
+            Some(file) => act(file).map_err(named),
+            None => File::open(&self.path).and_then(|file| act(&file)).map_err(named),
+        }
+    }
+}
+
+fn may_be_asked_about(path: &Path, file: &File) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let is_owner = file.metadata()?.uid() == geteuid().as_raw();
+    if is_owner || accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_ok() {
+        return Ok(());
+    }
+    let message = format!("{} is another's: only who may write it is told what is resident", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+}
+
+fn cachestat(file: &File) -> io::Result<CacheStat> {
+    // A length of 0 means to the end.
+    let range = [0u64, 0];
+    let mut stat = CacheStat::default();
+    // SAFETY: range and result are as the kernel lays them out and live until the call returns.
+    match unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), &raw mut stat, 0) } {
+        0 => Ok(stat),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Pages of the file that are in memory, by `mincore` on a mapping that allows no access.
+fn resident_pages(file: &File) -> io::Result<u64> {
+    let (length, window) = (file.metadata()?.len(), (PAGES_MAX * page_size()) as u64);
+    let (mut at, mut count) = (0, 0);
+    let mut pages = [0u8; PAGES_MAX];
+    while at < length {
+        let size = (length - at).min(window) as usize;
+        // SAFETY: a new mapping that nothing else knows, and that nobody may read or write.
+        unsafe {
+            let mapping = mmap(ptr::null_mut(), size, ProtFlags::empty(), MapFlags::SHARED, file, at)?;
+            let asked = libc::mincore(mapping, size, pages.as_mut_ptr());
+            let outcome = if asked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+            munmap(mapping, size)?;
+            outcome?;
+        }
+        count += pages[..size.div_ceil(page_size())].iter().filter(|&&page| page & 1 == 1).count() as u64;
+        at += size as u64;
+    }
+    Ok(count)
+}
+
+/// Drops the page cache of the whole machine, which everybody on it will notice.
+///
+/// # Errors
+/// If this is not root.
+pub fn drop_all() -> io::Result<()> {
+    rustix::fs::sync();
+    fs::write("/proc/sys/vm/drop_caches", "1").map_err(|error| {
+        let why = if geteuid().is_root() { error.to_string() } else { Errno::PERM.to_string() };
+        io::Error::new(error.kind(), format!("cannot drop the machine's page cache: {why}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropped_pages_are_not_resident_and_read_ones_are() {
+        // Not on a file system that lives in memory.
+        let root = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        fs::create_dir(root.path().join("inner")).unwrap();
+        for name in ["one", "inner/two"] {
+            fs::write(root.path().join(name), vec![7; 100_000]).unwrap();
+        }
+        let mut site = SitePages::of(root.path()).unwrap();
+        assert_eq!((site.files(), site.bytes()), (2, 200_000));
+        let page = page_size() as u64;
+        let whole = 2 * 100_000u64.div_ceil(page) * page;
+        for has_cachestat in [site.has_cachestat, false] {
+            site.has_cachestat = has_cachestat;
+            assert_eq!(site.look().unwrap().resident_bytes, whole);
+            site.drop_pages().unwrap();
+            assert_eq!(site.look().unwrap().resident_bytes, 0, "is {} on a disk?", root.path().display());
+            fs::read(root.path().join("one")).unwrap();
+            assert_eq!(site.look().unwrap().resident_bytes, whole / 2);
+            fs::read(root.path().join("inner/two")).unwrap();
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! ptrace, as little of it as is needed: stops, registers, memory.
+
+use std::fs;
+use std::io;
+use std::ptr;
+
+use super::filter::Instruction;
+
+/// A thread that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tracee(pub libc::pid_t);
+
+/// Why one stands.
+pub enum Stop {
+    /// At a system call of the filter.
+    Call,
+    /// At an event of its life that needs no answer.
+    Event,
+    /// A signal is to be delivered.
+    Signal(libc::c_int),
+    /// It is gone: its exit code.
+    Ended(i32),
+}
+
+const OPTIONS: libc::c_int = libc::PTRACE_O_EXITKILL
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACESECCOMP;
+
+/// What the program does to itself before it becomes the program.
+pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: system calls whose arguments live until they return.
+    unsafe {
+        check(libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong).into())?;
+        // It is ended by an abort, of which nobody wants the memory.
+        check(libc::setrlimit(libc::RLIMIT_CORE, &raw const none).into())?;
+        check(libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0))?;
+        check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0).into())?;
+        check(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program).into())
+    }
+}
+
+/// Waits until any of them stands or ends; None once there are none.
+pub fn next_stop() -> Option<(Tracee, Stop)> {
+    let mut status = 0;
+    let pid = loop {
+        // SAFETY: the status lives until the call returns.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+        if pid > 0 {
+            break pid;
+        }
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return None;
+        }
+    };
+    let stop = if libc::WIFEXITED(status) {
+        Stop::Ended(libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        Stop::Ended(128 + libc::WTERMSIG(status))
+    } else if status >> 16 == libc::PTRACE_EVENT_SECCOMP {
+        Stop::Call
+    } else if status >> 16 != 0 {
+        Stop::Event
+    } else {
+        Stop::Signal(libc::WSTOPSIG(status))
+    };
+    Some((Tracee(pid), stop))
+}
+
+impl Tracee {
+    /// Has the kernel tell of its calls and its children; once is enough, and more do no harm.
+    pub fn follow(self) {
+        // SAFETY: plain numbers; one that is gone is told of by the next wait.
+        unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, self.0, 0, OPTIONS) };
+    }
+
+    /// Lets it go on, with the signal or none (0).
+    pub fn go_on(self, signal: libc::c_int) {
+        // SAFETY: as above.
+        unsafe { libc::ptrace(libc::PTRACE_CONT, self.0, 0, signal) };
+    }
+
+    /// The process that it is a thread of.
+    pub fn process(self) -> libc::pid_t {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
+        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+        group.and_then(|text| text.trim().parse().ok()).unwrap_or(self.0)
+    }
+
+    /// Writes into its memory; what it has no room for is its own fault, as with the call that is answered.
+    pub fn write(self, address: u64, bytes: &[u8]) {
+        let from = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        let to =
+            libc::iovec { iov_base: ptr::without_provenance_mut(address as usize), iov_len: bytes.len() };
+        // SAFETY: it reads our bytes alone; the kernel checks the address in the other process.
+        unsafe { libc::process_vm_writev(self.0, &raw const from, 1, &raw const to, 1, 0) };
+    }
+
+    /// Reads as many of its bytes.
+    pub fn read<const N: usize>(self, address: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: N };
+        let from = libc::iovec { iov_base: ptr::without_provenance_mut(address as usize), iov_len: N };
+        // SAFETY: it writes our bytes alone; the kernel checks the address in the other process.
+        let count = unsafe { libc::process_vm_readv(self.0, &raw const into, 1, &raw const from, 1, 0) };
+        (count == N as isize).then_some(bytes)
+    }
+}
+
+/// The registers at a system call.
+#[cfg(target_arch = "x86_64")]
+pub struct Registers(libc::user_regs_struct);
+
+#[cfg(target_arch = "x86_64")]
+impl Registers {
+    /// Of one that stands.
+    pub fn of(tracee: Tracee) -> Option<Registers> {
+        // SAFETY: a structure of numbers, all of whose values are valid, that the kernel fills in.
+        unsafe {
+            let mut registers: libc::user_regs_struct = std::mem::zeroed();
+            let got = libc::ptrace(libc::PTRACE_GETREGS, tracee.0, 0, &raw mut registers);
+            (got == 0).then_some(Registers(registers))
+        }
+    }
+
+    /// Which call it is.
+    pub fn call(&self) -> libc::c_long {
+        self.0.orig_rax.cast_signed()
+    }
+
+    /// Its arguments.
+    pub fn arguments(&self) -> [u64; 5] {
+        [self.0.rdi, self.0.rsi, self.0.rdx, self.0.r10, self.0.r8]
+    }
+
+    /// Gives the call another argument.
+    pub fn set_argument(&mut self, place: usize, value: u64) {
+        let registers = &mut self.0;
+        *[
+            &mut registers.rdi,
+            &mut registers.rsi,
+            &mut registers.rdx,
+            &mut registers.r10,
+            &mut registers.r8,
+        ][place] = value;
+    }
+
+    /// The call is not made; this is what it gives.
+    pub fn skip(&mut self, result: u64) {
+        self.0.orig_rax = u64::MAX;
+        self.0.rax = result;
+    }
+
+    /// Has what was changed be so.
+    pub fn restore(&self, tracee: Tracee) {
+        // SAFETY: the kernel reads the structure.
+        unsafe { libc::ptrace(libc::PTRACE_SETREGS, tracee.0, 0, &raw const self.0) };
+    }
+}
+
+fn check(result: libc::c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,106 @@
+"""A server under cachegrind, with time held still around it, ended so that its counts are written.
+
+Its environment is as small as can be: what lies there moves the stack, and with it what shares a cache line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from sojourn import engine
+from sojourn.failure import CouldNotRun
+
+END_LIMIT_SECONDS = 60.0
+"""How long valgrind may take to write what it counted."""
+_SAID_LINES = 3
+
+
+class Program:
+    """The running server; leaving its context ends it."""
+
+    def __init__(self, command: Sequence[str], caches: Sequence[str], folder: Path, *, hold: bool) -> None:
+        if shutil.which("valgrind") is None:
+            raise CouldNotRun("valgrind is not installed, so no cache can be simulated", "apt-get install valgrind")
+        if shutil.which(command[0]) is None:
+            raise CouldNotRun(f"there is no program {command[0]}", "give the server's command after --")
+        self._said = folder / "said.log"
+        self._output = folder / "counts"
+        valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=yes", "--fair-sched=yes"]
+        # Its file for debuggers would be mapped, at another place in every run.
+        valgrind += ["--vgdb=no", *caches, f"--cachegrind-out-file={self._output}.%p"]
+        core = max(os.sched_getaffinity(0))
+        holding = [str(engine.path()), "still", "--core", str(core), "--"] if hold else []
+        with self._said.open("wb") as said:
+            self._process = subprocess.Popen(
+                [*holding, *valgrind, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+            )
+        self._hold = hold
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def has_ended(self) -> bool:
+        """Whether it is gone already."""
+        return self._process.poll() is not None
+
+    def takes_turns(self) -> bool:
+        """Whether its threads run in the same order each time."""
+        return self._hold and os.sched_getscheduler(self._process.pid) == os.SCHED_FIFO
+
+    def activity(self) -> dict[str, str]:
+        """How often each thread has run; it stays the same while none runs."""
+        found = {}
+        for pid in self._processes():
+            with contextlib.suppress(OSError):
+                for task in Path(f"/proc/{pid}/task").iterdir():
+                    status = (task / "status").read_text()
+                    found[str(task)] = "".join(line for line in status.splitlines() if "ctxt_switches" in line)
+        return found
+
+    def end(self) -> list[Path]:
+        """Ends it as an abort would, so that its own way to end is not counted; the files with the counts."""
+        if self._hold:
+            # It aborts all that it holds.
+            self._process.terminate()
+        else:
+            for pid in self._processes():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGABRT)
+        try:
+            self._process.wait(END_LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        return sorted(self._output.parent.glob(f"{self._output.name}.*"))
+
+    def hint(self) -> str:
+        """What it said last, apart from valgrind's own words."""
+        lines = self._said.read_text(errors="replace").splitlines()
+        words = [line for line in lines if line.strip() and not line.startswith(("==", "--"))]
+        return "; ".join(words[-_SAID_LINES:]) or "it said nothing; try the command by itself"
+
+    def _processes(self) -> list[int]:
+        """Those that it is made of, parents first."""
+        found = [self._process.pid]
+        for pid in found:
+            with contextlib.suppress(OSError):
+                for children in Path(f"/proc/{pid}/task").glob("*/children"):
+                    found += map(int, children.read_text().split())
+        return found

@@ -1,0 +1,91 @@
+"""`sojourn caches` on real servers under valgrind: the same seed gives the same figures."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+from pathlib import Path
+
+import pytest
+
+from conftest import SOJOURN, run
+from sojourn.cache_simulation import counts
+from sojourn.cache_simulation.lock_step import Mix
+from sojourn.failure import CouldNotRun
+from sojourn.systems.running import free_port
+
+ENGINE = SOJOURN.with_name("sojourn-engine")
+INSTRUCTIONS_SPREAD_MAX = 0.002
+"""Of what a request takes; counts are the same but for what valgrind itself does by the time of day."""
+
+needs_valgrind = pytest.mark.skipif(
+    shutil.which("valgrind") is None or platform.machine() != "x86_64", reason="needs valgrind, and x86-64"
+)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    root = tmp_path / "site"
+    root.mkdir()
+    for number in range(4):
+        (root / f"{number}.html").write_bytes(bytes(range(256)) * (4 * number + 1))
+    (tmp_path / "mix").write_text("".join(f"/{number}.html {4 - number}\n" for number in range(4)))
+    return root
+
+
+@needs_valgrind
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["sped", "amped", "mt", "mp"])
+def test_the_same_seed_gives_the_same_figures(site: Path, architecture: str) -> None:
+    port = free_port()
+    server = (ENGINE, "serve", site, "--listen", f"127.0.0.1:{port}", "--architecture", architecture, "--workers", "2")
+    server = server[:-2] if architecture in ("sped", "amped") else server
+    options = ("--url", f"http://127.0.0.1:{port}", "--mix", site.parent / "mix", "--requests", "30")
+    geometry = ("--d1", "32768,8,64", "--i1", "32768,8,64", "--ll", "1048576,16,64")
+    done = run("caches", *options, *geometry, "--format", "json", "--", *server)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["label"] == "simulated, user mode"
+    assert found["geometry"]["D1"] == {"size_bytes": 32768, "line_bytes": 64, "associativity": "8-way associative"}
+    instructions = found["per_request"]["instructions"]
+    assert instructions["minimum"] > 500
+    spread = (instructions["maximum"] - instructions["minimum"]) / instructions["mean"]
+    assert spread <= INSTRUCTIONS_SPREAD_MAX, found["runs"]
+    # One loop and nothing beside it: nothing is left to chance where turns are kept.
+    assert found["identical"] or architecture != "sped" or not found["threads_take_turns"], found["runs"]
+
+
+@needs_valgrind
+def test_what_cannot_be_simulated_is_said(site: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    server = (ENGINE, "serve", site, "--listen", f"127.0.0.1:{port}")
+    for arguments, said in (
+        (("--url", url, "--", "no-such-server"), "there is no program no-such-server"),
+        (("--url", url, "--", ENGINE, "serve", site / "missing"), "nobody listens"),
+        (("--url", url, "--path", "/missing", "--requests", "1", "--", *server), "/missing was answered with 404"),
+        (("--url", url, "--d1", "32K", "--", *server), "bytes,ways,line"),
+        (("--url", "127.0.0.1", "--", *server), "http://HOST:PORT"),
+    ):
+        done = run("caches", *arguments)
+        assert done.returncode == 2, (arguments, done.stdout)
+        assert said in done.stderr, (arguments, done.stderr)
+
+
+def test_counts_of_several_processes_are_summed_and_half_a_file_is_refused(tmp_path: Path) -> None:
+    text = "desc: D1 cache:         49152 B, 64 B, 12-way associative\nevents: Ir Dr\nfl=x\nsummary: 10 4\n"
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(text)
+    sums, caches = counts.read([tmp_path / "one", tmp_path / "two"])
+    assert sums == {"Ir": 20, "Dr": 8}
+    assert caches["D1"].size_bytes == 49152
+    (tmp_path / "two").write_text(text.replace("summary", "fn=summary"))
+    with pytest.raises(CouldNotRun, match="not what cachegrind writes"):
+        counts.read([tmp_path / "two"])
+
+
+def test_more_requests_begin_with_the_fewer() -> None:
+    mix = Mix(["/a", "/b", "/c"], [3.0, 2.0, 1.0])
+    assert mix.draw(200, 7)[:100] == mix.draw(100, 7)
+    assert mix.draw(100, 7) != mix.draw(100, 8)

@@ -1,0 +1,120 @@
+"""`sojourn confine` and the probe's limits, as root on a machine with control groups: they bind, and they go."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import SOJOURN, run
+from sojourn.confinement import Confinement
+from sojourn.systems import SYSTEMS, Launch
+
+FILES = 24
+FILE_BYTES = 1 << 20
+LIMIT = "16MiB"
+LIMIT_BYTES = 16 << 20
+GROUPS = Path("/sys/fs/cgroup")
+WAIT_LIMIT_SECONDS = 30.0
+
+
+def groups(state: Path) -> list[Path]:
+    """Those that a run which is under way, or was killed, has made."""
+    (journal,) = state.iterdir()
+    return [Path(group) for group in json.loads(journal.read_text())["changes"]["groups"]]
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for journals of the test's own, where the machine lets groups be made."""
+    folder = tmp_path / "state"
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    tried = run("confine", "--memory-limit", LIMIT, "--", "true")
+    if tried.returncode != 0:
+        pytest.skip(f"no control groups can be made here: {tried.stderr.splitlines()[0]}")
+    return folder / "sojourn" / "confinement"
+
+
+@pytest.fixture
+def site() -> Iterator[Path]:
+    # Not in a folder for temporary files, which may live in memory.
+    folder = Path(__file__).parent.parent / "target" / f"confined-site-{os.getpid()}"
+    folder.mkdir(parents=True)
+    try:
+        for number in range(FILES):
+            (folder / f"{number}.bin").write_bytes(os.urandom(FILE_BYTES))
+        yield folder
+    finally:
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+
+
+def test_a_limit_holds_the_page_cache_and_is_gone_afterwards(state: Path, site: Path, tmp_path: Path) -> None:
+    membership = tmp_path / "membership"
+    for limit in ((), ("--memory-limit", LIMIT)):
+        program = ("sh", "-c", f"cat /proc/self/cgroup >{membership}; cat {site}/*.bin >/dev/null; sleep 1")
+        done = run("probe", "--site", site, *limit, "--interval", "50ms", "--format", "json", "--", *program)
+        assert done.returncode == 0, done.stderr
+        resident = json.loads(done.stdout)["counters"]["site_resident_bytes"]
+        if limit:
+            assert resident["maximum"] <= LIMIT_BYTES
+            (name,) = set(re.findall(r"sojourn-\d+$", membership.read_text(), re.MULTILINE))
+            assert not list(GROUPS.glob(f"**/{name}"))
+        else:
+            assert resident["maximum"] == FILES * FILE_BYTES
+    assert list(state.iterdir()) == []
+
+
+def test_a_killed_run_is_undone_by_the_next_and_its_program_is_free(state: Path, site: Path) -> None:
+    begun = site / "begun"
+    program = ("sh", "-c", f"echo $$ >{begun}; exec sleep 60")
+    command = [str(SOJOURN), "confine", "--memory-limit", LIMIT, "--site", str(site), "--", *program]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as confiner:
+        deadline = time.monotonic() + WAIT_LIMIT_SECONDS
+        while not begun.exists() or not begun.read_text().strip():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        confiner.kill()
+    pid = int(begun.read_text())
+    try:
+        (left,) = groups(state)
+        assert left.name in Path(f"/proc/{pid}/cgroup").read_text()
+        assert run("confine", "--restore").returncode == 0
+        assert not left.exists()
+        assert list(state.iterdir()) == []
+        assert left.name not in Path(f"/proc/{pid}/cgroup").read_text()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_server_of_a_study_is_confined_and_stopped(state: Path, site: Path, tmp_path: Path) -> None:
+    confinement = Confinement(site, memory_bytes=LIMIT_BYTES)
+    launch = Launch(root=site, work=tmp_path, core=None, architecture="amped", confinement=confinement)
+    with SYSTEMS["sojourn"].start(launch) as server:
+        (group,) = groups(state)
+        for number in range(FILES):
+            with urllib.request.urlopen(f"{server.url}/{number}.bin", timeout=WAIT_LIMIT_SECONDS) as response:
+                assert len(response.read()) == FILE_BYTES
+        assert group.joinpath("cgroup.procs").read_text().strip()
+    assert not group.exists()
+
+
+def test_what_cannot_be_confined_is_said(tmp_path: Path) -> None:
+    for arguments, said in (
+        (("probe", "--memory-limit", LIMIT, "--pid", "1"), "only what the probe starts"),
+        (("confine", "--disk-read-limit", "1MiB/s", "--", "true"), "--site"),
+        (("confine", "--disk-read-limit", "1MiB", "--site", tmp_path, "--", "true"), "20MiB/s"),
+        (("confine",), "COMMAND"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 2, (arguments, done.stdout)
+        assert said in done.stderr, (arguments, done.stderr)
