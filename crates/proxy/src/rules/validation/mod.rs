@@ -28,7 +28,8 @@ pub(super) fn append_conditions(text: &mut Vec<u8>, stored: &[Metadata<'_>]) {
 
 /// Which of the stored variants that were asked about a 304 is about (RFC 9111, 4.3.4): a strong validator must be
 /// equal, of equal weak ones the latest is meant. A 304 without any is about the one variant that was asked about: the
-/// Last-Modified that it was asked with need not be repeated (RFC 9110, 15.4.5).
+/// Last-Modified that it was asked with need not be repeated (RFC 9110, 15.4.5). `None`: it must not be used; ask anew,
+/// without conditions.
 pub fn validated<'a, 'b>(received: Section<'_>, stored: &'a [Metadata<'b>]) -> Option<&'a Metadata<'b>> {
     if let Some(tag) = entity_tag(received) {
         let is_it = |one: &&Metadata<'_>| {
