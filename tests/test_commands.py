@@ -22,6 +22,7 @@ COMMANDS = (
     "assess",
     "trace",
     "serve",
+    "proxy",
     "load",
     "replay",
     "fileset",

@@ -33,6 +33,7 @@ _COMMANDS = {
     "assess": "assess",
     "trace": "trace",
     "serve": "data_plane",
+    "proxy": "data_plane",
     "load": "load",
     "replay": "replay",
     "link": "data_plane",

@@ -12,6 +12,7 @@ mod load;
 mod machine;
 mod memory;
 mod probe;
+mod proxy;
 mod replay;
 mod serve;
 mod still;
@@ -33,6 +34,7 @@ enum Command {
     Machine(machine::Options),
     Memory(memory::Options),
     Probe(probe::Options),
+    Proxy(Box<proxy::Options>),
     Replay(Box<replay::Options>),
     Still(still::Options),
 }
@@ -63,6 +65,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Machine(options) => machine::run(&options),
         Command::Memory(options) => memory::run(&options),
         Command::Probe(options) => probe::run(&options),
+        Command::Proxy(options) => proxy::run(&options, words),
         Command::Replay(options) => replay::run(&options),
         Command::Still(options) => still::run(&options),
     }
@@ -78,7 +81,7 @@ mod tests {
 
     #[test]
     fn help_speaks_of_the_name_it_was_run_under() {
-        for command in ["serve", "link", "load", "replay"] {
+        for command in ["serve", "proxy", "link", "load", "replay"] {
             let help = refusal(&["/usr/bin/sojourn", command, "--help"]);
             assert_eq!(help.exit_code(), 0);
             let text = help.to_string();

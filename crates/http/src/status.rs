@@ -47,8 +47,11 @@ statuses! {
     FieldsTooLarge 431 "Request Header Fields Too Large"
     InternalServerError 500 "Internal Server Error"
     NotImplemented 501 "Not Implemented"
+    BadGateway 502 "Bad Gateway"
     ServiceUnavailable 503 "Service Unavailable"
+    GatewayTimeout 504 "Gateway Timeout"
     VersionNotSupported 505 "HTTP Version Not Supported"
+    LoopDetected 508 "Loop Detected"
 }
 
 impl Status {

@@ -23,6 +23,7 @@ pub mod metrics;
 mod patience;
 mod processes;
 mod program;
+pub mod proxy;
 mod ring;
 mod signals;
 mod site;

@@ -12,6 +12,7 @@ use crate::counters::{Counter, Served};
 use crate::hosts::Hosts;
 use crate::log::AccessLog;
 use crate::program::Program;
+use crate::proxy::{Proxy, UpstreamLimits};
 use crate::tls::Tls;
 
 /// What every architecture is given to serve. Clones have the same log and the same board.
@@ -45,6 +46,8 @@ pub struct Site {
     pub board: Board,
     /// How TLS is spoken, where it is.
     pub tls: Option<Arc<Tls>>,
+    /// Where bytes come from instead of the origin, for a proxy.
+    pub proxy: Option<Arc<Proxy>>,
 }
 
 /// Limits on connections and on the patience with them.
@@ -74,6 +77,8 @@ pub struct Limits {
     pub helper_queue_max: usize,
     /// Processes alive at once that serve one connection each; more connections are answered 503.
     pub children_max: usize,
+    /// Limits on upstreams, for a proxy.
+    pub upstream: UpstreamLimits,
 }
 
 impl Default for Limits {
@@ -91,6 +96,7 @@ impl Default for Limits {
             drain_idle: Duration::from_millis(500),
             helper_queue_max: 4096,
             children_max: 1024,
+            upstream: UpstreamLimits::default(),
         }
     }
 }
@@ -106,10 +112,15 @@ impl Limits {
     pub fn patience(&self, wait: Wait) -> Option<Duration> {
         match wait {
             Wait::Request | Wait::Quiet(_) => Some(self.idle),
-            Wait::Head(_) => Some(self.head),
+            Wait::Head(_) | Wait::Upload => Some(self.head),
             Wait::Client | Wait::Window => Some(self.send),
             Wait::End => Some(self.end),
-            Wait::Disk => None,
+            Wait::Disk | Wait::Answer => None,
+            Wait::UpstreamConnect => Some(self.upstream.connect),
+            Wait::UpstreamSend => Some(self.upstream.send),
+            Wait::UpstreamHead => Some(self.upstream.head),
+            Wait::UpstreamBody => Some(self.upstream.body),
+            Wait::UpstreamIdle => Some(self.upstream.idle),
         }
     }
 }
@@ -132,6 +143,7 @@ impl Site {
             log: None,
             board: Board::default(),
             tls: None,
+            proxy: None,
         }
     }
 

@@ -1,4 +1,4 @@
-"""`sojourn serve`, `link` and `confine`: this process becomes the engine, so Python is never in the data path."""
+"""`sojourn serve`, `proxy`, `link` and `confine`: this process becomes the engine; no Python in the data path."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_op
 def register(app: typer.Typer) -> None:
     """Adds the commands; the engine parses their options and prints their help."""
     app.command("serve", context_settings=EVERYTHING, help="Serve a folder over HTTP.")(_become)
+    app.command("proxy", context_settings=EVERYTHING, help="Pass requests on to other servers.")(_become)
     app.command("link", context_settings=EVERYTHING, help="Run a command behind a slow, long or lossy link.")(_become)
     help = "Run a program with less memory or a slower disk than the machine has."
     app.command("confine", context_settings=EVERYTHING, help=help)(_become)

@@ -12,7 +12,8 @@ use rustix::net::{SocketType, listen as set_backlog};
 use sojourn_server::connection::Transport;
 use sojourn_server::{BACKLOG, LISTENERS_MAX, Listener, defer_accept};
 
-use super::options::Options;
+use super::options::listen::ListenOptions;
+use super::options::tls::TlsOptions;
 use super::succession::Inheritance;
 
 /// Where we listen if nobody says where.
@@ -31,19 +32,23 @@ pub struct Listeners {
     pub are_passed: bool,
 }
 
-impl Options {
+impl ListenOptions {
     /// The sockets that a service manager passes, or those that are ours: a predecessor's as far as it has them.
-    pub fn listeners(&self, inheritance: &mut Inheritance) -> anyhow::Result<Listeners> {
+    pub fn listeners(&self, tls: &TlsOptions, inheritance: &mut Inheritance) -> anyhow::Result<Listeners> {
         let mut passed = passed()?;
         passed.extend(inheritance.passed());
         let are_passed = !passed.is_empty();
-        let listeners = if are_passed { passed } else { self.own_listeners(inheritance)? };
+        let listeners = if are_passed { passed } else { self.own_listeners(tls, inheritance)? };
         listeners.iter().try_for_each(|listener| self.adjust(&listener.socket))?;
         Ok(Listeners { listeners, are_passed })
     }
 
-    fn own_listeners(&self, inheritance: &mut Inheritance) -> anyhow::Result<Vec<Listener>> {
-        let (plain, tls) = (&self.listening.listen, &self.tls.tls_listen);
+    fn own_listeners(
+        &self,
+        tls: &TlsOptions,
+        inheritance: &mut Inheritance,
+    ) -> anyhow::Result<Vec<Listener>> {
+        let (plain, tls) = (&self.listen, &tls.tls_listen);
         check_count(plain.len() + tls.len())?;
         let is_default = plain.is_empty() && tls.is_empty();
         let plain = plain.iter().map(String::as_str).chain(is_default.then_some(DEFAULT_ADDRESS));
@@ -59,18 +64,18 @@ impl Options {
 
     /// The admin listener's socket, if there is to be one.
     pub fn admin_listener(&self, inheritance: &mut Inheritance) -> anyhow::Result<Option<TcpListener>> {
-        let Some(address) = &self.listening.admin_listen else { return Ok(None) };
+        let Some(address) = &self.admin_listen else { return Ok(None) };
         inheritance.admin(address).map_or_else(|| listen(address), Ok).map(Some)
     }
 
     fn adjust(&self, listener: &TcpListener) -> anyhow::Result<()> {
-        if let Some(name) = &self.listening.congestion_control {
+        if let Some(name) = &self.congestion_control {
             // Accepted connections inherit it.
             set_tcp_congestion(listener, name).map_err(|error| {
                 anyhow!("cannot use congestion control {name}: {error}\nhint: try cubic or reno, which every kernel has")
             })?;
         }
-        if let Some(patience) = self.listening.defer_accept {
+        if let Some(patience) = self.defer_accept {
             defer_accept(listener, patience).map_err(|error| {
                 anyhow!("cannot defer accepting: {error}\nhint: leave --defer-accept out on this system")
             })?;

@@ -14,15 +14,15 @@ use sojourn_server::{
 };
 
 pub mod config;
-mod listener;
+pub mod listener;
 mod notify;
 pub mod options;
 mod print;
-mod privileges;
+pub mod privileges;
 mod program;
-mod site;
+pub mod site;
 pub mod stdio;
-mod succession;
+pub mod succession;
 mod tls;
 
 use listener::Listeners;
@@ -38,7 +38,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     }
     let architecture =
         architecture::by_name(&options.organisation.architecture).context("no such architecture")?;
-    if options.stdio || options.tls.stdio_tls {
+    if options.stdio || options.stdio_tls {
         return stdio::run(options, architecture);
     }
     metrics::begin();
@@ -50,9 +50,9 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         return Ok(ExitCode::SUCCESS);
     }
     let program = program::per_connection(command, words)?;
-    let Listeners { listeners, are_passed } = options.listeners(&mut inheritance)?;
-    site.tls = options.tls_of(&listeners)?;
-    let admin = options.admin_listener(&mut inheritance)?;
+    let Listeners { listeners, are_passed } = options.listening.listeners(&options.tls, &mut inheritance)?;
+    site.tls = options.tls.tls_of(&listeners, options.tickets)?;
+    let admin = options.listening.admin_listener(&mut inheritance)?;
     let estate = Estate {
         program: program.path.clone(),
         words: words.to_vec(),
@@ -74,7 +74,8 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(
+/// Serves `site` on `listeners` until `stop`, and says where.
+pub fn serve(
     architecture: &dyn Architecture,
     site: &Site,
     listeners: Vec<Listener>,
@@ -107,7 +108,7 @@ fn serve(
 }
 
 /// What is spoken at each address, of which several sockets may be one's.
-fn transports(listeners: &[Listener]) -> anyhow::Result<Vec<(SocketAddr, Transport)>> {
+pub fn transports(listeners: &[Listener]) -> anyhow::Result<Vec<(SocketAddr, Transport)>> {
     let mut transports = Vec::new();
     for listener in listeners {
         let pair = (listener.socket.local_addr()?, listener.transport);
@@ -118,7 +119,8 @@ fn transports(listeners: &[Listener]) -> anyhow::Result<Vec<(SocketAddr, Transpo
     Ok(transports)
 }
 
-fn pin(core: usize) -> anyhow::Result<()> {
+/// Pins this process to `core`.
+pub fn pin(core: usize) -> anyhow::Result<()> {
     pin_to(core).map_err(|error| {
         anyhow!("cannot pin to core {core}: {error}\nhint: choose one of those, or leave --pin-core out")
     })

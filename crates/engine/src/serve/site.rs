@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use sojourn_content::{Budgets, Directories, Directory, HelperKind, Residency, residency};
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
-use sojourn_server::{AccessLog, Architecture, Board, Host, Hosts, Limits, LogFormat, Others, Site};
+use sojourn_server::{Architecture, Board, Host, Hosts, Limits, Others, Site};
 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};
@@ -41,7 +41,7 @@ impl Options {
             (Some(workers), Some(_)) => workers as usize,
             (None, default) => default.unwrap_or(1),
         };
-        (site.budgets, site.limits) = self.limits(defaults.budgets, raise_descriptors(DESCRIPTORS_WANTED));
+        (site.budgets, site.limits) = self.limits(defaults.budgets, descriptors());
         site.send_path = SendPath {
             copied_bytes_max: self.caching.copy_max as u64,
             memory_bytes_max: self.caching.memory_max as u64,
@@ -49,7 +49,7 @@ impl Options {
         };
         site.residency = self.residency_test()?;
         site.residency_trust = self.organisation.residency_trust;
-        site.log = self.open_log(&site.board)?;
+        site.log = self.log.open(&site.board)?;
         Ok(site)
     }
 
@@ -78,7 +78,7 @@ impl Options {
 
     /// Budgets and limits that fit into so many descriptors: connections come first, documents get the rest.
     fn limits(&self, defaults: Budgets, descriptors: u64) -> (Budgets, Limits) {
-        let usable = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2) as usize;
+        let usable = usable_descriptors(descriptors);
         let connections_max = self.limits.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
         let documents_max = defaults.documents_max.min(usable - connections_max);
         let budgets = Budgets {
@@ -88,21 +88,7 @@ impl Options {
             documents_max,
             recheck_after: self.caching.recheck_after,
         };
-        let limits = Limits {
-            connections_max,
-            connections_per_address: self.limits.connections_per_address,
-            requests_per_connection: self.limits.requests_per_connection_max,
-            idle: self.limits.idle_timeout,
-            head: self.limits.head_timeout,
-            send: self.limits.send_timeout,
-            send_rate_min: self.limits.send_rate_min as u64,
-            end: self.limits.end_timeout,
-            drain: self.limits.drain_timeout,
-            drain_idle: self.limits.drain_idle_timeout,
-            helper_queue_max: self.limits.helper_queue_max,
-            children_max: self.limits.children_max as usize,
-        };
-        (budgets, limits)
+        (budgets, self.limits.limits(connections_max))
     }
 
     /// The test asked for, or the default. One that cannot tell is refused if it was asked for; as the default
@@ -119,15 +105,16 @@ impl Options {
         }
         Ok(test)
     }
+}
 
-    fn open_log(&self, board: &Board) -> anyhow::Result<Option<AccessLog>> {
-        let Some(path) = &self.log.access_log else { return Ok(None) };
-        let format = LogFormat::parse(&self.log.access_log_format)?;
-        let log = AccessLog::open(path, format, board).map_err(|error| {
-            anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to", path.display())
-        })?;
-        Ok(Some(log))
-    }
+/// As many descriptors as can be had.
+pub fn descriptors() -> u64 {
+    raise_descriptors(DESCRIPTORS_WANTED)
+}
+
+/// How many of `descriptors` connections and documents can have.
+pub fn usable_descriptors(descriptors: u64) -> usize {
+    descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(2) as usize
 }
 
 fn bad_root(root: &Path, error: &io::Error) -> anyhow::Error {

@@ -41,9 +41,9 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     reopen_on_signal(&board)?;
     SUCCEED.iter().copied().for_each(ignore);
     let mut site = options.site(architecture, board)?;
-    let transport = if options.tls.stdio_tls { Transport::Tls } else { Transport::Plain };
+    let transport = if options.stdio_tls { Transport::Tls } else { Transport::Plain };
     if transport == Transport::Tls {
-        site.tls = Some(options.tls()?);
+        site.tls = Some(options.tls.tls(options.tickets)?);
     }
     serve_one(&site, Arrival { socket, peer, transport, seat: Seat::ANY }, place, stop);
     Ok(ExitCode::SUCCESS)

@@ -10,24 +10,24 @@ use sojourn_server::Listener;
 use sojourn_server::connection::Transport;
 use sojourn_server::tls::{CertificateFiles, TICKETS_STATE_BYTES, Tickets, Tls};
 
-use super::options::Options;
+use super::options::tls::TlsOptions;
 
-impl Options {
-    /// How TLS is spoken on those of `listeners` where it is.
-    pub fn tls_of(&self, listeners: &[Listener]) -> anyhow::Result<Option<Arc<Tls>>> {
+impl TlsOptions {
+    /// How TLS is spoken on those of `listeners` where it is; `tickets` is the descriptor of inherited keys.
+    pub fn tls_of(&self, listeners: &[Listener], tickets: Option<RawFd>) -> anyhow::Result<Option<Arc<Tls>>> {
         if listeners.iter().any(|listener| listener.transport == Transport::Tls) {
-            return self.tls().map(Some);
+            return self.tls(tickets).map(Some);
         }
         ensure!(
-            self.tls.tls_certificate.is_empty() && self.tls.tls_key.is_empty(),
+            self.tls_certificate.is_empty() && self.tls_key.is_empty(),
             "there are certificates, but TLS is spoken nowhere\nhint: add --tls-listen ADDR"
         );
         Ok(None)
     }
 
-    /// How TLS is spoken.
-    pub fn tls(&self) -> anyhow::Result<Arc<Tls>> {
-        let (certificates, keys) = (&self.tls.tls_certificate, &self.tls.tls_key);
+    /// How TLS is spoken; `tickets` is the descriptor of inherited keys.
+    pub fn tls(&self, tickets: Option<RawFd>) -> anyhow::Result<Arc<Tls>> {
+        let (certificates, keys) = (&self.tls_certificate, &self.tls_key);
         ensure!(
             !certificates.is_empty(),
             "TLS needs a certificate\nhint: add --tls-certificate FILE and --tls-key FILE; docs/tls.md shows how to make a pair"
@@ -43,7 +43,7 @@ impl Options {
             certificate: certificate.clone(),
             key: key.clone(),
         });
-        let tickets = self.tls.tickets.map(inherited_tickets).transpose()?.unwrap_or_default();
+        let tickets = tickets.map(inherited_tickets).transpose()?.unwrap_or_default();
         let tls = Tls::new(&files.collect::<Vec<_>>(), tickets);
         tls.map(Arc::new).map_err(|error| anyhow!("{error}\nhint: {}", error.hint()))
     }

@@ -44,6 +44,11 @@ pub trait Architecture: Sync {
         Ok(())
     }
 
+    /// Whether its connections can have upstreams: then it can be a proxy.
+    fn has_upstreams(&self) -> bool {
+        false
+    }
+
     /// Serves `site` on `listeners` until `stop`; returns once every accepted connection is closed.
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served>;
 }

@@ -146,6 +146,7 @@ impl<'a> Service<'a> {
             log: self.log.as_ref(),
             limits: &self.site.limits,
             is_draining,
+            exchanges: None,
         }
     }
 

@@ -51,6 +51,7 @@ impl Bench {
             log: None,
             limits: &self.limits,
             is_draining: self.is_draining,
+            exchanges: None,
         }
     }
 }

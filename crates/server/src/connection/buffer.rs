@@ -3,6 +3,9 @@
 /// What a buffer has room for when it comes from the pool.
 pub const BUFFER_BYTES: usize = 4 * 1024;
 
+/// What a buffer for a large body has room for: as much as the pool keeps.
+const BODY_BUFFER_BYTES: usize = 64 * 1024;
+
 /// The least room worth a system call.
 const ROOM_BYTES_MIN: usize = 1024;
 
@@ -39,6 +42,17 @@ impl Buffer {
     pub fn remove(&mut self, start: usize, count: usize) {
         let start = self.consumed + start;
         self.bytes.drain(start..start + count);
+    }
+
+    /// Makes room for a large body, whose bytes come many at a time.
+    pub fn expect_much(&mut self) {
+        self.space();
+        self.bytes.reserve(BODY_BUFFER_BYTES - self.bytes.len().min(BODY_BUFFER_BYTES));
+    }
+
+    /// Adds what `other` has not consumed.
+    pub fn append(&mut self, other: &Buffer) {
+        self.bytes.extend_from_slice(other.unread());
     }
 
     /// Whether it owns memory.

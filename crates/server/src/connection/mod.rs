@@ -12,15 +12,17 @@ use std::net::IpAddr;
 use sojourn_content::Caches;
 
 use crate::clock::Clock;
-use crate::counters::Served;
+use crate::counters::{Counter, Served};
 use crate::hosts::Hosts;
 use crate::log::AccessLog;
+use crate::proxy::Exchanges;
 use crate::site::{Limits, Site};
 
 mod application;
 #[cfg(test)]
 mod bench;
 mod buffer;
+mod fetch;
 #[cfg(test)]
 #[path = "../../tests/support/fixture.rs"]
 mod fixture;
@@ -33,6 +35,7 @@ mod want;
 
 pub use application::Application;
 pub use buffer::{Buffer, Pool};
+pub use fetch::Fetch;
 pub use http1::Http1;
 pub use http2::Http2;
 pub use output::{Output, Piece};
@@ -60,6 +63,8 @@ pub struct Context<'a> {
     pub limits: &'a Limits,
     /// Whether the server is stopping: every response is the last of its connection.
     pub is_draining: bool,
+    /// What a proxy has under way with its upstreams.
+    pub exchanges: Option<&'a mut Exchanges>,
 }
 
 /// What lies between a socket and what is spoken on it.
@@ -89,6 +94,8 @@ pub enum Connection {
     Plain(Application),
     /// TLS does.
     Tls(Box<TlsConnection>),
+    /// The other side is an upstream.
+    Upstream(Box<Fetch>),
 }
 
 impl Connection {
@@ -111,6 +118,7 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.start(),
             Connection::Tls(tls) => tls.start(),
+            Connection::Upstream(_) => Want::Wait,
         }
     }
 
@@ -122,6 +130,7 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.handle(event, context),
             Connection::Tls(tls) => tls.handle(event, context),
+            Connection::Upstream(fetch) => fetch.handle(event, context),
         }
     }
 
@@ -130,6 +139,7 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.waits_for(),
             Connection::Tls(tls) => tls.waits_for(),
+            Connection::Upstream(fetch) => fetch.waits_for(),
         }
     }
 
@@ -138,6 +148,23 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.has_streams(),
             Connection::Tls(tls) => tls.has_streams(),
+            Connection::Upstream(_) => false,
+        }
+    }
+
+    /// What counts the bytes received on it.
+    pub fn received(&self) -> Counter {
+        match self {
+            Connection::Plain(_) | Connection::Tls(_) => Counter::ReceivedBytes,
+            Connection::Upstream(_) => Counter::UpstreamReceivedBytes,
+        }
+    }
+
+    /// What counts the bytes sent on it.
+    pub fn sent(&self) -> Counter {
+        match self {
+            Connection::Plain(_) | Connection::Tls(_) => Counter::SentBytes,
+            Connection::Upstream(_) => Counter::UpstreamSentBytes,
         }
     }
 
@@ -146,6 +173,7 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.finish(context),
             Connection::Tls(tls) => tls.finish(context),
+            Connection::Upstream(fetch) => fetch.finish(context),
         }
     }
 }

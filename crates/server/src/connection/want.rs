@@ -24,7 +24,7 @@ pub enum Want {
     Delegate(Lane, Job),
     /// Wait for the client no longer: [`Event::Nothing`] follows, or what it has sent after all.
     Recall,
-    /// Nothing besides what is under way.
+    /// Nothing besides what is under way, which may be nothing at all: then somebody will [wake](Event::Woken) it.
     Wait,
     /// Close the socket and forget the connection.
     Close(Reason),
@@ -48,6 +48,9 @@ pub enum Event {
     Delivered(Lane, Option<Done>),
     /// All of it was sent.
     Sent(Output),
+    /// Another connection of the same loop has something for this one. It may come at any time, and in vain: who receives
+    /// or sends then and wants to go on with that, says [`Want::Wait`].
+    Woken,
     /// The client has sent nothing that [`Want::Look`] could find, or until [`Want::Recall`]; or the server is stopping,
     /// and a connection [with streams](super::Connection::has_streams) that receives is to know.
     Nothing,
@@ -105,9 +108,28 @@ pub enum Wait {
     Window,
     /// The client's closing after the last response.
     End,
+    /// More of the body of a request that is passed on.
+    Upload,
+    /// An upstream's answer, for which whoever asks it has patience.
+    Answer,
+    /// An upstream's accepting the connection and taking the first of the request.
+    UpstreamConnect,
+    /// An upstream's taking the rest of a request.
+    UpstreamSend,
+    /// An upstream's beginning to answer.
+    UpstreamHead,
+    /// More of an upstream's answer.
+    UpstreamBody,
+    /// The next request for an upstream.
+    UpstreamIdle,
 }
 
 impl Wait {
+    /// Whether nothing is in progress: whoever waits so goes when the server stops.
+    pub fn is_idle(self) -> bool {
+        matches!(self, Wait::Request | Wait::UpstreamIdle)
+    }
+
     /// Whether the client has earned more patience if it has taken enough meanwhile.
     pub fn is_for_sending(self) -> bool {
         matches!(self, Wait::Client | Wait::Window)
@@ -116,8 +138,11 @@ impl Wait {
     /// Whether patience with it begins once: trickling bytes do not move its end.
     pub fn is_timed_as_a_whole(self) -> bool {
         match self {
-            Wait::Head(_) | Wait::Quiet(_) | Wait::Client | Wait::Window | Wait::End => true,
-            Wait::Request | Wait::Disk => false,
+            Wait::Head(_) | Wait::Quiet(_) | Wait::Client | Wait::Window | Wait::End | Wait::UpstreamHead => {
+                true
+            }
+            Wait::Request | Wait::Disk | Wait::Upload | Wait::Answer => false,
+            Wait::UpstreamConnect | Wait::UpstreamSend | Wait::UpstreamBody | Wait::UpstreamIdle => false,
         }
     }
 
@@ -125,10 +150,15 @@ impl Wait {
     pub fn limit(self) -> Option<Counter> {
         match self {
             Wait::Request | Wait::Quiet(_) => Some(Counter::LimitIdle),
-            Wait::Head(_) => Some(Counter::LimitHead),
+            Wait::Head(_) | Wait::Upload => Some(Counter::LimitHead),
             Wait::Client | Wait::Window => Some(Counter::LimitSend),
             Wait::End => Some(Counter::LimitEnd),
-            Wait::Disk => None,
+            Wait::UpstreamConnect => Some(Counter::LimitUpstreamConnect),
+            Wait::UpstreamSend => Some(Counter::LimitUpstreamSend),
+            Wait::UpstreamHead => Some(Counter::LimitUpstreamHead),
+            Wait::UpstreamBody => Some(Counter::LimitUpstreamBody),
+            // An idle connection that is closed is no limit reached by anybody.
+            Wait::Disk | Wait::Answer | Wait::UpstreamIdle => None,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use crate::board::Seat;
 use crate::connection::{Buffer, Connection, Event, Pool, Want};
-use crate::counters::{Counter, Served};
+use crate::counters::Served;
 use crate::patience::Patience;
 use crate::sockets::transfer::{self, Transfer};
 
@@ -21,6 +21,7 @@ pub struct Client {
     /// The other side has shut its sending side: an end is to be read although no edge announces it.
     pub is_ended: bool,
     pub patience: Patience,
+    /// Nobody sits on that of an upstream.
     pub seat: Seat,
 }
 
@@ -51,7 +52,7 @@ impl Client {
             Transfer::Complete(count) => {
                 // A short read emptied the socket; what comes next is a new edge.
                 self.is_readable = count == room || self.is_ended;
-                served.add(Counter::ReceivedBytes, count as u64);
+                served.add(self.connection.received(), count as u64);
                 Ok(Event::Received(buffer))
             }
             Transfer::Blocked => {

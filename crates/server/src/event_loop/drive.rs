@@ -7,7 +7,7 @@ use sojourn_content::Job;
 use super::Loop;
 use super::client::Client;
 use crate::clients::{self, Clients};
-use crate::connection::{Context, Event, Lane, Output, Reason, Wait, Want};
+use crate::connection::{Context, Event, Lane, Output, Reason, Want};
 use crate::counters::Counter;
 use crate::disk::{Disk, Submitted};
 use crate::sockets::transfer::{self, Transfer};
@@ -111,7 +111,7 @@ impl<D: Disk> Loop<'_, D> {
         let client = self.clients.at(token);
         let before = output.sent;
         let outcome = transfer::transmit(&client.socket, &mut output);
-        self.served.add(Counter::SentBytes, (output.sent - before) as u64);
+        self.served.add(client.connection.sent(), (output.sent - before) as u64);
         match outcome {
             Transfer::Complete(_) => Ok(Event::Sent(output)),
             Transfer::Blocked => {
@@ -141,11 +141,12 @@ impl<D: Disk> Loop<'_, D> {
     }
 
     fn handle(&mut self, token: u64, event: Event) -> Want {
-        let (clients, mut context) = self.context();
+        let (clients, mut context) = self.context(token);
         clients.at(token).connection.handle(event, &mut context)
     }
 
-    fn context(&mut self) -> (&mut Clients<Client>, Context<'_>) {
+    /// What the connection behind `token` may use, and all of them.
+    pub(super) fn context(&mut self, token: u64) -> (&mut Clients<Client>, Context<'_>) {
         let context = Context {
             caches: &mut self.caches,
             pool: &mut self.pool,
@@ -156,6 +157,7 @@ impl<D: Disk> Loop<'_, D> {
             log: self.site.log.as_ref(),
             limits: &self.site.limits,
             is_draining: self.drain.is_some(),
+            exchanges: self.exchanges.as_mut().map(|exchanges| exchanges.attend(token, self.clock.now)),
         };
         (&mut self.clients, context)
     }
@@ -165,7 +167,7 @@ impl<D: Disk> Loop<'_, D> {
         let client = self.clients.at(token);
         client.parked = want;
         let wait = client.connection.waits_for();
-        if wait == Wait::Request && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now)) {
+        if wait.is_idle() && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now)) {
             return self.close(token, Reason::Finished);
         }
         if !self.watch(token) {
@@ -181,7 +183,7 @@ impl<D: Disk> Loop<'_, D> {
             Reason::TimedOut => self.served.count(Counter::Timeouts),
             Reason::Failed => self.served.count(Counter::ConnectionErrors),
         }
-        let (clients, mut context) = self.context();
+        let (clients, mut context) = self.context(token);
         let mut client = clients.remove(token);
         if let Some(Want::Receive(buffer)) = client.parked {
             context.pool.put_buffer(buffer);

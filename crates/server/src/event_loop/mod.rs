@@ -21,6 +21,7 @@ use crate::counters::{Counter, Served};
 use crate::disk::Disk;
 use crate::patience::drain::Drain;
 use crate::patience::timers::{self, Timers};
+use crate::proxy::Exchanges;
 use crate::site::Site;
 use crate::sockets::accept::Acceptor;
 use crate::sockets::listener::Listener;
@@ -30,6 +31,7 @@ use crate::stop::Stop;
 mod admission;
 mod client;
 mod drive;
+mod errands;
 
 use client::Client;
 
@@ -61,6 +63,8 @@ pub struct Loop<'a, D> {
     /// Clients that had their turn and could go on.
     runnable: Vec<u64>,
     outcomes: Vec<(u64, Done)>,
+    /// For a proxy.
+    exchanges: Option<Exchanges>,
     caches: Caches,
     pool: Pool,
     clock: Clock,
@@ -98,6 +102,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             clients: Clients::default(),
             runnable: Vec::new(),
             outcomes: Vec::new(),
+            exchanges: site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)),
             caches: Caches::new(&site.budgets),
             pool: Pool::default(),
             clock,
@@ -131,7 +136,8 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     /// Until the next tick, if anything depends on it.
     fn timeout(&self) -> Option<Timespec> {
-        let wait = if !self.runnable.is_empty() {
+        let wait = if !self.runnable.is_empty() || self.exchanges.as_ref().is_some_and(Exchanges::has_errands)
+        {
             Duration::ZERO
         } else if self.clients.is_empty() && !self.accepting_is_paused {
             return None;
@@ -157,6 +163,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         for token in std::mem::take(&mut self.runnable) {
             self.drive_parked(token);
         }
+        self.run_errands();
         if self.timers.is_due(self.clock.now) {
             self.expire();
             self.resume_accepting();
@@ -167,7 +174,11 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     fn publish(&mut self) {
         self.served.set_caches(self.caches.counts());
-        self.served.set(Counter::ConnectionsOpen, self.clients.len() as u64);
+        let upstreams = self.exchanges.as_ref().map_or(0, Exchanges::open);
+        self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(upstreams) as u64);
+        if let Some(exchanges) = &self.exchanges {
+            exchanges.report(self.clock.now, &mut self.served);
+        }
         self.disk.report(&mut self.served);
         self.place.publish(&self.served);
     }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use memchr::memmem;
+use sojourn_http::head;
 use sojourn_http::request::Request;
-use sojourn_http::{Status, head};
 
 use super::format::{Escape, Item, LATE_MAX, Late, LogFormat, What};
 use crate::clock::Clock;
@@ -21,7 +21,7 @@ pub struct Entry<'a> {
     /// The request, unless it could not be read.
     pub request: Option<&'a Request<'a>>,
     /// The answer's status.
-    pub status: Status,
+    pub status: u16,
     /// The answer's head, and perhaps what follows it.
     pub head: &'a [u8],
     /// When the first bytes of the request came.
@@ -58,7 +58,7 @@ impl OpenLine {
                 }
                 Item::Directive { what, on } => (what, on),
             };
-            let is_on = on.as_ref().is_none_or(|statuses| statuses.include(entry.status.code()));
+            let is_on = on.as_ref().is_none_or(|statuses| statuses.include(entry.status));
             match what {
                 What::Late(_) => {
                     let gap = late.next().expect("no more than LATE_MAX in a format");
@@ -106,7 +106,7 @@ fn append(text: &mut Vec<u8>, what: &What, entry: &Entry<'_>, escape: Escape) {
     let request = entry.request;
     let value = match what {
         What::Peer => return drop(write!(text, "{}", entry.peer)),
-        What::Status => return drop(write!(text, "{}", entry.status.code())),
+        What::Status => return drop(write!(text, "{}", entry.status)),
         What::EarlierRequests => return drop(write!(text, "{}", entry.earlier_requests)),
         What::Process => return drop(write!(text, "{}", std::process::id())),
         What::Time => return text.extend_from_slice(&entry.clock.log_time),

@@ -19,7 +19,7 @@ fn line(log: &AccessLog, request: &str, status: Status) -> OpenLine {
         peer: [127, 0, 0, 1].into(),
         clock: &clock,
         request: Some(&parsed),
-        status,
+        status: status.code(),
         head: HEAD,
         began: now().saturating_sub(Duration::from_secs(2)),
         earlier_requests: 3,

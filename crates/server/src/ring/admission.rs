@@ -16,7 +16,7 @@ use super::Ring;
 use super::client::{Client, Doing, Interruption};
 use super::queue::{Completion, Purpose};
 use crate::board::Seat;
-use crate::connection::{Connection, Reason, Wait};
+use crate::connection::{Connection, Reason};
 use crate::counters::Counter;
 use crate::patience::Patience;
 use crate::patience::drain::Drain;
@@ -162,9 +162,11 @@ impl Ring<'_> {
         self.drive(token, want);
     }
 
-    /// The client's address. Only the log and a limit have a use for it, and it costs a call.
+    /// The client's address. Only the log, a limit and upstreams have a use for it, and it costs a call.
     fn peer(&self, socket: &OwnedFd) -> IpAddr {
-        let is_needed = self.site.log.is_some() || self.site.limits.connections_per_address.is_some();
+        let is_needed = self.site.log.is_some()
+            || self.site.limits.connections_per_address.is_some()
+            || self.site.proxy.is_some();
         let known = is_needed.then(|| getpeername(socket).ok().flatten()).flatten();
         known.map_or(Ipv4Addr::UNSPECIFIED.into(), accept::address)
     }
@@ -203,7 +205,7 @@ impl Ring<'_> {
         for token in self.clients.tokens() {
             let client = self.clients.at(token);
             let is_idle =
-                matches!(client.doing, Doing::Receiving(_)) && client.connection.waits_for() == Wait::Request;
+                matches!(client.doing, Doing::Receiving(_)) && client.connection.waits_for().is_idle();
             if is_idle && client.interruption.is_none() {
                 self.interrupt(token, Interruption::Drained);
             }

@@ -214,11 +214,12 @@ impl Ring<'_> {
     }
 
     fn handle(&mut self, token: u64, event: Event) -> Want {
-        let (clients, mut context) = self.context();
+        let (clients, mut context) = self.context(token);
         clients.at(token).connection.handle(event, &mut context)
     }
 
-    fn context(&mut self) -> (&mut Clients<Client>, Context<'_>) {
+    /// What the connection behind `token` may use, and all of them.
+    pub(super) fn context(&mut self, token: u64) -> (&mut Clients<Client>, Context<'_>) {
         let context = Context {
             caches: &mut self.caches,
             pool: &mut self.pool,
@@ -229,6 +230,7 @@ impl Ring<'_> {
             log: self.site.log.as_ref(),
             limits: &self.site.limits,
             is_draining: self.drain.is_some(),
+            exchanges: self.exchanges.as_mut().map(|exchanges| exchanges.attend(token, self.clock.now)),
         };
         (&mut self.clients, context)
     }
@@ -265,7 +267,7 @@ impl Ring<'_> {
             Reason::TimedOut => self.served.count(Counter::Timeouts),
             Reason::Failed => self.served.count(Counter::ConnectionErrors),
         }
-        let (clients, mut context) = self.context();
+        let (clients, mut context) = self.context(token);
         let mut client = clients.remove(token);
         client.connection.finish(&mut context);
         self.site.board.leave(client.seat);

@@ -24,6 +24,7 @@ use crate::counters::{Counter, Served};
 use crate::disk::Disk;
 use crate::patience::drain::Drain;
 use crate::patience::timers::{self, Timers};
+use crate::proxy::Exchanges;
 use crate::site::Site;
 use crate::sockets::listener::Listener;
 use crate::sockets::registry;
@@ -34,6 +35,7 @@ mod buffers;
 mod client;
 mod company;
 mod drive;
+mod errands;
 mod queue;
 mod read;
 mod receive;
@@ -87,6 +89,8 @@ struct Ring<'a> {
     /// Clients that had their turn and could go on.
     runnable: Vec<u64>,
     outcomes: Vec<(u64, Done)>,
+    /// For a proxy.
+    exchanges: Option<Exchanges>,
     caches: Caches,
     pool: Pool,
     clock: Clock,
@@ -114,6 +118,7 @@ impl<'a> Ring<'a> {
             clients: Clients::default(),
             runnable: Vec::new(),
             outcomes: Vec::new(),
+            exchanges: site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)),
             caches: Caches::new(&site.budgets),
             pool: Pool::default(),
             timers,
@@ -148,7 +153,7 @@ impl<'a> Ring<'a> {
 
     /// Until the next tick, if anything depends on it.
     fn timeout(&self) -> Option<Duration> {
-        if !self.runnable.is_empty() {
+        if !self.runnable.is_empty() || self.exchanges.as_ref().is_some_and(Exchanges::has_errands) {
             Some(Duration::ZERO)
         } else if self.clients.is_empty() && !self.entrances.iter().any(Entrance::is_paused) {
             None
@@ -176,6 +181,7 @@ impl<'a> Ring<'a> {
             }
         }
         self.run();
+        self.run_errands();
         if self.timers.is_due(self.clock.now) {
             self.expire();
             self.resume_accepting();
@@ -201,7 +207,11 @@ impl<'a> Ring<'a> {
 
     fn publish(&mut self) {
         self.served.set_caches(self.caches.counts());
-        self.served.set(Counter::ConnectionsOpen, self.clients.len() as u64);
+        let upstreams = self.exchanges.as_ref().map_or(0, Exchanges::open);
+        self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(upstreams) as u64);
+        if let Some(exchanges) = &self.exchanges {
+            exchanges.report(self.clock.now, &mut self.served);
+        }
         self.disk.report(&mut self.served);
         self.place.publish(&self.served);
     }

@@ -13,8 +13,7 @@ use super::Ring;
 use super::buffers::GROUP;
 use super::client::Doing;
 use super::queue::{Completion, Purpose};
-use crate::connection::{Buffer, Event, Reason, Wait};
-use crate::counters::Counter;
+use crate::connection::{Buffer, Event, Reason};
 use crate::sockets::transfer::{self, Transfer};
 
 /// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.
@@ -24,7 +23,7 @@ impl Ring<'_> {
     pub(super) fn receive(&mut self, token: u64, buffer: Buffer) {
         let client = self.clients.at(token);
         if self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
-            && client.connection.waits_for() == Wait::Request
+            && client.connection.waits_for().is_idle()
         {
             return self.look_once(token, buffer);
         }
@@ -55,7 +54,7 @@ impl Ring<'_> {
                     buffer = self.pool.take_buffer();
                 }
                 self.buffers.take(id, count as usize, buffer.space());
-                self.served.add(Counter::ReceivedBytes, u64::from(count));
+                self.served.add(self.clients.at(token).connection.received(), u64::from(count));
                 self.clients.at(token).may_be_readable = completion.leaves_data();
                 Some(Event::Received(buffer))
             }
@@ -77,7 +76,7 @@ impl Ring<'_> {
         let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
         match transfer::receive(&self.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
-                self.served.add(Counter::ReceivedBytes, count as u64);
+                self.served.add(self.clients.at(token).connection.received(), count as u64);
                 return Event::Received(buffer);
             }
             Transfer::Ended => return Event::Ended,
@@ -95,7 +94,7 @@ impl Ring<'_> {
         }
         match transfer::receive(&self.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
-                self.served.add(Counter::ReceivedBytes, count as u64);
+                self.served.add(self.clients.at(token).connection.received(), count as u64);
                 self.happen(token, Event::Received(buffer));
             }
             _ => {

@@ -14,7 +14,6 @@ use super::Ring;
 use super::client::Doing;
 use super::queue::Purpose;
 use crate::connection::{Event, Output, Piece};
-use crate::counters::Counter;
 use crate::sockets::transfer::{self, Transfer};
 
 /// The most that is sent and closed as a pair. Until all of it is sent nothing shows how far that came, so the
@@ -58,7 +57,7 @@ impl Ring<'_> {
         let client = self.clients.at(token);
         let before = output.sent;
         let outcome = transfer::transmit(&client.socket, &mut output);
-        self.served.add(Counter::SentBytes, (output.sent - before) as u64);
+        self.served.add(client.connection.sent(), (output.sent - before) as u64);
         match outcome {
             Transfer::Complete(_) => Some(Event::Sent(output)),
             Transfer::Ended | Transfer::Failed => Some(Event::Failed),
@@ -83,7 +82,7 @@ impl Ring<'_> {
         match result {
             Ok(count) => {
                 output.sent += count as usize;
-                self.served.add(Counter::SentBytes, u64::from(count));
+                self.served.add(self.clients.at(token).connection.sent(), u64::from(count));
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(_) => return Some(Event::Failed),

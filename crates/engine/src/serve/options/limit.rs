@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use sojourn_server::Limits;
+use sojourn_server::proxy::UpstreamLimits;
+
 use super::values::{duration, size};
 
 /// Limits, each named as it is in the guide.
@@ -44,4 +47,25 @@ pub struct LimitOptions {
     /// How long a connection may be without a request once a stop was requested
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration)]
     pub drain_idle_timeout: Duration,
+}
+
+impl LimitOptions {
+    /// The limits, with so many connections.
+    pub fn limits(&self, connections_max: usize) -> Limits {
+        Limits {
+            connections_max,
+            connections_per_address: self.connections_per_address,
+            requests_per_connection: self.requests_per_connection_max,
+            idle: self.idle_timeout,
+            head: self.head_timeout,
+            send: self.send_timeout,
+            send_rate_min: self.send_rate_min as u64,
+            end: self.end_timeout,
+            drain: self.drain_timeout,
+            drain_idle: self.drain_idle_timeout,
+            helper_queue_max: self.helper_queue_max,
+            children_max: self.children_max as usize,
+            upstream: UpstreamLimits::default(),
+        }
+    }
 }

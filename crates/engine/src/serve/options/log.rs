@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use anyhow::anyhow;
+use sojourn_server::{AccessLog, Board, LogFormat};
+
 /// Whether requests are logged, and how.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access log")]
@@ -12,4 +15,16 @@ pub struct LogOptions {
     /// The lines' format: common, combined, json, or Apache's directives, as in '%h %t "%r" %>s %b %D'
     #[arg(long, default_value = "combined", value_name = "FORMAT")]
     pub access_log_format: String,
+}
+
+impl LogOptions {
+    /// The log, if there is to be one; it is opened again when that is asked for on `board`.
+    pub fn open(&self, board: &Board) -> anyhow::Result<Option<AccessLog>> {
+        let Some(path) = &self.access_log else { return Ok(None) };
+        let format = LogFormat::parse(&self.access_log_format)?;
+        let log = AccessLog::open(path, format, board).map_err(|error| {
+            anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to", path.display())
+        })?;
+        Ok(Some(log))
+    }
 }

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 mod cache;
 pub mod content;
 mod content_values;
-mod limit;
-mod listen;
-mod log;
+pub mod limit;
+pub mod listen;
+pub mod log;
 mod organisation;
-mod process;
-mod tls;
+pub mod process;
+pub mod tls;
 pub mod values;
 
 use cache::CacheOptions;
@@ -47,9 +47,15 @@ pub struct Options {
     /// Serve the one connection that is standard input, as under inetd, and end with it
     #[arg(long)]
     pub stdio: bool,
+    /// Serve the one connection that is standard input, as --stdio does, over TLS
+    #[arg(long, conflicts_with = "stdio")]
+    pub stdio_tls: bool,
     /// Count on this board, inherited from the server: its descriptor and a place
     #[arg(long, hide = true, value_name = "FD:PLACE", value_parser = values::counters)]
     pub counters: Option<(i32, usize)>,
+    /// Keys of session tickets, inherited from the server: their descriptor
+    #[arg(long, hide = true, value_name = "FD")]
+    pub tickets: Option<i32>,
     /// What to print at the end: nothing, or the counters as one JSON object
     #[arg(long, default_value = "text", value_parser = ["text", "json"])]
     pub format: String,

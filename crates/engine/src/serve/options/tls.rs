@@ -16,10 +16,4 @@ pub struct TlsOptions {
     /// Its private key in PEM; of several in the order of the certificates
     #[arg(long, value_name = "FILE")]
     pub tls_key: Vec<PathBuf>,
-    /// Serve the one connection that is standard input, as --stdio does, over TLS
-    #[arg(long, conflicts_with = "stdio")]
-    pub stdio_tls: bool,
-    /// Keys of session tickets, inherited from the server: their descriptor
-    #[arg(long, hide = true, value_name = "FD")]
-    pub tickets: Option<i32>,
 }

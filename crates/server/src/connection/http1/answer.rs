@@ -9,6 +9,7 @@ use sojourn_http::request::{Body, Method, Parsed, Request, Scheme, Version};
 use sojourn_http::{SitePath, Status, head};
 
 use super::body::Content;
+use super::relay::Relay;
 use super::representation::choose;
 use super::resolve::{Resolved, resolve};
 use super::stream::Stream;
@@ -32,6 +33,12 @@ pub(super) enum Step {
     AnsweredWith { consumed: usize, body: Arc<[u8]> },
     /// The head is in the output, the document follows, turn by turn.
     Stream { consumed: usize, stream: Box<Stream> },
+    /// What is in the output goes first, then it is read again.
+    Flush,
+    /// An upstream is asked.
+    Relay(Box<Relay>),
+    /// The head of an upstream's answer is in the output, its body follows as it comes.
+    Follow { consumed: usize, relay: Box<Relay> },
     /// It needs a document opened.
     Open(Opening),
     /// It needs a small body.
@@ -43,6 +50,7 @@ impl Http1 {
     pub(super) fn step(&mut self, bytes: &[u8], context: &mut Context<'_>) -> Step {
         match self.parser.parse(bytes) {
             Ok(Parsed::Partial) => Step::Partial,
+            Ok(Parsed::Complete(request)) if context.exchanges.is_some() => self.relay(&request, context),
             Ok(Parsed::Complete(request)) => {
                 let is_new = matches!(self.content, Content::None) && request.body != Body::Length(0);
                 if is_new && self.begin_body(&request, bytes.len(), context) {
@@ -161,7 +169,7 @@ impl Http1 {
         let from_memory = document.size <= context.send_path.in_memory_bytes_max();
         if !from_memory || document.size > CHUNK_BYTES {
             self.begin_document(request, status, document, context);
-            let line = self.open_line(Some(request), status, context);
+            let line = self.open_line(Some(request), status.code(), context);
             self.take_leave(request);
             let stream = Box::new(Stream::new(Arc::clone(document), from_memory, line));
             return Step::Stream { consumed: request.head_len, stream };
@@ -214,7 +222,7 @@ impl Http1 {
         self.answered(request, Status::NotModified, 0, context)
     }
 
-    fn options(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
+    pub(super) fn options(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
         self.begin(Status::NoContent, Some(request), context);
         head::field(&mut self.output, "Allow", ALLOWED);
         head::end(&mut self.output);
@@ -283,22 +291,36 @@ impl Http1 {
             self.output = context.pool.take();
         }
         if let Some(request) = request {
-            let is_last = context.limits.requests_per_connection.is_some_and(|max| self.requests + 1 >= max);
-            if is_last && request.keep_alive {
-                context.served.count(Counter::LimitRequestsPerConnection);
-            }
-            self.after = self.after(request, context.is_draining || is_last);
+            self.decide_after(request, context);
         }
+        self.head_start = self.output.len() as u32;
+        head::start(&mut self.output, status, &context.clock.date);
+        self.append_connection(request);
+        self.count_response(status.code(), context);
+    }
+
+    /// Decides whether the connection outlives the answer to `request`.
+    pub(super) fn decide_after(&mut self, request: &Request<'_>, context: &mut Context<'_>) {
+        let is_last = context.limits.requests_per_connection.is_some_and(|max| self.requests + 1 >= max);
+        if is_last && request.keep_alive {
+            context.served.count(Counter::LimitRequestsPerConnection);
+        }
+        self.after = self.after(request, context.is_draining || is_last);
+    }
+
+    /// Says so in the head.
+    pub(super) fn append_connection(&mut self, request: Option<&Request<'_>>) {
         let connection = match (self.after, request.map(|request| request.version)) {
             (After::Keep, Some(Version::Http10)) => head::Connection::KeepAlive,
             (After::Keep, _) => head::Connection::Stays,
             (After::Close | After::Linger, _) => head::Connection::Close,
         };
-        self.head_start = self.output.len() as u32;
-        head::start(&mut self.output, status, &context.clock.date);
         head::connection(&mut self.output, connection);
+    }
+
+    pub(super) fn count_response(&self, status: u16, context: &mut Context<'_>) {
         context.served.count(Counter::Requests);
-        context.served.count(match status.code() {
+        context.served.count(match status {
             ..300 => Counter::Responses2xx,
             300..400 => Counter::Responses3xx,
             400..500 => Counter::Responses4xx,
@@ -326,7 +348,7 @@ impl Http1 {
     pub(super) fn open_line(
         &self,
         request: Option<&Request<'_>>,
-        status: Status,
+        status: u16,
         context: &Context<'_>,
     ) -> Option<OpenLine> {
         let log = context.log?;
@@ -342,7 +364,7 @@ impl Http1 {
     }
 
     fn log(&self, request: Option<&Request<'_>>, status: Status, body: usize, context: &Context<'_>) {
-        if let (Some(log), Some(line)) = (context.log, self.open_line(request, status, context)) {
+        if let (Some(log), Some(line)) = (context.log, self.open_line(request, status.code(), context)) {
             log.finish(&line, body as u64);
         }
     }

@@ -12,7 +12,7 @@ use super::Http1;
 use crate::connection::Context;
 
 /// RFC 9110, 15.2.1.
-const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// How far the body of the request at the start of the input has come.
 #[derive(Debug, Default)]

@@ -18,12 +18,14 @@ use crate::counters::Counter;
 mod answer;
 mod body;
 mod partial;
+mod relay;
 mod representation;
 mod resolve;
 mod stream;
 
 use answer::Step;
 use body::Content;
+use relay::Relay;
 use stream::{Next, Stream};
 
 /// Answers to pipelined requests gather up to this before they are sent.
@@ -58,6 +60,8 @@ pub struct Http1 {
     arrived: Option<Arrived>,
     /// With which status the document that the disk is asked for is sent instead of what was asked for.
     instead: Option<Status>,
+    /// The upstream has begun to answer the request at the start of `input`.
+    relayed: Option<Box<Relay>>,
 }
 
 #[derive(Debug)]
@@ -68,6 +72,8 @@ enum State {
     Resolving(Option<Arc<Document>>),
     /// Sending a large body.
     Streaming(Box<Stream>),
+    /// An upstream answers the request, which is at the start of `input` until that has begun.
+    Relaying(Box<Relay>),
     /// Done; throwing away what still comes.
     Lingering(u64),
 }
@@ -107,6 +113,7 @@ impl Http1 {
             head_start: 0,
             arrived: None,
             instead: None,
+            relayed: None,
         }
     }
 
@@ -150,6 +157,8 @@ impl Http1 {
             Event::Sent(output) => self.sent(output, context),
             Event::Expired => self.expired(context),
             Event::Failed => Want::Close(Reason::Failed),
+            Event::Woken => self.woken(context),
+            Event::Nothing if matches!(self.state, State::Relaying(_)) => self.relay_on(context),
             Event::Delegated | Event::Delivered(..) | Event::Nothing => {
                 unreachable!("this machine wants one thing at a time")
             }
@@ -162,6 +171,8 @@ impl Http1 {
             State::Lingering(_) => Wait::End,
             _ if self.is_sending => Wait::Client,
             State::Resolving(_) | State::Streaming(_) => Wait::Disk,
+            State::Relaying(ref relay) if relay.is_receiving => Wait::Upload,
+            State::Relaying(_) => Wait::Answer,
             State::Requests if self.is_within_request() => Wait::Head(self.requests),
             State::Requests => Wait::Request,
         }
@@ -177,11 +188,17 @@ impl Http1 {
         if let State::Streaming(stream) = &self.state {
             stream.finish(context.log);
         }
+        self.leave_relay(context);
         context.pool.put_buffer(std::mem::take(&mut self.input));
         context.pool.put(std::mem::take(&mut self.output));
     }
 
     fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
+        if matches!(self.state, State::Relaying(_)) {
+            self.input.append(&buffer);
+            context.pool.put_buffer(buffer);
+            return self.relay_on(context);
+        }
         self.input = buffer;
         if !self.is_within_request() {
             self.began = context.clock.now;
@@ -249,6 +266,16 @@ impl Http1 {
                     self.state = State::Streaming(stream);
                     return self.take_turn(context);
                 }
+                Step::Flush => return self.send(None),
+                Step::Relay(relay) => {
+                    self.state = State::Relaying(relay);
+                    return self.relay_on(context);
+                }
+                Step::Follow { consumed, relay } => {
+                    self.consume(consumed);
+                    self.state = State::Relaying(relay);
+                    return self.relay_on(context);
+                }
                 // Earlier answers do not wait for the disk; then the request is read again.
                 Step::Open(_) | Step::Load(_) if !self.output.is_empty() => return self.send(None),
                 Step::Open(opening) => {
@@ -288,14 +315,19 @@ impl Http1 {
     fn send(&mut self, body: Option<Piece>) -> Want {
         self.is_sending = true;
         let bytes = std::mem::take(&mut self.output);
-        let is_last = self.after == After::Linger && !matches!(self.state, State::Streaming(_));
+        let is_under_way = match &self.state {
+            State::Streaming(_) => true,
+            State::Relaying(relay) => !relay.is_over,
+            _ => false,
+        };
+        let is_last = self.after == After::Linger && !is_under_way;
         let may_close = self.after == After::Close;
         let (closes, (corks, uncorks)) = match &mut self.state {
             State::Streaming(stream) => {
                 let closes = may_close && stream.is_ending();
                 (closes, stream.cork(closes))
             }
-            _ => (may_close, (false, false)),
+            _ => (may_close && !is_under_way, (false, false)),
         };
         Want::Send(Output { bytes, body, sent: 0, corks, uncorks, closes, is_last })
     }
@@ -303,6 +335,9 @@ impl Http1 {
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
         self.is_sending = false;
         context.pool.put(output.bytes);
+        if let Some(want) = self.relayed_sent(context) {
+            return want;
+        }
         if let State::Streaming(stream) = &mut self.state {
             match stream.sent(output.body.as_ref().map_or(0, Piece::length)) {
                 Next::Turn => return self.take_turn(context),
@@ -358,6 +393,12 @@ impl Http1 {
         match self.waits_for() {
             Wait::Head(_) => {
                 context.served.count(Counter::Timeouts);
+                self.refuse(self.is_head, Status::RequestTimeout, context);
+                self.send(None)
+            }
+            Wait::Upload => {
+                context.served.count(Counter::Timeouts);
+                self.leave_relay(context);
                 self.refuse(self.is_head, Status::RequestTimeout, context);
                 self.send(None)
             }

@@ -62,7 +62,7 @@ impl Http1 {
         context: &mut Context<'_>,
     ) -> Step {
         let mut parts = self.begin_partial(request, document, ranges, context);
-        let line = self.open_line(Some(request), Status::PartialContent, context);
+        let line = self.open_line(Some(request), Status::PartialContent.code(), context);
         self.take_leave(request);
         let first = parts.remove(0);
         self.output.extend_from_slice(&first.preamble);

@@ -8,9 +8,10 @@ use memchr::{memchr, memmem};
 /// The head of `request` for the parser of HTTP/1. It cannot hold line ends where the parser would see them: names,
 /// values and targets have been checked.
 ///
-/// Without what is said about the request's body, which does not follow (RFC 9113, 8.1: no more than what arrived), and
-/// without cookies, which may come in any number of fields (8.2.3) and change nothing about a document.
-pub fn append_request(text: &mut Vec<u8>, request: &Parts) {
+/// Its `body`, if it is to be passed on, is behind it. Without one, cookies are left out too: they change nothing about a
+/// document. What the head says about the body is written anew (RFC 9113, 8.1: no more than what arrived), and cookies,
+/// which may come in any number of fields, in one (8.2.3).
+pub fn append_request(text: &mut Vec<u8>, request: &Parts, body: Option<&[u8]>) {
     let authority = request.uri.authority().map(|authority| authority.as_str());
     // RFC 9112, 3.2.3: the target of CONNECT is the authority.
     let target = match request.uri.path_and_query() {
@@ -33,7 +34,17 @@ pub fn append_request(text: &mut Vec<u8>, request: &Parts) {
             append_field(text, name.as_str(), value);
         }
     }
+    if let Some(body) = body {
+        let cookies: Vec<_> = request.headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+        if !cookies.is_empty() {
+            append_field(text, COOKIE.as_str(), &cookies.join(b"; ".as_slice()));
+        }
+        if !body.is_empty() {
+            append_field(text, CONTENT_LENGTH.as_str(), body.len().to_string().as_bytes());
+        }
+    }
     text.extend_from_slice(b"\r\n");
+    text.extend_from_slice(body.unwrap_or_default());
 }
 
 /// Whether `request` says that its body comes when it is asked for.
@@ -57,7 +68,7 @@ pub struct Head {
     /// Status and fields.
     pub response: Response<()>,
     /// The length that its fields announce.
-    pub content_length: u64,
+    pub content_length: Option<u64>,
     /// Bytes of the text, the empty line included.
     pub text_length: usize,
 }
@@ -76,7 +87,7 @@ pub fn read_response(text: &[u8]) -> Option<Head> {
     let status = next()?.strip_prefix(b"HTTP/1.1 ")?.get(..3)?;
     let mut response = Response::new(());
     *response.status_mut() = StatusCode::from_bytes(status).ok()?;
-    let mut content_length = 0;
+    let mut content_length = None;
     while let Some(line) = next() {
         let colon = memchr(b':', line)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
@@ -84,7 +95,7 @@ pub fn read_response(text: &[u8]) -> Option<Head> {
             // RFC 9113, 8.2.2: about the connection of HTTP/1.
             b"Connection" | b"Keep-Alive" => continue,
             b"Transfer-Encoding" => return None,
-            b"Content-Length" => content_length = std::str::from_utf8(value).ok()?.parse().ok()?,
+            b"Content-Length" => content_length = Some(std::str::from_utf8(value).ok()?.parse().ok()?),
             _ => {}
         }
         let name = HeaderName::from_bytes(name).ok()?;
@@ -99,7 +110,7 @@ mod tests {
 
     fn text(request: http::request::Builder) -> String {
         let mut text = Vec::new();
-        append_request(&mut text, &request.body(()).unwrap().into_parts().0);
+        append_request(&mut text, &request.body(()).unwrap().into_parts().0, None);
         String::from_utf8(text).unwrap()
     }
 
@@ -121,11 +132,20 @@ mod tests {
     }
 
     #[test]
+    fn requests_that_are_passed_on() {
+        let request = http::Request::post("http://a/").header("cookie", "a=b").header("cookie", "c=d");
+        let mut text = Vec::new();
+        append_request(&mut text, &request.body(()).unwrap().into_parts().0, Some(b"hello"));
+        let expected = "POST / HTTP/2.0\r\nhost: a\r\ncookie: a=b; c=d\r\ncontent-length: 5\r\n\r\nhello";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
     fn responses() {
         let text =
             b"HTTP/1.1 404 Not Found\r\nContent-Length: 12  \r\nConnection: close\r\nETag: \"x\"\r\n\r\nbody";
         let head = read_response(text).unwrap();
-        assert_eq!((head.response.status().as_u16(), head.content_length), (404, 12));
+        assert_eq!((head.response.status().as_u16(), head.content_length), (404, Some(12)));
         assert_eq!(&text[head.text_length..], b"body");
         let fields: Vec<_> =
             head.response.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();

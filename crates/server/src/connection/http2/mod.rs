@@ -141,6 +141,14 @@ impl Http2 {
                     Doing::Recalled | Doing::Sending | Doing::Lingering(_) => return Want::Wait,
                 }
             }
+            Event::Woken => {
+                self.streams.iter_mut().for_each(|stream| stream.wake(context));
+                match self.doing {
+                    Doing::Nothing => {}
+                    Doing::Receiving => return self.go_on_receiving(context),
+                    Doing::Recalled | Doing::Sending | Doing::Lingering(_) => return Want::Wait,
+                }
+            }
             Event::Sent(output) => {
                 context.pool.put(output.bytes);
                 if output.is_last {

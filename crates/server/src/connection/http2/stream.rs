@@ -13,16 +13,17 @@ use std::task::{self, Poll, Waker};
 
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason as Code, RecvStream, SendStream};
 use http::request::Parts;
 use http::{Method, Request};
 use sojourn_content::{Done, FileRange, Job};
+use sojourn_http::Status;
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
 
 use super::head;
 use super::held::{Gauge, Held};
 use super::limits::{SLICE_BYTES, SLICE_BYTES_MIN, STREAM_WAITING_BYTES_MAX, WAITING_BYTES_MAX};
-use crate::connection::{Context, Event, Http1, Output, Piece, Want};
+use crate::connection::{Context, Event, Http1, Output, Piece, Reason, Want};
 
 /// A request and its answer.
 #[derive(Debug)]
@@ -33,8 +34,12 @@ pub struct Stream {
     respond: SendResponse<Held>,
     /// Once the response's head is sent.
     sender: Option<SendStream<Held>>,
-    /// Bytes of the response's body not yet handed over.
-    body_left: u64,
+    /// Bytes of the response's body not yet handed over; `None` if nobody knows how many there will be.
+    body_left: Option<u64>,
+    /// The client has been told that the response is complete.
+    is_ended: bool,
+    /// How many parts of the body were handed over.
+    parts: u64,
     stage: Stage,
     end: Option<End>,
     /// When it last had its turn, as the connection counts turns.
@@ -54,12 +59,14 @@ pub enum End {
 
 #[derive(Debug)]
 enum Stage {
-    /// The request's body is coming and thrown away; then the request is answered.
-    Uploading { request: Box<Parts>, body: RecvStream, received: u64 },
+    /// The request's body is coming, and thrown away unless it is to be passed on; then the request is answered.
+    Uploading { request: Box<Parts>, body: RecvStream, received: u64, kept: Vec<u8> },
     /// This may block, and has to be done first.
     Job(Job, For),
     /// It is being done.
     Delegated(For),
+    /// The machine waits to be woken.
+    Waiting,
     /// This is on its way.
     Sending(Sending),
     /// Nothing follows.
@@ -107,8 +114,10 @@ impl Stream {
             is_head: request.method == Method::HEAD,
             respond,
             sender: None,
-            body_left: 0,
-            stage: Stage::Uploading { request: Box::new(request), body, received: 0 },
+            body_left: Some(0),
+            is_ended: false,
+            parts: 0,
+            stage: Stage::Uploading { request: Box::new(request), body, received: 0, kept: Vec::new() },
             end: None,
             served: 0,
         }
@@ -139,11 +148,13 @@ impl Stream {
         if self.end.is_none() && self.is_cancelled() {
             self.finish_as(End::Cancelled);
         }
-        let (had_head, left) = (self.sender.is_some(), self.body_left);
+        let before = (self.sender.is_some(), self.parts);
         let mut goes_on = true;
         while goes_on {
             goes_on = match std::mem::replace(&mut self.stage, Stage::Over) {
-                Stage::Uploading { request, body, received } => self.upload(request, body, received, context),
+                Stage::Uploading { request, body, received, kept } => {
+                    self.upload(request, body, received, kept, context)
+                }
                 Stage::Sending(sending) => self.send(sending, gauge, context),
                 stage => {
                     self.stage = stage;
@@ -151,7 +162,7 @@ impl Stream {
                 }
             }
         }
-        self.end.is_some() || (had_head, left) != (self.sender.is_some(), self.body_left)
+        self.end.is_some() || before != (self.sender.is_some(), self.parts)
     }
 
     /// The job it waits for, to be done by somebody; the outcome is [delivered](Self::deliver).
@@ -189,6 +200,13 @@ impl Stream {
         }
     }
 
+    /// Something that the machine may wait for has happened.
+    pub fn wake(&mut self, context: &mut Context<'_>) {
+        if matches!(self.stage, Stage::Waiting) {
+            self.happen(Event::Woken, context);
+        }
+    }
+
     /// It is about to be forgotten.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         self.machine.finish(context);
@@ -203,22 +221,27 @@ impl Stream {
         reset.is_ready()
     }
 
-    /// Throws the request's body away; returns whether the request could be answered then.
+    /// Takes the request's body, to throw it away or to pass it on; returns whether the request could be answered then.
     fn upload(
         &mut self,
         request: Box<Parts>,
         mut body: RecvStream,
         mut received: u64,
+        mut kept: Vec<u8>,
         context: &mut Context<'_>,
     ) -> bool {
         let mut nobody = task::Context::from_waker(Waker::noop());
         // A body that is held back until it is asked for, or is too long to be thrown away, gets its answer now; what
         // still comes of it is reset without blame when the stream ends (RFC 9113, 8.1).
-        let is_awaited = !head::waits_for_continue(&request);
+        let passes_on = context.exchanges.is_some();
+        let is_awaited = passes_on || !head::waits_for_continue(&request);
         while is_awaited && received <= DRAINED_BODY_BYTES_MAX {
             match body.poll_data(&mut nobody) {
                 Poll::Ready(Some(Ok(bytes))) => {
                     received += bytes.len() as u64;
+                    if passes_on {
+                        kept.extend_from_slice(&bytes);
+                    }
                     // It fails when the stream is gone, which the next poll tells.
                     let _ = body.flow_control().release_capacity(bytes.len());
                 }
@@ -228,20 +251,32 @@ impl Stream {
                 }
                 Poll::Ready(None) => break,
                 Poll::Pending => {
-                    self.stage = Stage::Uploading { request, body, received };
+                    self.stage = Stage::Uploading { request, body, received, kept };
                     return false;
                 }
             }
         }
         let mut text = context.pool.take_buffer();
-        head::append_request(text.space(), &request);
+        // What is passed on is kept whole, so it cannot be long; what is not whole is not passed on.
+        let is_too_long = passes_on && received > DRAINED_BODY_BYTES_MAX;
+        if is_too_long {
+            context.pool.put_buffer(text);
+            let want = self.machine.turn_away(Status::ContentTooLarge, context);
+            self.pursue(want, context);
+            return true;
+        }
+        head::append_request(text.space(), &request, passes_on.then_some(&kept));
         self.happen(Event::Received(text), context);
         true
     }
 
     /// Tells the machine, and takes what it wants.
     fn happen(&mut self, event: Event, context: &mut Context<'_>) {
-        let mut want = self.tell(event, context);
+        let want = self.tell(event, context);
+        self.pursue(want, context);
+    }
+
+    fn pursue(&mut self, mut want: Want, context: &mut Context<'_>) {
         self.stage = loop {
             want = match want {
                 Want::Open(opening) => break Stage::Job(Job::Open(opening), For::Machine),
@@ -253,8 +288,11 @@ impl Stream {
                     context.pool.put_buffer(buffer);
                     return self.complete();
                 }
-                Want::Close(_) => return self.complete(),
-                Want::Look(_) | Want::Delegate(..) | Want::Recall | Want::Wait => {
+                Want::Close(Reason::Finished) => return self.complete(),
+                // What was sent is not all.
+                Want::Close(_) => return self.fail(),
+                Want::Wait => break Stage::Waiting,
+                Want::Look(_) | Want::Delegate(..) | Want::Recall => {
                     unreachable!("a machine of HTTP/1 wants one thing at a time")
                 }
             }
@@ -276,8 +314,9 @@ impl Stream {
             let Some(head) = head::read_response(&bytes) else { return self.fail() };
             bytes.advance(head.text_length);
             let has_body = !self.is_head && !matches!(head.response.status().as_u16(), 204 | 304);
-            self.body_left = if has_body { head.content_length } else { 0 };
-            match self.respond.send_response(head.response, self.body_left == 0) {
+            self.body_left = if has_body { head.content_length } else { Some(0) };
+            self.is_ended = self.body_left == Some(0);
+            match self.respond.send_response(head.response, self.is_ended) {
                 Ok(sender) => self.sender = Some(sender),
                 Err(_) => return self.finish_as(End::Cancelled),
             }
@@ -311,13 +350,17 @@ impl Stream {
             return false;
         }
         let part = sending.bytes.split_to(room.min(sending.bytes.len()));
-        let Some(left) = self.body_left.checked_sub(part.len() as u64) else {
-            self.fail();
-            return false;
-        };
-        self.body_left = left;
+        if let Some(left) = &mut self.body_left {
+            let Some(rest) = left.checked_sub(part.len() as u64) else {
+                self.fail();
+                return false;
+            };
+            *left = rest;
+        }
+        self.is_ended = self.body_left == Some(0);
+        self.parts += 1;
         let sender = self.sender.as_mut().expect("a body follows its head");
-        if sender.send_data(Held::new(part, gauge), left == 0).is_err() {
+        if sender.send_data(Held::new(part, gauge), self.is_ended).is_err() {
             self.finish_as(End::Cancelled);
             return false;
         }
@@ -355,16 +398,23 @@ impl Stream {
 
     /// The machine has no more to say.
     fn complete(&mut self) {
-        if self.sender.is_none() || self.body_left > 0 {
-            return self.fail();
+        let Some(sender) = &mut self.sender else { return self.fail() };
+        match self.body_left {
+            Some(0) => {}
+            Some(_) => return self.fail(),
+            // That was all, which nobody could know before.
+            None if sender.send_data(Held::new(Bytes::new(), &Gauge::default()), true).is_err() => {
+                return self.finish_as(End::Cancelled);
+            }
+            None => {}
         }
         self.finish_as(End::Answered);
     }
 
     fn fail(&mut self) {
         match &mut self.sender {
-            Some(sender) => sender.send_reset(Reason::INTERNAL_ERROR),
-            None => self.respond.send_reset(Reason::INTERNAL_ERROR),
+            Some(sender) => sender.send_reset(Code::INTERNAL_ERROR),
+            None => self.respond.send_reset(Code::INTERNAL_ERROR),
         }
         self.finish_as(End::Failed);
     }

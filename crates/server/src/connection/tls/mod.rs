@@ -144,7 +144,7 @@ impl TlsConnection {
             (Event::Expired, Doing::Discarding(_)) => Want::Close(Reason::Failed),
             (Event::Expired, Doing::Sending) => Want::Close(Reason::TimedOut),
             // What the inside has delegated comes too late.
-            (Event::Delivered(..), _) if self.closing.is_some() => Want::Wait,
+            (Event::Delivered(..) | Event::Woken, _) if self.closing.is_some() => Want::Wait,
             // The server is stopping, which this connection does already.
             (Event::Nothing, Doing::Discarding(_)) => Want::Receive(Buffer::default()),
             // The goodbye is lost; what it followed was complete.
@@ -297,8 +297,8 @@ impl TlsConnection {
     }
 
     fn inform(&mut self, event: Event, context: &mut Context<'_>) -> Want {
-        // A delivery is no answer to what the inside wants of the client.
-        self.is_curious &= matches!(event, Event::Delivered(..));
+        // A delivery or a wake is no answer to what the inside wants of the client.
+        self.is_curious &= matches!(event, Event::Delivered(..) | Event::Woken);
         let State::Open(inside) = &mut self.state else { unreachable!("only the inside wants") };
         inside.handle(event, context)
     }

@@ -1,0 +1,99 @@
+//! `sojourn-engine proxy`: options to upstreams, signals to a stop, counters to JSON.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, ensure};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
+use sojourn_server::proxy::{Nothing, Proxy};
+use sojourn_server::{Architecture, Board, Site, Stop, architecture, metrics, reopen_on_signal};
+
+use crate::serve::listener::Listeners;
+use crate::serve::privileges::Identity;
+use crate::serve::site::{descriptors, usable_descriptors};
+use crate::serve::succession::{Estate, Inheritance};
+use crate::serve::{pin, serve, transports};
+
+mod options;
+
+pub use options::Options;
+
+/// Bytes of the random part of a pseudonym.
+const PSEUDONYM_RANDOM_BYTES: usize = 4;
+
+/// Passes requests on until a signal. `words` are the command line that was given.
+pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
+    if let Some(core) = options.pin_core {
+        pin(core)?;
+    }
+    let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
+    metrics::begin();
+    architecture.available()?;
+    let mut inheritance = Inheritance::receive()?;
+    let mut site = options.site(architecture, Board::new())?;
+    let Listeners { listeners, are_passed } = options.listening.listeners(&options.tls, &mut inheritance)?;
+    site.tls = options.tls.tls_of(&listeners, None)?;
+    let program = std::env::current_exe().context("cannot find this program's file")?;
+    let estate = Estate {
+        program: CString::new(program.into_os_string().into_vec())?,
+        words: words.to_vec(),
+        sockets_are_passed: are_passed,
+        transports: transports(&listeners)?,
+        admin: options.listening.admin_listener(&mut inheritance)?,
+    };
+    if let Some(user) = &options.process.user {
+        Identity::find(user)?.assume(options.log.access_log.as_deref(), [])?;
+    }
+    let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
+    reopen_on_signal(&site.board)?;
+    let served = serve(architecture, &site, listeners, &estate, inheritance, stop)?;
+    if options.format == "json" {
+        serde_json::to_writer(io::stdout(), &served)?;
+        io::Write::write_all(&mut io::stdout(), b"\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Options {
+    /// The site whose bytes come from the upstreams.
+    fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<Site> {
+        ensure!(
+            architecture.has_upstreams(),
+            "{} cannot be a proxy: it waits for one connection at a time\nhint: choose amped, sped, ncopy or uring",
+            architecture.name()
+        );
+        let defaults = architecture.defaults();
+        ensure!(
+            self.workers.is_none() || defaults.workers.is_some(),
+            "{} has no workers to choose a number of\nhint: leave --workers out; ncopy and uring have some",
+            architecture.name()
+        );
+        let workers = self.workers.map(|workers| workers as usize).or(defaults.workers).unwrap_or(1);
+        let usable = usable_descriptors(descriptors());
+        // A request may need a connection on each side.
+        let connections_max = self.limits.connections_max.unwrap_or(usable / 2).clamp(1, usable - 1);
+        let mut site = Site::new(Arc::new(Nothing));
+        site.helpers = 1;
+        site.workers = workers;
+        site.board = board;
+        site.limits = self.limits.limits(connections_max);
+        site.limits.upstream = self.upstream.limits();
+        site.log = self.log.open(&site.board)?;
+        site.proxy = Some(Arc::new(Proxy {
+            upstreams: self.upstream.upstreams()?,
+            pseudonym: self.pseudonym.clone().map_or_else(pseudonym, Ok)?,
+        }));
+        Ok(site)
+    }
+}
+
+/// A name that no other proxy on a request's way has.
+fn pseudonym() -> anyhow::Result<String> {
+    let mut random = [0; PSEUDONYM_RANDOM_BYTES];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| anyhow!("cannot draw a name for Via: {error}\nhint: give one by --via"))?;
+    Ok(format!("sojourn-{:08x}", u32::from_ne_bytes(random)))
+}

@@ -1,0 +1,212 @@
+//! The options of `proxy`; those that it shares with `serve` are the same groups.
+
+use std::net::ToSocketAddrs;
+use std::time::Duration;
+
+use anyhow::{anyhow, ensure};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use sojourn_server::ALL;
+use sojourn_server::proxy::{Upstream, UpstreamLimits};
+
+use crate::serve::options::limit::LimitOptions;
+use crate::serve::options::listen::ListenOptions;
+use crate::serve::options::log::LogOptions;
+use crate::serve::options::process::ProcessOptions;
+use crate::serve::options::tls::TlsOptions;
+use crate::serve::options::values::duration;
+
+/// The port of a URL that names none.
+const HTTP_PORT: u16 = 80;
+
+/// Pass requests on to other servers.
+///
+/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
+/// progress finish first, a second signal ends it at once. SIGUSR1 opens the access log again,
+/// SIGHUP has a new process take over, with the program as it is then.
+///
+/// Example: sojourn proxy --listen 127.0.0.1:8080 --upstream http://127.0.0.1:9000
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Options {
+    /// How the server is organised
+    #[arg(long, default_value = "amped", value_parser = architectures())]
+    pub architecture: String,
+    /// Loops (ncopy, uring) [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub workers: Option<u32>,
+    /// Pin the server to this core
+    #[arg(long, value_name = "CORE")]
+    pub pin_core: Option<usize>,
+    /// What the proxy calls itself in Via, by which it knows requests that come back to it; unlike every other proxy's
+    /// on the way [default: sojourn- and a random number]
+    #[arg(long = "via", value_name = "NAME", value_parser = pseudonym)]
+    pub pseudonym: Option<String>,
+    /// What to print at the end: nothing, or the counters as one JSON object
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub format: String,
+    #[command(flatten)]
+    pub upstream: UpstreamOptions,
+    #[command(flatten)]
+    pub listening: ListenOptions,
+    #[command(flatten)]
+    pub tls: TlsOptions,
+    #[command(flatten)]
+    pub limits: LimitOptions,
+    #[command(flatten)]
+    pub log: LogOptions,
+    #[command(flatten)]
+    pub process: ProcessOptions,
+}
+
+/// Where requests go, and how long they may take there.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Upstreams")]
+pub struct UpstreamOptions {
+    /// A server that requests are passed on to, http://HOST[:PORT], and perhaps its share compared with the others';
+    /// several have the same content
+    #[arg(long, required = true, value_name = "URL[,weight=N]", value_parser = upstream)]
+    pub upstream: Vec<UpstreamUrl>,
+    /// How long connecting to an upstream may take, with the first of the request
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
+    pub upstream_connect_timeout: Duration,
+    /// How long an upstream may take nothing of the rest of a request
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
+    pub upstream_send_timeout: Duration,
+    /// How long an upstream may take to begin to answer
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub upstream_head_timeout: Duration,
+    /// How long an upstream may pause in the middle of an answer
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub upstream_body_timeout: Duration,
+    /// How long a connection to an upstream is kept for the next request
+    #[arg(long, default_value = "4s", value_name = "TIME", value_parser = duration)]
+    pub upstream_idle_timeout: Duration,
+    /// Connections to each upstream, of each loop; more requests are answered 503
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    pub upstream_connections_max: usize,
+    /// Those of them that are kept while there is nothing to do
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    pub upstream_idle_max: usize,
+    /// Failures in a row that put an upstream out of use
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub upstream_failures_max: u32,
+    /// For how long; then it is tried again
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
+    pub upstream_down_time: Duration,
+}
+
+/// What `--upstream` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamUrl {
+    /// Host and port, as requests name them.
+    authority: String,
+    host: String,
+    port: u16,
+    weight: u32,
+}
+
+impl UpstreamOptions {
+    /// The limits.
+    pub fn limits(&self) -> UpstreamLimits {
+        UpstreamLimits {
+            connect: self.upstream_connect_timeout,
+            send: self.upstream_send_timeout,
+            head: self.upstream_head_timeout,
+            body: self.upstream_body_timeout,
+            idle: self.upstream_idle_timeout,
+            connections_max: self.upstream_connections_max,
+            idle_max: self.upstream_idle_max,
+            failures_max: self.upstream_failures_max,
+            down: self.upstream_down_time,
+        }
+    }
+
+    /// The upstreams, their names resolved.
+    pub fn upstreams(&self) -> anyhow::Result<Vec<Upstream>> {
+        self.upstream.iter().map(UpstreamUrl::resolve).collect()
+    }
+}
+
+impl UpstreamUrl {
+    fn resolve(&self) -> anyhow::Result<Upstream> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| {
+            anyhow!(
+                "cannot find the upstream {}: {error}\nhint: check the name, or give an address",
+                self.authority
+            )
+        })?;
+        let addresses: Vec<_> = found.collect();
+        ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", self.authority);
+        Ok(Upstream { authority: self.authority.clone(), addresses, weight: self.weight })
+    }
+}
+
+fn architectures() -> PossibleValuesParser {
+    let rows = ALL.iter().filter(|row| row.has_upstreams());
+    rows.map(|row| PossibleValue::new(row.name()).help(row.summary())).collect::<Vec<_>>().into()
+}
+
+/// A token (RFC 9110, 7.6.3).
+fn pseudonym(text: &str) -> Result<String, String> {
+    let is_token = !text.is_empty() && text.bytes().all(sojourn_http::token::is_token);
+    if is_token { Ok(text.to_owned()) } else { Err("a name has letters, digits and - . _ only".to_owned()) }
+}
+
+fn upstream(text: &str) -> Result<UpstreamUrl, String> {
+    let (url, weight) = match text.split_once(',') {
+        None => (text, 1),
+        Some((url, rest)) => {
+            let weight = rest.strip_prefix("weight=").and_then(|weight| weight.parse().ok());
+            (
+                url,
+                weight
+                    .filter(|weight| (1..=1000).contains(weight))
+                    .ok_or("a weight looks like weight=3, up to 1000")?,
+            )
+        }
+    };
+    let authority = url.strip_prefix("http://").ok_or("an upstream looks like http://127.0.0.1:9000")?;
+    let authority = authority.strip_suffix('/').unwrap_or(authority);
+    let uri: http::uri::Authority = authority.parse().map_err(|error| format!("{authority}: {error}"))?;
+    if authority.contains('@') || uri.host().is_empty() {
+        return Err("an upstream is a host and perhaps a port, without a path".to_owned());
+    }
+    Ok(UpstreamUrl {
+        authority: authority.to_owned(),
+        host: uri.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
+        port: uri.port_u16().unwrap_or(HTTP_PORT),
+        weight,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstreams() {
+        let url = |text| upstream(text).map(|url| (url.authority, url.host, url.port, url.weight));
+        let expected = |authority: &str, host: &str, port, weight| {
+            Ok((authority.to_owned(), host.to_owned(), port, weight))
+        };
+        assert_eq!(url("http://a.example"), expected("a.example", "a.example", 80, 1));
+        assert_eq!(url("http://[::1]:81/,weight=5"), expected("[::1]:81", "::1", 81, 5));
+        for bad in [
+            "a.example",
+            "https://a",
+            "http://",
+            "http://a/b",
+            "http://u@a",
+            "http://a,weight=0",
+            "http://a,x=1",
+        ] {
+            assert!(upstream(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn pseudonyms_are_tokens() {
+        assert!(pseudonym("edge-1").is_ok());
+        assert!(pseudonym("").is_err() && pseudonym("a b").is_err() && pseudonym("a,b").is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! The body of an answer as it arrives: without its coding, and where it ends.
+
+use std::sync::Arc;
+
+use sojourn_http::chunked::Chunked;
+use sojourn_http::upstream;
+
+use crate::connection::Buffer;
+
+/// How far a body has been read.
+#[derive(Debug)]
+pub enum Body {
+    /// So many bytes are missing.
+    Length(u64),
+    /// In the chunked coding.
+    Chunked(Box<Chunked>),
+    /// All there is.
+    UntilClose,
+}
+
+/// What reading has led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to come.
+    More,
+    /// That was all.
+    Complete,
+    /// It is not in the coding that the head announces.
+    Malformed,
+}
+
+impl Body {
+    /// At the start of a body.
+    pub fn new(framing: upstream::Body) -> Body {
+        match framing {
+            upstream::Body::None => Body::Length(0),
+            upstream::Body::Length(length) => Body::Length(length),
+            upstream::Body::Chunked => Body::Chunked(Box::default()),
+            upstream::Body::UntilClose => Body::UntilClose,
+        }
+    }
+
+    /// Whether the connection's end is the body's.
+    pub fn ends_with_connection(&self) -> bool {
+        matches!(self, Body::UntilClose)
+    }
+
+    /// Takes what `input` has of the body and gives `append` the bytes proper.
+    pub fn read(&mut self, input: &mut Buffer, append: impl FnOnce(Arc<[u8]>)) -> Progress {
+        let bytes = input.unread();
+        let (count, progress) = match self {
+            Body::Length(missing) => {
+                let count = (*missing).min(bytes.len() as u64) as usize;
+                *missing -= count as u64;
+                if count > 0 {
+                    append(Arc::from(&bytes[..count]));
+                }
+                (count, if *missing == 0 { Progress::Complete } else { Progress::More })
+            }
+            Body::Chunked(chunked) => {
+                let mut data = Vec::new();
+                let Ok(count) = chunked.decode(bytes, |part| data.extend_from_slice(part)) else {
+                    return Progress::Malformed;
+                };
+                if !data.is_empty() {
+                    append(Arc::from(data));
+                }
+                (count, if chunked.is_done() { Progress::Complete } else { Progress::More })
+            }
+            Body::UntilClose => {
+                if !bytes.is_empty() {
+                    append(Arc::from(bytes));
+                }
+                (bytes.len(), Progress::More)
+            }
+        };
+        input.consume(count);
+        progress
+    }
+}

@@ -1,0 +1,327 @@
+//! A request that an upstream answers: its body on the way there, and the answer on the way back.
+//!
+//! While the answer is awaited the request's head stays in the input buffer, as it does while a disk is; once the
+//! answer has begun the request is read once more. Body bytes behind it go into the flow as they arrive.
+
+use std::io::Write;
+
+use sojourn_http::request::{Body, BodyReader, Request, Scheme, Version};
+use sojourn_http::{Status, head, upstream};
+
+use super::answer::Step;
+use super::body::{CONTINUE, Content};
+use super::{After, Http1, OUTPUT_BYTES_MAX, State};
+use crate::connection::{Buffer, Context, Piece, Reason, Want};
+use crate::log::OpenLine;
+use crate::proxy::{Answer, Ask, End, Exchanges, FlowId, Refusal, ask};
+
+/// The end of a chunked body.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// A request, and the flow that answers it.
+#[derive(Debug)]
+pub(super) struct Relay {
+    flow: FlowId,
+    /// The next part of the answer's body.
+    position: usize,
+    /// The request's body while it arrives; its coding is undone, and done again.
+    body: Option<Box<BodyReader>>,
+    is_chunked: bool,
+    head_len: usize,
+    framing: Framing,
+    line: Option<OpenLine>,
+    pub body_bytes_sent: u64,
+    /// Bytes of the answer's body in the output that is being sent.
+    body_bytes_sending: u64,
+    /// The head of the answer is written.
+    is_answering: bool,
+    /// The driver receives more of the request's body.
+    pub is_receiving: bool,
+    /// Nothing follows the output.
+    pub is_over: bool,
+}
+
+/// How the answer's body is framed for this client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// By its length, or by what ends with the connection or the stream.
+    Plain,
+    /// Chunked; whether the CRLF of the chunk before is owed.
+    Chunked { owes_line_end: bool },
+}
+
+impl Http1 {
+    /// Has an upstream answer `request`, or answers with what one has begun to say.
+    pub(super) fn relay(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
+        if let Some(relay) = self.relayed.take() {
+            return self.begin_relayed(request, relay, context);
+        }
+        if request.scheme == Some(Scheme::Https) && !self.is_secure {
+            return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
+        }
+        let asking = Ask { peer: self.peer, is_secure: self.is_secure };
+        match ask(request, asking, exchanges(context).proxy()) {
+            Err(refusal) => self.refuse_relay(request, refusal, context),
+            // Earlier answers do not wait for the upstream; then the request is read again.
+            Ok(_) if !self.output.is_empty() => Step::Flush,
+            Ok(flow) => {
+                let body = flow.upload.is_some().then(|| Box::new(BodyReader::new(request.body)));
+                let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
+                Step::Relay(Box::new(Relay {
+                    flow: exchanges.begin(flow, context.served),
+                    position: 0,
+                    body,
+                    is_chunked: request.body == Body::Chunked,
+                    head_len: request.head_len,
+                    framing: Framing::Plain,
+                    line: None,
+                    body_bytes_sent: 0,
+                    body_bytes_sending: 0,
+                    is_answering: false,
+                    is_receiving: false,
+                    is_over: false,
+                }))
+            }
+        }
+    }
+
+    fn refuse_relay(&mut self, request: &Request<'_>, refusal: Refusal, context: &mut Context<'_>) -> Step {
+        if request.body != Body::Length(0) {
+            self.content = Content::Left;
+        }
+        match refusal {
+            Refusal::Status(status) => self.page(request, status, context),
+            Refusal::Options => self.options(request, context),
+        }
+    }
+
+    /// Goes on with a relayed request, the driver doing nothing for it.
+    pub(super) fn relay_on(&mut self, context: &mut Context<'_>) -> Want {
+        let State::Relaying(relay) = &mut self.state else { unreachable!("a request is relayed") };
+        relay.is_receiving = false;
+        if relay.is_answering {
+            return self.relay_body(context);
+        }
+        if relay.upload(&mut self.input, context).is_err() {
+            self.leave_relay(context);
+            self.refuse(self.is_head, Status::BadRequest, context);
+            return self.send(None);
+        }
+        let flow = exchanges(context).flow(relay.flow);
+        if flow.answer.is_some() || flow.end.is_some() {
+            let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Requests) else {
+                unreachable!("a request is relayed")
+            };
+            self.relayed = Some(relay);
+            return self.proceed(context);
+        }
+        let (Some(upload), true) = (&mut flow.upload, relay.body.is_some()) else { return Want::Wait };
+        if std::mem::take(&mut upload.is_asked_for) {
+            self.output.extend_from_slice(CONTINUE);
+            return self.send(None);
+        }
+        if upload.is_full() {
+            return Want::Wait;
+        }
+        relay.is_receiving = true;
+        // The request stays where it is, whether this is recalled or not.
+        Want::Receive(Buffer::default())
+    }
+
+    /// The flow has something for the request, or had.
+    pub(super) fn woken(&mut self, context: &mut Context<'_>) -> Want {
+        let State::Relaying(relay) = &self.state else { return Want::Wait };
+        if self.is_sending {
+            return Want::Wait;
+        }
+        if !relay.is_receiving {
+            return self.relay_on(context);
+        }
+        let flow = exchanges(context).flow(relay.flow);
+        let is_asked_for = flow.upload.as_ref().is_some_and(|upload| upload.is_asked_for);
+        if flow.answer.is_some() || flow.end.is_some() || is_asked_for { Want::Recall } else { Want::Wait }
+    }
+
+    /// The answer has begun, or there is none.
+    fn begin_relayed(
+        &mut self,
+        request: &Request<'_>,
+        mut relay: Box<Relay>,
+        context: &mut Context<'_>,
+    ) -> Step {
+        if relay.body.is_some() {
+            // The rest of the request's body is of no use any more.
+            self.content = Content::Left;
+        }
+        let flow = exchanges(context).flow(relay.flow);
+        let Some(answer) = flow.answer.clone() else {
+            let Some(End::Failed(status)) = flow.end else {
+                unreachable!("only its followers abandon a flow")
+            };
+            exchanges(context).leave(relay.flow);
+            return self.page(request, status, context);
+        };
+        let is_unframed = matches!(answer.body, upstream::Body::Chunked | upstream::Body::UntilClose);
+        if is_unframed && request.version == Version::Http11 {
+            relay.framing = Framing::Chunked { owes_line_end: false };
+        }
+        self.decide_after(request, context);
+        if is_unframed && request.version == Version::Http10 && self.after == After::Keep {
+            self.after = After::Close;
+        }
+        self.append_relayed_head(request, &answer, relay.framing, context);
+        self.count_response(answer.status, context);
+        relay.line = self.open_line(Some(request), answer.status, context);
+        relay.is_answering = true;
+        self.take_leave(request);
+        Step::Follow { consumed: request.head_len, relay }
+    }
+
+    fn append_relayed_head(
+        &mut self,
+        request: &Request<'_>,
+        answer: &Answer,
+        framing: Framing,
+        context: &mut Context<'_>,
+    ) {
+        if self.output.capacity() == 0 {
+            self.output = context.pool.take();
+        }
+        self.head_start = self.output.len() as u32;
+        let output = &mut self.output;
+        write!(output, "HTTP/1.1 {} ", answer.status).expect("writing to memory cannot fail");
+        output.extend_from_slice(&answer.reason);
+        output.extend_from_slice(b"\r\n");
+        output.extend_from_slice(&answer.fields);
+        match (framing, answer.body, answer.content_length) {
+            (Framing::Chunked { .. }, ..) => head::field(output, "Transfer-Encoding", "chunked"),
+            // RFC 9110, 8.6: neither may have one.
+            (_, upstream::Body::None, Some(_)) if answer.status == 204 => {}
+            (_, upstream::Body::None | upstream::Body::Length(_), Some(length)) => {
+                head::content_length(output, length);
+            }
+            _ => {}
+        }
+        self.append_connection(Some(request));
+        head::end(&mut self.output);
+    }
+
+    /// Sends what has come of the answer's body.
+    fn relay_body(&mut self, context: &mut Context<'_>) -> Want {
+        let State::Relaying(relay) = &mut self.state else { unreachable!("a request is relayed") };
+        let copied_bytes_max = context.send_path.copied_bytes_max as usize;
+        let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
+        while self.output.len() < OUTPUT_BYTES_MAX {
+            let flow = exchanges.flow(relay.flow);
+            let was_full = flow.is_full();
+            let Some(part) = flow.take(relay.position) else { break };
+            let has_room_again = was_full && !flow.is_full();
+            relay.position += 1;
+            if has_room_again {
+                exchanges.wake_fetch(relay.flow);
+            }
+            relay.body_bytes_sending += part.len() as u64;
+            relay.framing.begin_part(part.len(), &mut self.output);
+            if part.len() > copied_bytes_max {
+                return self.send(Some(Piece::Memory(part)));
+            }
+            self.output.extend_from_slice(&part);
+        }
+        let flow = exchanges.flow(relay.flow);
+        match flow.end {
+            _ if flow.has_part(relay.position) => {}
+            Some(End::Complete) => {
+                relay.framing.end(&mut self.output);
+                relay.is_over = true;
+                // Something may be left to say or to shut, and `sent` ends it either way.
+                return self.send(None);
+            }
+            // What is there is sent; closing then says that it is not all.
+            Some(_) if self.output.is_empty() => return Want::Close(Reason::Failed),
+            _ => {}
+        }
+        if self.output.is_empty() { Want::Wait } else { self.send(None) }
+    }
+
+    /// An output of a relayed request is sent; answers what is to be done, unless that was all of it.
+    pub(super) fn relayed_sent(&mut self, context: &mut Context<'_>) -> Option<Want> {
+        let State::Relaying(relay) = &mut self.state else { return None };
+        relay.body_bytes_sent += std::mem::take(&mut relay.body_bytes_sending);
+        if !relay.is_over {
+            return Some(self.relay_on(context));
+        }
+        self.leave_relay(context);
+        None
+    }
+
+    /// The request is answered, or nobody waits for the answer any more.
+    pub(super) fn leave_relay(&mut self, context: &mut Context<'_>) {
+        if let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Requests) {
+            if let (Some(log), Some(line)) = (context.log, &relay.line) {
+                log.finish(line, relay.body_bytes_sent);
+            }
+            exchanges(context).leave(relay.flow);
+        }
+    }
+}
+
+/// The request's body is not in the coding that its head announces.
+pub(super) struct Malformed;
+
+impl Relay {
+    /// Gives the flow what has arrived of the request's body.
+    fn upload(&mut self, input: &mut Buffer, context: &mut Context<'_>) -> Result<(), Malformed> {
+        let Some(reader) = &mut self.body else { return Ok(()) };
+        let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
+        let Some(upload) = &mut exchanges.flow(self.flow).upload else { return Ok(()) };
+        let arrived = &input.unread()[self.head_len..];
+        let bytes = &mut upload.bytes;
+        let is_chunked = self.is_chunked;
+        let count = reader.read(arrived, |part| {
+            if is_chunked {
+                let _ = write!(bytes, "{:x}\r\n", part.len());
+            }
+            bytes.extend_from_slice(part);
+            if is_chunked {
+                bytes.extend_from_slice(b"\r\n");
+            }
+        });
+        let count = count.map_err(|_| Malformed)?;
+        let is_done = reader.is_done();
+        if is_done {
+            if is_chunked {
+                bytes.extend_from_slice(LAST_CHUNK);
+            }
+            upload.is_complete = true;
+            self.body = None;
+        }
+        if count > 0 || is_done {
+            input.remove(self.head_len, count);
+            exchanges.wake_fetch(self.flow);
+        }
+        Ok(())
+    }
+}
+
+impl Framing {
+    /// Announces a part of so many bytes.
+    fn begin_part(&mut self, length: usize, output: &mut Vec<u8>) {
+        if let Framing::Chunked { owes_line_end } = self {
+            let line_end = if std::mem::replace(owes_line_end, true) { "\r\n" } else { "" };
+            write!(output, "{line_end}{length:x}\r\n").expect("writing to memory cannot fail");
+        }
+    }
+
+    fn end(self, output: &mut Vec<u8>) {
+        if let Framing::Chunked { owes_line_end } = self {
+            if owes_line_end {
+                output.extend_from_slice(b"\r\n");
+            }
+            output.extend_from_slice(LAST_CHUNK);
+        }
+    }
+}
+
+fn exchanges<'c>(context: &'c mut Context<'_>) -> &'c mut Exchanges {
+    context.exchanges.as_mut().expect("a proxy has exchanges")
+}

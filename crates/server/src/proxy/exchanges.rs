@@ -1,0 +1,256 @@
+//! What one loop has under way with upstreams: flows, connections in use and idle, and errands for its driver.
+//!
+//! Connections are known by the tokens that the driver gives them. A machine that has something for another adds its
+//! token to the [wakes](Exchanges::take_errands); one that needs a new connection adds a [`Launch`].
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slab::Slab;
+use sojourn_http::Status;
+
+use super::health::Health;
+use super::{End, Flow, FlowId, Proxy};
+use crate::connection::Fetch;
+use crate::counters::{Counter, Served};
+use crate::site::Limits;
+
+/// How often a request is given to an upstream at most.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// A connection to be made.
+#[derive(Debug)]
+pub struct Launch {
+    /// Whereto.
+    pub address: SocketAddr,
+    /// Who speaks on it, and is to be woken first.
+    pub fetch: Box<Fetch>,
+}
+
+/// What a loop has under way.
+#[derive(Debug)]
+pub struct Exchanges {
+    proxy: Arc<Proxy>,
+    limits: Limits,
+    flows: Slab<Flow>,
+    health: Health,
+    pools: Vec<Pool>,
+    /// Idle connections that have been given something to do, and do not know yet.
+    assigned: HashMap<u64, FlowId>,
+    launches: Vec<Launch>,
+    wakes: Vec<u64>,
+    /// The connection that is handling an event.
+    token: u64,
+    now: Duration,
+}
+
+/// The connections to one upstream.
+#[derive(Debug, Default)]
+struct Pool {
+    /// Their tokens; the one that was used last is used next.
+    idle: Vec<u64>,
+    open: usize,
+}
+
+impl Exchanges {
+    /// With the upstreams of `proxy`, none under way.
+    pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> Exchanges {
+        Exchanges {
+            health: Health::new(&proxy.upstreams),
+            pools: proxy.upstreams.iter().map(|_| Pool::default()).collect(),
+            proxy: Arc::clone(proxy),
+            limits: *limits,
+            flows: Slab::new(),
+            assigned: HashMap::new(),
+            launches: Vec::new(),
+            wakes: Vec::new(),
+            token: 0,
+            now: Duration::ZERO,
+        }
+    }
+
+    /// The connection behind `token` is about to handle an event at `now`.
+    pub fn attend(&mut self, token: u64, now: Duration) -> &mut Exchanges {
+        self.token = token;
+        self.now = now;
+        self
+    }
+
+    /// The connection that is handling an event.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// What the proxy is told.
+    pub fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    /// Whether the driver has errands to run.
+    pub fn has_errands(&self) -> bool {
+        !self.launches.is_empty() || !self.wakes.is_empty()
+    }
+
+    /// The errands: connections to make, then connections to wake.
+    pub fn take_errands(&mut self) -> (Vec<Launch>, Vec<u64>) {
+        (std::mem::take(&mut self.launches), std::mem::take(&mut self.wakes))
+    }
+
+    /// Begins `flow`, which the connection that is handling an event follows.
+    pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> FlowId {
+        flow.followers.push(self.token);
+        let id = FlowId(self.flows.insert(flow));
+        self.dispatch(id, served);
+        id
+    }
+
+    /// A flow that the caller follows or fills.
+    pub fn flow(&mut self, id: FlowId) -> &mut Flow {
+        &mut self.flows[id.0]
+    }
+
+    /// The connection that is handling an event follows it no longer.
+    pub fn leave(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.0];
+        if let Some(position) = flow.followers.iter().position(|token| *token == self.token) {
+            flow.followers.swap_remove(position);
+        }
+        if flow.followers.is_empty() && flow.end.is_none() {
+            flow.end = Some(End::Abandoned);
+            self.wakes.extend(flow.fetch);
+        }
+        self.forget_if_alone(id);
+    }
+
+    /// Has the followers look at their flow.
+    pub fn wake_followers(&mut self, id: FlowId) {
+        self.wakes.extend(&self.flows[id.0].followers);
+    }
+
+    /// Has the connection that fills the flow look at it.
+    pub fn wake_fetch(&mut self, id: FlowId) {
+        self.wakes.extend(self.flows[id.0].fetch);
+    }
+
+    /// What the connection that is handling an event is to do; it fills that flow from now on.
+    pub fn take_assignment(&mut self) -> Option<FlowId> {
+        self.assigned.remove(&self.token)
+    }
+
+    /// Whether that connection has been given something to do.
+    pub fn has_assignment(&self) -> bool {
+        self.assigned.contains_key(&self.token)
+    }
+
+    /// The connection that is handling an event fills this flow.
+    pub fn fill(&mut self, id: FlowId) {
+        self.flows[id.0].fetch = Some(self.token);
+    }
+
+    /// It fills it no longer; `end` is how the flow ended, if it has not before.
+    pub fn finish(&mut self, id: FlowId, end: End) {
+        let flow = &mut self.flows[id.0];
+        (flow.fetch, flow.has_fetch) = (None, false);
+        flow.end.get_or_insert(end);
+        self.wake_followers(id);
+        self.forget_if_alone(id);
+    }
+
+    /// The connection that fills it has failed. The flow begins again on another if that is worth while and can do no
+    /// harm; otherwise it ends, with `status` for the clients.
+    pub fn fail(&mut self, id: FlowId, status: Status, is_worth_repeating: bool, served: &mut Served) {
+        let flow = &mut self.flows[id.0];
+        (flow.fetch, flow.has_fetch) = (None, false);
+        let has_answer = flow.answer.is_some();
+        let is_repeated = is_worth_repeating
+            && !has_answer
+            && flow.end.is_none()
+            && flow.is_repeatable
+            && flow.attempts < ATTEMPTS_MAX;
+        if is_repeated {
+            served.count(Counter::UpstreamRetries);
+            return self.dispatch(id, served);
+        }
+        if flow.end != Some(End::Abandoned) {
+            served.count(Counter::UpstreamFailures);
+        }
+        self.finish(id, if has_answer { End::Truncated } else { End::Failed(status) });
+    }
+
+    /// `upstream` has begun to answer.
+    pub fn succeed_at(&mut self, upstream: usize) {
+        self.health.succeed(upstream);
+    }
+
+    /// `upstream` has failed.
+    pub fn fail_at(&mut self, upstream: usize) {
+        self.health.fail(upstream, self.now, &self.limits.upstream);
+    }
+
+    /// The connection that is handling an event has nothing to do; returns whether it is kept.
+    pub fn keep(&mut self, upstream: usize) -> bool {
+        let pool = &mut self.pools[upstream];
+        let is_kept = pool.idle.len() < self.limits.upstream.idle_max;
+        if is_kept {
+            pool.idle.push(self.token);
+        }
+        is_kept
+    }
+
+    /// The connection that is handling an event is over, idle or not.
+    pub fn close(&mut self, upstream: usize) {
+        let (pool, token) = (&mut self.pools[upstream], self.token);
+        pool.idle.retain(|idle| *idle != token);
+        pool.open -= 1;
+    }
+
+    /// Writes what it counts itself to the table.
+    pub fn report(&self, now: Duration, served: &mut Served) {
+        served.set(Counter::UpstreamConnectionsOpen, self.open() as u64);
+        served.set(Counter::UpstreamsDown, self.health.down(now));
+    }
+
+    /// Connections to upstreams.
+    pub fn open(&self) -> usize {
+        self.pools.iter().map(|pool| pool.open).sum()
+    }
+
+    /// Gives a flow to a connection: an idle one if there is one.
+    fn dispatch(&mut self, id: FlowId, served: &mut Served) {
+        let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
+        // What an idle connection has failed at gets a new one: there may be more that are dead.
+        let may_reuse = self.flows[id.0].attempts == 0;
+        let has_room = |index: usize| (may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max;
+        let Some(upstream) = self.health.choose(self.now, has_room) else {
+            served.count(Counter::LimitUpstreamConnections);
+            return self.finish(id, End::Failed(Status::ServiceUnavailable));
+        };
+        let flow = &mut self.flows[id.0];
+        flow.attempts += 1;
+        flow.upstream = upstream;
+        flow.began = self.now;
+        flow.has_fetch = true;
+        served.count(Counter::UpstreamRequests);
+        let pool = &mut self.pools[upstream];
+        if may_reuse && let Some(token) = pool.idle.pop() {
+            served.count(Counter::UpstreamConnectionsReused);
+            flow.fetch = Some(token);
+            self.assigned.insert(token, id);
+            self.wakes.push(token);
+            return;
+        }
+        pool.open += 1;
+        let addresses = &self.proxy.upstreams[upstream].addresses;
+        let address = addresses[self.health.address(upstream, addresses.len())];
+        self.launches.push(Launch { address, fetch: Box::new(Fetch::new(upstream, id)) });
+    }
+
+    fn forget_if_alone(&mut self, id: FlowId) {
+        let flow = &self.flows[id.0];
+        if flow.followers.is_empty() && !flow.has_fetch {
+            self.flows.remove(id.0);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A flow: one exchange with an upstream, filled by one connection and followed by any number of clients.
+//!
+//! What comes is kept as parts until every follower has it. A client that is slow holds the upstream back once
+//! [`HELD_BYTES_MAX`] wait for it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sojourn_http::Status;
+use sojourn_http::upstream::{Asked, Body, Head};
+
+/// What may wait for a client before no more is received for it, and of a client's body for an upstream.
+pub const HELD_BYTES_MAX: usize = 256 * 1024;
+
+/// Which flow of its loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowId(pub(super) usize);
+
+/// An exchange.
+#[derive(Debug)]
+pub struct Flow {
+    /// The head of the request, as it is sent.
+    pub request: Vec<u8>,
+    /// What is asked for, as far as that says whether a body follows.
+    pub asked: Asked,
+    /// Whether asking twice is as good as once.
+    pub is_repeatable: bool,
+    /// The body of the request, if it has one.
+    pub upload: Option<Upload>,
+    /// Once it is there.
+    pub answer: Option<Arc<Answer>>,
+    /// How it ended, once it has.
+    pub end: Option<End>,
+    /// How often it has been given to a connection.
+    pub attempts: u32,
+    /// Which upstream has it.
+    pub upstream: usize,
+    /// When that was given it.
+    pub began: Duration,
+    /// The connection that fills it, once that knows.
+    pub(super) fetch: Option<u64>,
+    /// Whether a connection fills it, or soon will.
+    pub(super) has_fetch: bool,
+    /// The clients' connections, once for each request.
+    pub(super) followers: Vec<u64>,
+    parts: VecDeque<Arc<[u8]>>,
+    /// How many parts came before the first that is still here.
+    parts_gone: usize,
+    held_bytes: usize,
+}
+
+/// The head of an answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The reason phrase.
+    pub reason: Box<[u8]>,
+    /// The field lines, as they are sent to clients; framing is the sender's.
+    pub fields: Box<[u8]>,
+    /// How the body is framed on its way here.
+    pub body: Body,
+    /// What Content-Length says, also where no body follows.
+    pub content_length: Option<u64>,
+}
+
+/// A request's body on its way to the upstream, framed as it is sent there.
+#[derive(Debug, Default)]
+pub struct Upload {
+    /// What has arrived and is not sent.
+    pub bytes: Vec<u8>,
+    /// Nothing more will arrive.
+    pub is_complete: bool,
+    /// The upstream has asked for the body (100 Continue), and the client has not been told.
+    pub is_asked_for: bool,
+}
+
+/// How a flow ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All of it is there.
+    Complete,
+    /// The answer broke off.
+    Truncated,
+    /// There is none; clients get this status.
+    Failed(Status),
+    /// No client wants it any more.
+    Abandoned,
+}
+
+impl Flow {
+    /// A flow for a request that has yet to be sent.
+    pub fn new(request: Vec<u8>, asked: Asked, is_repeatable: bool, upload: Option<Upload>) -> Flow {
+        Flow {
+            request,
+            asked,
+            is_repeatable,
+            upload,
+            answer: None,
+            end: None,
+            attempts: 0,
+            upstream: 0,
+            began: Duration::ZERO,
+            fetch: None,
+            has_fetch: false,
+            followers: Vec::new(),
+            parts: VecDeque::new(),
+            parts_gone: 0,
+            held_bytes: 0,
+        }
+    }
+
+    /// Takes the head of the answer, with `fields` for clients.
+    pub fn begin_answer(&mut self, head: &Head<'_>, fields: &[u8]) {
+        self.answer = Some(Arc::new(Answer {
+            status: head.status,
+            reason: head.reason.into(),
+            fields: fields.into(),
+            body: head.body,
+            content_length: head.content_length,
+        }));
+    }
+
+    /// Takes the next bytes of the answer's body.
+    pub fn append(&mut self, part: Arc<[u8]>) {
+        self.held_bytes += part.len();
+        self.parts.push_back(part);
+    }
+
+    /// Whether no more is to be received for now.
+    pub fn is_full(&self) -> bool {
+        self.held_bytes >= HELD_BYTES_MAX
+    }
+
+    /// The part at `position`, if it has come. The only follower has no use for it afterwards.
+    pub fn take(&mut self, position: usize) -> Option<Arc<[u8]>> {
+        let index = position.checked_sub(self.parts_gone)?;
+        if index == 0 && self.followers.len() == 1 {
+            let part = self.parts.pop_front()?;
+            self.parts_gone += 1;
+            self.held_bytes -= part.len();
+            return Some(part);
+        }
+        self.parts.get(index).cloned()
+    }
+
+    /// Whether the part at `position` has come.
+    pub fn has_part(&self, position: usize) -> bool {
+        position < self.parts_gone + self.parts.len()
+    }
+}
+
+impl Upload {
+    /// Whether there is something to send, or to be known.
+    pub fn has_news(&self) -> bool {
+        !self.bytes.is_empty() || self.is_complete
+    }
+
+    /// Whether no more is to be received of the client for now.
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= HELD_BYTES_MAX
+    }
+}

@@ -1,0 +1,117 @@
+//! Which upstream gets the next request: by weight, among those that have not failed again and again.
+//!
+//! Turns are dealt out smoothly: each choice adds every upstream's weight to its credit, the one with most credit has
+//! the turn and pays the sum of the weights. So 5:1:1 gives a a b a c a a, not five in a row.
+
+use std::time::Duration;
+
+use super::{Upstream, UpstreamLimits};
+
+/// What a loop knows about its upstreams.
+#[derive(Debug)]
+pub struct Health(Vec<State>);
+
+#[derive(Debug)]
+struct State {
+    weight: i64,
+    credit: i64,
+    failures: u32,
+    /// Out of use until then.
+    down_until: Duration,
+    /// Which of its addresses is used.
+    address: usize,
+}
+
+impl Health {
+    /// Of upstreams about which nothing is known yet.
+    pub fn new(upstreams: &[Upstream]) -> Health {
+        let state = |upstream: &Upstream| State {
+            weight: i64::from(upstream.weight.max(1)),
+            credit: 0,
+            failures: 0,
+            down_until: Duration::ZERO,
+            address: 0,
+        };
+        Health(upstreams.iter().map(state).collect())
+    }
+
+    /// Whose turn it is at `now` among those that `may`; one that is down only if all are, for then nothing is lost.
+    pub fn choose(&mut self, now: Duration, may: impl Fn(usize) -> bool) -> Option<usize> {
+        let usable: Vec<usize> = (0..self.0.len()).filter(|index| may(*index)).collect();
+        let is_up = |index: &usize| self.0[*index].down_until <= now;
+        let up: Vec<usize> = usable.iter().copied().filter(is_up).collect();
+        let among = if up.is_empty() { usable } else { up };
+        let total: i64 = among.iter().map(|index| self.0[*index].weight).sum();
+        for index in &among {
+            self.0[*index].credit += self.0[*index].weight;
+        }
+        let chosen = among.into_iter().rev().max_by_key(|index| self.0[*index].credit)?;
+        self.0[chosen].credit -= total;
+        Some(chosen)
+    }
+
+    /// Which of the addresses of `upstream` is to be used, of so many.
+    pub fn address(&self, upstream: usize, count: usize) -> usize {
+        self.0[upstream].address % count.max(1)
+    }
+
+    /// `upstream` has answered.
+    pub fn succeed(&mut self, upstream: usize) {
+        self.0[upstream].failures = 0;
+        self.0[upstream].down_until = Duration::ZERO;
+    }
+
+    /// `upstream` has failed at `now`.
+    pub fn fail(&mut self, upstream: usize, now: Duration, limits: &UpstreamLimits) {
+        let state = &mut self.0[upstream];
+        state.failures = state.failures.saturating_add(1);
+        state.address = state.address.wrapping_add(1);
+        if state.failures >= limits.failures_max {
+            state.down_until = now.saturating_add(limits.down);
+        }
+    }
+
+    /// How many are out of use at `now`.
+    pub fn down(&self, now: Duration) -> u64 {
+        self.0.iter().filter(|state| state.down_until > now).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health(weights: &[u32]) -> Health {
+        let upstream =
+            |weight: &u32| Upstream { authority: String::new(), addresses: vec![], weight: *weight };
+        Health::new(&weights.iter().map(upstream).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn turns_are_dealt_by_weight_and_smoothly() {
+        let mut health = health(&[5, 1, 1]);
+        let turns: Vec<_> = (0..14).filter_map(|_| health.choose(Duration::ZERO, |_| true)).collect();
+        assert_eq!(turns[..7], turns[7..]);
+        assert_eq!([0, 1, 2].map(|index| turns.iter().filter(|turn| **turn == index).count()), [10, 2, 2]);
+        assert!(turns.windows(5).all(|five| five != [0; 5]), "{turns:?}");
+    }
+
+    #[test]
+    fn who_fails_is_out_of_use_for_a_while() {
+        let (mut health, limits) = (health(&[1, 1]), UpstreamLimits::default());
+        let now = Duration::from_secs(100);
+        for _ in 0..limits.failures_max {
+            health.fail(0, now, &limits);
+        }
+        assert_eq!(health.down(now), 1);
+        assert!((0..10).all(|_| health.choose(now, |_| true) == Some(1)));
+        assert_eq!(health.choose(now, |index| index == 0), Some(0), "if nobody else may, it is tried");
+        assert_eq!(health.choose(now, |_| false), None);
+        let later = now + limits.down;
+        assert!((0..10).any(|_| health.choose(later, |_| true) == Some(0)));
+        health.fail(0, later, &limits);
+        assert_eq!(health.down(later), 1, "the trial has failed");
+        health.succeed(0);
+        assert_eq!(health.down(later), 0);
+    }
+}

@@ -1,0 +1,79 @@
+//! A site whose bytes come from upstream servers.
+//!
+//! [`Proxy`] is what all loops are told. Each loop keeps its [`Exchanges`]: what it has under way, as [`Flow`]s, and
+//! the connections for that. A flow stands between one upstream connection, which fills it, and the clients that
+//! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+mod exchanges;
+mod flow;
+mod health;
+mod nothing;
+mod request;
+
+pub use exchanges::{Exchanges, Launch};
+pub use flow::{Answer, End, Flow, FlowId, HELD_BYTES_MAX, Upload};
+pub use nothing::Nothing;
+pub use request::{Ask, Refusal, ask};
+
+/// Where a proxy's bytes come from, and what it says of itself.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// Servers of the same content.
+    pub upstreams: Vec<Upstream>,
+    /// What it is called in Via, by which it also knows requests that it has sent itself.
+    pub pseudonym: String,
+}
+
+/// One upstream server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Its name and port, for requests that name no host.
+    pub authority: String,
+    /// Where it is reached; the next one is tried when one fails.
+    pub addresses: Vec<SocketAddr>,
+    /// Its share of the requests, compared with the others'.
+    pub weight: u32,
+}
+
+/// Limits on connections to upstreams and on the patience with them.
+#[derive(Clone, Copy, Debug)]
+pub struct UpstreamLimits {
+    /// How long accepting a connection and taking the first of a request may take.
+    pub connect: Duration,
+    /// How long an upstream may take nothing of the rest of a request.
+    pub send: Duration,
+    /// How long the head of an answer may take, from the end of the request.
+    pub head: Duration,
+    /// How long an upstream may pause in the middle of an answer.
+    pub body: Duration,
+    /// How long a connection is kept for the next request.
+    pub idle: Duration,
+    /// Connections to each upstream, of each loop.
+    pub connections_max: usize,
+    /// Those of them that are kept while there is nothing to do.
+    pub idle_max: usize,
+    /// Failures in a row that put an upstream out of use.
+    pub failures_max: u32,
+    /// For how long.
+    pub down: Duration,
+}
+
+impl Default for UpstreamLimits {
+    fn default() -> Self {
+        UpstreamLimits {
+            connect: Duration::from_secs(5),
+            send: Duration::from_secs(30),
+            head: Duration::from_secs(60),
+            body: Duration::from_secs(60),
+            // Shorter than servers keep theirs, most of which close after 5 to 75 s: who closes first meets no request.
+            idle: Duration::from_secs(4),
+            connections_max: 1024,
+            idle_max: 64,
+            failures_max: 3,
+            down: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A client's request as the one request that goes to an upstream, or why none does.
+
+use std::net::IpAddr;
+
+use sojourn_http::request::{Body, Method, Request};
+use sojourn_http::upstream::Asked;
+use sojourn_http::{Status, head};
+
+use sojourn_proxy::rules::fields::Section;
+use sojourn_proxy::rules::forward::{self, Hop, Originator, Purpose, Via};
+
+use super::{Flow, Proxy, Upload};
+
+/// What is added to a head, about.
+const ADDED_BYTES: usize = 256;
+
+/// Who asks, and over what.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// The client.
+    pub peer: IpAddr,
+    /// Whether it asked over TLS.
+    pub is_secure: bool,
+}
+
+/// Why a request goes no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It gets this status.
+    Status(Status),
+    /// It asks what can be done, and this server is as far as it is to go.
+    Options,
+}
+
+/// The flow for `request`.
+pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy) -> Result<Flow, Refusal> {
+    let method = request.line.split(|byte| *byte == b' ').next().unwrap_or_default();
+    match request.method {
+        Method::Connect => return Err(Refusal::Status(Status::NotImplemented)),
+        // It would show the client what this proxy adds, and what cookies a browser has.
+        _ if method == b"TRACE" => return Err(Refusal::Status(Status::NotImplemented)),
+        // RFC 9110, 7.6.2: whoever receives 0 answers itself.
+        Method::Options if request.target == b"*" || request.field("max-forwards") == Some(b"0") => {
+            return Err(Refusal::Options);
+        }
+        _ if !request.target.starts_with(b"/") => return Err(Refusal::Status(Status::BadRequest)),
+        _ => {}
+    }
+    let fields = Section(request.fields);
+    if forward::is_loop(fields, &proxy.pseudonym) {
+        return Err(Refusal::Status(Status::LoopDetected));
+    }
+    let mut text = Vec::with_capacity(request.head_len + ADDED_BYTES);
+    for part in [method, b" ", request.target, b" HTTP/1.1\r\n"] {
+        text.extend_from_slice(part);
+    }
+    let hop = Hop {
+        via: Via { received: request.version, pseudonym: &proxy.pseudonym },
+        client: ask.peer,
+        scheme: if ask.is_secure { "https" } else { "http" },
+        host: request.host.unwrap_or_else(|| proxy.upstreams[0].authority.as_bytes()),
+        originator: Originator::Overwrite,
+        purpose: Purpose::Pass,
+    };
+    forward::append_request(&mut text, fields, &hop);
+    let upload = append_framing(&mut text, method, request);
+    text.extend_from_slice(b"\r\n");
+    let asked = if request.method == Method::Head { Asked::Head } else { Asked::Other };
+    // RFC 9110, 9.2.2; what has a body is not kept for a second time.
+    let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
+    let is_repeatable = is_idempotent && upload.is_none();
+    Ok(Flow::new(text, asked, is_repeatable, upload))
+}
+
+/// Says how the body is framed, once more and in one way.
+fn append_framing(text: &mut Vec<u8>, method: &[u8], request: &Request<'_>) -> Option<Upload> {
+    match request.body {
+        // RFC 9110, 8.6: where a body could be expected, its absence is said.
+        Body::Length(0) if matches!(method, b"POST" | b"PUT" | b"PATCH") => {
+            head::content_length(text, 0);
+            return None;
+        }
+        Body::Length(0) => return None,
+        Body::Length(length) => head::content_length(text, length),
+        Body::Chunked => head::field(text, "Transfer-Encoding", "chunked"),
+    }
+    if request.expects_continue {
+        head::field(text, "Expect", "100-continue");
+    }
+    Some(Upload::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_http::request::{Parsed, Parser};
+
+    fn of(text: &str) -> Result<Vec<String>, Refusal> {
+        let proxy = Proxy { upstreams: vec![], pseudonym: "me".to_owned() };
+        let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
+            panic!("{text}")
+        };
+        let flow = ask(&request, Ask { peer: [192, 0, 2, 1].into(), is_secure: true }, &proxy)?;
+        let text = String::from_utf8(flow.request).unwrap();
+        let mut lines: Vec<_> = text.split_terminator("\r\n").map(str::to_owned).collect();
+        assert_eq!(lines.pop().as_deref(), Some(""));
+        lines[1..].sort_unstable();
+        Ok(lines)
+    }
+
+    fn check(text: &str, line: &str, others: &[&str]) {
+        let added = [
+            "Forwarded: for=192.0.2.1;proto=https;host=\"h\"",
+            "Host: h",
+            "Via: 1.1 me",
+            "X-Forwarded-For: 192.0.2.1",
+            "X-Forwarded-Host: h",
+            "X-Forwarded-Proto: https",
+        ];
+        let mut expected = [&[line], &added[..], others].concat();
+        expected[1..].sort_unstable();
+        assert_eq!(of(text).unwrap(), expected, "{text}");
+    }
+
+    #[test]
+    fn one_request_in_one_framing() {
+        check(
+            "GET http://h/a?b HTTP/1.1\r\nHost: other\r\nConnection: keep-alive\r\nAccept: */*\r\n\r\n",
+            "GET /a?b HTTP/1.1",
+            &["Accept: */*"],
+        );
+        check(
+            "PURGE / HTTP/1.1\r\nHost: h\r\nContent-Length: 7\r\nExpect: 100-continue\r\n\r\n",
+            "PURGE / HTTP/1.1",
+            &["Content-Length: 7", "Expect: 100-continue"],
+        );
+        check(
+            "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n",
+            "POST / HTTP/1.1",
+            &["Transfer-Encoding: chunked"],
+        );
+        check("POST / HTTP/1.1\r\nHost: h\r\n\r\n", "POST / HTTP/1.1", &["Content-Length: 0"]);
+    }
+
+    #[test]
+    fn what_goes_no_further() {
+        let refused = |text, refusal| assert_eq!(of(text), Err(refusal), "{text}");
+        let status = Refusal::Status;
+        refused("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::NotImplemented));
+        refused("CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::NotImplemented));
+        refused("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", Refusal::Options);
+        refused("OPTIONS / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\n\r\n", Refusal::Options);
+        refused("GET / HTTP/1.1\r\nHost: h\r\nVia: 1.1 a, 1.1 Me\r\n\r\n", status(Status::LoopDetected));
+        refused("GET x HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::BadRequest));
+    }
+}
