@@ -44,33 +44,33 @@ impl Target<'_> {
 }
 
 /// The target as it is keyed and sent on: escapes in capitals, letters, digits, `-`, `_` and `~` without escape in the
-/// path (RFC 3986, 6.2.2), an empty path as `/`. Dots stay as they are, escaped or not, and so does the query: too many
+/// path (RFC 3986, 6.2.2), an empty path as `/`. A path with a `%` that escapes nothing stays as it is. Dots stay as they are, escaped or not, and so does the query: too many
 /// origins tell them apart.
 pub fn normalised(target: &[u8]) -> Cow<'_, [u8]> {
     let path_end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
     let (path, query) = target.split_at(path_end);
-    if !path.is_empty() && !path.contains(&b'%') {
-        return Cow::Borrowed(target);
-    }
     let mut normal = Vec::with_capacity(target.len() + 1);
     if path.is_empty() {
         normal.push(b'/');
+    } else if !path.contains(&b'%') {
+        return Cow::Borrowed(target);
     }
     let mut rest = path;
     while let Some((first, after)) = rest.split_first() {
         rest = after;
-        match (first, escaped(after)) {
-            (b'%', Some(byte)) => {
-                if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
-                    normal.push(byte);
-                } else {
-                    normal.push(b'%');
-                    normal.extend(after[..2].iter().map(u8::to_ascii_uppercase));
-                }
-                rest = &after[2..];
-            }
-            _ => normal.push(*first),
+        if *first != b'%' {
+            normal.push(*first);
+            continue;
         }
+        // A `%` that escapes nothing could begin an escape once what follows has lost its own.
+        let Some(byte) = escaped(after) else { return Cow::Borrowed(target) };
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~') {
+            normal.push(byte);
+        } else {
+            normal.push(b'%');
+            normal.extend(after[..2].iter().map(u8::to_ascii_uppercase));
+        }
+        rest = &after[2..];
     }
     normal.extend_from_slice(query);
     Cow::Owned(normal)
@@ -122,6 +122,7 @@ mod tests {
         }
         assert_eq!(key("http", "a", ""), "http://a/");
         assert_eq!(key("http", "a", "?q"), "http://a/?q");
+        assert_eq!(key("http", "a", "/%%61b"), "http://a/%%61b", "not %ab");
         assert_eq!(key("https", "[::A]:443", "/"), "https://[::a]/");
         assert_eq!(key("https", "[::a]:80", "/"), "https://[::a]:80/");
     }
