@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from sojourn.failure import CouldNotRun
 END_LIMIT_SECONDS = 60.0
 """How long valgrind may take to write what it counted."""
 _SAID_LINES = 3
+_POLL_SECONDS = 0.02
 
 
 class Program:
@@ -76,11 +78,13 @@ class Program:
 
     def end(self) -> list[Path]:
         """Ends it as an abort would, so that its own way to end is not counted; the files with the counts."""
+        deadline = time.monotonic() + END_LIMIT_SECONDS
+        others = [] if self.has_ended() else self._processes()[1:]
         if self._hold:
             # It aborts all that it holds.
             self._process.terminate()
         else:
-            for pid in self._processes():
+            for pid in [self._process.pid, *others]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGABRT)
         try:
@@ -88,6 +92,9 @@ class Program:
         except subprocess.TimeoutExpired:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        # Until then they write, and the next run's port is theirs.
+        while any(_lives(pid) for pid in others) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
         return sorted(self._output.parent.glob(f"{self._output.name}.*"))
 
     def hint(self) -> str:
@@ -104,3 +111,11 @@ class Program:
                 for children in Path(f"/proc/{pid}/task").glob("*/children"):
                     found += map(int, children.read_text().split())
         return found
+
+
+def _lives(pid: int) -> bool:
+    """Whether it still runs; one that only waits for its parent does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
