@@ -48,6 +48,7 @@ _COMMANDS = {
     "caches": "caches",
     "confine": "data_plane",
     "memory": "memory",
+    "cache": "cache",
     "import-jmt": "jmt",
     "export-jmt": "jmt",
     "report": "report",

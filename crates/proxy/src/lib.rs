@@ -5,4 +5,5 @@
 
 pub mod replacement;
 pub mod rules;
+pub mod simulation;
 pub mod store;

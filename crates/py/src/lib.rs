@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod cache;
 mod histogram;
 mod log;
 mod queueing;
@@ -11,6 +12,7 @@ mod workload;
 /// The native half of Sojourn's Python face.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    cache::register(module)?;
     workload::register(module)?;
     histogram::register(module)?;
     log::register(module)?;

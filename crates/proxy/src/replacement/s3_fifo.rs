@@ -31,6 +31,9 @@ struct S3Fifo {
     main: List,
     residents: PerSlot<Resident>,
     small_bytes: u64,
+    small_bytes_max: u64,
+    /// Before anything had to go, the main queue takes what the small one has no room for.
+    has_evicted: bool,
     main_bytes: u64,
     main_bytes_max: u64,
     ghosts: Ghosts,
@@ -52,6 +55,8 @@ impl S3Fifo {
             main: List::default(),
             residents: PerSlot::default(),
             small_bytes: 0,
+            small_bytes_max,
+            has_evicted: false,
             main_bytes: 0,
             main_bytes_max: budget_bytes - small_bytes_max,
             ghosts: Ghosts::new((budget_bytes as f64 * GHOST_SHARE) as u64),
@@ -113,7 +118,8 @@ impl S3Fifo {
 impl Policy for S3Fifo {
     fn insert(&mut self, item: Item) {
         let Item { slot, identity, size_bytes } = item;
-        let is_known = self.ghosts.forget(identity);
+        let is_early = !self.has_evicted && self.small_bytes >= self.small_bytes_max;
+        let is_known = self.ghosts.forget(identity) || is_early;
         self.residents.set(slot, Resident { identity, size_bytes, uses: 0, is_main: false });
         self.enter(slot, is_known);
     }
@@ -124,6 +130,7 @@ impl Policy for S3Fifo {
     }
 
     fn choose(&mut self) -> Option<u32> {
+        self.has_evicted = true;
         let chosen = if self.main_bytes > self.main_bytes_max || self.small_bytes == 0 {
             self.choose_main()
         } else {

@@ -1,0 +1,124 @@
+//! Bindings of the cache simulator: requests as arrays in, misses per policy and size out.
+
+use std::collections::HashMap;
+
+use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use sojourn_proxy::replacement;
+use sojourn_proxy::simulation::{BELADY, Cache, Misses, Request, belady, simulate};
+use sojourn_proxy::store::{ADMISSIONS, AdmissionKind, admission_by_name};
+
+use crate::workload::Trace;
+
+/// Adds this file's names to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<CacheTrace>()?;
+    module.add_function(wrap_pyfunction!(cache_policies, module)?)?;
+    module.add_function(wrap_pyfunction!(cache_admissions, module)?)
+}
+
+/// Requests to simulate caches with.
+#[pyclass(frozen, module = "sojourn._native")]
+struct CacheTrace {
+    requests: Vec<Request>,
+    object_count: usize,
+}
+
+#[pymethods]
+impl CacheTrace {
+    /// Requests by the number of an object, any number, and its size in bytes.
+    #[new]
+    fn new(objects: PyReadonlyArray1<'_, u64>, sizes: PyReadonlyArray1<'_, u64>) -> PyResult<Self> {
+        let (objects, sizes) = (objects.as_slice()?, sizes.as_slice()?);
+        if objects.len() != sizes.len() {
+            return Err(PyValueError::new_err("there is not one size for each object"));
+        }
+        let mut numbers = HashMap::new();
+        let mut requests = Vec::with_capacity(objects.len());
+        for (object, size_bytes) in objects.iter().zip(sizes) {
+            let next = u32::try_from(numbers.len()).map_err(|_| PyValueError::new_err("too many objects"))?;
+            let object = *numbers.entry(*object).or_insert(next);
+            requests.push(Request { object, size_bytes: *size_bytes });
+        }
+        Ok(CacheTrace { requests, object_count: numbers.len() })
+    }
+
+    /// The requests of a trace for what was got, in the order of their time.
+    #[staticmethod]
+    fn of_trace(py: Python<'_>, trace: &Trace) -> Self {
+        py.detach(|| {
+            let trace = trace.inner.without_failed();
+            let mut timed: Vec<(u64, u32)> = Vec::with_capacity(trace.requests.len());
+            for session in &trace.sessions {
+                let requests = trace.requests_of(session).iter();
+                timed
+                    .extend(requests.map(|request| (session.start_ns + request.offset_ns, request.document)));
+            }
+            timed.sort_by_key(|(time_ns, _)| *time_ns);
+            let size = |document: u32| trace.documents[document as usize].size_bytes;
+            let request = |&(_, object): &(u64, u32)| Request { object, size_bytes: size(object) };
+            let requests: Vec<Request> = timed.iter().map(request).collect();
+            let object_count = trace.requests_per_document().iter().filter(|count| **count > 0).count();
+            CacheTrace { requests, object_count }
+        })
+    }
+
+    /// Requests.
+    fn __len__(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Distinct objects.
+    #[getter]
+    fn object_count(&self) -> usize {
+        self.object_count
+    }
+
+    /// The size that each request names.
+    fn sizes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+        self.requests.iter().map(|request| request.size_bytes).collect::<Vec<_>>().to_pyarray(py)
+    }
+
+    /// Bytes of all objects together, each as large as it first was: a cache of that size misses each once.
+    #[getter]
+    fn working_set_bytes(&self) -> u64 {
+        let mut seen = std::collections::HashSet::new();
+        let first = self.requests.iter().filter(|request| seen.insert(request.object));
+        first.map(|request| request.size_bytes).sum()
+    }
+
+    /// Missed requests and missed bytes under a policy, in a cache of so many bytes.
+    #[pyo3(signature = (policy, budget_bytes, admission="all", object_bytes_max=None))]
+    fn misses(
+        &self,
+        py: Python<'_>,
+        policy: &str,
+        budget_bytes: u64,
+        admission: &str,
+        object_bytes_max: Option<u64>,
+    ) -> PyResult<(u64, u64)> {
+        let admission = admission_by_name(admission)
+            .ok_or_else(|| PyValueError::new_err(format!("there is no admission {admission:?}")))?;
+        let cache = Cache { budget_bytes, object_bytes_max: object_bytes_max.unwrap_or(u64::MAX), admission };
+        let Misses { requests, bytes } = match (policy, replacement::by_name(policy)) {
+            (BELADY, _) => py.detach(|| belady(&self.requests, &cache)),
+            (_, Some(kind)) => py.detach(|| simulate(&self.requests, kind, &cache)),
+            _ => return Err(PyValueError::new_err(format!("there is no policy {policy:?}"))),
+        };
+        Ok((requests, bytes))
+    }
+}
+
+/// Name and summary of every policy, that of the one that knows the future last.
+#[pyfunction]
+fn cache_policies() -> Vec<(&'static str, &'static str)> {
+    let policies = replacement::ALL.iter().map(|kind| (kind.name, kind.summary));
+    policies.chain([(BELADY, "knows the future; for comparison alone")]).collect()
+}
+
+/// Name and summary of every rule of admission.
+#[pyfunction]
+fn cache_admissions() -> Vec<(&'static str, &'static str)> {
+    ADMISSIONS.iter().map(|AdmissionKind { name, summary, .. }| (*name, *summary)).collect()
+}

@@ -1,0 +1,1 @@
+"""What a cache of a given size and policy would have made of a trace."""

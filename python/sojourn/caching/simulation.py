@@ -1,0 +1,90 @@
+"""Every policy over every size, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sojourn import __version__, _native
+
+SHARES = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Cache sizes where none are given: shares of what all objects together take."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One policy with one cache size."""
+
+    policy: str
+    cache_bytes: int
+    misses: int
+    miss_ratio: float
+    missed_bytes: int
+    byte_miss_ratio: float
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What was asked, of which trace, and what came of it."""
+
+    source: str
+    requests: int
+    objects: int
+    requested_bytes: int
+    working_set_bytes: int
+    admission: str
+    object_bytes_max: int | None
+    points: list[Point]
+    version: str = __version__
+
+    def policies(self) -> list[str]:
+        """The policies, in their order."""
+        return list(dict.fromkeys(point.policy for point in self.points))
+
+    def sizes(self) -> list[int]:
+        """The cache sizes, in their order."""
+        return list(dict.fromkeys(point.cache_bytes for point in self.points))
+
+    def of(self, policy: str) -> list[Point]:
+        """The points of one policy."""
+        return [point for point in self.points if point.policy == policy]
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs, and for the folder."""
+        return asdict(self)
+
+
+def default_sizes(requests: _native.CacheTrace) -> list[int]:
+    """Shares of the working set, each at least a byte."""
+    return sorted({max(1, round(share * requests.working_set_bytes)) for share in SHARES})
+
+
+def simulate(
+    source: str,
+    requests: _native.CacheTrace,
+    policies: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    admission: str,
+    object_bytes_max: int | None,
+    progress: Callable[[float, float | None], None],
+) -> Simulation:
+    """Simulates every policy with every size."""
+    requested = int(requests.sizes().sum())
+    points = []
+    for policy in policies:
+        for size in sizes:
+            misses, missed = requests.misses(policy, size, admission, object_bytes_max)
+            points.append(Point(policy, size, misses, misses / len(requests), missed, missed / max(1, requested)))
+            progress(len(points), len(policies) * len(sizes))
+    return Simulation(
+        source=source,
+        requests=len(requests),
+        objects=requests.object_count,
+        requested_bytes=requested,
+        working_set_bytes=requests.working_set_bytes,
+        admission=admission,
+        object_bytes_max=object_bytes_max,
+        points=points,
+    )

@@ -1,0 +1,98 @@
+"""`sojourn cache simulate`: replacement policies on a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sojourn import _native, quantity
+from sojourn.caching.report import prepare, write
+from sojourn.caching.requests import read_requests
+from sojourn.caching.simulation import default_sizes, simulate
+from sojourn.caching.terminal import print_cache_simulation
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.log_options import with_log_options
+from sojourn.failure import CouldNotRun
+from sojourn.log import LogOptions
+from sojourn.progress import Stages
+
+_POLICIES = dict(_native.cache_policies())
+_ADMISSIONS = dict(_native.cache_admissions())
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(no_args_is_help=True, help="What a cache would make of a trace.")
+    group.callback()(_group)
+    group.command("simulate")(with_log_options(_simulate))
+    app.add_typer(group, name="cache")
+
+
+def _group() -> None:
+    """What a cache would make of a trace."""
+
+
+def _simulate(
+    trace: Annotated[
+        str, typer.Argument(help="An access log, a trace of `sojourn trace --output`, or *.oracleGeneral.bin[.gz].")
+    ],
+    policy: Annotated[
+        list[str] | None, typer.Option(help=f"{', '.join(_POLICIES)}; may be repeated [default: all].")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(help="Cache sizes, as 64MiB,1GiB [default: 0.1 % to 100 % of all objects].")
+    ] = None,
+    admission: Annotated[
+        str, typer.Option(help="; ".join(f"{name}: {summary}" for name, summary in _ADMISSIONS.items()) + ".")
+    ] = "all",
+    object_limit: Annotated[str | None, typer.Option(help="The largest object that is cached [default: any].")] = None,
+    seed: Annotated[int, typer.Option(help="Spreads a log's requests within their second.")] = 1,
+    output: Annotated[Path | None, typer.Option(help="Write a folder: report.html, cache.json, Parquet, SVG.")] = None,
+    output_format: FormatOption = Format.text,
+    *,
+    log_options: LogOptions,
+) -> None:
+    """Simulate replacement policies: the share of requests and of bytes that miss, over the size of the cache.
+
+    The bytes of an object alone count, without what a cache needs beside. belady knows the future: no cache that takes
+    every object it will need again can do better, if objects are of one size.
+
+    Example: sojourn cache simulate access.log.gz --sizes 1MiB,4MiB,16MiB --output runs/cache
+    """
+    policies = _known("policy", policy or list(_POLICIES), _POLICIES)
+    _known("admission", [admission], _ADMISSIONS)
+    chosen = None if sizes is None else [quantity.size_bytes(part) for part in sizes.split(",")]
+    object_bytes_max = None if object_limit is None else quantity.size_bytes(object_limit)
+    folder = prepare(output) if output else None
+    with Stages(talk, quiet=output_format is Format.json) as stages:
+        stages.begin("read")
+        requests = read_requests(trace, log_options, seed, stages.update)
+        stages.done(f"{len(requests):,} requests")
+        stages.begin("simulate")
+        found = simulate(
+            trace,
+            requests,
+            policies,
+            chosen or default_sizes(requests),
+            admission=admission,
+            object_bytes_max=object_bytes_max,
+            progress=stages.update,
+        )
+        stages.done(f"{len(found.points):,} simulations")
+    if folder:
+        report = write(folder, found)
+    if output_format is Format.json:
+        print_json(found.as_json())
+    else:
+        print_cache_simulation(found, data)
+        if folder:
+            data.print(f"report: {report}", soft_wrap=True)
+
+
+def _known(what: str, names: list[str], known: dict[str, str]) -> list[str]:
+    for name in names:
+        if name not in known:
+            raise CouldNotRun(f"there is no {what} {name!r}", f"use {', '.join(known)}")
+    return list(dict.fromkeys(names))
