@@ -6,13 +6,18 @@ generator in the same way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from sojourn import engine
 from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
+from sojourn.loading.probed import attached
+from sojourn.probe.companion import Companion, Watched
+from sojourn.probe.recording import Recording
 from sojourn.systems import Running
 
 
@@ -32,6 +37,10 @@ class Interrupted(Exception):
         self.result = result
 
 
+PROBE_INTERVAL = "250ms"
+"""Between samples of a server that is being assessed: on two cores the probe takes its time from the generator."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """A running server and the cores: what every measurement of an assessment has in common."""
@@ -39,6 +48,8 @@ class Bench:
     server: Running
     cores: Cores
     seed: int
+    recorded: Callable[[Recording], None] | None = None
+    """Takes what a probe recorded of the server under a rising load; None: it is not probed."""
 
     def closed_loop(
         self, path: str, clients: int, duration_seconds: float, warm_up_seconds: float, connection: str
@@ -53,7 +64,21 @@ class Bench:
     ) -> dict[str, Any]:
         """`sojourn-engine replay --rate`: sessions of the trace at rising request rates."""
         levels = ",".join(f"{rate:.6g}" for rate in rates)
-        return self._run(["replay", str(trace), self.server.url, "--rate", levels, *options], progress)
+        words = ["replay", str(trace), self.server.url, "--rate", levels, *options]
+        if self.recorded is None or not self.server.pids:
+            return self._run(words, progress)
+        watched = Watched(
+            self.server.pids,
+            urlsplit(self.server.url).port,
+            PROBE_INTERVAL,
+            self.cores.server if self.server.process is not None else None,
+            self.cores.generator,
+        )
+        with Companion(watched) as companion:
+            result = self._run(words, progress)
+        assert companion.recording is not None
+        self.recorded(companion.recording)
+        return attached(result, companion.recording, cores=companion.cores)
 
     def _run(self, options: list[str], progress: engine.Progress | None) -> dict[str, Any]:
         options += ["--seed", str(self.seed)]

@@ -236,4 +236,6 @@ class Summary(Record):
     knee: Knee | None
     model: Model | None
     answer: Answer | None
+    saturation: dict[str, Any] | None = None
+    """Which resource of the server was full first, with the evidence (`loading.saturation`)."""
     warnings: list[str]

@@ -37,6 +37,8 @@ def print_summary(summary: Summary, console: Console) -> None:
         _print_answer(summary.answer, summary, console)
     if summary.steps:
         _print_steps(summary.steps, console)
+    if summary.saturation is not None:
+        console.print(Text(f"where the time goes: {summary.saturation['sentence']}", style="dim"))
     _print_warnings(summary.warnings, console)
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import polars
+
 from sojourn import __version__, _native, cores, environment, site, system_file
 from sojourn.assessment import demand, disturbance, rising_load, steps
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
@@ -25,8 +27,12 @@ from sojourn.assessment.simulation import Sessions
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.work_folder import work_folder
 from sojourn.failure import CouldNotRun
+from sojourn.loading.saturation import Setting, find
 from sojourn.log import LogOptions, import_log
 from sojourn.measurement import Bench, Interrupted, ServerStopped
+from sojourn.probe import files
+from sojourn.probe.merging import merge
+from sojourn.probe.recording import Recording
 from sojourn.progress import Stages
 from sojourn.run_folder import RunFolder
 from sojourn.summary import DemandPoint, Settings, Summary, SystemUnderTest
@@ -50,6 +56,8 @@ class Request:
     """None: one, or as short as the limit of open connections asks for."""
     content_limit_bytes: int
     work_dir: Path | None
+    probe: bool
+    """Whether the server's counters are sampled under the rising load."""
     seed: int
     effort: Effort
 
@@ -91,6 +99,8 @@ class _Assessment:
         self.mix: Mix | None = None
         self.station: Station | None = None
         self.helpers: Helpers | None = None
+        self.recording: Recording | None = None
+        self.probed_cores: int | None = None
         self.think_scale = 1.0 if request.think_scale is None else request.think_scale
         self.summary = Summary(
             sojourn_version=__version__,
@@ -124,7 +134,7 @@ class _Assessment:
             root = self._build_site(trace, work)
             server = cleanup.enter_context(self._start_server(root, work))
             cleanup.enter_context(cores.keep_off_server_core(self.cores))
-            bench = Bench(server, self.cores, self.request.seed)
+            bench = Bench(server, self.cores, self.request.seed, self._recorded if self.request.probe else None)
             self._measure_demand(bench)
             self._climb(bench, trace)
         self._predict(trace)
@@ -228,13 +238,20 @@ class _Assessment:
             if because is not None:
                 self.summary.warnings.append(because)
 
+    def _recorded(self, recording: Recording) -> None:
+        self.recording = recording
+
     def _keep(self, result: dict[str, Any], climb: str) -> None:
         self.climbs[climb] = result.get("steps", [])
+        self.probed_cores = result.get("probe", {}).get("cores", self.probed_cores)
+        recording, self.recording = self.recording, None
+        if recording is not None:
+            files.write(self.folder.path / "latency" / f"{climb}.probe.parquet", recording)
         self.rows += [steps.row(step, climb) for step in self.climbs[climb]]
         self.folder.write_table("points.parquet", self.rows)
         timeline = self.folder.path / "latency" / f"{climb}.timeline.json"
         if timeline.is_file():
-            self.timeline += _timeline_rows(json.loads(timeline.read_text()), climb)
+            self.timeline += _timeline_rows(json.loads(timeline.read_text()), climb, recording)
             timeline.unlink()
             self.folder.write_table("timeline.parquet", self.timeline)
 
@@ -254,6 +271,7 @@ class _Assessment:
         assert self.mix is not None
         self.summary.steps = steps.over_repetitions(self._repetitions(), self.request.target_p95_seconds)
         self.summary.knee = locate(self._repetitions(), self.request.target_p95_seconds)
+        self.summary.saturation = self._saturation()
         if self.summary.demand_fit is not None and self.summary.steps and self.summary.knee is not None:
             self.stages.begin("model")
             self.summary.model, self.summary.steps, self.station = predict(
@@ -267,6 +285,20 @@ class _Assessment:
             )
             self.stages.done("predicted beside measured")
         self._answer()
+
+    def _saturation(self) -> dict[str, Any] | None:
+        """Which resource was full first, over the climbs that were repeated."""
+        points: dict[float, list[dict[str, Any]]] = {}
+        for step in (step for repetition in self._repetitions() for step in repetition):
+            points.setdefault(step["offered_requests_per_second"], []).append(step)
+        helpers = self.helpers
+        setting = Setting(
+            cores=self.probed_cores,
+            helpers=helpers.count if helpers else None,
+            helper_seconds_per_request=helpers.busy_seconds_per_request if helpers else None,
+        )
+        found = find([(rate, f"{rate:,.4g}/s", steps) for rate, steps in points.items()], setting)
+        return None if found is None else found.as_json()
 
     def _answer(self) -> None:
         if self.summary.knee is None or self.mix is None:
@@ -348,7 +380,8 @@ def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:
     return Helpers(server.helpers, busy / max(1.0, requests))
 
 
-def _timeline_rows(timeline: dict[str, Any], climb: str) -> list[dict[str, Any]]:
-    columns = {name: values for name, values in timeline["columns"].items()}
-    length = max((len(values) for values in columns.values()), default=0)
-    return [{"climb": climb} | {name: values[index] for name, values in columns.items()} for index in range(length)]
+def _timeline_rows(timeline: dict[str, Any], climb: str, recording: Recording | None) -> list[dict[str, Any]]:
+    rows = polars.DataFrame(timeline["columns"], infer_schema_length=None)
+    if recording is not None and rows.height:
+        rows = merge(rows, recording).fill_nan(None)
+    return [{"climb": climb} | row for row in rows.to_dicts()]

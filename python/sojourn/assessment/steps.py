@@ -32,13 +32,28 @@ def row(step: dict[str, Any], climb: str) -> Row:
     """One step of one climb, flat: nested figures joined by underscores, units last as they came."""
     flat: Row = {"climb": climb}
     for name, value in step.items():
-        if name == "server":
+        if name == "probe":
+            flat |= _probed(value)
+        elif name == "server":
             flat |= {f"server_{counter}": observed(step, counter) for counter in OBSERVED}
         elif isinstance(value, dict):
             flat |= {f"{name}_{part}": figure for part, figure in value.items() if not isinstance(figure, dict)}
         else:
             flat[name] = value
     return flat
+
+
+def _probed(probe: dict[str, Any]) -> Row:
+    """Totals per second, levels by their mean, and what a request cost."""
+    flat: Row = {}
+    for name, used in probe["counters"].items():
+        if "total" in used:
+            flat[f"probe_{name}_per_second"] = used["per_second"]
+        else:
+            flat[f"probe_{name}"] = used.get("mean")
+    per_request = {key: value for key, value in probe.items() if key != "counters"}
+    # What is not available is an object that says why; a table has no value there.
+    return flat | {f"probe_{key}": None if isinstance(value, dict) else value for key, value in per_request.items()}
 
 
 def over_repetitions(repetitions: Sequence[Sequence[dict[str, Any]]], target_p95_seconds: float) -> list[Step]:

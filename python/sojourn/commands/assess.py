@@ -53,6 +53,9 @@ def _assess(
     repetitions: Annotated[
         int | None, typer.Option(min=1, max=100, help="Climbs of the rising load [default: the effort's].")
     ] = None,
+    probe: Annotated[
+        bool, typer.Option(help="Sample what the server uses under the rising load, where it can be seen.")
+    ] = True,
     seed: Annotated[int, typer.Option(help="Everything that is drawn at random is drawn from this.")] = 1,
     output_format: FormatOption = Format.text,
     *,
@@ -78,6 +81,7 @@ def _assess(
         think_scale=think_scale,
         content_limit_bytes=quantity.size_bytes(content_limit),
         work_dir=work_dir,
+        probe=probe,
         seed=seed,
         effort=EFFORTS[effort].with_repetitions(repetitions),
     )

@@ -33,6 +33,16 @@ SERVER_METRICS = {
     "server.cpu_system_per_request": " in the kernel",
 }
 """What a request costs, and what is said after each figure."""
+WEBSTONE = {
+    "server_connection_rate_per_second": "server connection rate, 1/s",
+    "server_error_rate_per_second": "server error rate, 1/s",
+    "error_level_percent": "error level, %",
+    "server_throughput_mebibit_per_second": "server thruput, Mbit/s (1024²)",
+    "littles_load_factor": "Little's load factor",
+    "average_response_time_ms": "average response time, ms",
+    "average_client_throughput_mebibit_per_second": "average client thruput, Mbit/s (1024²)",
+}
+"""WebStone's figures by our keys, in its own words."""
 STEP_METRICS = ("rps", "p50", "p99")
 """Columns of the table of steps."""
 
@@ -57,6 +67,7 @@ def print_result(result: LoadResult, console: Console) -> None:
             figures = (summary[each] for each in ("mean", "p50", "p90", "p99", "p999", "max"))
             times.add_row(Text(name), *map(format.seconds, figures))
     console.print(times)
+    _print_webstone(result, console)
     _print_steps(result, console)
     _print_intervals(result, console)
     _print_server(result, console)
@@ -80,6 +91,13 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console) -> None:
     """A line per threshold."""
     for verdict in verdicts:
         console.print(Text(str(verdict), style="green" if verdict.passed else "bold red"), soft_wrap=True)
+
+
+def _print_webstone(result: LoadResult, console: Console) -> None:
+    found = result.record.get("webstone")
+    if found:
+        console.print(Text("by WebStone's definitions"))
+        print_pairs([(said, format.number(found[key], 4)) for key, said in WEBSTONE.items()], console)
 
 
 def _print_steps(result: LoadResult, console: Console) -> None:

@@ -17,6 +17,7 @@ from sojourn.report.plots import SECTIONS
 from sojourn.report.run import Run
 from sojourn.report.shell import shell
 from sojourn.report.steps_table import steps
+from sojourn.report.where_time_goes import where_time_goes
 from sojourn.run_folder import RunFolder
 
 NAME = "report.html"
@@ -38,6 +39,7 @@ def page(run: Run) -> str:
         answer=first_screen(run),
         load=plots["load"],
         steps=steps(run),
+        saturation=where_time_goes(run.summary.saturation),
         demand=plots["demand"],
         demand_points=_folded("Every closed-loop run", measurement_tables.demand_points(run)),
         model=_columns(measurement_tables.model(run), measurement_tables.validation(run)),

@@ -41,7 +41,7 @@ def page(run: LoadRun) -> str:
         over_time=plots["over_time"],
         distribution=plots["distribution"],
         steps=tables.steps(run) or "",
-        latencies=tables.latencies(run),
+        latencies=join(tables.latencies(run), tables.webstone(run)),
         sizes=tables.sizes(run),
         errors=tables.errors(run),
         machines=tables.machines(run) or "",

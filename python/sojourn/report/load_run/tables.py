@@ -7,7 +7,7 @@ from typing import Any
 
 from sojourn.loading import metrics
 from sojourn.loading.steps import steps_of
-from sojourn.loading.terminal import LATENCIES, SERVER_METRICS, STEP_METRICS, between, marks
+from sojourn.loading.terminal import LATENCIES, SERVER_METRICS, STEP_METRICS, WEBSTONE, between, marks
 from sojourn.report import format
 from sojourn.report.load_run.run import LoadRun
 from sojourn.report.markup import Markup, element
@@ -48,6 +48,15 @@ def steps(run: LoadRun) -> Markup | None:
     ]
     head = ("Step", "Offered", *STEP_METRICS, "Failed", "Marks")
     return grid("table-steps", "Step by step", [head], rows, "± is half of the 95 % confidence interval.")
+
+
+def webstone(run: LoadRun) -> Markup | None:
+    """The run by WebStone's definitions, where that was asked for."""
+    found = run.result.record.get("webstone")
+    if not found:
+        return None
+    rows = [(said, format.number(found[key], 4)) for key, said in WEBSTONE.items()]
+    return pairs("table-webstone", "By WebStone's definitions", rows)
 
 
 def errors(run: LoadRun) -> Markup:

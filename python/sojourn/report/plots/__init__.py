@@ -11,7 +11,13 @@ from sojourn.report.chart import Chart, Missing
 from sojourn.report.plots.demand import demand
 from sojourn.report.plots.load import throughput, utilisation
 from sojourn.report.plots.response_time import response_time
-from sojourn.report.plots.timeline import timeline_cpu, timeline_response_time, timeline_throughput
+from sojourn.report.plots.timeline import (
+    timeline_cpu,
+    timeline_memory,
+    timeline_queue,
+    timeline_response_time,
+    timeline_throughput,
+)
 from sojourn.report.plots.workload import daily_rhythm, popularity, transfer_sizes
 from sojourn.report.run import Run
 
@@ -21,6 +27,6 @@ SECTIONS: dict[str, list[Plot]] = {
     "load": [response_time, throughput, utilisation],
     "demand": [demand],
     "log": [transfer_sizes, popularity, daily_rhythm],
-    "timeline": [timeline_throughput, timeline_response_time, timeline_cpu],
+    "timeline": [timeline_throughput, timeline_response_time, timeline_cpu, timeline_queue, timeline_memory],
 }
 """The plots under each heading of the page."""

@@ -51,6 +51,21 @@ def timeline_cpu(run: Run) -> Chart | Missing:
     return _chart(run, "cpu", "CPU over time", "% of one core", curves, linear, format.percent)
 
 
+def timeline_queue(run: Run) -> Chart | Missing:
+    """Connections that wait to be accepted, where the server was probed."""
+    curves: list[Curve] = [("accept queue", "probe_accept_queue", 2, "solid")]
+    return _chart(run, "queue", "Accept queue over time", "connections", curves, linear, format.count)
+
+
+def timeline_memory(run: Run) -> Chart | Missing:
+    """Memory in use, where the server was probed."""
+    curves: list[Curve] = [
+        ("resident", "probe_resident_bytes", 1, "solid"),
+        ("shared pages divided", "probe_proportional_bytes", 3, "dashed"),
+    ]
+    return _chart(run, "memory", "Memory over time", "bytes", curves, linear, format.size)
+
+
 def _chart(
     run: Run,
     name: str,
