@@ -65,7 +65,8 @@ class Bench:
         """`sojourn-engine replay --rate`: sessions of the trace at rising request rates."""
         levels = ",".join(f"{rate:.6g}" for rate in rates)
         words = ["replay", str(trace), self.server.url, "--rate", levels, *options]
-        if self.recorded is None or not self.server.pids:
+        # A server that is gone is for the run to notice and to say.
+        if self.recorded is None or not self.server.pids or self.server.has_died:
             return self._run(words, progress)
         watched = Watched(
             self.server.pids,
@@ -75,9 +76,12 @@ class Bench:
             self.cores.generator,
         )
         with Companion(watched) as companion:
-            result = self._run(words, progress)
-        assert companion.recording is not None
-        self.recorded(companion.recording)
+            assert companion.recording is not None
+            try:
+                result = self._run(words, progress)
+            finally:
+                # Of a run that was cut short too.
+                self.recorded(companion.recording)
         return attached(result, companion.recording, cores=companion.cores)
 
     def _run(self, options: list[str], progress: engine.Progress | None) -> dict[str, Any]:

@@ -177,6 +177,14 @@ pub const ALL: &[Counter] = &[
         meaning: "Share of a core that the busiest single thread used since the sample before: near 1, more cores would not help it.",
     },
     Counter {
+        name: "blocked_threads",
+        unit: "1",
+        kind: Kind::Level,
+        tier: Tier::Kernel,
+        source: "/proc/PID/task/*/stat state D",
+        meaning: "Threads that wait and cannot be woken by a signal: nearly always for a disk.",
+    },
+    Counter {
         name: "descriptors",
         unit: "1",
         kind: Kind::Level,

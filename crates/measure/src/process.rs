@@ -135,6 +135,12 @@ pub fn thread_cpu(pid: u32, thread: u32) -> Option<Nanos> {
     Some(Nanos(text.split(' ').next()?.parse().ok()?))
 }
 
+/// Whether a thread waits and cannot be woken by a signal, which nearly always means for a disk.
+pub fn is_blocked(pid: u32, thread: u32) -> bool {
+    let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
+    text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
+}
+
 fn thread_switches(pid: u32, thread: u32) -> Option<(u64, u64)> {
     let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/status")).ok()?;
     let find = |key: &str| text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok();

@@ -19,7 +19,8 @@ CPU_MAX = 0.9
 """Of the cores that the server may use, or of the one core that its busiest thread can."""
 MEMORY_PRESSURE_MAX = 0.1
 MAJOR_FAULTS_PER_ANSWER_MAX = 0.1
-DISK_PRESSURE_MAX = 0.5
+BLOCKED_THREADS_MAX = 0.9
+"""On average: some thread nearly always waits for a disk, so that the disk nearly always has something to do."""
 LINE_MAX = 0.9
 ACCEPT_QUEUE_MIN = 1.0
 HELPERS_MAX = 0.9
@@ -154,7 +155,7 @@ def _faults(step: Step, setting: Setting) -> float | None:
 
 
 def _disk(step: Step, setting: Setting) -> float | None:
-    return _counter(step, "io_pressure_some_seconds", "per_second")
+    return _counter(step, "blocked_threads", "mean")
 
 
 def _line(step: Step, setting: Setting) -> float | None:
@@ -197,7 +198,11 @@ RESOURCES = (
         _faults,
     ),
     Resource(
-        "disk", DISK_PRESSURE_MAX, f"some task waited for a disk {DISK_PRESSURE_MAX:.0%} of the time", "share", _disk
+        "disk",
+        BLOCKED_THREADS_MAX,
+        f"{BLOCKED_THREADS_MAX:g} of its threads waited for a disk on average",
+        "threads waiting",
+        _disk,
     ),
     Resource("network", LINE_MAX, f"{LINE_MAX:.0%} of the line that was named (--line)", "share", _line),
     Resource(

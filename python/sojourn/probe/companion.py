@@ -62,7 +62,13 @@ class Companion:
         self._stream = engine.Stream(self._watched.arguments()).__enter__()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
-        if not self._begun.wait(BEGIN_SECONDS_MAX) or self.recording is None:
+        try:
+            in_time = self._begun.wait(BEGIN_SECONDS_MAX)
+        except BaseException:
+            # Ctrl-C included: nobody else knows yet that it runs.
+            self.__exit__()
+            raise
+        if not in_time or self.recording is None:
             self.__exit__()
             self._stream.check()
             raise CouldNotRun("the probe took no sample in time", "give --probe-pid or --probe-port")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.loading.saturation import Saturation, written
 from sojourn.report.markup import Markup, element
 from sojourn.report.tables import absent, grid
 
@@ -16,6 +15,9 @@ _TITLE = "Where the time goes"
 
 def where_time_goes(found: Mapping[str, Any] | None) -> Markup:
     """The section's sentence and table."""
+    # What is found is worded with this package's formats, so it cannot be imported before them.
+    from sojourn.loading.saturation import Saturation, written
+
     if not found:
         return absent("table-saturation", _TITLE, "the server was not looked at (--probe)")
     saturation = Saturation.of_json(found)
@@ -31,7 +33,7 @@ def where_time_goes(found: Mapping[str, Any] | None) -> Markup:
         for use in saturation.uses
     ]
     head = ("Resource", *(saturation.loads[place] for place in shown), "Full from")
-    note = "● full. Pressure and disk are the whole machine's; the cause stands above its effect."
+    note = "● full. Memory stalls are the whole machine's; the cause stands above its effect."
     return element(
         "div",
         element("p", saturation.sentence, class_="finding"),

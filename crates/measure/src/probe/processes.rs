@@ -20,6 +20,7 @@ pub const NAMES: &[&str] = &[
     "processes",
     "threads",
     "busiest_thread_fraction",
+    "blocked_threads",
     "descriptors",
     "disk_read_bytes",
     "disk_written_bytes",
@@ -114,12 +115,22 @@ impl Source for Processes {
             Reading::Value(pids.len() as f64),
             Reading::Value(totals.threads as f64),
             self.busiest_thread(&pids),
+            Reading::Value(blocked_threads(&pids) as f64),
             descriptors(&pids),
             read,
             written,
             self.proportional_bytes(&pids),
         ]
     }
+}
+
+fn blocked_threads(pids: &[u32]) -> usize {
+    let threads =
+        |pid: u32| process::threads(pid).unwrap_or_default().into_iter().map(move |thread| (pid, thread));
+    pids.iter()
+        .flat_map(|&pid| threads(pid))
+        .filter(|&(pid, thread)| process::is_blocked(pid, thread))
+        .count()
 }
 
 fn descriptors(pids: &[u32]) -> Reading<f64> {
