@@ -45,7 +45,7 @@ _COMMANDS = {
     "fit": "fit",
     "probe": "probe",
     "join-probe": "join_probe",
-    "caches": "caches",
+    "misses": "misses",
     "confine": "data_plane",
     "memory": "memory",
     "cache": "cache",

@@ -1,4 +1,4 @@
-//! `sojourn-engine still`: runs a program for which time stands still, for `sojourn caches`.
+//! `sojourn-engine still`: runs a program for which time stands still, for `sojourn misses`.
 
 use std::process::{Command, ExitCode};
 use std::thread;

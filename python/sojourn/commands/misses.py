@@ -1,4 +1,4 @@
-"""`sojourn caches`: cache misses per request, simulated where the processor does not count them."""
+"""`sojourn misses`: cache misses per request, simulated where the processor does not count them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from sojourn.cache_simulation import Measurement, Request, measure
-from sojourn.cache_simulation.lock_step import Mix
-from sojourn.cache_simulation.measurement import LABEL
+from sojourn.cache_misses import Measurement, Request, measure
+from sojourn.cache_misses.lock_step import Mix
+from sojourn.cache_misses.measurement import LABEL
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.failure import CouldNotRun
 from sojourn.progress import Stages
@@ -22,10 +22,10 @@ _CACHE = "BYTES,WAYS,LINE"
 
 def register(app: typer.Typer) -> None:
     """Adds the command."""
-    app.command("caches", context_settings={"allow_interspersed_args": False})(_caches)
+    app.command("misses", context_settings={"allow_interspersed_args": False})(_misses)
 
 
-def _caches(
+def _misses(
     command: Annotated[list[str], typer.Argument(help="The server, in the foreground: -- COMMAND ARGUMENTS.")],
     url: Annotated[str, typer.Option(help="Where it listens, as http://127.0.0.1:8080.")],
     path: Annotated[list[str] | None, typer.Option(help="Ask for this path; may be given again [default: /].")] = None,
@@ -45,7 +45,7 @@ def _caches(
     request after the other; the difference has no start-up in it. Its clocks stand still and nothing times out, so
     that the same seed gives the same counts. Work in the kernel is not seen, and no time is measured.
 
-    Example: sojourn caches --url http://127.0.0.1:8080 --path /index.html -- sojourn-engine serve site --listen
+    Example: sojourn misses --url http://127.0.0.1:8080 --path /index.html -- sojourn-engine serve site --listen
     127.0.0.1:8080
     """
     if path and mix:
@@ -65,7 +65,7 @@ def _caches(
         hold=not free_running,
     )
     with Stages(talk, quiet=output_format is Format.json) as stages:
-        stages.begin("caches", 1.0)
+        stages.begin("misses", 1.0)
         found = measure(request, stages.update)
         stages.done(f"{2 * repetitions} runs")
     if output_format is Format.json:

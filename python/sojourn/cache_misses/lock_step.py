@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sojourn.cache_simulation.program import Program
+from sojourn.cache_misses.program import Program
 from sojourn.failure import CouldNotRun
 
 ANSWER_LIMIT_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""`sojourn caches` on real servers under valgrind: the same seed gives the same figures."""
+"""`sojourn misses` on real servers under valgrind: the same seed gives the same figures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from conftest import SOJOURN, run
-from sojourn.cache_simulation import counts
-from sojourn.cache_simulation.lock_step import Mix
+from sojourn.cache_misses import counts
+from sojourn.cache_misses.lock_step import Mix
 from sojourn.failure import CouldNotRun
 from sojourn.systems.running import free_port
 
@@ -43,7 +43,7 @@ def test_the_same_seed_gives_the_same_figures(site: Path, architecture: str) -> 
     server = server[:-2] if architecture in ("sped", "amped") else server
     options = ("--url", f"http://127.0.0.1:{port}", "--mix", site.parent / "mix", "--requests", "30")
     geometry = ("--d1", "32768,8,64", "--i1", "32768,8,64", "--ll", "1048576,16,64")
-    done = run("caches", *options, *geometry, "--format", "json", "--", *server)
+    done = run("misses", *options, *geometry, "--format", "json", "--", *server)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["label"] == "simulated, user mode"
@@ -68,7 +68,7 @@ def test_what_cannot_be_simulated_is_said(site: Path) -> None:
         (("--url", url, "--d1", "32K", "--", *server), "bytes,ways,line"),
         (("--url", "127.0.0.1", "--", *server), "http://HOST:PORT"),
     ):
-        done = run("caches", *arguments)
+        done = run("misses", *arguments)
         assert done.returncode == 2, (arguments, done.stdout)
         assert said in done.stderr, (arguments, done.stderr)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sojourn import __version__
-from sojourn.cache_simulation.counts import Counts, Geometry, read
-from sojourn.cache_simulation.lock_step import Mix, ask
-from sojourn.cache_simulation.program import Program
+from sojourn.cache_misses.counts import Counts, Geometry, read
+from sojourn.cache_misses.lock_step import Mix, ask
+from sojourn.cache_misses.program import Program
 from sojourn.failure import CouldNotRun
 
 PER_REQUEST = {
@@ -91,7 +91,7 @@ class Measurement:
     def as_json(self) -> dict[str, Any]:
         """One object."""
         return {
-            "tool": "caches",
+            "tool": "misses",
             "version": __version__,
             "label": LABEL,
             "valgrind": self.valgrind,
@@ -140,7 +140,7 @@ def measure(request: Request, progress: Progress = lambda share: None) -> Measur
 
 def _run(request: Request, count: int) -> tuple[Counts, dict[str, Geometry], bool]:
     options = [f"--{name}={geometry}" for name, geometry in request.caches]
-    with tempfile.TemporaryDirectory(prefix="sojourn-caches-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sojourn-misses-") as folder:
         with Program(request.command, options, Path(folder), hold=request.hold) as program:
             ask(request.url, request.mix.draw(count, request.seed), program)
             takes_turns = program.takes_turns()

@@ -5,7 +5,7 @@ requests took, without start-up. `program` runs the server, with time held still
 `lock_step` asks; `counts` reads what cachegrind wrote; `measurement` makes the runs and their differences.
 """
 
-from sojourn.cache_simulation.counts import Counts, Geometry
-from sojourn.cache_simulation.measurement import PER_REQUEST, Measurement, Request, measure
+from sojourn.cache_misses.counts import Counts, Geometry
+from sojourn.cache_misses.measurement import PER_REQUEST, Measurement, Request, measure
 
 __all__ = ["PER_REQUEST", "Counts", "Geometry", "Measurement", "Request", "measure"]
