@@ -101,6 +101,16 @@ pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     Ok(all)
 }
 
+/// Whether a process ignores SIGCHLD (or inherited that): its ended children are then forgotten, time and all.
+pub fn forgets_children(pid: u32) -> io::Result<bool> {
+    let path = format!("/proc/{pid}/status");
+    let text = proc_file::read(&path)?;
+    let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let mask = mask.ok_or_else(|| proc_file::lacks(&path, "SigIgn"))?;
+    Ok(mask & (1 << (libc::SIGCHLD - 1)) != 0)
+}
+
 /// The living threads of one process.
 pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
     let entries = fs::read_dir(format!("/proc/{pid}/task"))?;

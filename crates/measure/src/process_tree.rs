@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     Nanos, Reading, clock,
-    process::{Detail, ProcessCounters, children},
+    process::{Detail, ProcessCounters, children, forgets_children},
 };
 
 /// The most processes watched at once; more are refused by leaving the youngest out, and said.
@@ -24,12 +24,21 @@ pub const PROCESSES_MAX: usize = 4096;
 pub struct ProcessTree {
     roots: Vec<u32>,
     known: BTreeSet<u32>,
+    /// Of descendants that were seen.
+    parents: BTreeMap<u32, u32>,
+    /// Why the sums lack something for good, once they do.
+    forgotten: Option<String>,
 }
 
 impl ProcessTree {
     /// Watches these processes and whatever descends from them.
     pub fn new(roots: &[u32]) -> ProcessTree {
-        ProcessTree { roots: roots.to_vec(), known: roots.iter().copied().collect() }
+        ProcessTree {
+            roots: roots.to_vec(),
+            known: roots.iter().copied().collect(),
+            parents: BTreeMap::new(),
+            forgotten: None,
+        }
     }
 
     /// Reads every process of the trees; descendants that came since the last sample are found first.
@@ -42,6 +51,7 @@ impl ProcessTree {
                 Err(error) => {
                     if has_ended(&error) {
                         self.known.remove(&pid);
+                        self.note_end(pid);
                     } else {
                         unreadable = Some(error.to_string());
                     }
@@ -51,12 +61,29 @@ impl ProcessTree {
             processes.insert(pid, counters);
             for child in children(pid).unwrap_or_default() {
                 if self.known.len() < PROCESSES_MAX && self.known.insert(child) {
+                    self.parents.insert(child, pid);
                     queue.push(child);
                 }
             }
         }
         let ended_roots = self.roots.iter().copied().filter(|root| !self.known.contains(root)).collect();
-        TreeSample { time: clock::now(), processes, ended_roots, unreadable }
+        TreeSample {
+            time: clock::now(),
+            processes,
+            ended_roots,
+            unreadable: self.forgotten.clone().or(unreadable),
+        }
+    }
+
+    /// A child of a process that waits for it leaves its figures to that one; of others they are lost.
+    fn note_end(&mut self, pid: u32) {
+        let Some(parent) = self.parents.remove(&pid) else { return };
+        if forgets_children(parent).unwrap_or(false) {
+            self.forgotten = Some(format!(
+                "process {parent} ignores SIGCHLD, so that the kernel forgets what its ended children used; \
+                 perf_task_clock_seconds and a control group have it"
+            ));
+        }
     }
 
     /// The first named process that no longer runs, if any: cheap enough to ask often.

@@ -9,6 +9,9 @@ import numpy as np
 
 from sojourn.probe.recording import Counter, Recording
 
+LAST_SAMPLES_MISSING_MAX = 2
+"""A process that ends takes its last samples with it. Totals that went missing earlier are not of the whole span."""
+
 
 @dataclass(frozen=True)
 class Used:
@@ -62,6 +65,8 @@ def _used(recording: Recording, counter: Counter) -> Used:
         return Used(counter, minimum=float(seen.min()), mean=float(seen.mean()), maximum=float(seen.max()))
     if known.size == 1:
         return Used(counter, unavailable="a difference needs two samples")
+    if values.size - 1 - known[-1] > LAST_SAMPLES_MISSING_MAX:
+        return Used(counter, unavailable=recording.missing[counter.name])
     first, last = known[0], known[-1]
     total = float(values[last] - values[first])
     elapsed = recording.time_seconds[last] - recording.time_seconds[first]
