@@ -6,7 +6,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server bench-load bench-models bench-import clean
+.PHONY: demo test quick peers bench-server bench-load bench-probe bench-memory bench-models bench-import clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -34,6 +34,15 @@ bench-load: $(INSTALLED)
 	benchmarks/load/peers
 	cargo build --release --locked --package null-responder
 	benchmarks/load/bench --docs docs $(BENCH)
+
+## bench-probe: what being probed costs our server and nginx, and our CPU time beside perf stat's; writes docs/probe-benchmark.md
+bench-probe: $(INSTALLED) peers
+	benchmarks/probe/bench --docs docs $(BENCH)
+
+## bench-memory: our memory bandwidths beside mbw's and STREAM's; writes docs/memory-benchmark.md
+bench-memory: $(INSTALLED)
+	benchmarks/memory/peers
+	benchmarks/memory/bench --docs docs $(BENCH)
 
 ## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
 bench-models: $(INSTALLED)

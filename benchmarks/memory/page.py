@@ -1,0 +1,146 @@
+"""The tables and the page: the best of all rounds, as STREAM does it, and whether they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from string import Template
+from typing import Any
+
+from benchmarks.server.busy import BUSY_FRACTION_MAX
+from sojourn.report import format
+from sojourn.report.measurement_tables import written
+
+DISAGREEMENT_MAX = 0.10
+OURS = "sojourn"
+SAME: Sequence[tuple[str, str, str]] = (
+    ("copy-block", "mbw", "MEMCPY"),
+    ("copy-block", "STREAM", "Copy"),
+)
+"""Our kernel, and the peer's that does the same with the same instructions: all three call the library's copy."""
+ALIKE = ("copy-strided-load", "mbw", "DUMB")
+"""Both copy word by word, with instructions of each compiler's choice."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one run of a program told."""
+
+    tool: str
+    array_bytes: int
+    rates: dict[str, list[float]]
+    """Bytes per second, a copied one counted once, by what was done."""
+    trouble: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """As a line of the results' file."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Bytes per second over the rounds: the best, which disturbances spare, and the middle of the rounds' bests."""
+
+    best: float
+    middle: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Ours beside a peer's; None where one of them is missing."""
+
+    what: str
+    ratio: float | None
+
+    @property
+    def word(self) -> str:
+        """met, not met or not measured."""
+        if self.ratio is None:
+            return "not measured"
+        return "met" if abs(self.ratio - 1) <= DISAGREEMENT_MAX else "not met"
+
+    def line(self) -> str:
+        """For a terminal."""
+        return f"{self.what:60} {_number(self.ratio):>6} {self.word}"
+
+
+def judge(figures: Iterable[Figure]) -> list[Verdict]:
+    """Every target, for every size."""
+    kept = list(figures)
+    return [
+        Verdict(f"{format.size(size)}: {ours} ÷ {tool}'s {theirs}", _ratio(kept, size, (ours, tool, theirs)))
+        for size in _sizes(kept)
+        for ours, tool, theirs in SAME
+    ]
+
+
+def page(run: dict[str, Any], figures: Sequence[Figure], *, complete: bool) -> str:
+    """The page of a run."""
+    warnings = "" if complete else "\n**Incomplete**: the run was interrupted.\n"
+    if run["busy_fraction"] > BUSY_FRACTION_MAX:
+        share = format.percent(run["busy_fraction"])
+        warnings += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
+    troubles = dict.fromkeys(f"- {each.tool}: {each.trouble}" for each in figures if each.trouble)
+    targets = [[each.what, "0.90–1.10", _number(each.ratio), each.word] for each in judge(figures)]
+    machine = [
+        [name.replace("_", " "), written(name, value).replace("|", "\\|")] for name, value in run["environment"].items()
+    ]
+    template = Template(Path(__file__).with_name("page.md.template").read_text())
+    return template.substitute(
+        date=run["date"],
+        command=run["command"],
+        revision=run["revision"],
+        warnings=warnings,
+        repetitions=run["repetitions"],
+        seed=run["seed"],
+        core=run["core"],
+        targets=_table(["array, ours ÷ peer's", "bound", "measured", ""], targets),
+        rates=_rates(figures) + ("\n\n" + "\n".join(troubles) if troubles else ""),
+        alike=", ".join(f"{format.size(size)}: {_number(_ratio(figures, size, ALIKE))}" for size in _sizes(figures)),
+        machine=_table(["", ""], machine),
+    )
+
+
+def _rates(figures: Sequence[Figure]) -> str:
+    names = list(dict.fromkeys((each.tool, name) for each in figures for name in each.rates))
+    names.sort(key=lambda pair: (pair[0] != OURS, pair))
+    rows = [
+        [f"{tool} {name}", *(_gigabytes(_rate(figures, size, tool, name)) for size in _sizes(figures))]
+        for tool, name in names
+    ]
+    return _table(["GB/s, best (median)", *(format.size(size) for size in _sizes(figures))], rows)
+
+
+def _sizes(figures: Iterable[Figure]) -> list[int]:
+    return sorted({each.array_bytes for each in figures})
+
+
+def _rate(figures: Iterable[Figure], size: int, tool: str, name: str) -> Rate | None:
+    bests = [
+        max(each.rates[name])
+        for each in figures
+        if (each.tool, each.array_bytes) == (tool, size) and each.rates.get(name)
+    ]
+    return Rate(max(bests), median(bests)) if bests else None
+
+
+def _ratio(figures: Iterable[Figure], size: int, pair: tuple[str, str, str]) -> float | None:
+    kept = list(figures)
+    kernel, tool, theirs = pair
+    ours, peer = _rate(kept, size, OURS, kernel), _rate(kept, size, tool, theirs)
+    return ours.best / peer.best if ours and peer else None
+
+
+def _gigabytes(rate: Rate | None) -> str:
+    return format.NOT_MEASURED if rate is None else f"{rate.best / 1e9:.2f} ({rate.middle / 1e9:.2f})"
+
+
+def _number(value: float | None) -> str:
+    return format.NOT_MEASURED if value is None else f"{value:.2f}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rules = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))

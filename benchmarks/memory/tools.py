@@ -1,0 +1,114 @@
+"""The three programs, each run once on a core and read: bytes per second by what was done and how large an array is.
+
+A copied byte counts once here, as ours and mbw count it; STREAM counts it twice, as read and as written.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn import engine
+from sojourn.cores import pinned_command
+from sojourn.failure import CouldNotRun
+
+MEBIBYTE = 2**20
+DOUBLE_BYTES = 8
+RUNS = 10
+"""Copies in one run of a program; STREAM has the same number."""
+MEASURE = "50ms"
+LIMIT_SECONDS = 600.0
+_HPCC_SETTINGS = Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
+_MBW = re.compile(r"^\d+\tMethod: (?P<method>\w+)\t.*Copy: (?P<rate>[0-9.]+) MiB/s$", re.MULTILINE)
+_STREAM = re.compile(r"^SingleSTREAM_(?P<method>\w+)=(?P<rate>[0-9.e+]+)$", re.MULTILINE)
+
+Found = dict[str, list[float]]
+"""By the name of what was done, bytes per second of each of its runs, or of the best alone."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that measures memory."""
+
+    name: str
+    run: Callable[[int, int | None], Found]
+    """With arrays of so many bytes, on a core.
+
+    Raises:
+        CouldNotRun: it is not installed, or failed.
+    """
+
+
+def sojourn(array_bytes: int, core: int | None) -> Found:
+    """`sojourn-engine memory`: a copy's working set is both halves, a load's is one array."""
+    options = ["memory", "--kernels", "copy-block,copy-strided-load", "--working-sets", str(2 * array_bytes)]
+    options += ["--repetitions", str(RUNS), "--measure", MEASURE]
+    options += ["--core", str(core)] if core is not None else []
+    points = engine.run(options)["points"]
+    return {each["kernel"]: [each["bytes_per_second"][end] for end in ("median", "max")] for each in points}
+
+
+def mbw(array_bytes: int, core: int | None) -> Found:
+    """The first two methods of mbw: the library's copy, and a loop over words."""
+    said = _said(["mbw", "-q", "-t0", "-n", str(RUNS), str(array_bytes // MEBIBYTE)], core)
+    said += _said(["mbw", "-q", "-t1", "-n", str(RUNS), str(array_bytes // MEBIBYTE)], core)
+    found: Found = {}
+    for run in _MBW.finditer(said):
+        found.setdefault(run["method"], []).append(float(run["rate"]) * MEBIBYTE)
+    return found
+
+
+def stream(array_bytes: int, core: int | None) -> Found:
+    """STREAM within hpcc, which makes its arrays a third of a matrix; it tells the best of its runs."""
+    if not _HPCC_SETTINGS.is_file():
+        raise CouldNotRun("hpcc is not installed", "benchmarks/memory/peers")
+    order = math.ceil(math.sqrt(3 * array_bytes / DOUBLE_BYTES))
+    with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
+        (Path(work) / "hpccinf.txt").write_text(hpcc_settings(_HPCC_SETTINGS.read_text(), order))
+        _said(["hpcc"], core, cwd=Path(work))
+        said = (Path(work) / "hpccoutf.txt").read_text()
+    rates = {each["method"]: float(each["rate"]) * 1e9 for each in _STREAM.finditer(said)}
+    if "Copy" not in rates:
+        raise CouldNotRun("hpcc told no STREAM result")
+    return {"Copy": [rates["Copy"] / 2], "Triad": [rates["Triad"] / 3]}
+
+
+def hpcc_settings(example: str, order: int) -> str:
+    """The example's settings for one process and a matrix of this order."""
+    lines = example.splitlines()
+    for number, line in enumerate(lines):
+        words = line.split()
+        if words[1:] in (["Ps"], ["Qs"]):
+            lines[number] = f"1 {words[1]}"
+        elif words[1:] == ["Ns"]:
+            lines[number] = f"{order} Ns"
+    return "\n".join(lines) + "\n"
+
+
+def _said(command: Sequence[str], core: int | None, cwd: Path | None = None) -> str:
+    if shutil.which(command[0]) is None:
+        raise CouldNotRun(f"{command[0]} is not installed", "benchmarks/memory/peers")
+    # One process alone needs none of what MPI refuses to root.
+    settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(
+        pinned_command(core, list(command)),
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **settings},
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise CouldNotRun(f"{command[0]} ended with exit code {done.returncode}: {done.stderr.strip()[-200:]}")
+    return done.stdout
+
+
+TOOLS: Sequence[Tool] = (Tool("sojourn", sojourn), Tool("mbw", mbw), Tool("STREAM", stream))

@@ -1,0 +1,217 @@
+"""The tables and the page: medians, ratios to not being observed with their intervals, and the targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any, TypeVar
+
+from benchmarks.probe.cell import Agreement, Cell
+from benchmarks.probe.variants import ALL, OFF, VARIANTS
+from benchmarks.server.busy import BUSY_FRACTION_MAX
+from benchmarks.server.results import Spread
+from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
+from sojourn.report import format
+from sojourn.report.measurement_tables import written
+
+COST_MAX = 0.01
+"""Of the server's CPU time."""
+DISAGREEMENT_MAX = 0.02
+_MICROSECONDS = 1e6
+Place = tuple[str, str]
+"""A server and a load."""
+T = TypeVar("T", Cell, Agreement)
+_OURS: dict[str, Callable[[Agreement], float | None]] = {
+    "cpu_seconds": lambda cell: cell.accounted_seconds_per_request,
+    "perf_task_clock_seconds": lambda cell: cell.event_seconds_per_request,
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target beside what was measured; None where it was not."""
+
+    what: str
+    bound: float
+    measured: Estimate | None
+    both_sides: bool = False
+    """Whether less than nothing is as wrong as more."""
+
+    @property
+    def word(self) -> str:
+        """A target is met or missed where the whole interval is, otherwise it is not decided."""
+        if self.measured is None or self.measured.low is None or self.measured.high is None:
+            return "not measured"
+        low, high = self.measured.low - 1, self.measured.high - 1
+        if high <= self.bound and (low >= -self.bound or not self.both_sides):
+            return "met"
+        return "not met" if low > self.bound or (self.both_sides and high < -self.bound) else "not decided"
+
+    def line(self) -> str:
+        """For a terminal."""
+        return f"{self.what:60} {_percent(self.measured):26} {self.word}"
+
+
+def judge(cells: Iterable[Cell | Agreement]) -> list[Verdict]:
+    """Every target, for every server."""
+    kept = list(cells)
+    found = []
+    for place in _places(kept, Cell):
+        cost = _ratio_to_off(_at(kept, place, Cell), ALL.name)
+        found.append(Verdict(f"{', '.join(place)}: CPU per request with the probe ÷ without", COST_MAX, cost))
+    for place in _places(kept, Agreement):
+        for name, figure in _OURS.items():
+            agreed = _estimate(_agreed(_at(kept, place, Agreement), figure))
+            what = f"{', '.join(place)}: {name} ÷ perf stat"
+            found.append(Verdict(what, DISAGREEMENT_MAX, agreed, both_sides=True))
+    return found
+
+
+def page(run: dict[str, Any], cells: Sequence[Cell | Agreement], *, complete: bool) -> str:
+    """The page of a run."""
+    warnings = "" if complete else "\n**Incomplete**: the run was interrupted.\n"
+    if run["busy_fraction"] > BUSY_FRACTION_MAX:
+        share = format.percent(run["busy_fraction"])
+        warnings += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
+    targets = [
+        [each.what, f"{'±' if each.both_sides else '+'}{100 * each.bound:g} %", _percent(each.measured), each.word]
+        for each in judge(cells)
+    ]
+    machine = [
+        [name.replace("_", " "), written(name, value).replace("|", "\\|")] for name, value in run["environment"].items()
+    ]
+    template = Template(Path(__file__).with_name("page.md.template").read_text())
+    return template.substitute(
+        date=run["date"],
+        command=run["command"],
+        revision=run["revision"],
+        warnings=warnings,
+        repetitions=run["repetitions"],
+        rate=format.number(run["rate"]),
+        duration=format.seconds(run["duration_seconds"]),
+        seed=run["seed"],
+        server_core=run["cores"]["server"],
+        generator_core=run["cores"]["generator"],
+        targets=_table(["target", "bound", "measured", ""], targets),
+        costs="\n\n".join(_cost_section(cells, place) for place in _places(cells, Cell)),
+        agreements=_agreement_section(cells),
+        machine=_table(["", ""], machine),
+    )
+
+
+def _cost_section(cells: Sequence[Cell | Agreement], place: Place) -> str:
+    rows, notes = [], []
+    here = _at(cells, place, Cell)
+    for variant in VARIANTS:
+        mine = [cell for cell in here if cell.variant == variant.name]
+        trouble = next((cell.trouble for cell in mine if cell.trouble), None)
+        if trouble:
+            notes.append(f"- † {variant.name}: {trouble}")
+        rows.append(
+            [
+                variant.name + (" †" if trouble else ""),
+                _spread(Spread.of(cell.cpu_seconds_per_request for cell in mine)),
+                format.NOT_MEASURED if variant is OFF else _percent(_ratio_to_off(here, variant.name)),
+                _share(Spread.of(cell.probe_cpu_fraction for cell in mine)),
+            ]
+        )
+    header = ["observed by", "server's CPU µs/request", "against off", "the probe's own core"]
+    said = "\n".join(dict.fromkeys(notes))
+    return f"### {', '.join(place)}\n\n{_table(header, rows)}" + (f"\n\n{said}" if said else "")
+
+
+def _agreement_section(cells: Sequence[Cell | Agreement]) -> str:
+    rows, notes = [], []
+    for place in _places(cells, Agreement):
+        mine = _at(cells, place, Agreement)
+        trouble = next((cell.trouble for cell in mine if cell.trouble), None)
+        if trouble:
+            notes.append(f"- † {', '.join(place)}: {trouble}")
+        rows.append(
+            [
+                ", ".join(place) + (" †" if trouble else ""),
+                _spread(Spread.of(cell.perf_stat_seconds_per_request for cell in mine)),
+                *(_spread(Spread.of(map(figure, mine))) for figure in _OURS.values()),
+                _spread(Spread.of(_per_switch(cell) for cell in mine)),
+            ]
+        )
+    header = ["server, load", "perf stat, µs/request", *(f"`{name}`" for name in _OURS), "excess, µs/switch"]
+    said = "\n".join(notes)
+    return _table(header, rows) + (f"\n\n{said}" if said else "")
+
+
+def _per_switch(cell: Agreement) -> float | None:
+    """What `cpu_seconds` has more than perf stat, per context switch."""
+    accounted, counted, switches = (
+        cell.accounted_seconds_per_request,
+        cell.perf_stat_seconds_per_request,
+        cell.switches_per_request,
+    )
+    return (accounted - counted) / switches if accounted and counted and switches else None
+
+
+def _places(cells: Iterable[Cell | Agreement], kind: type[Cell] | type[Agreement]) -> list[Place]:
+    return sorted({(cell.server, cell.load) for cell in cells if isinstance(cell, kind)})
+
+
+def _at(cells: Iterable[Cell | Agreement], place: Place, kind: type[T]) -> list[T]:
+    return [cell for cell in cells if isinstance(cell, kind) and (cell.server, cell.load) == place]
+
+
+def _ratio_to_off(cells: list[Cell], variant: str) -> Estimate | None:
+    """Over the repetitions in which both were measured, each with its own: same server, same minute."""
+    of = {
+        (cell.variant, cell.repetition): cell.cpu_seconds_per_request for cell in cells if cell.cpu_seconds_per_request
+    }
+    return _estimate(
+        [
+            seen / base
+            for (name, repetition), seen in of.items()
+            if name == variant and (base := of.get((OFF.name, repetition)))
+        ]
+    )
+
+
+def _agreed(cells: list[Agreement], figure: Callable[[Agreement], float | None]) -> list[float]:
+    """Ours over perf stat's, of the repetitions that have both."""
+    return [
+        ours / cell.perf_stat_seconds_per_request
+        for cell in cells
+        if (ours := figure(cell)) and cell.perf_stat_seconds_per_request
+    ]
+
+
+def _estimate(ratios: list[float]) -> Estimate | None:
+    """The geometric mean of ratios and its 95 % interval."""
+    spread = over_runs(ratios)
+    if spread is None:
+        return Estimate(ratios[0]) if ratios else None
+    half = student_t(LEVEL, spread.freedom) * math.sqrt(spread.variance)
+    value, low, high = (math.exp(spread.centre + each) for each in (0.0, -half, half))
+    return Estimate(value, low, high, len(ratios))
+
+
+def _percent(ratio: Estimate | None) -> str:
+    if ratio is None:
+        return format.NOT_MEASURED
+    values = (ratio.value, ratio.low, ratio.high)
+    middle, *ends = ["" if value is None else f"{100 * (value - 1):+.2f}".replace("-", "−") for value in values]
+    return f"{middle} % [{'–'.join(ends)}]" if all(ends) else f"{middle} %"
+
+
+def _spread(spread: Spread | None) -> str:
+    if spread is None:
+        return format.NOT_MEASURED
+    return "{:.2f} [{:.2f}–{:.2f}]".format(*(each * _MICROSECONDS for each in (spread.median, spread.low, spread.high)))
+
+
+def _share(spread: Spread | None) -> str:
+    return format.NOT_MEASURED if spread is None else f"{100 * spread.median:.2f} %"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rules = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))
