@@ -182,11 +182,13 @@ def _helpers(step: Step, setting: Setting) -> float | None:
 
 
 RESOURCES = (
-    Resource("CPU", CPU_MAX, f"{CPU_MAX:.0%} of its cores, or of one core by its busiest thread", "share", _cpu),
+    Resource(
+        "CPU", CPU_MAX, f"{format.percent(CPU_MAX)} of its cores, or of one core by its busiest thread", "share", _cpu
+    ),
     Resource(
         "memory stalls",
         MEMORY_PRESSURE_MAX,
-        f"some task waited for memory {MEMORY_PRESSURE_MAX:.0%} of the time",
+        f"some task waited for memory {format.percent(MEMORY_PRESSURE_MAX)} of the time",
         "share",
         _memory,
     ),
@@ -201,18 +203,18 @@ RESOURCES = (
         "disk",
         BLOCKED_THREADS_MAX,
         f"{BLOCKED_THREADS_MAX:g} of its threads waited for a disk on average",
-        "threads waiting",
+        "threads waiting on average",
         _disk,
     ),
-    Resource("network", LINE_MAX, f"{LINE_MAX:.0%} of the line that was named (--line)", "share", _line),
+    Resource("network", LINE_MAX, f"{format.percent(LINE_MAX)} of the line that was named (--line)", "share", _line),
     Resource(
         "accept queue",
         ACCEPT_QUEUE_MIN,
         "never empty when it was looked at, or overflown",
-        "least waiting",
+        "connections waiting at the least",
         _accept_queue,
     ),
-    Resource("helpers", HELPERS_MAX, f"busy {HELPERS_MAX:.0%} of the time", "share", _helpers),
+    Resource("helpers", HELPERS_MAX, f"busy {format.percent(HELPERS_MAX)} of the time", "share", _helpers),
 )
 """Causes before effects."""
 

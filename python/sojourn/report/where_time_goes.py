@@ -8,8 +8,8 @@ from typing import Any
 from sojourn.report.markup import Markup, element
 from sojourn.report.tables import absent, grid
 
-LOADS_SHOWN_MAX = 10
-"""More columns do not fit; those left out are the lowest loads, where nothing is full."""
+LOADS_SHOWN_MAX = 6
+"""More columns do not fit; those left out are the lowest loads, and those far above where something was full."""
 _TITLE = "Where the time goes"
 
 
