@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.probe.perf_stat import perf_stat
-from benchmarks.probe.processes import cpu_seconds, tree
+from benchmarks.probe.processes import cpu_seconds
 from benchmarks.probe.variants import Variant
 from benchmarks.probe.watching import Watched, probe
 from sojourn import engine
 from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
+from sojourn.probe.processes import tree
 from sojourn.probe.totals import totals
 from sojourn.systems import Running
 

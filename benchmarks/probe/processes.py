@@ -1,19 +1,11 @@
-"""A server's processes as they are now, and the CPU time of their threads' own clocks."""
+"""The CPU time of a server's processes by their threads' own clocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
-
-def tree(pids: Iterable[int]) -> list[int]:
-    """The processes and their living descendants."""
-    found = []
-    for pid in pids:
-        found.append(pid)
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            found += tree(map(int, (thread / "children").read_text().split()))
-    return found
+from sojourn.probe.processes import tree
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
+
 from sojourn.probe.flame_graph import flame_graph
+from sojourn.probe.processes import tree
 from sojourn.probe.profile import Profile, folded
 
 SCRIPT = """\
@@ -34,7 +40,21 @@ def test_widths_are_shares() -> None:
     assert "nginx: 67 %, 2 samples" in drawn
     assert "where &lt;time&gt; goes" in drawn
     assert "sojourn_server::event_loop::run: 33 %, 1 samples" in drawn
+    assert "no symbols, so shown whole in brackets: nginx" in drawn
 
 
 def test_nothing_sampled_is_an_empty_graph() -> None:
     assert "0 samples" in flame_graph(Profile({}, "cpu-clock", 199), "idle")
+
+
+def test_a_server_is_watched_with_its_workers() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], process_group=0) as master:
+        try:
+            until = time.monotonic() + 30
+            while len(tree([master.pid])) < 2:
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            assert tree([master.pid])[0] == master.pid
+        finally:
+            os.killpg(master.pid, signal.SIGKILL)
+    assert tree([master.pid]) == []

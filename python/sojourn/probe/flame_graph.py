@@ -18,6 +18,7 @@ TITLE_HEIGHT = 44.0
 LETTER_WIDTH = 6.6
 SHARE_MIN = 0.0005
 """Narrower frames would be thinner than a pixel."""
+WITHOUT_SYMBOLS_SHOWN_MAX = 5
 _STYLE = """
 svg { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
 .paper { fill: var(--paper); }
@@ -44,6 +45,9 @@ def flame_graph(profile: Profile, title: str) -> str:
     height = TITLE_HEIGHT + (depth + 1) * ROW_HEIGHT + 8
     seconds = profile.samples / profile.frequency
     said = f"{profile.samples:,} samples, {format.seconds(seconds)} of CPU time ({profile.event})"
+    if profile.without_symbols:
+        shown = ", ".join(profile.without_symbols[:WITHOUT_SYMBOLS_SHOWN_MAX])
+        said += f"; no symbols, so shown whole in brackets: {shown}"
     frames: list[Markup] = []
     _draw(root, 0.0, WIDTH, height - ROW_HEIGHT - 4, root.samples, frames)
     return element(

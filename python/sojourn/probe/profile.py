@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.failure import CouldNotRun
+from sojourn.probe.processes import tree
 
 FREQUENCY = 199
 """Samples per second of CPU time: not a divisor of any timer, so that nothing periodic hides between samples."""
@@ -37,13 +38,25 @@ class Profile:
     frequency: int
 
     @property
+    def without_symbols(self) -> list[str]:
+        """Programs and libraries whose own functions are not known by name, those that use most first."""
+        unknown: Counter[str] = Counter()
+        for stack, count in self.stacks.items():
+            for name in {frame[1:-1] for frame in stack if frame.startswith("[") and frame.endswith("]")}:
+                unknown[name] += count
+        return [name for name, _ in unknown.most_common() if name != "unknown"]
+
+    @property
     def samples(self) -> int:
         """How many there are."""
         return sum(self.stacks.values())
 
 
 class Profiler:
-    """perf at work beside what it watches; `end` stops it and reads what it has seen."""
+    """perf at work beside what it watches; `end` stops it and reads what it has seen.
+
+    Watched are the processes, their living descendants, and what these start.
+    """
 
     def __init__(self, pids: Sequence[int]) -> None:
         if shutil.which("perf") is None:
@@ -51,7 +64,7 @@ class Profiler:
         self._folder = tempfile.TemporaryDirectory(prefix="sojourn-profile-")
         self._data = Path(self._folder.name) / "perf.data"
         command = ["perf", "record", "--quiet", "--event", EVENT, "--freq", str(FREQUENCY), "--call-graph", "fp"]
-        command += ["--inherit", "--output", str(self._data), "--pid", ",".join(map(str, pids))]
+        command += ["--inherit", "--output", str(self._data), "--pid", ",".join(map(str, tree(pids)))]
         self._perf = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def end(self) -> Profile:
