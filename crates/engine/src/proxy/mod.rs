@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
-use sojourn_server::proxy::{Nothing, Proxy};
+use sojourn_proxy::store::Settings;
+use sojourn_server::proxy::{Cache, Nothing, Proxy};
 use sojourn_server::{Architecture, Board, Site, Stop, architecture, metrics, reopen_on_signal};
 
 use crate::serve::listener::Listeners;
@@ -84,9 +85,18 @@ impl Options {
         site.log = self.log.open(&site.board)?;
         site.proxy = Some(Arc::new(Proxy {
             upstreams: self.upstream.upstreams()?,
+            cache: self.cache(),
             pseudonym: self.pseudonym.clone().map_or_else(pseudonym, Ok)?,
         }));
         Ok(site)
+    }
+}
+
+impl Options {
+    /// The cache, unless it is to have no memory.
+    fn cache(&self) -> Option<Cache> {
+        let settings = Settings { memory_bytes: self.cache_memory, ..Settings::default() };
+        (self.cache_memory > 0).then(|| Cache::new(settings))
     }
 }
 

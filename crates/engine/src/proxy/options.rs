@@ -13,7 +13,7 @@ use crate::serve::options::listen::ListenOptions;
 use crate::serve::options::log::LogOptions;
 use crate::serve::options::process::ProcessOptions;
 use crate::serve::options::tls::TlsOptions;
-use crate::serve::options::values::duration;
+use crate::serve::options::values::{duration, size};
 
 /// The port of a URL that names none.
 const HTTP_PORT: u16 = 80;
@@ -37,6 +37,9 @@ pub struct Options {
     /// Pin the server to this core
     #[arg(long, value_name = "CORE")]
     pub pin_core: Option<usize>,
+    /// Memory for answers that may be used again (RFC 9111), of all loops together; 0 keeps none
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = size)]
+    pub cache_memory: usize,
     /// What the proxy calls itself in Via, by which it knows requests that come back to it; unlike every other proxy's
     /// on the way [default: sojourn- and a random number]
     #[arg(long = "via", value_name = "NAME", value_parser = pseudonym)]

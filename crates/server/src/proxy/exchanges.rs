@@ -10,9 +10,13 @@ use std::time::Duration;
 
 use slab::Slab;
 use sojourn_http::Status;
+use sojourn_http::upstream::Head;
+use sojourn_proxy::rules::Moments;
+use sojourn_proxy::rules::forward::Via;
+use sojourn_proxy::store::Fill;
 
 use super::health::Health;
-use super::{End, Flow, FlowId, Proxy};
+use super::{Cache, End, Flow, FlowId, FollowerId, Keyed, Proxy};
 use crate::connection::Fetch;
 use crate::counters::{Counter, Served};
 use crate::site::Limits;
@@ -37,6 +41,8 @@ pub struct Exchanges {
     flows: Slab<Flow>,
     health: Health,
     pools: Vec<Pool>,
+    /// Flows that others may join, by the hash of what they are asked for.
+    shared: HashMap<u128, FlowId>,
     /// Idle connections that have been given something to do, and do not know yet.
     assigned: HashMap<u64, FlowId>,
     launches: Vec<Launch>,
@@ -63,6 +69,7 @@ impl Exchanges {
             proxy: Arc::clone(proxy),
             limits: *limits,
             flows: Slab::new(),
+            shared: HashMap::new(),
             assigned: HashMap::new(),
             launches: Vec::new(),
             wakes: Vec::new(),
@@ -99,11 +106,81 @@ impl Exchanges {
     }
 
     /// Begins `flow`, which the connection that is handling an event follows.
-    pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> FlowId {
-        flow.followers.push(self.token);
+    pub fn begin(&mut self, mut flow: Flow, served: &mut Served) -> (FlowId, FollowerId) {
+        let follower = flow.follow(self.token);
+        let shared = flow.keyed.as_ref().filter(|keyed| keyed.may_join).map(|keyed| keyed.key.hash());
+        flow.is_shared = shared.is_some();
         let id = FlowId(self.flows.insert(flow));
+        if let Some(hash) = shared {
+            self.shared.insert(hash, id);
+        }
         self.dispatch(id, served);
-        id
+        (id, follower)
+    }
+
+    /// Begins nothing: `flow` is complete.
+    pub fn begin_complete(&mut self, mut flow: Flow) -> (FlowId, FollowerId) {
+        flow.end = Some(End::Complete);
+        let follower = flow.follow(self.token);
+        (FlowId(self.flows.insert(flow)), follower)
+    }
+
+    /// Follows a flow that another client's request for the same has begun, if there is one.
+    pub fn join(&mut self, keyed: &Keyed) -> Option<(FlowId, FollowerId)> {
+        let id = *self.shared.get(&keyed.key.hash()).filter(|_| keyed.may_join)?;
+        let flow = &mut self.flows[id.0];
+        let is_same = flow.keyed.as_ref().is_some_and(|other| other.key == keyed.key);
+        let may_follow = is_same && flow.is_shared && flow.is_whole() && flow.end.is_none();
+        may_follow.then(|| (id, flow.follow(self.token)))
+    }
+
+    /// Keeps the answer with this head, if that may be; what it may have changed is forgotten.
+    pub fn keep_answer(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> Option<Fill> {
+        let flow = &self.flows[id.0];
+        let cache = self.proxy.cache.as_ref()?;
+        if let Some(changes) = &flow.changes {
+            cache.invalidate(&changes.method, &changes.target(), head.status, head.fields);
+        }
+        let waited = self.now.saturating_sub(flow.began).as_secs() as i64;
+        let moments = Moments { request: now - waited, response: now };
+        let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
+        cache.begin(flow.keyed.as_ref()?, &flow.request, head, via, moments)
+    }
+
+    /// What has become too long to be kept is held for nobody but those who follow it.
+    pub fn limit_shared(&mut self, id: FlowId) {
+        let flow = &self.flows[id.0];
+        let max = self.proxy.cache.as_ref().map_or(0, Cache::object_bytes_max);
+        if flow.is_shared && flow.held_bytes() as u64 > max {
+            self.flows[id.0].fill = None;
+            self.settle(id, false);
+            self.flows[id.0].drop_read();
+        }
+    }
+
+    /// It is known of the flow whether others may have it.
+    pub fn settle(&mut self, id: FlowId, is_shared: bool) {
+        let flow = &mut self.flows[id.0];
+        if is_shared || !flow.is_shared {
+            flow.is_shared &= is_shared;
+            return;
+        }
+        self.unshare(id);
+        let flow = &mut self.flows[id.0];
+        if flow.followers.is_empty() && flow.end.is_none() {
+            flow.end = Some(End::Abandoned);
+        }
+    }
+
+    /// Nobody joins it any more.
+    fn unshare(&mut self, id: FlowId) {
+        let flow = &mut self.flows[id.0];
+        if let Some(keyed) = &flow.keyed
+            && self.shared.get(&keyed.key.hash()) == Some(&id)
+        {
+            self.shared.remove(&keyed.key.hash());
+        }
+        flow.is_shared = false;
     }
 
     /// A flow that the caller follows or fills.
@@ -112,12 +189,14 @@ impl Exchanges {
     }
 
     /// The connection that is handling an event follows it no longer.
-    pub fn leave(&mut self, id: FlowId) {
+    pub fn leave(&mut self, id: FlowId, follower: FollowerId) {
         let flow = &mut self.flows[id.0];
-        if let Some(position) = flow.followers.iter().position(|token| *token == self.token) {
-            flow.followers.swap_remove(position);
+        flow.followers.retain(|other| other.id != follower);
+        if !flow.is_shared {
+            flow.drop_read();
         }
-        if flow.followers.is_empty() && flow.end.is_none() {
+        // What is kept for others needs nobody who waits for it.
+        if flow.followers.is_empty() && flow.end.is_none() && !flow.is_shared {
             flow.end = Some(End::Abandoned);
             self.wakes.extend(flow.fetch);
         }
@@ -126,7 +205,7 @@ impl Exchanges {
 
     /// Has the followers look at their flow.
     pub fn wake_followers(&mut self, id: FlowId) {
-        self.wakes.extend(&self.flows[id.0].followers);
+        self.wakes.extend(self.flows[id.0].followers.iter().map(|follower| follower.token));
     }
 
     /// Has the connection that fills the flow look at it.
@@ -153,7 +232,14 @@ impl Exchanges {
     pub fn finish(&mut self, id: FlowId, end: End) {
         let flow = &mut self.flows[id.0];
         (flow.fetch, flow.has_fetch) = (None, false);
-        flow.end.get_or_insert(end);
+        let end = *flow.end.get_or_insert(end);
+        if let Some(fill) = flow.fill.take()
+            && end == End::Complete
+        {
+            // Whoever follows has its own parts; what comes of it is found in the store.
+            let _ = fill.complete();
+        }
+        self.unshare(id);
         self.wake_followers(id);
         self.forget_if_alone(id);
     }

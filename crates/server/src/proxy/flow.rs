@@ -9,6 +9,10 @@ use std::time::Duration;
 
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Body, Head};
+use sojourn_proxy::rules::Target;
+use sojourn_proxy::store::Fill;
+
+use super::Keyed;
 
 /// What may wait for a client before no more is received for it, and of a client's body for an upstream.
 pub const HELD_BYTES_MAX: usize = 256 * 1024;
@@ -16,6 +20,27 @@ pub const HELD_BYTES_MAX: usize = 256 * 1024;
 /// Which flow of its loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowId(pub(super) usize);
+
+/// Which of a flow's followers; the first began it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowerId(u32);
+
+impl FollowerId {
+    /// Whether the flow was begun for it.
+    pub fn is_first(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// A request that is answered by a flow.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub id: FollowerId,
+    /// Its connection.
+    pub token: u64,
+    /// The next part for it, counted from the first there was.
+    position: usize,
+}
 
 /// An exchange.
 #[derive(Debug)]
@@ -42,8 +67,17 @@ pub struct Flow {
     pub(super) fetch: Option<u64>,
     /// Whether a connection fills it, or soon will.
     pub(super) has_fetch: bool,
-    /// The clients' connections, once for each request.
-    pub(super) followers: Vec<u64>,
+    /// What its answer is kept under, if it may be.
+    pub keyed: Option<Keyed>,
+    /// What it may change, for requests that are not safe.
+    pub changes: Option<Changes>,
+    /// Who keeps it.
+    pub fill: Option<Fill>,
+    /// All of it stays here for others to follow.
+    pub is_shared: bool,
+    /// The clients' requests.
+    pub(super) followers: Vec<Follower>,
+    followers_ever: u32,
     parts: VecDeque<Arc<[u8]>>,
     /// How many parts came before the first that is still here.
     parts_gone: usize,
@@ -76,6 +110,26 @@ pub struct Upload {
     pub is_asked_for: bool,
 }
 
+/// What a request that is not safe was sent to.
+#[derive(Debug)]
+pub struct Changes {
+    /// The method.
+    pub method: Box<[u8]>,
+    /// `http` or `https`, as the client came.
+    pub scheme: &'static str,
+    /// Host and perhaps port.
+    pub host: Box<[u8]>,
+    /// Path and query.
+    pub path: Box<[u8]>,
+}
+
+impl Changes {
+    /// The target.
+    pub fn target(&self) -> Target<'_> {
+        Target { scheme: self.scheme, host: &self.host, target: &self.path }
+    }
+}
+
 /// How a flow ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -104,7 +158,12 @@ impl Flow {
             began: Duration::ZERO,
             fetch: None,
             has_fetch: false,
+            keyed: None,
+            changes: None,
+            fill: None,
+            is_shared: false,
             followers: Vec::new(),
+            followers_ever: 0,
             parts: VecDeque::new(),
             parts_gone: 0,
             held_bytes: 0,
@@ -125,29 +184,64 @@ impl Flow {
     /// Takes the next bytes of the answer's body.
     pub fn append(&mut self, part: Arc<[u8]>) {
         self.held_bytes += part.len();
+        if let Some(fill) = &mut self.fill {
+            fill.append(Arc::clone(&part));
+        }
         self.parts.push_back(part);
+        if !self.is_shared {
+            self.drop_read();
+        }
+    }
+
+    /// One more follows, from the beginning; that must not be gone.
+    pub(super) fn follow(&mut self, token: u64) -> FollowerId {
+        let id = FollowerId(self.followers_ever);
+        self.followers_ever += 1;
+        self.followers.push(Follower { id, token, position: 0 });
+        id
+    }
+
+    /// Whether the beginning is still here.
+    pub(super) fn is_whole(&self) -> bool {
+        self.parts_gone == 0
+    }
+
+    /// Bytes of the body that are here.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// What all have read goes.
+    pub(super) fn drop_read(&mut self) {
+        let end = self.parts_gone + self.parts.len();
+        let read = self.followers.iter().map(|follower| follower.position).min().unwrap_or(end);
+        while self.parts_gone < read {
+            let Some(part) = self.parts.pop_front() else { break };
+            self.held_bytes -= part.len();
+            self.parts_gone += 1;
+        }
     }
 
     /// Whether no more is to be received for now.
     pub fn is_full(&self) -> bool {
-        self.held_bytes >= HELD_BYTES_MAX
+        !self.is_shared && self.held_bytes >= HELD_BYTES_MAX
     }
 
-    /// The part at `position`, if it has come. The only follower has no use for it afterwards.
-    pub fn take(&mut self, position: usize) -> Option<Arc<[u8]>> {
-        let index = position.checked_sub(self.parts_gone)?;
-        if index == 0 && self.followers.len() == 1 {
-            let part = self.parts.pop_front()?;
-            self.parts_gone += 1;
-            self.held_bytes -= part.len();
-            return Some(part);
+    /// The next part for this follower, if it has come.
+    pub fn take(&mut self, follower: FollowerId) -> Option<Arc<[u8]>> {
+        let follower = self.followers.iter_mut().find(|other| other.id == follower)?;
+        let part = Arc::clone(self.parts.get(follower.position.checked_sub(self.parts_gone)?)?);
+        follower.position += 1;
+        if !self.is_shared {
+            self.drop_read();
         }
-        self.parts.get(index).cloned()
+        Some(part)
     }
 
-    /// Whether the part at `position` has come.
-    pub fn has_part(&self, position: usize) -> bool {
-        position < self.parts_gone + self.parts.len()
+    /// Whether the next part for this follower has come.
+    pub fn has_part(&self, follower: FollowerId) -> bool {
+        let end = self.parts_gone + self.parts.len();
+        self.followers.iter().any(|other| other.id == follower && other.position < end)
     }
 }
 

@@ -7,16 +7,18 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+mod cache;
 mod exchanges;
 mod flow;
 mod health;
 mod nothing;
 mod request;
 
+pub use cache::{Cache, Keyed, Verdict, answer, fits};
 pub use exchanges::{Exchanges, Launch};
-pub use flow::{Answer, End, Flow, FlowId, HELD_BYTES_MAX, Upload};
+pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Upload};
 pub use nothing::Nothing;
-pub use request::{Ask, Refusal, ask};
+pub use request::{Ask, Refusal, ask, host};
 
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct Proxy {
     pub upstreams: Vec<Upstream>,
     /// What it is called in Via, by which it also knows requests that it has sent itself.
     pub pseudonym: String,
+    /// What is kept, if anything is.
+    pub cache: Option<Cache>,
 }
 
 /// One upstream server.

@@ -9,7 +9,7 @@ use sojourn_http::{Status, head};
 use sojourn_proxy::rules::fields::Section;
 use sojourn_proxy::rules::forward::{self, Hop, Originator, Purpose, Via};
 
-use super::{Flow, Proxy, Upload};
+use super::{Changes, Flow, Proxy, Upload};
 
 /// What is added to a head, about.
 const ADDED_BYTES: usize = 256;
@@ -21,6 +21,18 @@ pub struct Ask {
     pub peer: IpAddr,
     /// Whether it asked over TLS.
     pub is_secure: bool,
+}
+
+impl Ask {
+    /// The scheme that it asked by.
+    pub fn scheme(self) -> &'static str {
+        if self.is_secure { "https" } else { "http" }
+    }
+}
+
+/// The host that `request` is for.
+pub fn host<'a>(request: &Request<'a>, proxy: &'a Proxy) -> &'a [u8] {
+    request.host.unwrap_or_else(|| proxy.upstreams[0].authority.as_bytes())
 }
 
 /// Why a request goes no further.
@@ -57,8 +69,8 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy) -> Result<Flow, Refus
     let hop = Hop {
         via: Via { received: request.version, pseudonym: &proxy.pseudonym },
         client: ask.peer,
-        scheme: if ask.is_secure { "https" } else { "http" },
-        host: request.host.unwrap_or_else(|| proxy.upstreams[0].authority.as_bytes()),
+        scheme: ask.scheme(),
+        host: host(request, proxy),
         originator: Originator::Overwrite,
         purpose: Purpose::Pass,
     };
@@ -69,7 +81,15 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy) -> Result<Flow, Refus
     // RFC 9110, 9.2.2; what has a body is not kept for a second time.
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
-    Ok(Flow::new(text, asked, is_repeatable, upload))
+    let mut flow = Flow::new(text, asked, is_repeatable, upload);
+    flow.changes =
+        (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| Changes {
+            method: method.into(),
+            scheme: ask.scheme(),
+            host: hop.host.into(),
+            path: request.target.into(),
+        });
+    Ok(flow)
 }
 
 /// Says how the body is framed, once more and in one way.
@@ -96,7 +116,7 @@ mod tests {
     use sojourn_http::request::{Parsed, Parser};
 
     fn of(text: &str) -> Result<Vec<String>, Refusal> {
-        let proxy = Proxy { upstreams: vec![], pseudonym: "me".to_owned() };
+        let proxy = Proxy { upstreams: vec![], pseudonym: "me".to_owned(), cache: None };
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
         };

@@ -272,7 +272,10 @@ impl Fetch {
                 let via = Via { received: head.version, pseudonym: &exchanges.proxy().pseudonym };
                 let mut fields = Vec::with_capacity(head_len);
                 forward::append_response(&mut fields, Section(head.fields), via, now, |_| true);
+                let fill = exchanges.keep_answer(id, &head, now);
+                exchanges.settle(id, fill.is_some());
                 let flow = exchanges.flow(id);
+                flow.fill = fill;
                 let began = flow.began;
                 flow.begin_answer(&head, &fields);
                 exchanges.succeed_at(self.upstream);
@@ -302,6 +305,7 @@ impl Fetch {
         let id = self.flow.expect("there is a request");
         let Stage::Body(body) = &mut self.stage else { unreachable!("a body is being read") };
         let progress = body.read(&mut self.input, |part| exchanges(context).flow(id).append(part));
+        exchanges(context).limit_shared(id);
         exchanges(context).wake_followers(id);
         match progress {
             Progress::More if self.is_abandoned(context) => Want::Close(Reason::Finished),

@@ -74,10 +74,10 @@ impl Http1 {
         head::field(&mut self.output, "Content-Type", "text/html");
         head::end(&mut self.output);
         if is_head {
-            return self.log(None, status, 0, context);
+            return self.log(None, status.code(), 0, context);
         }
         self.output.extend_from_slice(page.as_bytes());
-        self.log(None, status, page.len(), context);
+        self.log(None, status.code(), page.len(), context);
     }
 
     fn answer(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
@@ -280,6 +280,17 @@ impl Http1 {
         body: usize,
         context: &mut Context<'_>,
     ) -> Step {
+        self.answered_with(request, status.code(), body, context)
+    }
+
+    /// The answer is in the output, so many bytes of body included.
+    pub(super) fn answered_with(
+        &mut self,
+        request: &Request<'_>,
+        status: u16,
+        body: usize,
+        context: &mut Context<'_>,
+    ) -> Step {
         self.log(Some(request), status, body, context);
         self.take_leave(request);
         Step::Answered { consumed: request.head_len }
@@ -363,8 +374,8 @@ impl Http1 {
         }))
     }
 
-    fn log(&self, request: Option<&Request<'_>>, status: Status, body: usize, context: &Context<'_>) {
-        if let (Some(log), Some(line)) = (context.log, self.open_line(request, status.code(), context)) {
+    fn log(&self, request: Option<&Request<'_>>, status: u16, body: usize, context: &Context<'_>) {
+        if let (Some(log), Some(line)) = (context.log, self.open_line(request, status, context)) {
             log.finish(&line, body as u64);
         }
     }

@@ -17,6 +17,7 @@ use crate::counters::Counter;
 
 mod answer;
 mod body;
+mod cached;
 mod partial;
 mod relay;
 mod representation;

@@ -12,8 +12,9 @@ use super::answer::Step;
 use super::body::{CONTINUE, Content};
 use super::{After, Http1, OUTPUT_BYTES_MAX, State};
 use crate::connection::{Buffer, Context, Piece, Reason, Want};
+use crate::counters::Counter;
 use crate::log::OpenLine;
-use crate::proxy::{Answer, Ask, End, Exchanges, FlowId, Refusal, ask};
+use crate::proxy::{Answer, Ask, End, Exchanges, FlowId, FollowerId, Refusal, Verdict, ask, fits};
 
 /// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -22,8 +23,8 @@ const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 #[derive(Debug)]
 pub(super) struct Relay {
     flow: FlowId,
-    /// The next part of the answer's body.
-    position: usize,
+    /// Which of its followers this is.
+    follower: FollowerId,
     /// The request's body while it arrives; its coding is undone, and done again.
     body: Option<Box<BodyReader>>,
     is_chunked: bool,
@@ -60,27 +61,39 @@ impl Http1 {
             return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
         }
         let asking = Ask { peer: self.peer, is_secure: self.is_secure };
+        let mut flow = match ask(request, asking, exchanges(context).proxy()) {
+            Err(refusal) => return self.refuse_relay(request, refusal, context),
+            Ok(flow) => flow,
+        };
+        match self.look_up(request, asking, context) {
+            Verdict::Hit(object) => return self.answer_from_cache(request, &object, context),
+            Verdict::GatewayTimeout => return self.page(request, Status::GatewayTimeout, context),
+            Verdict::Pass => {}
+            Verdict::Fill(keyed) => flow.keyed = Some(keyed),
+        }
+        if !self.output.is_empty() {
+            // Earlier answers do not wait for the upstream; then the request is read again.
+            return Step::Flush;
+        }
+        let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
+        let joined = flow.keyed.as_ref().and_then(|keyed| exchanges.join(keyed));
+        if flow.keyed.is_some() {
+            let counter = if joined.is_some() { Counter::CacheCollapsed } else { Counter::CacheMisses };
+            context.served.count(counter);
+        }
+        let body = flow.upload.is_some().then(|| Box::new(BodyReader::new(request.body)));
+        let followed = joined.unwrap_or_else(|| exchanges.begin(flow, context.served));
+        Step::Relay(Relay::new(followed, body, request))
+    }
+
+    /// Asks again, for this client alone: what others get does not fit.
+    fn relay_alone(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
+        let asking = Ask { peer: self.peer, is_secure: self.is_secure };
         match ask(request, asking, exchanges(context).proxy()) {
             Err(refusal) => self.refuse_relay(request, refusal, context),
-            // Earlier answers do not wait for the upstream; then the request is read again.
-            Ok(_) if !self.output.is_empty() => Step::Flush,
             Ok(flow) => {
-                let body = flow.upload.is_some().then(|| Box::new(BodyReader::new(request.body)));
                 let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
-                Step::Relay(Box::new(Relay {
-                    flow: exchanges.begin(flow, context.served),
-                    position: 0,
-                    body,
-                    is_chunked: request.body == Body::Chunked,
-                    head_len: request.head_len,
-                    framing: Framing::Plain,
-                    line: None,
-                    body_bytes_sent: 0,
-                    body_bytes_sending: 0,
-                    is_answering: false,
-                    is_receiving: false,
-                    is_over: false,
-                }))
+                Step::Relay(Relay::new(exchanges.begin(flow, context.served), None, request))
             }
         }
     }
@@ -158,9 +171,13 @@ impl Http1 {
             let Some(End::Failed(status)) = flow.end else {
                 unreachable!("only its followers abandon a flow")
             };
-            exchanges(context).leave(relay.flow);
+            exchanges(context).leave(relay.flow, relay.follower);
             return self.page(request, status, context);
         };
+        if !relay.follower.is_first() && !flow.fill.as_ref().is_some_and(|fill| fits(request, fill)) {
+            exchanges(context).leave(relay.flow, relay.follower);
+            return self.relay_alone(request, context);
+        }
         let is_unframed = matches!(answer.body, upstream::Body::Chunked | upstream::Body::UntilClose);
         if is_unframed && request.version == Version::Http11 {
             relay.framing = Framing::Chunked { owes_line_end: false };
@@ -214,9 +231,8 @@ impl Http1 {
         while self.output.len() < OUTPUT_BYTES_MAX {
             let flow = exchanges.flow(relay.flow);
             let was_full = flow.is_full();
-            let Some(part) = flow.take(relay.position) else { break };
+            let Some(part) = flow.take(relay.follower) else { break };
             let has_room_again = was_full && !flow.is_full();
-            relay.position += 1;
             if has_room_again {
                 exchanges.wake_fetch(relay.flow);
             }
@@ -229,7 +245,7 @@ impl Http1 {
         }
         let flow = exchanges.flow(relay.flow);
         match flow.end {
-            _ if flow.has_part(relay.position) => {}
+            _ if flow.has_part(relay.follower) => {}
             Some(End::Complete) => {
                 relay.framing.end(&mut self.output);
                 relay.is_over = true;
@@ -260,7 +276,7 @@ impl Http1 {
             if let (Some(log), Some(line)) = (context.log, &relay.line) {
                 log.finish(line, relay.body_bytes_sent);
             }
-            exchanges(context).leave(relay.flow);
+            exchanges(context).leave(relay.flow, relay.follower);
         }
     }
 }
@@ -269,6 +285,35 @@ impl Http1 {
 pub(super) struct Malformed;
 
 impl Relay {
+    /// Of `request`, which follows a flow and has yet to give it the rest of `body`.
+    pub(super) fn new(
+        (flow, follower): (FlowId, FollowerId),
+        body: Option<Box<BodyReader>>,
+        request: &Request<'_>,
+    ) -> Box<Relay> {
+        Box::new(Relay {
+            flow,
+            follower,
+            body,
+            is_chunked: request.body == Body::Chunked,
+            head_len: request.head_len,
+            framing: Framing::Plain,
+            line: None,
+            body_bytes_sent: 0,
+            body_bytes_sending: 0,
+            is_answering: false,
+            is_receiving: false,
+            is_over: false,
+        })
+    }
+
+    /// The head of the answer is written; `line` is logged when its body ends.
+    pub(super) fn answering(mut self: Box<Relay>, line: Option<OpenLine>) -> Box<Relay> {
+        self.is_answering = true;
+        self.line = line;
+        self
+    }
+
     /// Gives the flow what has arrived of the request's body.
     fn upload(&mut self, input: &mut Buffer, context: &mut Context<'_>) -> Result<(), Malformed> {
         let Some(reader) = &mut self.body else { return Ok(()) };
