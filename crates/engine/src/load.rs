@@ -124,7 +124,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             arrivals,
             requests,
             think: who.think()?.unwrap_or(defaults.think),
-            catalogue,
+            catalogue: common.verified(catalogue),
             connections,
             tls,
             transport: Transport { pipeline: what.pipeline(), ramp: who.ramp, ..common.transport() },

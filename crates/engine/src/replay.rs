@@ -153,7 +153,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
             arrivals: Arrivals::Logged(arrivals),
             requests: Requests::Trace { trace, think_scale: options.think_scale },
             think: Think::AfterAnswer(Law::NONE),
-            catalogue,
+            catalogue: common.verified(catalogue),
             connections,
             tls,
             transport: common.transport(),

@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::{
     Connections, Pick, Requests, Target,
     filelist::{self, FilelistError},
+    reception::Digest,
     session_file::{self, Burst, SessionFileError},
     walk::{self, WalkError},
 };
@@ -129,6 +130,8 @@ pub struct Catalogue {
     /// Whether an answer has no body whatever its head says (RFC 9112, 6.3: HEAD).
     bodiless: Vec<bool>,
     suffix: String,
+    /// The digest of each document's first body, where all are verified.
+    contents: Option<HashMap<u32, Digest>>,
 }
 
 /// What answer to a request is good.
@@ -251,6 +254,22 @@ impl Catalogue {
         }
     }
 
+    /// From now on each body of a document has to be the one that came first.
+    pub fn verify_contents(&mut self) {
+        self.contents = Some(HashMap::new());
+    }
+
+    /// Whether bodies are to be told from each other.
+    pub(crate) fn verifies(&self) -> bool {
+        self.contents.is_some()
+    }
+
+    /// Whether a body is the document's; the first one asked about is believed.
+    pub(crate) fn has_content(&mut self, document: u32, digest: Digest) -> bool {
+        let Some(contents) = &mut self.contents else { return true };
+        *contents.entry(document).or_insert(digest) == digest
+    }
+
     pub(crate) fn empty(form: &Form<'_>) -> Catalogue {
         Catalogue {
             requests: Vec::new(),
@@ -259,6 +278,7 @@ impl Catalogue {
             expected: Vec::new(),
             bodiless: Vec::new(),
             suffix: form.suffix(),
+            contents: None,
         }
     }
 

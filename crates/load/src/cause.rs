@@ -35,6 +35,8 @@ pub enum Cause {
     BadResponse,
     /// The body has another size than the document.
     WrongSize,
+    /// The body is not the one that the document had before.
+    WrongContent,
     /// Another status than the one that was expected, where that is not success.
     WrongStatus,
     /// A redirection or "not modified", which nobody asked for.
@@ -51,7 +53,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause, in the order of its number.
-    pub const ALL: [Cause; 22] = [
+    pub const ALL: [Cause; 23] = [
         Cause::ConnectRefused,
         Cause::ConnectTimeout,
         Cause::ConnectFailed,
@@ -68,6 +70,7 @@ impl Cause {
         Cause::TransferTimeout,
         Cause::BadResponse,
         Cause::WrongSize,
+        Cause::WrongContent,
         Cause::WrongStatus,
         Cause::Status3xx,
         Cause::Status4xx,
@@ -107,6 +110,7 @@ impl Cause {
             Cause::TransferTimeout => "transfer_timeout",
             Cause::BadResponse => "bad_response",
             Cause::WrongSize => "wrong_size",
+            Cause::WrongContent => "wrong_content",
             Cause::WrongStatus => "wrong_status",
             Cause::Status3xx => "status_3xx",
             Cause::Status4xx => "status_4xx",

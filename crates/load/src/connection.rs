@@ -12,7 +12,6 @@ use sojourn_measure::Nanos;
 use crate::{client::Errand, reader::Reader, reception::Reception, secured::Secured};
 
 /// A connection.
-#[derive(Debug)]
 pub struct Connection {
     /// The socket.
     pub socket: OwnedFd,

@@ -86,7 +86,7 @@ impl Run<'_> {
             exchange: Exchange::default(),
             piped: VecDeque::new(),
             unsent: Vec::new(),
-            reception: Reception::default(),
+            reception: Reception::new(self.catalogue.verifies()),
             secured,
             reader: self.transport.read_bytes_per_second.map(Reader::new),
         });
@@ -382,7 +382,8 @@ impl Run<'_> {
     /// One of several answers is complete; the next is already coming if there are `more` bytes.
     fn complete_one(&mut self, key: usize, response: &Response, more: bool, at: Nanos) -> Next {
         let connection = &mut self.connections[key];
-        let failure = self.ledger.answer(&connection.exchange, response, at, &mut self.catalogue);
+        let content = connection.reception.digest();
+        let failure = self.ledger.answer(&connection.exchange, response, content, at, &mut self.catalogue);
         connection.answered += 1;
         self.refused_since = None;
         if let Some(owner) = connection.owner {
@@ -403,7 +404,8 @@ impl Run<'_> {
     /// The last of the answers under way is complete.
     fn complete(&mut self, key: usize, response: &Response, at: Nanos) {
         let connection = &mut self.connections[key];
-        let failure = self.ledger.answer(&connection.exchange, response, at, &mut self.catalogue);
+        let content = connection.reception.digest();
+        let failure = self.ledger.answer(&connection.exchange, response, content, at, &mut self.catalogue);
         self.refused_since = None;
         connection.answered += 1;
         let Some(owner) = connection.owner else { return };

@@ -13,7 +13,7 @@ use crate::{
     catalogue::{Catalogue, Expected},
     client::Errand,
     connection::Exchange,
-    reception::Response,
+    reception::{Digest, Response},
     record::StepRecord,
 };
 
@@ -120,10 +120,11 @@ impl Ledger {
         &mut self,
         exchange: &Exchange,
         response: &Response,
+        content: Option<Digest>,
         at: Nanos,
         catalogue: &mut Catalogue,
     ) -> Option<Cause> {
-        let failure = judge(exchange, response, catalogue);
+        let failure = judge(exchange, response, content, catalogue);
         self.totals.in_flight.down(at);
         match failure {
             Some(_) => self.totals.errors += 1,
@@ -152,15 +153,24 @@ impl Ledger {
     }
 }
 
-fn judge(exchange: &Exchange, response: &Response, catalogue: &mut Catalogue) -> Option<Cause> {
-    match catalogue.expected(exchange.errand.document) {
+fn judge(
+    exchange: &Exchange,
+    response: &Response,
+    content: Option<Digest>,
+    catalogue: &mut Catalogue,
+) -> Option<Cause> {
+    let document = exchange.errand.document;
+    match catalogue.expected(document) {
         Expected::Any => return None,
         Expected::Status(status) => return (response.status != status).then_some(Cause::WrongStatus),
         Expected::Success => {}
     }
     match response.status {
-        200..300 if catalogue.agrees(exchange.errand.document, response.body_bytes) => None,
-        200..300 => Some(Cause::WrongSize),
+        200..300 if !catalogue.agrees(document, response.body_bytes) => Some(Cause::WrongSize),
+        200..300 => {
+            let is_other = content.is_some_and(|content| !catalogue.has_content(document, content));
+            is_other.then_some(Cause::WrongContent)
+        }
         300..400 => Some(Cause::Status3xx),
         400..500 => Some(Cause::Status4xx),
         500..600 => Some(Cause::Status5xx),

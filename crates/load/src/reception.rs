@@ -3,19 +3,25 @@
 //! Only the head is looked at. Of a body with a known length the receiver may throw bytes away unseen and
 //! just say how many ([`Reception::discarded`]); that is what makes large bodies cheap to receive.
 
+use ring::digest::{Context, SHA256};
 use sojourn_http::chunked::Chunked;
 use sojourn_http::response::{self, Head, Parsed};
 
 use crate::Cause;
 
+/// What tells one body from another: SHA-256.
+pub type Digest = [u8; 32];
+
 /// A response being received.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Reception {
     state: State,
     /// The head so far, only when it comes in pieces.
     partial: Vec<u8>,
     /// Whether there is no body whatever the head says.
     bodiless: bool,
+    /// What has come of the body, where it is to be told from others.
+    content: Option<Context>,
 }
 
 #[derive(Debug, Default)]
@@ -54,11 +60,19 @@ pub struct Response {
 }
 
 impl Reception {
+    /// One that tells bodies from each other, if `digests`.
+    pub fn new(digests: bool) -> Reception {
+        Reception { content: digests.then(|| Context::new(&SHA256)), ..Reception::default() }
+    }
+
     /// Makes ready for the next response; the one to HEAD is `bodiless` whatever it says.
     pub fn reset(&mut self, bodiless: bool) {
         self.state = State::Head;
         self.partial.clear();
         self.bodiless = bodiless;
+        if self.content.is_some() {
+            self.content = Some(Context::new(&SHA256));
+        }
     }
 
     /// Takes bytes in; answers how many belong to this response: fewer than given only when it is complete.
@@ -76,10 +90,15 @@ impl Reception {
         }
     }
 
-    /// How many bytes of the body are still to come, if that is known.
+    /// The digest of the body so far, where it is told from others.
+    pub fn digest(&self) -> Option<Digest> {
+        self.content.clone()?.finish().as_ref().try_into().ok()
+    }
+
+    /// How many bytes of the body are still to come, if that is known and they need not be looked at.
     pub fn discardable(&self) -> Option<u64> {
         match &self.state {
-            State::Sized(_, body) => Some(body.expected - body.received),
+            State::Sized(_, body) if self.content.is_none() => Some(body.expected - body.received),
             _ => None,
         }
     }
@@ -131,15 +150,21 @@ impl Reception {
 
     fn body(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
         let available = bytes.len() as u64;
+        let mut look = |data: &[u8]| {
+            if let Some(content) = &mut self.content {
+                content.update(data);
+            }
+        };
         match &mut self.state {
             State::Head => unreachable!("the head is in"),
             State::Sized(head, body) => {
                 let used = available.min(body.expected - body.received);
                 body.received += used;
+                look(&bytes[..used as usize]);
                 Ok((used as usize, sized_progress(head, body)))
             }
             State::Chunked(head, chunked) => {
-                let used = chunked.decode(bytes, |_| {}).map_err(|_| Cause::BadResponse)?;
+                let used = chunked.decode(bytes, look).map_err(|_| Cause::BadResponse)?;
                 if !chunked.is_done() {
                     return Ok((used, Progress::More));
                 }
@@ -149,6 +174,7 @@ impl Reception {
             }
             State::UntilClose(_, body) => {
                 body.received += available;
+                look(bytes);
                 Ok((bytes.len(), Progress::More))
             }
         }
@@ -253,6 +279,22 @@ mod tests {
         assert_eq!(reception.discardable(), Some(7));
         assert_eq!(reception.discarded(3), Progress::More);
         assert_eq!(reception.discarded(4), complete(200, 10, true));
+    }
+
+    #[test]
+    fn bodies_are_told_apart_whatever_their_framing() {
+        let digest = |response: &str| {
+            let mut reception = Reception::new(true);
+            reception.feed(response.as_bytes()).unwrap();
+            assert!(reception.discardable().is_none());
+            reception.digest().unwrap()
+        };
+        let sized = digest("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+        assert_eq!(digest(chunked), sized);
+        assert_eq!(digest("HTTP/1.0 200 OK\r\n\r\nhello"), sized);
+        assert_ne!(digest("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhallo"), sized);
+        assert_eq!(Reception::default().digest(), None);
     }
 
     #[test]

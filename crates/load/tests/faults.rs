@@ -14,7 +14,7 @@ use std::{
 };
 
 use scripted::{MS, Server, Then, answer, closed, closing, ok, replay, report, trace};
-use sojourn_load::{Limits, Observe, Plan, Report, Target, run};
+use sojourn_load::{Limits, Observe, Plan, Report, StopRule, Target, Transport, run};
 use sojourn_measure::Nanos;
 
 /// Every other request meets the fault; the others are answered.
@@ -220,4 +220,30 @@ fn an_interrupt_keeps_what_was_measured() {
     assert!(report.interrupted && !report.complete);
     assert!(report.figures.requests > 50);
     assert!((0.2..0.6).contains(&report.figures.duration_seconds), "{}", report.figures.duration_seconds);
+}
+
+#[test]
+fn another_content_of_the_same_size_shows_only_to_those_who_look() {
+    let start = || {
+        Server::start(|stream, _, number| {
+            let mut response = ok(20_000);
+            if number % 5 == 4 {
+                *response.last_mut().unwrap() = b'y';
+            }
+            answer(stream, &response)
+        })
+    };
+    let counted = |verifies: bool, transport: Transport| {
+        let server = start();
+        let mut plan = Plan { transport, stop: StopRule::Requests(50), ..closed(&server, 1, 0, 60_000) };
+        if verifies {
+            plan.catalogue.verify_contents();
+        }
+        let figures = report(plan).figures;
+        (figures.requests, figures.errors_by_cause.get("wrong_content").copied())
+    };
+    assert_eq!(counted(false, Transport::default()), (50, None));
+    assert_eq!(counted(true, Transport::default()), (40, Some(10)));
+    let stamped = Transport { timestamps: true, ..Transport::default() };
+    assert_eq!(counted(true, stamped), (40, Some(10)));
 }

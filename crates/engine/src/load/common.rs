@@ -13,8 +13,8 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use sojourn_load::{
-    Connections, Count, Limits, Observe, Outcome, Plan, Progress, Report, TICK, TIMER_SLACK_MAX, Target,
-    Timeline, Tls, Transport, Trust, Version, Waiting, duration, webstone::WebStone,
+    Catalogue, Connections, Count, Limits, Observe, Outcome, Plan, Progress, Report, TICK, TIMER_SLACK_MAX,
+    Target, Timeline, Tls, Transport, Trust, Version, Waiting, duration, webstone::WebStone,
 };
 use sojourn_measure::machine::Machine;
 use sojourn_measure::{Nanos, affinity};
@@ -36,6 +36,9 @@ pub struct Common {
     /// Read each connection at this rate, as behind a slow line: 56kbit/s, 400kbit/s, 10Mbit/s.
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = CONNECTIONS)]
     read_rate: Option<f64>,
+    /// Let each body of a document be the same, by its SHA-256, as the first that came; another is an error.
+    #[arg(long, help_heading = CONNECTIONS)]
+    verify: bool,
     /// Trust any certificate of an https server: nothing is verified.
     #[arg(long, conflicts_with = "cacert", help_heading = CONNECTIONS)]
     insecure: bool,
@@ -192,6 +195,14 @@ impl Common {
             timestamps: self.timestamps,
             ..Transport::default()
         }
+    }
+
+    /// Has the bodies of a catalogue verified, if the options say so.
+    pub fn verified(&self, mut catalogue: Catalogue) -> Catalogue {
+        if self.verify {
+            catalogue.verify_contents();
+        }
+        catalogue
     }
 
     /// How TLS is spoken with the target, if it is.
