@@ -1,17 +1,20 @@
 //! What must hold for any bytes given as a log or as a trace file. The fuzz targets and the replay of their corpora
 //! in `crates/workload/tests/corpora.rs` call the same functions.
 
-use std::io::BufReader;
+use std::io::{BufReader, Cursor};
 use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
+use sojourn_workload::characterise::{StoredTrace, characterise, characterise_from};
 use sojourn_workload::import::{
-    DURATION_NS_MAX, Format, ImportError, Imported, Options, SIZE_BYTES_MAX, import,
+    DURATION_NS_MAX, Format, ImportError, Imported, Options, SIZE_BYTES_MAX, import, import_to_file,
 };
+use sojourn_workload::sorting::{Scratch, Spill};
 use sojourn_workload::trace::Trace;
 
-/// Read at once or in pieces, a log is imported or refused alike; a trace from a log is one that can be kept.
+/// Read at once, in pieces, or with next to no memory, a log is imported or refused alike; a trace from a log is one
+/// that can be kept.
 pub fn log_line(bytes: &[u8]) {
     match (import_in_pieces(bytes, 1 << 16), import_in_pieces(bytes, 7)) {
         (Ok(whole), Ok(pieces)) => {
@@ -19,6 +22,7 @@ pub fn log_line(bytes: &[u8]) {
             assert_eq!(whole.report, pieces.report);
             let kept = Trace::read(written(&whole.trace).as_slice()).expect("a trace from a log is a trace");
             assert_eq!(kept, whole.trace);
+            assert_eq!(spilled(bytes), written(&whole.trace));
         }
         // How many lines of a damaged file come out before the damage is the decompressor's affair.
         (Err(ImportError::Read { source: whole, .. }), Err(ImportError::Read { source: pieces, .. })) => {
@@ -33,6 +37,18 @@ fn import_in_pieces(log: &[u8], piece: usize) -> Result<Imported, ImportError> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let reader = BufReader::with_capacity(piece, log);
     import(reader, &Options::default(), &mut random, |_| ControlFlow::Continue(()))
+}
+
+/// The trace file of an import whose sorts hold a few rows.
+fn spilled(log: &[u8]) -> Vec<u8> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut open = || Ok(Box::new(Cursor::new(Vec::new())) as Box<dyn Scratch>);
+    let spill = Spill { budget_bytes: 64, open: &mut open };
+    let mut file = Vec::new();
+    let go_on = |_| ControlFlow::Continue(());
+    import_to_file(log, &Options::default(), &mut random, spill, &mut file, go_on)
+        .expect("it was imported before");
+    file
 }
 
 /// A format string is compiled or refused; what it compiles to reads the rest of the bytes without a panic, and never
@@ -53,11 +69,12 @@ pub fn log_format(bytes: &[u8]) {
     }
 }
 
-/// A trace that is read is written as the same bytes, and its sums do not overflow.
+/// A trace that is read is written as the same bytes, its sums do not overflow, and it is the same from its file.
 pub fn trace_file(bytes: &[u8]) {
     let Ok(trace) = Trace::read(bytes) else { return };
     assert_eq!(written(&trace), bytes);
-    assert!(trace.span_ns() <= 1 << 63);
+    let stored = StoredTrace::open(Cursor::new(bytes)).and_then(|mut stored| characterise_from(&mut stored));
+    assert_eq!(stored.expect("it was read before"), characterise(&trace));
     assert!(trace.mean_session_duration_ns() >= 0.0);
     let requests: u64 = trace.requests_per_document().iter().map(|count| u64::from(*count)).sum();
     assert_eq!(requests, trace.requests.len() as u64);

@@ -27,6 +27,16 @@ class Trace:
     def __len__(self) -> int: ...
 
 @final
+class StoredTrace:
+    """A trace file whose documents alone are in memory."""
+
+    @staticmethod
+    def open(path: str) -> StoredTrace: ...
+    def characterise(self) -> dict[str, Any]: ...
+    def documents(self) -> list[tuple[str, int, str, int]]: ...
+    def __len__(self) -> int: ...
+
+@final
 class LogOptions:
     """How a log is read; see sojourn.log.LogOptions."""
 
@@ -56,6 +66,14 @@ def import_log(
     seed: int = 1,
     progress: Callable[[int, int], object] | None = None,
 ) -> Trace: ...
+def import_log_to_file(
+    path: str,
+    output: str,
+    folder: str,
+    options: LogOptions | None = None,
+    seed: int = 1,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]: ...
 def synthesise_log(path: str, seed: int, requests: int = 80_000, documents: int = 3_500) -> None: ...
 def web99_files(load: int) -> list[tuple[str, int, int, float]]: ...
 

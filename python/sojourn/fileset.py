@@ -145,7 +145,7 @@ def _check(law: LogNormal) -> None:
             raise CouldNotRun(f"{name} {value} cannot be", f"give a value {wanted}")
 
 
-def from_trace(trace: _native.Trace, log_name: str) -> FileSet:
+def from_trace(trace: _native.Trace | _native.StoredTrace, log_name: str) -> FileSet:
     """The documents of a trace, under the paths that `sojourn replay` asks for."""
     files = [File(path, size, "document", requests) for _, size, path, requests in trace.documents()]
     return FileSet("from-log", files, {"log": log_name})

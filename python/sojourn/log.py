@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
 
-TRACE_MAGIC = b"SJTRACE2"
+TRACE_MAGIC = b"SJTRACE"
+"""What a trace file of any version begins with."""
 SESSION_GAP = "15s"
 """The default everywhere: seed IBM RC22629, 3.3."""
 
@@ -51,30 +54,86 @@ def require_log(log: str) -> None:
         raise CouldNotRun(f"there is no file {log}", "give an access log; plain, gz and zst are read as they are")
 
 
-def import_log(
-    log: str, options: LogOptions, seed: int, progress: Callable[[float, float | None], None]
-) -> tuple[_native.Trace, dict[str, Any]]:
-    """The trace of a log, and what its import counted.
+Progress = Callable[[float, float | None], None]
+"""Takes the bytes read and the bytes in all (None where unknown)."""
+
+
+def import_log(log: str, options: LogOptions, seed: int, progress: Progress) -> tuple[_native.Trace, dict[str, Any]]:
+    """The trace of a log in memory, and what its import counted.
 
     Args:
         log: a path, or `-` for standard input; plain, gz or zst.
         options: how it is read.
         seed: spreads requests within their second.
-        progress: takes the bytes read and the bytes in all (None where unknown).
+        progress: is told how far it is.
 
     Raises:
         CouldNotRun: no such file, options that cannot be, an empty log, or no request in it that can be replayed.
     """
     require_log(log)
     native = native_options(options)
-    try:
+    with _explained(log):
         trace = _native.import_log(log, native, seed, lambda done, total: progress(done, total or None))
-    except (OSError, ValueError) as error:
-        what, _, hint = str(error).partition("\nhint: ")
-        raise CouldNotRun(f"cannot import {log}: {what}", hint or None) from error
     report = trace.report()
     assert report is not None, "only a trace from a file has no report"
     return trace, report
+
+
+def import_log_to_file(
+    log: str, output: Path | IO[bytes] | None, options: LogOptions, seed: int, progress: Progress
+) -> tuple[_native.StoredTrace, dict[str, Any]]:
+    """The same as a trace file, in memory that grows with the distinct documents and clients alone.
+
+    Args:
+        log: as in `import_log`.
+        output: a path, at which there is the whole trace or what was there before; an open file; or None for a file
+            without a name.
+        options: as in `import_log`.
+        seed: as in `import_log`.
+        progress: as in `import_log`.
+
+    Raises:
+        CouldNotRun: as `import_log`, or the trace cannot be written.
+    """
+    require_log(log)
+    if isinstance(output, Path):
+        if output.exists() and not output.is_file():
+            raise CouldNotRun(f"{output} is not a file", "name a file for the trace with --output")
+        part = output.with_name(f"{output.name}.part")
+        try:
+            trace, report = _import_to_path(log, str(part), str(output.parent), options, seed, progress)
+            with _explained(log):
+                part.replace(output)
+        finally:
+            part.unlink(missing_ok=True)
+        return trace, report
+    if output is not None:
+        # A descriptor's name, under which the file can be opened again though it has no other.
+        name = f"/proc/self/fd/{output.fileno()}"
+        return _import_to_path(log, name, tempfile.gettempdir(), options, seed, progress)
+    with tempfile.TemporaryFile() as file:
+        return import_log_to_file(log, file, options, seed, progress)
+
+
+def _import_to_path(
+    log: str, output: str, folder: str, options: LogOptions, seed: int, progress: Progress
+) -> tuple[_native.StoredTrace, dict[str, Any]]:
+    native = native_options(options)
+    with _explained(log):
+        report = _native.import_log_to_file(
+            log, output, folder, native, seed, lambda done, total: progress(done, total or None)
+        )
+        return _native.StoredTrace.open(output), report
+
+
+@contextmanager
+def _explained(log: str) -> Iterator[None]:
+    """Says what an import died of the way every command does."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        what, _, hint = str(error).partition("\nhint: ")
+        raise CouldNotRun(f"cannot import {log}: {what}", hint or None) from error
 
 
 def is_trace(source: str) -> bool:
@@ -86,14 +145,28 @@ def is_trace(source: str) -> bool:
 
 
 def load_trace(source: str, options: LogOptions) -> _native.Trace:
-    """A trace from its file; options that say how a log is read come too late for it.
+    """A trace from its file, in memory; options that say how a log is read come too late for it.
 
     Raises:
         CouldNotRun: there are such options, or the file is damaged.
     """
     require_default(source, options)
-    try:
+    with _damage_explained():
         return _native.Trace.load(source)
+
+
+def open_trace(source: str, options: LogOptions) -> _native.StoredTrace:
+    """The same of which the documents alone are held."""
+    require_default(source, options)
+    with _damage_explained():
+        return _native.StoredTrace.open(source)
+
+
+@contextmanager
+def _damage_explained() -> Iterator[None]:
+    """Says why a trace file cannot be read."""
+    try:
+        yield
     except (OSError, ValueError) as error:
         raise CouldNotRun(str(error), "import the log again: sojourn trace LOG --output TRACE") from error
 

@@ -30,7 +30,7 @@ def fixed_size_path(size_bytes: int) -> str:
     return f"/demand/{size_bytes}"
 
 
-def documents_of(trace: _native.Trace) -> list[Document]:
+def documents_of(trace: _native.Trace | _native.StoredTrace) -> list[Document]:
     """All documents of a trace's site."""
     named = [(path, size) for _, size, path, _ in trace.documents()]
     return named + [(fixed_size_path(size), size) for size in FIXED_SIZES_BYTES]

@@ -1,8 +1,11 @@
 //! `sojourn-engine replay`: the sessions of a trace, as logged or at rising rates.
 
-use std::{borrow::Cow, fs::File, io::BufReader, path::PathBuf, process::ExitCode};
+mod read_ahead;
+mod stored;
 
-use anyhow::{Context, ensure};
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use sojourn_load::{
     Arrivals, Catalogue, Connections, Failed, Form, Host, Law, Paths, Plan, Replayed, Requests, Schedule,
@@ -10,11 +13,12 @@ use sojourn_load::{
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
-    arrivals::{self, Arrival, Level, Staircase},
-    trace::Trace,
+    arrivals::{Level, Staircase, positive},
+    trace_file::{Head, Index, IndexedTrace},
 };
 
 use crate::load::common::{Common, Shows};
+use stored::Stored;
 
 /// Replays the sessions of a trace: they come when they are due, whatever the server does.
 ///
@@ -112,33 +116,33 @@ const REPLAY_MARGIN: Nanos = Nanos(1_000_000_000);
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let target = Target::resolve(&options.url)?;
     let common = &options.common;
-    let trace = read_trace(&options.trace)?;
-    let trace = match options.failed {
-        FailedName::Skip => trace.without_failed(),
-        FailedName::Send | FailedName::Expect => Cow::Borrowed(&trace),
-    };
-    let trace = &*trace;
-    ensure!(
-        !trace.requests.is_empty(),
-        "{}: the trace holds no request that is to be sent",
-        options.trace.display()
-    );
-    let connections = common.connections(Connections::KeepAlive);
-    let catalogue = Catalogue::trace(
-        &Form::get(&target, common.version(Version::Http11), connections),
-        trace,
-        &options.replayed(),
-    );
     ensure!(
         options.think_scale.is_finite() && options.think_scale >= 0.0,
         "--think-scale must not be negative"
     );
-    let (schedule, arrivals): (_, Box<dyn Iterator<Item = Arrival>>) = match options.scale {
-        Some(scale) => (options.replay_schedule(trace, scale)?, Box::new(arrivals::replay(trace, scale)?)),
+    let mut trace = Stored::open(&options.trace, options.failed == FailedName::Skip)?;
+    let head = trace.head();
+    ensure!(head.requests > 0, "{}: the trace holds no request that is to be sent", options.trace.display());
+    let connections = common.connections(Connections::KeepAlive);
+    let catalogue = Catalogue::trace(
+        &Form::get(&target, common.version(Version::Http11), connections),
+        trace.documents(),
+        &options.replayed(),
+    );
+    let (schedule, (arrivals, reading)) = match options.scale {
+        Some(scale) => {
+            positive("scale factor", scale)?;
+            let schedule = options.replay_schedule(head, options.last_due(&mut trace, scale)?)?;
+            (schedule, read_ahead::as_logged(trace.into_parts(), scale)?)
+        }
         None => {
             let schedule = options.staircase_schedule()?;
-            let arrivals = options.staircase(&schedule).arrivals(trace)?;
-            (schedule, Box::new(arrivals))
+            let mut index = Index::new(options.think_scale);
+            trace.scan(|place, _, duration_ns| index.session(place, duration_ns))?;
+            let (file, ..) = trace.into_parts();
+            let templates = IndexedTrace::new(file, head, index);
+            let arrivals = options.staircase(&schedule).arrivals_of(templates)?;
+            (schedule, read_ahead::at_random(arrivals)?)
         }
     };
     let stop = match options.stop_when_failing {
@@ -146,31 +150,30 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         false => StopRule::ScheduleEnd,
     };
     let tls = common.tls(&target)?;
-    common.run(
-        "replay",
-        Plan {
-            target,
-            arrivals: Arrivals::Logged(arrivals),
-            requests: Requests::Trace { trace, think_scale: options.think_scale },
-            think: Think::AfterAnswer(Law::NONE),
-            catalogue: common.verified(catalogue),
-            connections,
-            tls,
-            transport: common.transport(),
-            schedule,
-            stop,
-            limits: common.limits(),
-            waiting: common.waiting(),
-            observe: common.observe(),
-            seed: common.seed,
-        },
-        Shows::Ours,
-    )
-}
-
-fn read_trace(path: &PathBuf) -> anyhow::Result<Trace> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    Trace::read(BufReader::new(file)).with_context(|| path.display().to_string())
+    let plan = Plan {
+        target,
+        arrivals: Arrivals::Logged(Box::new(arrivals)),
+        requests: Requests::Logged { think_scale: options.think_scale },
+        think: Think::AfterAnswer(Law::NONE),
+        catalogue: common.verified(catalogue),
+        connections,
+        tls,
+        transport: common.transport(),
+        schedule,
+        stop,
+        limits: common.limits(),
+        waiting: common.waiting(),
+        observe: common.observe(),
+        seed: common.seed,
+    };
+    let code = common.run("replay", plan, Shows::Ours)?;
+    Ok(match reading.end() {
+        Ok(()) => code,
+        Err(error) => {
+            eprintln!("error: {}: {error:#}; the replay ended there", options.trace.display());
+            ExitCode::from(1)
+        }
+    })
 }
 
 /// A field value, or which one.
@@ -200,17 +203,22 @@ impl Options {
         Replayed { paths, failed, host, check_sizes: self.check_sizes }
     }
 
+    /// When the last request is due, in a replay as logged.
+    fn last_due(&self, trace: &mut Stored, scale: f64) -> anyhow::Result<Nanos> {
+        let mut last = Nanos::ZERO;
+        trace.scan(|_, start_ns, duration_ns| {
+            let due = start_ns as f64 / scale + duration_ns as f64 * self.think_scale;
+            last = last.max(Nanos(due as u64));
+        })?;
+        Ok(last)
+    }
+
     /// One step from the settle part's end to the last request, or for as long as asked.
-    fn replay_schedule(&self, trace: &Trace, scale: f64) -> anyhow::Result<Schedule> {
+    fn replay_schedule(&self, head: Head, span: Nanos) -> anyhow::Result<Schedule> {
         let settle = self.settle.unwrap_or(Nanos::ZERO);
-        let last_due = |session| {
-            let duration_ns = trace.duration_ns(session) as f64 * self.think_scale;
-            Nanos((session.start_ns as f64 / scale + duration_ns) as u64)
-        };
-        let span = trace.sessions.iter().map(last_due).max().unwrap_or(Nanos::ZERO);
         let measured = self.duration.unwrap_or(span + REPLAY_MARGIN - settle);
         ensure!(measured > Nanos::ZERO, "--settle leaves nothing of a replay of {:.1} s", span.seconds());
-        let rate = (span > Nanos::ZERO).then(|| trace.requests.len() as f64 / span.seconds());
+        let rate = (span > Nanos::ZERO).then(|| f64::from(head.requests) / span.seconds());
         Ok(Schedule::single(settle, measured, rate))
     }
 

@@ -9,13 +9,10 @@ use std::iter::Peekable;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::Nanos;
-use sojourn_workload::{
-    arrivals::Arrival,
-    trace::{Request, Trace},
-};
+use sojourn_workload::trace::Request;
 
 use crate::{
-    Arrivals, Requests, Think,
+    Arrivals, LoggedVisit, Requests, Think,
     law::Law,
     picker::{MixCheck, Picker},
     rates::ArrivalTimes,
@@ -26,7 +23,7 @@ use crate::{
 /// The source of all requests.
 pub struct Agenda<'a> {
     comers: Comers<'a>,
-    visits: Visits<'a>,
+    visits: Visits,
     think: Think,
     /// How many requests of a picking client go together.
     together: u32,
@@ -42,18 +39,19 @@ enum Comers<'a> {
     /// When clients of a closed loop come, the next one last.
     Closed(Vec<Nanos>),
     Open(Peekable<ArrivalTimes>),
-    Logged(Peekable<Box<dyn Iterator<Item = Arrival> + 'a>>),
+    Logged(Peekable<Box<dyn Iterator<Item = LoggedVisit> + 'a>>),
 }
 
-enum Visits<'a> {
+enum Visits {
     Pick(Picker),
     Sessions(Vec<Session<u32>>),
     Walk(Walk<u32>),
-    Trace(&'a Trace, f64),
+    /// What think times are multiplied by.
+    Logged(f64),
 }
 
 /// One client's place in its visit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Itinerary {
     /// When the visit began.
     began: Nanos,
@@ -62,7 +60,7 @@ pub struct Itinerary {
     place: Place,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Place {
     /// So many requests of a burst may still go beside those under way.
     Pick { left: u32 },
@@ -71,7 +69,7 @@ enum Place {
     /// The request `next` of a page, after so many pages.
     Walk { page: u32, next: u32, pages: u32 },
     /// The request `next` of a session of a log.
-    Trace { start_ns: i64, session: u32, next: u32 },
+    Logged { start_ns: i64, requests: Box<[Request]>, next: u32 },
 }
 
 /// A request to be sent.
@@ -94,7 +92,7 @@ impl<'a> Agenda<'a> {
     /// Begins at `origin`; a closed loop's clients come at random within `ramp`.
     pub fn new(
         arrivals: Arrivals<'a>,
-        requests: Requests<'a>,
+        requests: Requests,
         think: Think,
         together: u32,
         quota: Quota,
@@ -120,7 +118,7 @@ impl<'a> Agenda<'a> {
             Requests::Pick(pick) => Visits::Pick(Picker::new(&pick)),
             Requests::Sessions(sessions) => Visits::Sessions(sessions),
             Requests::Walk(walk) => Visits::Walk(walk),
-            Requests::Trace { trace, think_scale } => Visits::Trace(trace, think_scale),
+            Requests::Logged { think_scale } => Visits::Logged(think_scale),
         };
         let (visits_left, requests_left) = (quota.visits, quota.requests);
         Agenda {
@@ -144,9 +142,7 @@ impl<'a> Agenda<'a> {
         match &mut self.comers {
             Comers::Closed(starts) => starts.last().copied(),
             Comers::Open(times) => times.peek().map(|&time| self.origin + time),
-            Comers::Logged(arrivals) => {
-                arrivals.peek().map(|arrival| self.origin + Nanos(arrival.connect_ns))
-            }
+            Comers::Logged(arrivals) => arrivals.peek().map(|visit| self.origin + Nanos(visit.connect_ns)),
         }
     }
 
@@ -161,10 +157,10 @@ impl<'a> Agenda<'a> {
                 times.next();
             }
             Comers::Logged(arrivals) => {
-                let arrival = arrivals.next()?;
+                let logged = arrivals.next()?;
                 let mut itinerary = self.visit(at);
-                if let Place::Trace { start_ns, session, next } = &mut itinerary.place {
-                    (*start_ns, *session, *next) = (arrival.start_ns, arrival.session, arrival.first_request);
+                if let Place::Logged { start_ns, requests, .. } = &mut itinerary.place {
+                    (*start_ns, *requests) = (logged.start_ns, logged.requests);
                 }
                 return Some(itinerary);
             }
@@ -278,8 +274,8 @@ impl<'a> Agenda<'a> {
                     Due { at: self.after_thinking(itinerary, answered, received_bytes, own), document }
                 }
             }
-            (Visits::Trace(trace, think_scale), Place::Trace { start_ns, session, next }) => {
-                let request = requests(trace, *session).get(*next as usize)?;
+            (Visits::Logged(think_scale), Place::Logged { start_ns, requests, next }) => {
+                let request = requests.get(*next as usize)?;
                 *next += 1;
                 due(self.origin, *start_ns, *think_scale, request)
             }
@@ -291,10 +287,10 @@ impl<'a> Agenda<'a> {
 
     /// When the requests after the current one are due, as far as that is known before their time.
     pub fn rest(&self, itinerary: &Itinerary) -> Vec<Nanos> {
-        match (&self.visits, itinerary.place) {
-            (&Visits::Trace(trace, think_scale), Place::Trace { start_ns, session, next }) => {
-                let rest = requests(trace, session).iter().skip(next as usize);
-                rest.map(|request| due(self.origin, start_ns, think_scale, request).at).collect()
+        match (&self.visits, &itinerary.place) {
+            (&Visits::Logged(think_scale), Place::Logged { start_ns, requests, next }) => {
+                let rest = requests.iter().skip(*next as usize);
+                rest.map(|request| due(self.origin, *start_ns, think_scale, request).at).collect()
             }
             _ => Vec::new(),
         }
@@ -345,10 +341,7 @@ impl<'a> Agenda<'a> {
                 Place::Session { number: in_turn(sessions.len()), burst: 0, next: 0 }
             }
             Visits::Walk(walk) => Place::Walk { page: walk.start() as u32, next: 0, pages: 0 },
-            Visits::Trace(trace, _) => {
-                let start_ns = (at - self.origin).0 as i64;
-                Place::Trace { start_ns, session: in_turn(trace.sessions.len()), next: 0 }
-            }
+            Visits::Logged(_) => Place::Logged { start_ns: 0, requests: Box::default(), next: 0 },
         };
         Itinerary { began: at, turn: at, place }
     }
@@ -388,10 +381,6 @@ fn take(burst: &Burst<u32>, next: &mut u32) -> Option<u32> {
     Some(document)
 }
 
-fn requests(trace: &Trace, session: u32) -> &[Request] {
-    trace.requests_of(&trace.sessions[session as usize])
-}
-
 fn due(origin: Nanos, start_ns: i64, think_scale: f64, request: &Request) -> Due {
     let offset_ns = (request.offset_ns as f64 * think_scale) as i64;
     let since_origin = start_ns.saturating_add(offset_ns).max(0) as u64;
@@ -400,18 +389,16 @@ fn due(origin: Nanos, start_ns: i64, think_scale: f64, request: &Request) -> Due
 
 #[cfg(test)]
 mod tests {
-    use sojourn_workload::trace::{Document, Session};
-
     use super::*;
     use crate::{ArrivalLaw, Pick, Segment, Shape};
 
     const UNLIMITED: Quota = Quota { visits: u64::MAX, requests: u64::MAX };
 
-    fn agenda(arrivals: Arrivals<'static>, requests: Requests<'static>, think: Think) -> Agenda<'static> {
+    fn agenda(arrivals: Arrivals<'static>, requests: Requests, think: Think) -> Agenda<'static> {
         Agenda::new(arrivals, requests, think, 1, UNLIMITED, (Nanos(100), Nanos(50)), 7)
     }
 
-    fn closed(requests: Requests<'static>, think: Think) -> Agenda<'static> {
+    fn closed(requests: Requests, think: Think) -> Agenda<'static> {
         agenda(Arrivals::Closed { clients: 3 }, requests, think)
     }
 
@@ -496,15 +483,10 @@ mod tests {
 
     #[test]
     fn sessions_of_a_log_keep_their_offsets_times_the_think_scale() {
-        let trace = Trace {
-            documents: vec![Document::got("/", 1)],
-            sessions: vec![Session { start_ns: 0, first: 0, count: 3 }],
-            requests: [0, 40, 100].map(|offset_ns| Request { offset_ns, document: 0 }).to_vec(),
-            ..Trace::default()
-        };
-        let arrival = Arrival { connect_ns: 10, start_ns: -20, session: 0, first_request: 1 };
-        let arrivals = Arrivals::Logged(Box::new([arrival].into_iter()));
-        let requests = Requests::Trace { trace: &trace, think_scale: 0.5 };
+        let requests = [40, 100].map(|offset_ns| Request { offset_ns, document: 0 });
+        let visit = LoggedVisit { connect_ns: 10, start_ns: -20, requests: Box::new(requests) };
+        let arrivals = Arrivals::Logged(Box::new([visit].into_iter()));
+        let requests = Requests::Logged { think_scale: 0.5 };
         let think = Think::AfterAnswer(Law::NONE);
         let times = (Nanos(1000), Nanos::ZERO);
         let mut agenda = Agenda::new(arrivals, requests, think, 1, UNLIMITED, times, 0);

@@ -185,7 +185,7 @@ impl Catalogue {
     }
 
     /// The requests of a session file of httperf, below the target's path, and the sessions.
-    pub fn sessions(form: &Form<'_>, file: &str) -> Result<(Catalogue, Requests<'static>), SessionFileError> {
+    pub fn sessions(form: &Form<'_>, file: &str) -> Result<(Catalogue, Requests), SessionFileError> {
         let mut catalogue = Catalogue::empty(form);
         let mut known = HashMap::new();
         let mut number = |request: session_file::Request| {
@@ -205,7 +205,7 @@ impl Catalogue {
     }
 
     /// The pages and objects of a walk, below the target's path, and the walk.
-    pub fn walk(form: &Form<'_>, file: &str) -> Result<(Catalogue, Requests<'static>), WalkError> {
+    pub fn walk(form: &Form<'_>, file: &str) -> Result<(Catalogue, Requests), WalkError> {
         let mut catalogue = Catalogue::empty(form);
         let mut known = HashMap::new();
         let walk = walk::parse(file)?.map(|path: String| {

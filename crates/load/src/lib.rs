@@ -54,8 +54,8 @@ pub use law::{Count, Law, Shape};
 pub use observer::TICK;
 pub use outcome::Outcome;
 pub use plan::{
-    Arrivals, Connections, Limits, Observe, PIPELINE_MAX, Pick, Plan, Requests, StopRule, Think, Transport,
-    Waiting,
+    Arrivals, Connections, Limits, LoggedVisit, Observe, PIPELINE_MAX, Pick, Plan, Requests, StopRule, Think,
+    Transport, Waiting,
 };
 pub use rates::{ArrivalLaw, ScheduleError, Segment, parse as parse_schedule, rate as parse_rate};
 pub use replayed::{Failed, Host, Paths, Replayed};

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use sojourn_measure::Nanos;
-use sojourn_workload::{arrivals::Arrival, trace::Trace};
+use sojourn_workload::trace::Request;
 
 use crate::{
     Catalogue, Schedule, Target, Tls,
@@ -20,7 +20,7 @@ pub struct Plan<'a> {
     /// Who comes, and when.
     pub arrivals: Arrivals<'a>,
     /// What each who comes asks for.
-    pub requests: Requests<'a>,
+    pub requests: Requests,
     /// How long clients wait between their requests, where these do not say.
     pub think: Think,
     /// What can be asked for.
@@ -61,24 +61,33 @@ pub enum Arrivals<'a> {
         /// The most visits under way; who comes beyond that is skipped and counted.
         under_way_max: u32,
     },
-    /// Visitors come as in a log, in order of their connection time; with `Requests::Trace` they name the
-    /// sessions they make.
-    Logged(Box<dyn Iterator<Item = Arrival> + 'a>),
+    /// Visitors come as in a log, in order of their connection time; with `Requests::Logged` they make the
+    /// sessions that they bring along. The clients wait for whoever is late to say the next: it has to be ahead.
+    Logged(Box<dyn Iterator<Item = LoggedVisit> + 'a>),
+}
+
+/// A session of a log, or what is left of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedVisit {
+    /// When its connection is opened, in nanoseconds since the run's start.
+    pub connect_ns: u64,
+    /// When the session began: negative, or before `connect_ns`, for one that is already in progress.
+    pub start_ns: i64,
+    /// The requests that are to be sent, each with its offset from the session's start.
+    pub requests: Box<[Request]>,
 }
 
 /// What a visit asks for.
-pub enum Requests<'a> {
+pub enum Requests {
     /// A document at a time; in a closed loop visits never end, else each is a single request.
     Pick(Pick),
     /// The sessions of a file, in turn: bursts of documents.
     Sessions(Vec<Session<u32>>),
     /// A random walk over pages.
     Walk(Walk<u32>),
-    /// Sessions of a trace; request `k` is due at `start + think_scale * offset(k)`, whatever the server
-    /// does.
-    Trace {
-        /// What sessions ask for.
-        trace: &'a Trace,
+    /// The sessions that visitors bring along; request `k` is due at `start + think_scale * offset(k)`, whatever
+    /// the server does.
+    Logged {
         /// What think times are multiplied by.
         think_scale: f64,
     },

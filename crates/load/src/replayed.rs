@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use sojourn_workload::trace::{Document, Trace, site_path};
+use sojourn_workload::trace::{Document, site_path};
 
 use crate::catalogue::{Catalogue, Expected, Form, below};
 
@@ -63,11 +63,11 @@ const PARTIAL: u16 = 206;
 
 impl Catalogue {
     /// The documents of a trace below the target's path, in their order.
-    pub fn trace(form: &Form<'_>, trace: &Trace, replayed: &Replayed) -> Catalogue {
+    pub fn trace(form: &Form<'_>, documents: &[Document], replayed: &Replayed) -> Catalogue {
         let mut catalogue = Catalogue::empty(form);
         let mut forms: HashMap<&str, Vec<String>> = HashMap::new();
         let mut host_before = None;
-        for (index, document) in trace.documents.iter().enumerate() {
+        for (index, document) in documents.iter().enumerate() {
             let host = replayed.host_of(document);
             let fields = forms.entry(host).or_insert_with(|| with_host(form, host));
             let form = Form { fields, any_size: true, ..form.clone() };
@@ -147,7 +147,7 @@ mod tests {
         let target = Target::resolve("http://127.0.0.1:81/base/").unwrap();
         let form = Form::get(&target, Version::Http11, Connections::Close);
         let count = documents.len() as u32;
-        let catalogue = Catalogue::trace(&form, &Trace { documents, ..Trace::default() }, replayed);
+        let catalogue = Catalogue::trace(&form, &documents, replayed);
         let text = |number| String::from_utf8_lossy(catalogue.request(number)).into_owned();
         let texts = (0..count).map(text).collect();
         (catalogue, texts)

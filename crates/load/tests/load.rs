@@ -8,10 +8,9 @@ use std::{
     time::Duration,
 };
 
-use scripted::{MS, Server, Then, answer, closed, closing, ok, open, replay, report, size_in, trace};
+use scripted::{MS, Server, Then, answer, closed, closing, logged, ok, open, replay, report, size_in, trace};
 use sojourn_load::{
-    Arrivals, Catalogue, Connections, Count, Form, Limits, Observe, Plan, Requests, Schedule, StopRule,
-    Version, run,
+    Catalogue, Connections, Count, Form, Limits, Observe, Plan, Requests, Schedule, StopRule, Version, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -99,9 +98,9 @@ fn staircase<'a>(server: &Server, trace: &'a Trace, rates: &[f64], seed: u64) ->
         think_scale: 1.0,
         seed,
     };
-    let arrivals = Box::new(staircase.arrivals(trace).unwrap());
+    let arrivals = logged(trace, staircase.arrivals(trace).unwrap());
     let plan = replay(server, trace, 0);
-    Plan { schedule, arrivals: Arrivals::Logged(arrivals), ..plan }
+    Plan { schedule, arrivals, ..plan }
 }
 
 #[test]

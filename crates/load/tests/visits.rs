@@ -28,10 +28,7 @@ fn during(measured_ms: u64) -> Schedule {
 }
 
 /// A plan that asks for what a file says.
-fn visiting(
-    server: &Server,
-    file: impl FnOnce(&Form<'_>) -> (Catalogue, Requests<'static>),
-) -> Plan<'static> {
+fn visiting(server: &Server, file: impl FnOnce(&Form<'_>) -> (Catalogue, Requests)) -> Plan<'static> {
     let plan = closed(server, 1, 0, 20_000);
     let target = sojourn_load::Target::resolve(&format!("http://{}", server.address)).unwrap();
     let (catalogue, requests) = file(&Form::get(&target, Version::Http11, Connections::KeepAlive));

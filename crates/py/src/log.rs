@@ -4,7 +4,7 @@
 //! with a likely cure end in a line `hint: …`.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,14 +14,16 @@ use pyo3::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_workload::import::selection::{self, Pattern, SelectionError};
-use sojourn_workload::import::{self, Format, FormatError, ImportError, Imported, Keep, Selection};
+use sojourn_workload::import::{self, Format, FormatError, ImportError, Imported, Keep, Progress, Selection};
+use sojourn_workload::sorting::{SORT_BYTES, Scratch, Spill};
 
-use crate::workload::{BUFFER_BYTES, NS_PER_SECOND, Trace, named};
+use crate::workload::{BUFFER_BYTES, NS_PER_SECOND, Trace, dictionary, named};
 
 /// Adds this file's names to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LogOptions>()?;
-    module.add_function(wrap_pyfunction!(import_log, module)?)
+    module.add_function(wrap_pyfunction!(import_log, module)?)?;
+    module.add_function(wrap_pyfunction!(import_log_to_file, module)?)
 }
 
 /// How a log is read, and what of it is kept; strings as they are typed.
@@ -106,13 +108,56 @@ fn import_log(
     seed: u64,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Trace> {
+    let Imported { trace, report } =
+        imported(py, path, options, seed, progress, |reader, options, random, progress| {
+            import::import(reader, options, random, progress)
+        })?;
+    Ok(Trace { inner: trace, report: Some(report) })
+}
+
+/// The same into a trace file at `output`, in memory that does not grow with the requests; what sorting does not
+/// hold goes into a nameless file in `folder`. Gives what the import counted.
+#[pyfunction]
+#[pyo3(signature = (path, output, folder, options=None, seed=1, progress=None))]
+fn import_log_to_file<'py>(
+    py: Python<'py>,
+    path: &str,
+    output: &str,
+    folder: &str,
+    options: Option<&LogOptions>,
+    seed: u64,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let writer = File::create(output).map_err(|error| named(output, &error))?;
+    let report = imported(py, path, options, seed, progress, |reader, options, random, progress| {
+        let mut open = || Ok(Box::new(tempfile::tempfile_in(folder)?) as Box<dyn Scratch>);
+        let spill = Spill { budget_bytes: SORT_BYTES, open: &mut open };
+        let writer = BufWriter::with_capacity(BUFFER_BYTES, writer);
+        import::import_to_file(reader, options, random, spill, writer, progress)
+    })?;
+    dictionary(py, &report)
+}
+
+type Reader = Box<dyn BufRead + Send>;
+type Tell<'t> = &'t mut (dyn FnMut(Progress) -> ControlFlow<()> + Send);
+
+/// What `import` makes of a log, without the interpreter lock.
+fn imported<T: Send>(
+    py: Python<'_>,
+    path: &str,
+    options: Option<&LogOptions>,
+    seed: u64,
+    progress: Option<Py<PyAny>>,
+    import: impl FnOnce(Reader, &import::Options, &mut Xoshiro256PlusPlus, Tell<'_>) -> Result<T, ImportError>
+    + Send,
+) -> PyResult<T> {
     let options = options.map_or_else(import::Options::default, |options| options.0.clone());
     let source = Source::open(path).map_err(|error| named(path, &error))?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut failure = None;
     let Source { reader, read_bytes, total_bytes } = source;
     let result = py.detach(|| {
-        import::import(reader, &options, &mut random, |_| {
+        import(reader, &options, &mut random, &mut |_| {
             let told = Python::attach(|py| {
                 py.check_signals()?;
                 let done = read_bytes.load(Ordering::Relaxed);
@@ -129,14 +174,14 @@ fn import_log(
     });
     match (result, failure) {
         (_, Some(failure)) => Err(failure),
-        (Ok(Imported { trace, report }), None) => Ok(Trace { inner: trace, report: Some(report) }),
+        (Ok(imported), None) => Ok(imported),
         (Err(error), None) => Err(import_failure(&error)),
     }
 }
 
 /// A log as bytes, and how many of them there are.
 struct Source {
-    reader: Box<dyn BufRead + Send>,
+    reader: Reader,
     /// Bytes read so far, compressed as they are.
     read_bytes: Arc<AtomicU64>,
     total_bytes: u64,
@@ -179,7 +224,9 @@ fn import_failure(error: &ImportError) -> PyErr {
     let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let message = format!("{error}{hint}");
     match error {
-        ImportError::Read { source, .. } => io::Error::new(source.kind(), message).into(),
+        ImportError::Read { source, .. } | ImportError::Scratch(source) | ImportError::Write(source) => {
+            io::Error::new(source.kind(), message).into()
+        }
         _ => PyValueError::new_err(message),
     }
 }

@@ -10,10 +10,12 @@ use pyo3::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
-use sojourn_workload::characterise::characterise;
+use sojourn_workload::characterise::{
+    Characteristics, Source, StoredTrace as Stored, characterise, characterise_from,
+};
 use sojourn_workload::import::ImportReport;
 use sojourn_workload::synthesis::{Synthesis, SynthesisError, synthesise};
-use sojourn_workload::trace::{self, site_path};
+use sojourn_workload::trace::{self, Document, site_path};
 use sojourn_workload::trace_file::TraceFileError;
 use sojourn_workload::web99;
 
@@ -23,6 +25,7 @@ pub(crate) const NS_PER_SECOND: f64 = 1e9;
 /// Adds this file's names to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Trace>()?;
+    module.add_class::<StoredTrace>()?;
     module.add_function(wrap_pyfunction!(synthesise_log, module)?)?;
     module.add_function(wrap_pyfunction!(web99_files, module)?)
 }
@@ -44,10 +47,7 @@ impl Trace {
             let file = File::open(path).map_err(TraceFileError::Io)?;
             trace::Trace::read(BufReader::with_capacity(BUFFER_BYTES, file))
         };
-        let inner = py.detach(read).map_err(|error| match error {
-            TraceFileError::Io(error) => named(path, &error),
-            other => PyValueError::new_err(format!("{path}: {other}")),
-        })?;
+        let inner = py.detach(read).map_err(|error| unread(path, error))?;
         Ok(Trace { inner, report: None })
     }
 
@@ -64,21 +64,12 @@ impl Trace {
 
     /// Rates, sizes, popularity, rhythm and sessions.
     fn characterise<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match py.detach(|| characterise(&self.inner)) {
-            Some(characteristics) => dictionary(py, &characteristics),
-            None => Err(PyValueError::new_err("the trace holds no request")),
-        }
+        characteristics(py, py.detach(|| characterise(&self.inner)).as_ref())
     }
 
     /// Name, size in bytes, path on a built site, and requests of every document that was got.
     fn documents(&self) -> Vec<(&str, u64, String, u32)> {
-        let documents = self.inner.documents.iter().zip(self.inner.requests_per_document()).enumerate();
-        let got = documents.filter(|(_, (document, _))| !document.is_failed());
-        let rows = got.map(|(index, (document, requests))| {
-            let path = site_path(index as u32, document.size_bytes);
-            (document.name.as_str(), document.size_bytes, path, requests)
-        });
-        rows.collect()
+        documents_got(&self.inner.documents, &self.inner.requests_per_document())
     }
 
     /// The size in bytes of every request's document, session by session.
@@ -130,6 +121,73 @@ fn web99_files(load: u32) -> PyResult<Vec<(String, u64, usize, f64)>> {
     Ok(web99::files(load).map(|file| (file.path, file.size_bytes, file.class, file.share)).collect())
 }
 
+/// A trace file whose documents alone are in memory; its sessions are read as often as they are needed.
+#[pyclass(module = "sojourn._native")]
+pub struct StoredTrace {
+    path: String,
+    inner: Stored<File>,
+}
+
+#[pymethods]
+impl StoredTrace {
+    /// Opens a trace file and reads its documents.
+    #[staticmethod]
+    fn open(py: Python<'_>, path: &str) -> PyResult<Self> {
+        let inner = py.detach(|| Stored::open(File::open(path).map_err(TraceFileError::Io)?));
+        Ok(StoredTrace { inner: inner.map_err(|error| unread(path, error))?, path: path.to_owned() })
+    }
+
+    /// Rates, sizes, popularity, rhythm and sessions.
+    fn characterise<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let inner = &mut self.inner;
+        let found = py.detach(|| characterise_from(inner));
+        characteristics(py, found.map_err(|error| unread(&self.path, error))?.as_ref())
+    }
+
+    /// Name, size in bytes, path on a built site, and requests of every document that was got.
+    fn documents(&mut self, py: Python<'_>) -> PyResult<Vec<(&str, u64, String, u32)>> {
+        let mut counts = vec![0; self.inner.documents().len()];
+        let inner = &mut self.inner;
+        let counted = py.detach(|| {
+            inner.for_each_session(&mut |_, requests| {
+                requests.iter().for_each(|request| counts[request.document as usize] += 1);
+            })
+        });
+        counted.map_err(|error| unread(&self.path, error))?;
+        Ok(documents_got(self.inner.documents(), &counts))
+    }
+
+    /// The number of requests.
+    fn __len__(&self) -> usize {
+        self.inner.head().requests as usize
+    }
+}
+
+/// Name, size in bytes, path on a built site, and requests of every document that was got.
+fn documents_got<'d>(documents: &'d [Document], requests: &[u32]) -> Vec<(&'d str, u64, String, u32)> {
+    let documents = documents.iter().zip(requests).enumerate();
+    let got = documents.filter(|(_, (document, _))| !document.is_failed());
+    let rows = got.map(|(index, (document, requests))| {
+        let path = site_path(index as u32, document.size_bytes);
+        (document.name.as_str(), document.size_bytes, path, *requests)
+    });
+    rows.collect()
+}
+
+fn characteristics<'py>(py: Python<'py>, found: Option<&Characteristics>) -> PyResult<Bound<'py, PyAny>> {
+    match found {
+        Some(found) => dictionary(py, found),
+        None => Err(PyValueError::new_err("the trace holds no request")),
+    }
+}
+
+fn unread(path: &str, error: TraceFileError) -> PyErr {
+    match error {
+        TraceFileError::Io(error) => named(path, &error),
+        other => PyValueError::new_err(format!("{path}: {other}")),
+    }
+}
+
 /// Writes a day of Combined Log Format made from published statistics; the same seed gives the same bytes.
 #[pyfunction]
 #[pyo3(signature = (path, seed, requests=80_000, documents=3_500))]
@@ -151,7 +209,7 @@ pub(crate) fn named(path: &str, error: &io::Error) -> PyErr {
 }
 
 /// A result as Python's dictionaries and lists.
-fn dictionary<'py>(py: Python<'py>, result: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn dictionary<'py>(py: Python<'py>, result: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
     let refused = |error: &dyn Display| PyValueError::new_err(error.to_string());
     let text = serde_json::to_string(result).map_err(|error| refused(&error))?;
     py.import("json")?.call_method1("loads", (text,))

@@ -5,10 +5,12 @@
 //! that a [`Staircase`] finds in progress, whose first due request depends on them.
 
 mod staircase;
+mod templates;
 
 use thiserror::Error;
 
 pub use staircase::{IN_PROGRESS_MAX, Level, Staircase, StaircaseArrivals};
+pub use templates::{Templates, Totals};
 
 use crate::trace::Trace;
 
@@ -70,12 +72,19 @@ pub fn replay(trace: &Trace, scale: f64) -> Result<impl Iterator<Item = Arrival>
     if trace.sessions.is_empty() {
         return Err(ArrivalsError::EmptyTrace);
     }
-    Ok(trace.sessions.iter().enumerate().map(move |(index, session)| {
-        let start_ns = (session.start_ns as f64 / scale) as i64;
-        Arrival { connect_ns: start_ns as u64, start_ns, session: index as u32, first_request: 0 }
-    }))
+    let sessions = (0..).zip(&trace.sessions);
+    Ok(sessions.map(move |(index, session)| Arrival::as_logged(index, session.start_ns, scale)))
 }
 
-fn positive(name: &'static str, value: f64) -> Result<(), ArrivalsError> {
+impl Arrival {
+    /// A session that comes as the log has it, but for `scale`, which is positive.
+    pub fn as_logged(session: u32, start_ns: u64, scale: f64) -> Self {
+        let start_ns = (start_ns as f64 / scale) as i64;
+        Arrival { connect_ns: start_ns as u64, start_ns, session, first_request: 0 }
+    }
+}
+
+/// Refuses what is no factor.
+pub fn positive(name: &'static str, value: f64) -> Result<(), ArrivalsError> {
     if value.is_finite() && value > 0.0 { Ok(()) } else { Err(ArrivalsError::Scale { name, value }) }
 }

@@ -8,6 +8,7 @@ pub mod characterise;
 mod draw;
 pub mod import;
 pub mod sessions;
+pub mod sorting;
 pub mod synthesis;
 pub mod trace;
 pub mod trace_file;

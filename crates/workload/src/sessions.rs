@@ -8,11 +8,16 @@
 //! A client is its address alone. The paper means the peer of a connection; the user agent, which only
 //! Combined logs have, would make sessions depend on the format and tear a browser and its plug-ins
 //! apart. Many users behind one proxy address therefore look like one long session.
+//!
+//! Rows come in order of client and time, sessions go in order of client: what is held is the session at hand.
+
+use std::io::{self, Read};
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::trace::{Request, Session};
+use crate::sorting::Record;
+use crate::trace::Request;
 
 /// The gap of the paper: 15 s.
 pub const SESSION_GAP_NS: u64 = 15_000_000_000;
@@ -28,43 +33,55 @@ pub struct Row {
     pub document: u32,
 }
 
-/// A session as a range of rows.
-struct Range {
-    start_ns: i64,
-    first: u32,
-    count: u32,
+/// A session that is not yet in its place among the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grouped {
+    /// Its start, in nanoseconds since 1970.
+    pub start_ns: i64,
+    /// How many sessions were made before it.
+    pub number: u64,
+    /// Its requests.
+    pub requests: Box<[Request]>,
 }
 
-/// Sessions in order of their start, their requests, and when the first one was, in nanoseconds since
-/// 1970. Rows of one client and moment keep the order they come in; else they may come in any order. Each
-/// request began within `resolution_ns` of its row's time.
-pub fn group(
-    mut rows: Vec<Row>,
-    gap_ns: u64,
-    resolution_ns: i64,
+/// What rows are grouped by.
+#[derive(Clone, Copy, Debug)]
+pub struct Grouping {
+    /// Requests of one client that are further apart are of different sessions.
+    pub gap_ns: u64,
+    /// Each request began within this of its row's time.
+    pub resolution_ns: i64,
+}
+
+/// Gives the sessions of rows, which come in order of client and time, one after the other.
+pub fn group<E>(
+    rows: impl Iterator<Item = Result<Row, E>>,
+    grouping: Grouping,
     random: &mut Xoshiro256PlusPlus,
-) -> (Vec<Session>, Vec<Request>, i64) {
-    rows.sort_by_key(|row| (row.client, row.time_ns));
-    let mut ranges = Vec::new();
-    let mut first = 0;
-    while first < rows.len() {
-        let count = session_length(&rows[first..], gap_ns);
-        spread(&mut rows[first..first + count], resolution_ns, random);
-        ranges.push(Range { start_ns: rows[first].time_ns, first: first as u32, count: count as u32 });
-        first += count;
+    mut take: impl FnMut(Grouped) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut session: Vec<Row> = Vec::new();
+    let mut number = 0;
+    let mut finish = |session: &mut Vec<Row>| {
+        spread(session, grouping.resolution_ns, random);
+        let grouped = Grouped::new(number, session);
+        number += 1;
+        session.clear();
+        take(grouped)
+    };
+    for row in rows {
+        let row = row?;
+        if session.last().is_some_and(|before| !follows(before, &row, grouping.gap_ns)) {
+            finish(&mut session)?;
+        }
+        session.push(row);
     }
-    ranges.sort_unstable_by_key(|range| (range.start_ns, range.first));
-    let origin_ns = ranges.first().map_or(0, |range| range.start_ns);
-    let (sessions, requests) = lay_out(&rows, &ranges, origin_ns);
-    (sessions, requests, origin_ns)
+    if session.is_empty() { Ok(()) } else { finish(&mut session) }
 }
 
-/// How many of the rows, sorted by client and time, belong to the session that the first one begins.
-fn session_length(rows: &[Row], gap_ns: u64) -> usize {
-    let follows = |pair: &[Row]| {
-        pair[0].client == pair[1].client && (pair[1].time_ns - pair[0].time_ns) as u64 <= gap_ns
-    };
-    1 + rows.windows(2).take_while(|pair| follows(pair)).count()
+/// Whether a row, the next of all, belongs to the session of the one before it.
+fn follows(before: &Row, row: &Row, gap_ns: u64) -> bool {
+    before.client == row.client && (row.time_ns - before.time_ns) as u64 <= gap_ns
 }
 
 /// Moves one session's rows to moments within their steps of the clock, in order.
@@ -80,16 +97,75 @@ fn spread(session: &mut [Row], resolution_ns: i64, random: &mut Xoshiro256PlusPl
     }
 }
 
-fn lay_out(rows: &[Row], ranges: &[Range], origin_ns: i64) -> (Vec<Session>, Vec<Request>) {
-    let mut sessions = Vec::with_capacity(ranges.len());
-    let mut requests = Vec::with_capacity(rows.len());
-    for &Range { start_ns, first, count } in ranges {
-        let start = (start_ns - origin_ns) as u64;
-        sessions.push(Session { start_ns: start, first: requests.len() as u32, count });
-        let session = &rows[first as usize..(first + count) as usize];
+impl Grouped {
+    /// Of rows that were spread.
+    fn new(number: u64, rows: &[Row]) -> Self {
+        let start_ns = rows[0].time_ns;
         let request =
             |row: &Row| Request { offset_ns: (row.time_ns - start_ns) as u64, document: row.document };
-        requests.extend(session.iter().map(request));
+        Grouped { start_ns, number, requests: rows.iter().map(request).collect() }
     }
-    (sessions, requests)
+}
+
+/// Rows lie as in memory, but for their order of bytes.
+impl Record for Row {
+    type Key = (u32, i64);
+
+    fn key(&self) -> (u32, i64) {
+        (self.client, self.time_ns)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Row>()
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.time_ns.to_le_bytes());
+        bytes.extend_from_slice(&self.client.to_le_bytes());
+        bytes.extend_from_slice(&self.document.to_le_bytes());
+    }
+
+    fn decode(bytes: &mut impl Read) -> io::Result<Self> {
+        Ok(Row {
+            time_ns: i64::from_le_bytes(array(bytes)?),
+            client: u32::from_le_bytes(array(bytes)?),
+            document: u32::from_le_bytes(array(bytes)?),
+        })
+    }
+}
+
+/// Sessions go by their start; of two that start together that of the earlier client is first.
+impl Record for Grouped {
+    type Key = (i64, u64);
+
+    fn key(&self) -> (i64, u64) {
+        (self.start_ns, self.number)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Grouped>() + size_of_val(&*self.requests)
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.start_ns.to_le_bytes());
+        bytes.extend_from_slice(&self.number.to_le_bytes());
+        bytes.extend_from_slice(&(self.requests.len() as u64).to_le_bytes());
+        for request in &self.requests {
+            bytes.extend_from_slice(&request.encoded());
+        }
+    }
+
+    fn decode(bytes: &mut impl Read) -> io::Result<Self> {
+        let start_ns = i64::from_le_bytes(array(bytes)?);
+        let number = u64::from_le_bytes(array(bytes)?);
+        let count = u64::from_le_bytes(array(bytes)?);
+        let requests = (0..count).map(|_| Ok(Request::decoded(array(bytes)?))).collect::<io::Result<_>>()?;
+        Ok(Grouped { start_ns, number, requests })
+    }
+}
+
+fn array<const N: usize>(bytes: &mut impl Read) -> io::Result<[u8; N]> {
+    let mut array = [0; N];
+    bytes.read_exact(&mut array)?;
+    Ok(array)
 }

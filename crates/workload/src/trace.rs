@@ -44,12 +44,32 @@ pub struct Session {
 }
 
 /// One request of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Request {
     /// Nanoseconds since the session's start, not decreasing within a session.
     pub offset_ns: u64,
     /// Index into [`Trace::documents`].
     pub document: u32,
+}
+
+impl Request {
+    /// What it takes in a file.
+    pub const ENCODED_BYTES: usize = 12;
+
+    /// As a file has it: offset and document, little-endian.
+    pub fn encoded(&self) -> [u8; Self::ENCODED_BYTES] {
+        let mut bytes = [0; Self::ENCODED_BYTES];
+        bytes[..8].copy_from_slice(&self.offset_ns.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.document.to_le_bytes());
+        bytes
+    }
+
+    /// What `encoded` gave.
+    pub fn decoded(bytes: [u8; Self::ENCODED_BYTES]) -> Self {
+        let [a, b, c, d, e, f, g, h, document @ ..] = bytes;
+        let offset_ns = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        Request { offset_ns, document: u32::from_le_bytes(document) }
+    }
 }
 
 /// Where the trace lies in real time; only the daily rhythm needs it.
@@ -85,12 +105,6 @@ impl Trace {
         self.requests_of(session).last().map_or(0, |request| request.offset_ns)
     }
 
-    /// From the first request of the trace to its last.
-    pub fn span_ns(&self) -> u64 {
-        let ends = self.sessions.iter().map(|session| session.start_ns + self.duration_ns(session));
-        ends.max().unwrap_or(0)
-    }
-
     /// Requests over sessions; zero for an empty trace.
     pub fn mean_requests_per_session(&self) -> f64 {
         self.requests.len() as f64 / (self.sessions.len() as f64).max(1.0)
@@ -98,8 +112,12 @@ impl Trace {
 
     /// The mean over all sessions, those of a single request (of no duration) included.
     pub fn mean_session_duration_ns(&self) -> f64 {
-        let total: f64 = self.sessions.iter().map(|session| self.duration_ns(session) as f64).sum();
-        total / (self.sessions.len() as f64).max(1.0)
+        self.session_durations_ns() / (self.sessions.len() as f64).max(1.0)
+    }
+
+    /// The durations of all sessions, one added to the other.
+    pub fn session_durations_ns(&self) -> f64 {
+        self.sessions.iter().map(|session| self.duration_ns(session) as f64).sum()
     }
 
     /// The trace without the requests for documents that were not got; these documents stay, with nobody

@@ -4,7 +4,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use sojourn_workload::arrivals::{Arrival, ArrivalsError, Level, Staircase, replay};
+use sojourn_workload::arrivals::{Arrival, ArrivalsError, Level, Staircase, Totals, replay};
 use sojourn_workload::trace::{Document, Request, Session, Trace};
 
 const SECOND: u64 = 1_000_000_000;
@@ -25,6 +25,12 @@ fn trace() -> Trace {
         }
     }
     trace
+}
+
+fn totals(trace: &Trace) -> Totals {
+    let (sessions, requests) = (trace.sessions.len() as u32, trace.requests.len() as u64);
+    let duration_ns = trace.session_durations_ns();
+    Totals { sessions, requests, duration_ns, scaled_duration_ns: duration_ns }
 }
 
 fn staircase(seed: u64) -> Staircase {
@@ -172,7 +178,7 @@ fn sessions_in_progress_follow_littles_law() {
     let trace = trace();
     let plan = staircase(1);
     let joining = plan.arrivals(&trace).unwrap().filter(|arrival| arrival.connect_ns < 2 * SECOND);
-    let expected = plan.sessions_in_progress(&trace, 500.0);
+    let expected = plan.sessions_in_progress(&totals(&trace), 500.0);
     assert!((joining.count() as f64 - expected).abs() < 4.0 * expected.sqrt());
 }
 

@@ -1,6 +1,6 @@
 //! Import as a whole: what real logs do to it, and that no bytes make it panic.
 
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Cursor, Write};
 use std::ops::ControlFlow;
 
 use flate2::Compression as GzipLevel;
@@ -8,7 +8,11 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use sojourn_workload::import::{Compression, ImportError, Imported, Options, import};
+use sojourn_workload::import::{
+    Compression, ImportError, ImportReport, Imported, Options, import, import_to_file,
+};
+use sojourn_workload::sorting::{Scratch, Spill};
+use sojourn_workload::trace::Trace;
 
 fn import_bytes(log: &[u8]) -> Result<Imported, ImportError> {
     import_in_pieces(log, 1 << 16)
@@ -18,6 +22,17 @@ fn import_in_pieces(log: &[u8], piece: usize) -> Result<Imported, ImportError> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let reader = BufReader::with_capacity(piece, log);
     import(reader, &Options::default(), &mut random, |_| ControlFlow::Continue(()))
+}
+
+/// By way of a file, with sorts that hold no more than `budget_bytes`.
+fn import_spilled(log: &[u8], budget_bytes: usize) -> Result<(Trace, ImportReport), ImportError> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut open = || Ok(Box::new(Cursor::new(Vec::new())) as Box<dyn Scratch>);
+    let spill = Spill { budget_bytes, open: &mut open };
+    let mut file = Vec::new();
+    let go_on = |_| ControlFlow::Continue(());
+    let report = import_to_file(log, &Options::default(), &mut random, spill, &mut file, go_on)?;
+    Ok((Trace::read(file.as_slice()).expect("a trace was written"), report))
 }
 
 /// A line by `client`, `second` seconds after noon.
@@ -172,6 +187,36 @@ proptest! {
             }
             (Err(whole), Err(pieces)) => prop_assert_eq!(whole.to_string(), pieces.to_string()),
             (whole, pieces) => prop_assert!(false, "{whole:?} {pieces:?}"),
+        }
+    }
+
+    #[test]
+    fn any_log_gives_the_same_with_little_memory(log in nearly_a_log(), budget_bytes in 1_usize..400) {
+        match (import_bytes(&log), import_spilled(&log, budget_bytes)) {
+            (Ok(held), Ok((trace, report))) => {
+                prop_assert_eq!(held.trace, trace);
+                prop_assert_eq!(held.report, report);
+            }
+            (Err(held), Err(spilled)) => prop_assert_eq!(held.to_string(), spilled.to_string()),
+            (held, spilled) => prop_assert!(false, "{held:?} {spilled:?}"),
+        }
+    }
+
+    #[test]
+    fn many_clients_out_of_order_give_the_same_with_little_memory(
+        requests in proptest::collection::vec((0_u32..3000, 0_u8..9, 0_u8..4), 1..200), budget_bytes in 1_usize..4000,
+    ) {
+        let answer = |document: u8| match document {
+            0 => r#""GET /0 HTTP/1.0" 304 -"#.to_owned(),
+            _ => format!(r#""GET /{} HTTP/1.0" 200 {document}"#, document / 3),
+        };
+        let log: String = requests
+            .iter()
+            .map(|(second, client, document)| line(&format!("client{client}"), *second, &answer(*document)))
+            .collect();
+        match (import_bytes(log.as_bytes()), import_spilled(log.as_bytes(), budget_bytes)) {
+            (Ok(held), Ok((trace, report))) => prop_assert_eq!((held.trace, held.report), (trace, report)),
+            (held, spilled) => prop_assert_eq!(held.is_err(), spilled.is_err()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sojourn_workload::trace::{Document, Origin, Request, Session, Trace};
-use sojourn_workload::trace_file::{TIME_NS_MAX, TraceFileError};
+use sojourn_workload::trace_file::{TIME_NS_MAX, TraceFileError, TraceReader, WithoutFailed};
 
 /// Traces of a few sessions with whatever values the format allows.
 fn any_trace() -> impl Strategy<Value = Trace> {
@@ -56,15 +56,38 @@ proptest! {
         let index = at.index(bytes.len());
         bytes[index] = byte;
         if let Ok(trace) = Trace::read(bytes.as_slice()) {
-            trace.span_ns();
+            trace.session_durations_ns();
             trace.requests_per_document();
             sojourn_workload::characterise::characterise(&trace);
         }
     }
 
     #[test]
+    fn without_what_failed_sessions_are_sorted_by_what_is_left(trace in any_trace(), failed_of_ten in 0_usize..10) {
+        let failed: Vec<bool> = (0..trace.documents.len()).map(|document| document % 10 < failed_of_ten).collect();
+        let bytes = written(&trace);
+        let (reader, _) = TraceReader::open(bytes.as_slice()).unwrap();
+        let mut stream = WithoutFailed::new(reader, &failed);
+        let mut streamed = Vec::new();
+        while let Some(session) = stream.session().unwrap() {
+            streamed.push(session);
+        }
+        let mut expected = Vec::new();
+        for session in &trace.sessions {
+            let is_got = |request: &&Request| !failed[request.document as usize];
+            let got: Vec<_> = trace.requests_of(session).iter().filter(is_got).collect();
+            let Some(first) = got.first() else { continue };
+            let later_ns = first.offset_ns;
+            let shifted = |request: &&Request| Request { offset_ns: request.offset_ns - later_ns, ..**request };
+            expected.push((session.start_ns + later_ns, got.iter().map(shifted).collect::<Vec<_>>()));
+        }
+        expected.sort_by_key(|(start_ns, _)| *start_ns);
+        prop_assert_eq!(streamed, expected);
+    }
+
+    #[test]
     fn any_bytes_after_the_magic_are_harmless(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = Trace::read([b"SJTRACE2".as_slice(), &bytes].concat().as_slice());
+        let _ = Trace::read([b"SJTRACE3".as_slice(), &bytes].concat().as_slice());
     }
 }
 
@@ -83,9 +106,11 @@ fn what_is_wrong_with_a_file_is_said() {
         let error = Trace::read(bad.as_slice()).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
-    check(0, b"SJTRACE1", "does not begin with SJTRACE2");
+    check(0, b"SJTRACE2", "another version (SJTRACE2, not SJTRACE3): import its log again");
+    check(0, b"SJTRACES", "does not begin with SJTRACE3");
     check(20, &u32::MAX.to_le_bytes(), "the count of documents");
-    check(24, &2_u32.to_le_bytes(), "do not add up");
+    check(24, &2_u32.to_le_bytes(), "ends in the middle of its sessions");
+    check(24, &0_u32.to_le_bytes(), "do not add up");
     check(28, &2_u32.to_le_bytes(), "do not add up");
     check(40, &1000_u16.to_le_bytes(), "the status of a document");
     check(42, &u16::MAX.to_le_bytes(), "the length of a host");

@@ -11,7 +11,7 @@ from sojourn import fileset, quantity
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import with_log_options
 from sojourn.fileset import FileSet, LogNormal
-from sojourn.log import LogOptions, import_log, is_trace, load_trace
+from sojourn.log import LogOptions, import_log_to_file, is_trace, open_trace
 from sojourn.progress import Stages
 from sojourn.report import format
 from sojourn.terminal import print_pairs
@@ -115,9 +115,9 @@ def _from_log(
     with Stages(talk, quiet=output_format is Format.json) as stages:
         stages.begin("import")
         if is_trace(log):
-            trace = load_trace(log, log_options)
+            trace = open_trace(log, log_options)
         else:
-            trace, _ = import_log(log, log_options, seed, stages.update)
+            trace, _ = import_log_to_file(log, None, log_options, seed, stages.update)
         stages.done(f"{len(trace):,} requests")
     _write(fileset.from_trace(trace, log), output, content_limit, dry_run, output_format)
 

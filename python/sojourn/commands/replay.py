@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from dataclasses import replace
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from sojourn.commands.data_plane import EVERYTHING
 from sojourn.commands.log_options import with_log_options
 from sojourn.commands.run_options import RunOptions, with_run_options
 from sojourn.failure import CouldNotRun
-from sojourn.log import LogOptions, import_log, is_trace, require_default, require_log
+from sojourn.log import LogOptions, import_log_to_file, is_trace, require_default, require_log
 
 
 def register(app: typer.Typer) -> None:
@@ -63,10 +64,11 @@ def _as_trace(source: str, options: LogOptions, keep_failed: bool, keep_queries:
     if is_trace(source):
         require_default(source, options)
         return source
-    # The trace of a log lives in memory only, for as long as this process or what it becomes; children open it by
-    # this name too.
-    name = f"/proc/{os.getpid()}/fd/{os.memfd_create('trace', 0)}"
-    options = replace(options, keep_failed=keep_failed, keep_queries=keep_queries)
-    trace, _ = import_log(source, options, seed, lambda done, total: None)
-    trace.save(name)
-    return name
+    # The trace of a log has no name of its own and lives as long as this process, or what it becomes; children open it
+    # by this name too.
+    with tempfile.TemporaryFile() as file:
+        options = replace(options, keep_failed=keep_failed, keep_queries=keep_queries)
+        import_log_to_file(source, file, options, seed, lambda done, total: None)
+        descriptor = os.dup(file.fileno())
+    os.set_inheritable(descriptor, True)
+    return f"/proc/{os.getpid()}/fd/{descriptor}"

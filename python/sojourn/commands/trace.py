@@ -10,7 +10,7 @@ import typer
 from sojourn import quantity, site
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import with_log_options
-from sojourn.log import LogOptions, import_log
+from sojourn.log import LogOptions, import_log_to_file
 from sojourn.progress import Stages
 from sojourn.report.characteristics import LogImport
 from sojourn.terminal import print_trace
@@ -45,10 +45,8 @@ def _trace(
     """
     with Stages(talk, quiet=output_format is Format.json) as stages:
         stages.begin("import")
-        trace, report = import_log(log, log_options, seed, stages.update)
+        trace, report = import_log_to_file(log, output, log_options, seed, stages.update)
         stages.done(f"{report['lines']:,} lines, {LogImport(report).format()}")
-        if output is not None:
-            trace.save(str(output))
         if build_site is not None:
             stages.begin("site")
             documents = site.documents_of(trace)

@@ -66,7 +66,7 @@ impl RequestOptions {
         version: Version,
         connections: Connections,
         clients: Option<u32>,
-    ) -> anyhow::Result<(Catalogue, Requests<'static>)> {
+    ) -> anyhow::Result<(Catalogue, Requests)> {
         let body = self.body.as_deref().map(read_bytes).transpose()?.unwrap_or_default();
         let form = Form {
             method: &self.method,

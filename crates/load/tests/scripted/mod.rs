@@ -14,11 +14,14 @@ use std::{
 };
 
 use sojourn_load::{
-    ArrivalLaw, Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Replayed, Report,
-    Requests, Schedule, Segment, StopRule, Target, Think, Transport, Version, Waiting, run,
+    ArrivalLaw, Arrivals, Catalogue, Connections, Form, Law, Limits, LoggedVisit, Observe, Pick, Plan,
+    Replayed, Report, Requests, Schedule, Segment, StopRule, Target, Think, Transport, Version, Waiting, run,
 };
 use sojourn_measure::Nanos;
-use sojourn_workload::trace::{Document, Request, Session, Trace, site_path};
+use sojourn_workload::{
+    arrivals::Arrival,
+    trace::{Document, Request, Session, Trace, site_path},
+};
 
 pub const MS: u64 = 1_000_000;
 
@@ -186,6 +189,15 @@ pub fn trace(count: u32, every_ns: u64, offsets_ns: &[u64], size_bytes: u64) -> 
     }
 }
 
+/// Sessions of a trace as visits.
+pub fn logged<'a>(trace: &'a Trace, arrivals: impl Iterator<Item = Arrival> + 'a) -> Arrivals<'a> {
+    Arrivals::Logged(Box::new(arrivals.map(|arrival| {
+        let requests = trace.requests_of(&trace.sessions[arrival.session as usize]);
+        let requests = requests[arrival.first_request as usize..].into();
+        LoggedVisit { connect_ns: arrival.connect_ns, start_ns: arrival.start_ns, requests }
+    })))
+}
+
 /// Replays a trace as logged, measured from its first request on.
 pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'a> {
     let target = Target::resolve(&format!("http://{}", server.address)).unwrap();
@@ -193,12 +205,12 @@ pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'
     Plan {
         catalogue: Catalogue::trace(
             &Form::get(&target, Version::Http11, Connections::KeepAlive),
-            trace,
+            &trace.documents,
             &Replayed::default(),
         ),
         target,
-        arrivals: Arrivals::Logged(Box::new(sojourn_workload::arrivals::replay(trace, 1.0).unwrap())),
-        requests: Requests::Trace { trace, think_scale: 1.0 },
+        arrivals: logged(trace, sojourn_workload::arrivals::replay(trace, 1.0).unwrap()),
+        requests: Requests::Logged { think_scale: 1.0 },
         think: Think::AfterAnswer(Law::NONE),
         connections: Connections::KeepAlive,
         tls: None,

@@ -11,9 +11,10 @@ use std::vec::IntoIter;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::templates::{Templates, Totals, TraceTemplates};
 use super::{Arrival, ArrivalsError, positive};
 use crate::draw;
-use crate::trace::{Session, Trace};
+use crate::trace::Trace;
 
 /// The most sessions that may be in progress at once at any level, on average.
 pub const IN_PROGRESS_MAX: usize = 1_000_000;
@@ -47,31 +48,41 @@ pub struct Staircase {
 
 impl Staircase {
     /// The arrivals of one run, in order of `connect_ns`, generated as they are asked for.
-    pub fn arrivals<'a>(&self, trace: &'a Trace) -> Result<StaircaseArrivals<'a>, ArrivalsError> {
-        self.check(trace)?;
+    pub fn arrivals<'a>(
+        &self,
+        trace: &'a Trace,
+    ) -> Result<impl Iterator<Item = Arrival> + use<'a>, ArrivalsError> {
+        let arrivals = self.arrivals_of(TraceTemplates::new(trace, self.think_scale))?;
+        Ok(arrivals.map(|Ok(arrival)| arrival))
+    }
+
+    /// The same of sessions that lie anywhere; their durations have to be scaled by the same factor.
+    pub fn arrivals_of<T: Templates>(&self, templates: T) -> Result<StaircaseArrivals<T>, ArrivalsError> {
+        let totals = templates.totals();
+        self.check(&totals)?;
         let mut newcomer_random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         let batch_random = newcomer_random.clone();
         newcomer_random.jump(); // a stream of its own: levels do not disturb each other's newcomers
         Ok(StaircaseArrivals {
-            trace,
-            durations: running_durations(trace, self.think_scale),
-            newcomers: Newcomers::new(self, trace, newcomer_random).peekable(),
+            newcomers: Newcomers::new(self, &totals, newcomer_random).peekable(),
             batch: Vec::new().into_iter().peekable(),
             batch_random,
             next_level: 0,
             staircase: self.clone(),
+            templates,
+            totals,
         })
     }
 
     /// How many sessions are in progress on average at a request rate: Little's law over durations.
-    pub fn sessions_in_progress(&self, trace: &Trace, requests_per_second: f64) -> f64 {
-        let duration_seconds = trace.mean_session_duration_ns() * self.think_scale / NS_PER_SECOND;
-        requests_per_second / trace.mean_requests_per_session().max(1.0) * duration_seconds
+    pub fn sessions_in_progress(&self, totals: &Totals, requests_per_second: f64) -> f64 {
+        let duration_seconds = totals.mean_session_duration_ns() * self.think_scale / NS_PER_SECOND;
+        requests_per_second / totals.mean_requests_per_session().max(1.0) * duration_seconds
     }
 
-    fn check(&self, trace: &Trace) -> Result<(), ArrivalsError> {
+    fn check(&self, totals: &Totals) -> Result<(), ArrivalsError> {
         positive("think scale", self.think_scale)?;
-        if trace.sessions.is_empty() {
+        if totals.sessions == 0 {
             return Err(ArrivalsError::EmptyTrace);
         }
         let mut before = Level { start_ns: 0, requests_per_second: 0.0 };
@@ -82,7 +93,7 @@ impl Staircase {
             if !later || !rises || level.start_ns >= self.end_ns {
                 return Err(ArrivalsError::Level { index, requests_per_second });
             }
-            let sessions = self.sessions_in_progress(trace, requests_per_second);
+            let sessions = self.sessions_in_progress(totals, requests_per_second);
             if sessions > IN_PROGRESS_MAX as f64 {
                 return Err(ArrivalsError::TooManyInProgress { requests_per_second, sessions });
             }
@@ -92,13 +103,11 @@ impl Staircase {
     }
 }
 
-/// What [`Staircase::arrivals`] gives: one batch of sessions in progress and one number per session of
-/// the trace are all it holds.
-pub struct StaircaseArrivals<'a> {
-    trace: &'a Trace,
+/// What [`Staircase::arrivals_of`] gives: beside the templates one batch of sessions in progress is all it holds.
+pub struct StaircaseArrivals<T> {
+    templates: T,
+    totals: Totals,
     staircase: Staircase,
-    /// Running sums of the sessions' scaled durations, to draw templates of sessions in progress.
-    durations: Vec<f64>,
     newcomers: Peekable<Newcomers>,
     batch: Peekable<IntoIter<Arrival>>,
     batch_random: Xoshiro256PlusPlus,
@@ -106,49 +115,58 @@ pub struct StaircaseArrivals<'a> {
     next_level: usize,
 }
 
-impl Iterator for StaircaseArrivals<'_> {
-    type Item = Arrival;
+impl<T: Templates> Iterator for StaircaseArrivals<T> {
+    type Item = Result<Arrival, T::Error>;
 
-    fn next(&mut self) -> Option<Arrival> {
+    fn next(&mut self) -> Option<Result<Arrival, T::Error>> {
         while self.batch.peek().is_none() && self.next_level < self.staircase.levels.len() {
-            self.batch = self.draw_batch(self.next_level).into_iter().peekable();
+            self.batch = match self.draw_batch(self.next_level) {
+                Ok(batch) => batch.into_iter().peekable(),
+                Err(error) => return Some(Err(error)),
+            };
             self.next_level += 1;
         }
-        match (self.batch.peek(), self.newcomers.peek()) {
+        let next = match (self.batch.peek(), self.newcomers.peek()) {
             (Some(joining), Some(new)) if joining.connect_ns <= new.connect_ns => self.batch.next(),
             (Some(_), None) => self.batch.next(),
             _ => self.newcomers.next(),
-        }
+        };
+        next.map(Ok)
     }
 }
 
-impl StaircaseArrivals<'_> {
+impl<T: Templates> StaircaseArrivals<T> {
+    /// What the sessions are drawn from.
+    pub fn templates(&mut self) -> &mut T {
+        &mut self.templates
+    }
+
     /// The sessions that are in progress when level `index` starts, beyond those of the levels below it.
-    fn draw_batch(&mut self, index: usize) -> Vec<Arrival> {
+    fn draw_batch(&mut self, index: usize) -> Result<Vec<Arrival>, T::Error> {
         let Level { start_ns, requests_per_second } = self.staircase.levels[index];
         let (before_ns, before_rate) = match index.checked_sub(1).map(|below| self.staircase.levels[below]) {
             Some(below) => (below.start_ns, below.requests_per_second),
             None => (0, 0.0),
         };
         let added = requests_per_second - before_rate;
-        let mean = self.staircase.sessions_in_progress(self.trace, added);
+        let mean = self.staircase.sessions_in_progress(&self.totals, added);
         let count = draw::poisson(&mut self.batch_random, mean);
         let settle_ns = self.staircase.settle_ns.min(start_ns - before_ns);
         let connect = |k: usize| start_ns - settle_ns + (settle_ns as f64 * k as f64 / count as f64) as u64;
-        (0..count).filter_map(|k| self.draw_in_progress(start_ns, connect(k))).collect()
+        (0..count).filter_map(|k| self.draw_in_progress(start_ns, connect(k)).transpose()).collect()
     }
 
-    fn draw_in_progress(&mut self, level_ns: u64, connect_ns: u64) -> Option<Arrival> {
-        let total = *self.durations.last()?;
-        let mark = self.batch_random.random::<f64>() * total;
-        let session = self.durations.partition_point(|&sum| sum <= mark).min(self.durations.len() - 1);
-        let requests = self.trace.requests_of(&self.trace.sessions[session]);
-        let duration_ns = scaled(requests.last()?.offset_ns, self.staircase.think_scale);
+    fn draw_in_progress(&mut self, level_ns: u64, connect_ns: u64) -> Result<Option<Arrival>, T::Error> {
+        let think_scale = self.staircase.think_scale;
+        let mark_ns = self.batch_random.random::<f64>() * self.totals.scaled_duration_ns;
+        let (session, requests) = self.templates.at_duration(mark_ns)?;
+        let duration_ns = scaled(requests.last().map_or(0, |request| request.offset_ns), think_scale);
         let age_ns = (1.0 - self.batch_random.random::<f64>()) * duration_ns as f64;
         let start_ns = level_ns as i64 - age_ns as i64;
-        let due = |offset_ns| start_ns + scaled(offset_ns, self.staircase.think_scale);
-        let first_request = requests.iter().position(|request| due(request.offset_ns) >= level_ns as i64)?;
-        Some(Arrival { connect_ns, start_ns, session: session as u32, first_request: first_request as u32 })
+        let due = |offset_ns| start_ns + scaled(offset_ns, think_scale);
+        let first_request = requests.iter().position(|request| due(request.offset_ns) >= level_ns as i64);
+        let arrival = |first_request| Arrival { connect_ns, start_ns, session, first_request };
+        Ok(first_request.map(|first_request| arrival(first_request as u32)))
     }
 }
 
@@ -164,14 +182,14 @@ struct Newcomers {
 }
 
 impl Newcomers {
-    fn new(staircase: &Staircase, trace: &Trace, random: Xoshiro256PlusPlus) -> Self {
-        let per_ns = |rate: f64| rate / trace.mean_requests_per_session() / NS_PER_SECOND;
+    fn new(staircase: &Staircase, totals: &Totals, random: Xoshiro256PlusPlus) -> Self {
+        let per_ns = |rate: f64| rate / totals.mean_requests_per_session() / NS_PER_SECOND;
         let levels = staircase.levels.iter();
         let levels: Vec<_> =
             levels.map(|level| (level.start_ns as f64, per_ns(level.requests_per_second))).collect();
         let now_ns = levels.first().map_or(0.0, |&(start_ns, _)| start_ns);
         let end_ns = staircase.end_ns as f64;
-        Newcomers { random, levels, end_ns, sessions: trace.sessions.len(), level: 0, now_ns }
+        Newcomers { random, levels, end_ns, sessions: totals.sessions as usize, level: 0, now_ns }
     }
 }
 
@@ -196,14 +214,6 @@ impl Iterator for Newcomers {
             self.level += 1;
         }
     }
-}
-
-fn running_durations(trace: &Trace, think_scale: f64) -> Vec<f64> {
-    let add = |sum: &mut f64, session: &Session| {
-        *sum += trace.duration_ns(session) as f64 * think_scale;
-        Some(*sum)
-    };
-    trace.sessions.iter().scan(0.0, add).collect()
 }
 
 fn scaled(ns: u64, think_scale: f64) -> i64 {

@@ -2,12 +2,18 @@
 //!
 //! Everything is computed from the trace alone, so a trace that was stored is characterised like a fresh
 //! one. Keys end in their unit. A fit says how far it is from the data; it never says "significant".
+//!
+//! A trace is gone through five times and never held: once for what is counted by document and by minute, four
+//! times for the percentiles of sessions, which are exact (see `selection`).
 
 mod fit;
+mod overview;
 mod popularity;
 mod rhythm;
+mod selection;
 mod sessions;
 mod sizes;
+mod source;
 mod table1;
 mod weighted;
 
@@ -18,9 +24,11 @@ pub use popularity::{Popularity, RankPoint};
 pub use rhythm::{Hour, Rhythm, TIMELINE_POINTS_MAX, TimelinePoint};
 pub use sessions::{SessionStatistics, Summary};
 pub use sizes::{CdfPoint, SizeDistribution, SizeQuantiles};
+pub use source::{Source, StoredTrace};
 pub use table1::Table1;
 
 use crate::trace::Trace;
+use overview::Overview;
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,23 +50,29 @@ pub struct Characteristics {
 /// Characterises a trace; `None` where it holds no request for a document that was got. The others are left
 /// out: they transfer no document.
 pub fn characterise(trace: &Trace) -> Option<Characteristics> {
-    let trace = &*trace.without_failed();
-    if trace.requests.is_empty() {
-        return None;
+    let Ok(characteristics) = characterise_from(&mut &*trace);
+    characteristics
+}
+
+/// The same of a trace that lies anywhere.
+pub fn characterise_from<S: Source>(source: &mut S) -> Result<Option<Characteristics>, S::Error> {
+    let overview = Overview::new(source)?;
+    if overview.requests == 0 {
+        return Ok(None);
     }
-    let requests_per_document = trace.requests_per_document();
-    let minutes = rhythm::requests_per_minute(trace);
-    let got =
-        || trace.documents.iter().zip(&requests_per_document).filter(|(document, _)| !document.is_failed());
+    let sessions = SessionStatistics::new(&overview, source)?;
+    let documents = source.documents();
+    let of_documents = || documents.iter().zip(&overview.requests_per_document);
+    let got = || of_documents().filter(|(document, _)| !document.is_failed());
     let requested = got().map(|(document, &requests)| (document.size_bytes, u64::from(requests)));
-    Some(Characteristics {
-        table1: table1::table1(trace, &requests_per_document, &minutes),
+    Ok(Some(Characteristics {
+        table1: table1::table1(&overview, documents),
         transfer_sizes: SizeDistribution::new(requested),
         document_sizes: SizeDistribution::new(got().map(|(document, _)| (document.size_bytes, 1))),
-        popularity: Popularity::new(requests_per_document),
-        rhythm: Rhythm::new(trace, &minutes),
-        sessions: SessionStatistics::new(trace),
-    })
+        rhythm: Rhythm::new(&overview),
+        sessions,
+        popularity: Popularity::new(overview.requests_per_document),
+    }))
 }
 
 const NS_PER_SECOND: f64 = 1e9;

@@ -1,40 +1,16 @@
 //! The rhythm of a log: requests by hour of the day, and the rate along its whole length.
 
-use hashbrown::HashMap;
 use serde::Serialize;
 
 use super::NS_PER_SECOND;
-use crate::trace::Trace;
+use super::overview::{NS_PER_MINUTE, Overview};
 
 /// The most points of a timeline: as many as a day has minutes.
 pub const TIMELINE_POINTS_MAX: u64 = 1440;
 
-const NS_PER_MINUTE: u64 = 60_000_000_000;
 const DAY_SECONDS: f64 = 86_400.0;
 const HOUR_SECONDS: f64 = 3600.0;
 const MINUTE_SECONDS: f64 = 60.0;
-
-/// Requests per minute of the clock. Only minutes with requests are held: a log may span years.
-pub struct Minutes {
-    /// The minute of the first request, counted from 1970.
-    first: i64,
-    /// Requests by minute since the first one.
-    pub counts: HashMap<u64, u64>,
-}
-
-/// Counts them.
-pub fn requests_per_minute(trace: &Trace) -> Minutes {
-    let first = trace.origin.unix_ns.div_euclid(NS_PER_MINUTE as i64);
-    let begun_ns = trace.origin.unix_ns.rem_euclid(NS_PER_MINUTE as i64) as u64;
-    let mut counts = HashMap::new();
-    for session in &trace.sessions {
-        for request in trace.requests_of(session) {
-            let minute = (begun_ns + session.start_ns + request.offset_ns) / NS_PER_MINUTE;
-            *counts.entry(minute).or_default() += 1;
-        }
-    }
-    Minutes { first, counts }
-}
 
 /// Requests over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -68,27 +44,29 @@ pub struct TimelinePoint {
 }
 
 impl Rhythm {
-    /// Of a trace and its minutes.
-    pub fn new(trace: &Trace, minutes: &Minutes) -> Self {
-        let last = minutes.counts.keys().max().copied().unwrap_or(0);
+    /// Of a trace's minutes.
+    pub fn new(overview: &Overview) -> Self {
+        let first = overview.origin.unix_ns.div_euclid(NS_PER_MINUTE);
+        let last = overview.minutes.keys().max().map_or(0, |last| last - first) as u64;
         let interval_minutes = (last + 1).div_ceil(TIMELINE_POINTS_MAX);
         Rhythm {
-            hours: hours(trace, minutes),
+            hours: hours(overview),
             timeline_interval_seconds: interval_minutes * 60,
-            timeline: timeline(minutes, last, interval_minutes),
+            timeline: timeline(overview, first, last, interval_minutes),
         }
     }
 }
 
-fn hours(trace: &Trace, minutes: &Minutes) -> Vec<Hour> {
-    let offset_minutes = i64::from(trace.origin.utc_offset_seconds) / 60;
+fn hours(overview: &Overview) -> Vec<Hour> {
+    let offset_minutes = i64::from(overview.origin.utc_offset_seconds) / 60;
     let mut requests = [0; 24];
-    for (&minute, &count) in &minutes.counts {
-        let of_day = (minutes.first + minute as i64 + offset_minutes).rem_euclid(24 * 60);
+    for (minute, &count) in &overview.minutes {
+        let of_day = (minute + offset_minutes).rem_euclid(24 * 60);
         requests[(of_day / 60) as usize] += count;
     }
-    let begin = trace.origin.unix_ns as f64 / NS_PER_SECOND + f64::from(trace.origin.utc_offset_seconds);
-    let end = begin + trace.span_ns() as f64 / NS_PER_SECOND;
+    let origin = overview.origin;
+    let begin = origin.unix_ns as f64 / NS_PER_SECOND + f64::from(origin.utc_offset_seconds);
+    let end = begin + overview.span_ns as f64 / NS_PER_SECOND;
     let hour = |hour: u32| {
         let seconds = covered_seconds(hour, end) - covered_seconds(hour, begin);
         let requests = requests[hour as usize];
@@ -105,10 +83,10 @@ fn covered_seconds(hour: u32, seconds: f64) -> f64 {
     days * HOUR_SECONDS + today.clamp(0.0, HOUR_SECONDS)
 }
 
-fn timeline(minutes: &Minutes, last: u64, interval_minutes: u64) -> Vec<TimelinePoint> {
+fn timeline(overview: &Overview, first: i64, last: u64, interval_minutes: u64) -> Vec<TimelinePoint> {
     let mut counts = vec![0; (last / interval_minutes + 1) as usize];
-    for (&minute, &count) in &minutes.counts {
-        counts[(minute / interval_minutes) as usize] += count;
+    for (minute, &count) in &overview.minutes {
+        counts[((minute - first) as u64 / interval_minutes) as usize] += count;
     }
     let point = |(index, count): (usize, u64)| TimelinePoint {
         start_seconds: index as u64 * interval_minutes * 60,
@@ -120,7 +98,7 @@ fn timeline(minutes: &Minutes, last: u64, interval_minutes: u64) -> Vec<Timeline
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Document, Origin, Request, Session};
+    use crate::trace::{Document, Origin, Request, Session, Trace};
 
     /// Requests at these seconds after 1970-01-01 23:30 by a clock one hour ahead of UTC.
     fn rhythm(seconds: &[u64]) -> Rhythm {
@@ -131,7 +109,8 @@ mod tests {
             requests: seconds.iter().map(request).collect(),
             origin: Origin { unix_ns: (22 * 3600 + 1800) * 1_000_000_000, utc_offset_seconds: 3600 },
         };
-        Rhythm::new(&trace, &requests_per_minute(&trace))
+        let Ok(overview) = Overview::new(&mut &trace);
+        Rhythm::new(&overview)
     }
 
     #[test]

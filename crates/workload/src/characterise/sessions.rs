@@ -3,7 +3,13 @@
 use serde::Serialize;
 
 use super::NS_PER_SECOND;
-use crate::trace::{Request, Trace};
+use super::overview::Overview;
+use super::selection::{PASSES, Selection};
+use super::source::{Source, for_each_got};
+use crate::trace::Request;
+
+/// Those of a [`Summary`].
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
 /// What sessions are like.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,51 +44,49 @@ pub struct Summary {
 }
 
 impl SessionStatistics {
-    /// Of a trace.
-    pub fn new(trace: &Trace) -> Self {
-        let seconds = |ns: u64| ns as f64 / NS_PER_SECOND;
-        let mut durations = Vec::with_capacity(trace.sessions.len());
-        let (mut think_times, mut bursts) = (Vec::new(), Vec::new());
-        for session in &trace.sessions {
-            let requests = trace.requests_of(session);
-            durations.push(seconds(trace.duration_ns(session)));
-            let same_moment = |a: &Request, b: &Request| a.offset_ns == b.offset_ns;
-            bursts.extend(requests.chunk_by(same_moment).map(|burst| burst.len() as f64));
-            let gaps = requests.windows(2).map(|pair| pair[1].offset_ns - pair[0].offset_ns);
-            think_times.extend(gaps.filter(|&gap_ns| gap_ns > 0).map(seconds));
+    /// Of a trace that has a session.
+    pub fn new<S: Source>(overview: &Overview, source: &mut S) -> Result<Self, S::Error> {
+        let [mut lengths, mut durations, mut think_times, mut bursts] =
+            [(); 4].map(|()| Selection::new(QUANTILES));
+        for _ in 0..PASSES {
+            for_each_got(source, |_, requests| {
+                lengths.take(requests.len() as u64);
+                durations.take(requests.last().map_or(0, |request| request.offset_ns));
+                let same_moment = |a: &Request, b: &Request| a.offset_ns == b.offset_ns;
+                requests.chunk_by(same_moment).for_each(|burst| bursts.take(burst.len() as u64));
+                let gaps = requests.windows(2).map(|pair| pair[1].offset_ns - pair[0].offset_ns);
+                gaps.filter(|&gap_ns| gap_ns > 0).for_each(|gap_ns| think_times.take(gap_ns));
+            })?;
+            for selection in [&mut lengths, &mut durations, &mut think_times, &mut bursts] {
+                selection.end_pass();
+            }
         }
-        let lengths: Vec<_> = trace.sessions.iter().map(|session| f64::from(session.count)).collect();
-        let single = trace.sessions.iter().filter(|session| session.count == 1).count();
-        SessionStatistics {
-            count: trace.sessions.len() as u64,
-            single_request_fraction: single as f64 / trace.sessions.len() as f64,
-            mean_in_progress: durations.iter().sum::<f64>() / seconds(trace.span_ns()).max(1.0),
-            requests: Summary::new(lengths),
-            duration_seconds: Summary::new(durations),
-            think_time_seconds: Summary::new(think_times),
-            requests_per_burst: Summary::new(bursts),
-        }
+        let span_seconds = overview.span_ns as f64 / NS_PER_SECOND;
+        Ok(SessionStatistics {
+            count: overview.sessions,
+            single_request_fraction: overview.single_request_sessions as f64 / overview.sessions as f64,
+            mean_in_progress: durations.sum() as f64 / NS_PER_SECOND / span_seconds.max(1.0),
+            requests: Summary::new(&lengths, 1.0),
+            duration_seconds: Summary::new(&durations, NS_PER_SECOND),
+            think_time_seconds: Summary::new(&think_times, NS_PER_SECOND),
+            requests_per_burst: Summary::new(&bursts, 1.0),
+        })
     }
 }
 
 impl Summary {
-    fn new(mut values: Vec<f64>) -> Self {
-        if values.is_empty() {
-            return Summary::default();
-        }
-        values.sort_unstable_by(f64::total_cmp);
-        let q = |fraction: f64| {
-            let rank = (fraction * values.len() as f64).ceil() as usize;
-            values[rank.clamp(1, values.len()) - 1]
-        };
+    /// Of whole numbers of which `per_unit` are one.
+    fn new(selection: &Selection<4>, per_unit: f64) -> Self {
+        let Some([p50, p90, p95, p99]) = selection.values() else { return Summary::default() };
+        let value = |value: u64| value as f64 / per_unit;
         Summary {
-            count: values.len() as u64,
-            mean: values.iter().sum::<f64>() / values.len() as f64,
-            p50: q(0.5),
-            p90: q(0.9),
-            p95: q(0.95),
-            p99: q(0.99),
-            max: q(1.0),
+            count: selection.count(),
+            mean: selection.sum() as f64 / per_unit / selection.count() as f64,
+            p50: value(p50),
+            p90: value(p90),
+            p95: value(p95),
+            p99: value(p99),
+            max: value(selection.max()),
         }
     }
 }

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::NS_PER_SECOND;
-use super::rhythm::Minutes;
-use crate::trace::{Document, Trace};
+use super::overview::Overview;
+use crate::trace::Document;
 
 /// The table's rows. Not-modified answers count with their document's size: a replay asks for it whole.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,20 +34,20 @@ pub struct Table1 {
     pub data_99_percent_bytes: u64,
 }
 
-pub fn table1(trace: &Trace, requests_per_document: &[u32], minutes: &Minutes) -> Table1 {
-    let span_seconds = trace.span_ns() as f64 / NS_PER_SECOND;
-    let requests = trace.requests.len() as u64;
+pub fn table1(overview: &Overview, documents: &[Document]) -> Table1 {
+    let span_seconds = overview.span_ns as f64 / NS_PER_SECOND;
+    let requests = overview.requests;
     let average = requests as f64 / span_seconds.max(1.0);
-    let peak = minutes.counts.values().max().map_or(0.0, |&most| most as f64 / 60.0);
+    let peak = overview.minutes.values().max().map_or(0.0, |&most| most as f64 / 60.0);
     let got = |(document, _): &(&Document, &u32)| !document.is_failed();
-    let sizes = || trace.documents.iter().zip(requests_per_document).filter(got);
+    let sizes = || documents.iter().zip(&overview.requests_per_document).filter(got);
     let by_popularity = by_popularity(sizes());
     let data = |percent| data_bytes(&by_popularity, requests, percent);
     Table1 {
         span_seconds,
         average_requests_per_second: average,
         peak_requests_per_second: if span_seconds < 60.0 { average } else { peak },
-        requests_per_connection: trace.mean_requests_per_session(),
+        requests_per_connection: requests as f64 / overview.sessions as f64,
         files: sizes().count() as u64,
         files_total_bytes: sizes().fold(0, |sum, (document, _)| sum.saturating_add(document.size_bytes)),
         requests,

@@ -1,4 +1,6 @@
 //! Turns entries into rows of numbers, sixteen bytes each, and counts everything on the way.
+//!
+//! Of a document its name, size and status are kept, of a client its address: once, however often they come.
 
 use std::hash::BuildHasher;
 
@@ -15,10 +17,11 @@ use super::report::{DetectedBy, ImportReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
 use super::{Options, names};
 use crate::sessions::Row;
+use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::Document;
 
-/// The most requests of a trace: 256 Mi, which take 8 GiB while they are grouped.
-pub const REQUESTS_MAX: usize = 1 << 28;
+/// The most requests of a trace: 4 Gi, less one.
+pub const REQUESTS_MAX: usize = u32::MAX as usize;
 
 /// The most documents, distinct in name or in size.
 pub const DOCUMENTS_MAX: usize = NAMES_MAX;
@@ -52,7 +55,7 @@ pub struct Collector<'o> {
     documents: Vec<(u32, u64, u16)>,
     document_table: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    rows: Vec<Row>,
+    rows: Sorter<Row>,
     /// The first and the latest moment of the log.
     window_ns: Option<(i64, i64)>,
     /// Target and host of the line at hand.
@@ -83,18 +86,23 @@ impl<'o> Collector<'o> {
             documents: Vec::new(),
             document_table: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
-            rows: Vec::new(),
+            rows: Sorter::default(),
             window_ns: None,
             name: Vec::new(),
         }
     }
 
     /// Takes a line that had `bytes` with its end.
-    pub fn line(&mut self, bytes: u64, text: &[u8]) -> Result<(), ImportError> {
+    pub fn line(
+        &mut self,
+        bytes: u64,
+        text: &[u8],
+        spill: &mut Option<Spill<'_>>,
+    ) -> Result<(), ImportError> {
         self.report.lines += 1;
         self.report.bytes += bytes;
         match self.format.read(text) {
-            Ok(Some(entry)) => return self.entry(entry),
+            Ok(Some(entry)) => return self.entry(entry, spill),
             Ok(None) => self.report.directives += 1,
             Err(reason) => self.malformed(text, reason),
         }
@@ -109,7 +117,7 @@ impl<'o> Collector<'o> {
         }
     }
 
-    fn entry(&mut self, mut entry: Entry<'_>) -> Result<(), ImportError> {
+    fn entry(&mut self, mut entry: Entry<'_>, spill: &mut Option<Spill<'_>>) -> Result<(), ImportError> {
         self.note_time(&entry);
         if !self.options.selection.takes(&entry) {
             self.report.not_selected += 1;
@@ -137,13 +145,13 @@ impl<'o> Collector<'o> {
             }
         };
         let client = self.clients.number(&entry.client).ok_or_else(|| self.too_many("clients", NAMES_MAX))?;
-        if self.rows.len() == REQUESTS_MAX {
+        if self.rows.count() == REQUESTS_MAX as u64 {
             return Err(self.too_many("requests", REQUESTS_MAX));
         }
         self.report.with_duration += u64::from(entry.duration_ns.is_some());
         self.report.time_resolution_ns = self.report.time_resolution_ns.max(entry.resolution_ns);
-        self.rows.push(Row { time_ns: entry.unix_ns, client, document });
-        Ok(())
+        let row = Row { time_ns: entry.unix_ns, client, document };
+        self.rows.push(row, spill).map_err(ImportError::Scratch)
     }
 
     fn note_time(&mut self, entry: &Entry<'_>) {
@@ -224,10 +232,10 @@ impl<'o> Collector<'o> {
         ImportError::TooMany { what, limit, line: self.report.lines }
     }
 
-    /// Documents, rows in the order of the log, and the report, complete but for its sessions.
-    pub fn finish(mut self) -> Result<(Vec<Document>, Vec<Row>, ImportReport), ImportError> {
+    /// What was collected, if there is anything. Requests are still to be counted: it is not known yet which
+    /// names never got a size.
+    pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> Result<Collected, ImportError> {
         let entries = self.tally.fill(&mut self.report);
-        self.resolve_names();
         let mut report = self.report;
         if report.lines == 0 {
             return Err(ImportError::Empty);
@@ -235,36 +243,74 @@ impl<'o> Collector<'o> {
         if entries == 0 {
             return Err(nothing(report, self.options.format.as_ref(), self.window_ns));
         }
-        if self.rows.is_empty() {
-            return Err(ImportError::NoStaticRequest { requests: entries, skipped: report.skipped });
-        }
         report.clients = self.clients.len() as u64;
         report.documents = self.documents.len() as u64;
-        report.requests = self.rows.len() as u64;
-        report.warn();
+        let rows = self.rows.finish(spill).map_err(ImportError::Scratch)?;
+        let rows = Rows { rows, known: self.known, unknown: 0 };
         let escapes = self.format.escapes();
-        let document = |(name, size_bytes, status)| {
-            let (target, host) = names::split(self.names.name(name));
-            let host = String::from_utf8_lossy(host).into_owned();
-            Document { name: names::spelled(target, escapes), host, size_bytes, status }
-        };
-        let documents = self.documents.iter().copied().map(document).collect();
-        Ok((documents, self.rows, report))
+        let documents = Documents { documents: self.documents, names: self.names, escapes };
+        Ok(Collected { documents, rows, report, entries })
+    }
+}
+
+/// What a log comes to.
+pub struct Collected {
+    pub documents: Documents,
+    pub rows: Rows,
+    pub report: ImportReport,
+    /// All entries that were selected.
+    pub entries: u64,
+}
+
+/// The distinct documents, as names' numbers.
+pub struct Documents {
+    documents: Vec<(u32, u64, u16)>,
+    names: Interner,
+    escapes: bool,
+}
+
+impl Documents {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.documents.len()
     }
 
-    /// Gives requests that came before their name's first size that document, drops those without one.
-    fn resolve_names(&mut self) {
-        let before = self.rows.len();
-        let known = &self.known;
-        self.rows.retain_mut(|row| {
+    /// Each of them, spelled.
+    pub fn iter(&self) -> impl Iterator<Item = Document> {
+        self.documents.iter().map(|&(name, size_bytes, status)| {
+            let (target, host) = names::split(self.names.name(name));
+            let host = String::from_utf8_lossy(host).into_owned();
+            Document { name: names::spelled(target, self.escapes), host, size_bytes, status }
+        })
+    }
+}
+
+/// Rows by client and time. Requests that came before their name's first size get that document, those without
+/// one are dropped.
+pub struct Rows {
+    rows: Sorted<Row>,
+    known: Vec<Known>,
+    /// How many were dropped.
+    pub unknown: u64,
+}
+
+impl Iterator for Rows {
+    type Item = Result<Row, ImportError>;
+
+    fn next(&mut self) -> Option<Result<Row, ImportError>> {
+        loop {
+            let mut row = match self.rows.next()? {
+                Ok(row) => row,
+                Err(error) => return Some(Err(ImportError::Scratch(error))),
+            };
             if row.document & BY_NAME != 0 {
-                row.document = known[(row.document & !BY_NAME) as usize].first;
+                row.document = self.known[(row.document & !BY_NAME) as usize].first;
             }
-            row.document != NONE
-        });
-        let dropped = (before - self.rows.len()) as u64;
-        self.report.by_name_requests -= dropped;
-        self.report.skipped.of_unknown_size = dropped;
+            if row.document != NONE {
+                return Some(Ok(row));
+            }
+            self.unknown += 1;
+        }
     }
 }
 

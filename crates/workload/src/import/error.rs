@@ -59,6 +59,12 @@ pub enum ImportError {
         /// Where it was exceeded.
         line: u64,
     },
+    /// What does not fit in memory could not be kept elsewhere.
+    #[error("the temporary file of the import failed: {0}")]
+    Scratch(#[source] io::Error),
+    /// The trace could not be written.
+    #[error("the trace cannot be written: {0}")]
+    Write(#[source] io::Error),
     /// The caller stopped it.
     #[error("the import was stopped")]
     Stopped,
@@ -99,6 +105,9 @@ impl ImportError {
             ImportError::TooMany { .. } => {
                 Some("import a part of the log, such as one day (head, split, grep)")
             }
+            ImportError::Scratch(_) | ImportError::Write(_) => Some(
+                "an import takes up to 50 bytes of disk a request: free some, or name another folder with TMPDIR or --output",
+            ),
             ImportError::Stopped => None,
         }
     }

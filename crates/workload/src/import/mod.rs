@@ -2,10 +2,10 @@
 //!
 //! A line goes through four hands: `lines` cuts it out of the stream without copying, `format` tells its
 //! fields apart, `selection` and `policy` decide whether it is taken and what it counts as, `collector` gives
-//! its names numbers. Grouping into sessions comes last, see [`crate::sessions`].
+//! its names numbers. `grouped` makes sessions of them, see [`crate::sessions`].
 //!
-//! Memory grows by sixteen bytes a request and with the distinct names, each within its limit, not with the
-//! bytes of the log.
+//! [`import`] gives a trace in memory. [`import_to_file`] writes one, and its memory does not grow with the
+//! requests but with the distinct names, each within its limit. Both give the same.
 
 mod apache;
 mod clf;
@@ -16,6 +16,7 @@ mod entry;
 mod error;
 mod fields;
 mod format;
+mod grouped;
 mod interner;
 mod json;
 mod lines;
@@ -29,7 +30,7 @@ mod template;
 mod time;
 mod w3c;
 
-use std::io::{BufRead, Cursor, Read};
+use std::io::{BufRead, Write};
 use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -49,12 +50,10 @@ pub use report::{
 pub use selection::Selection;
 
 use crate::sessions;
-use crate::trace::{Origin, Trace};
-use collector::Collector;
-use lines::Step;
-
-/// Progress is told every so many lines.
-const PROGRESS_LINES: u64 = 1 << 16;
+use crate::sorting::Spill;
+use crate::trace::{Session, Trace};
+use crate::trace_file::TraceWriter;
+use grouped::grouped;
 
 /// How a log is read.
 #[derive(Clone, Debug)]
@@ -98,7 +97,7 @@ pub struct Progress {
     pub bytes: u64,
 }
 
-/// Reads a log, plain, gzip or zstd.
+/// Reads a log, plain, gzip or zstd, into memory.
 ///
 /// `progress` is called every few thousand lines, and whenever a read is interrupted; `Break` stops the
 /// import.
@@ -106,32 +105,41 @@ pub fn import(
     reader: impl BufRead,
     options: &Options,
     random: &mut Xoshiro256PlusPlus,
-    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+    progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Imported, ImportError> {
-    let mut tell = |lines, bytes| match progress(Progress { lines, bytes }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(()) => Err(ImportError::Stopped),
+    let (documents, sessions, report, head) = grouped(reader, options, random, &mut None, progress)?.parts();
+    let mut trace = Trace {
+        documents: documents.iter().collect(),
+        sessions: Vec::with_capacity(head.sessions as usize),
+        requests: Vec::with_capacity(head.requests as usize),
+        origin: head.origin,
     };
-    let (compression, mut reader) = compression::open(reader, || tell(0, 0))?;
-    let sample = match options.format {
-        Some(_) => Vec::new(),
-        None => detect::read_sample(&mut reader, || tell(0, 0))?,
-    };
-    let mut collector = Collector::new(compression, options, &sample);
-    lines::for_each(&mut Cursor::new(sample).chain(reader), |step| {
-        let due = match step {
-            Step::Line { bytes, text } => {
-                collector.line(bytes, text)?;
-                collector.report.lines.is_multiple_of(PROGRESS_LINES)
-            }
-            Step::Interrupted => true,
-        };
-        if due { tell(collector.report.lines, collector.report.bytes) } else { Ok(()) }
-    })?;
-    let (documents, rows, mut report) = collector.finish()?;
-    let resolution_ns = report.time_resolution_ns;
-    let (sessions, requests, unix_ns) = sessions::group(rows, options.session_gap_ns, resolution_ns, random);
-    report.sessions = sessions.len() as u64;
-    let origin = Origin { unix_ns, utc_offset_seconds: report.utc_offset_seconds };
-    Ok(Imported { trace: Trace { documents, sessions, requests, origin }, report })
+    for session in sessions {
+        let (start_ns, requests) = session?;
+        let first = trace.requests.len() as u32;
+        trace.sessions.push(Session { start_ns, first, count: requests.len() as u32 });
+        trace.requests.extend_from_slice(&requests);
+    }
+    Ok(Imported { trace, report })
+}
+
+/// The same into a trace file; what sorting does not hold goes where `spill` says. Give a buffered writer.
+pub fn import_to_file(
+    reader: impl BufRead,
+    options: &Options,
+    random: &mut Xoshiro256PlusPlus,
+    spill: Spill<'_>,
+    writer: impl Write,
+    progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<ImportReport, ImportError> {
+    let grouped = grouped(reader, options, random, &mut Some(spill), progress)?;
+    let (documents, sessions, report, head) = grouped.parts();
+    let mut writer = TraceWriter::new(writer, &head).map_err(ImportError::Write)?;
+    documents.iter().try_for_each(|document| writer.document(&document)).map_err(ImportError::Write)?;
+    for session in sessions {
+        let (start_ns, requests) = session?;
+        writer.session(start_ns, &requests).map_err(ImportError::Write)?;
+    }
+    writer.finish().map_err(ImportError::Write)?;
+    Ok(report)
 }

@@ -1,0 +1,131 @@
+//! Reads sessions of a trace file on a thread of its own, ahead of the clients, so that no request waits for the
+//! disk.
+//!
+//! What was read and not yet sent is bounded: `BATCHES_AHEAD` batches of `BATCH_REQUESTS` requests, of 16 bytes
+//! each, and what the longest session has beyond that.
+
+use std::{
+    fs::File,
+    io::{BufReader, Seek, SeekFrom},
+    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    thread::{self, JoinHandle},
+    vec::IntoIter,
+};
+
+use anyhow::Context;
+use sojourn_load::LoggedVisit;
+use sojourn_workload::{
+    arrivals::{Arrival, StaircaseArrivals},
+    trace::Request,
+    trace_file::{Head, IndexedTrace, Place, TraceFileError, TraceReader},
+};
+
+/// A batch is handed over when it holds so many requests.
+const BATCH_REQUESTS: usize = 16 << 10;
+/// How many batches wait for the clients at most.
+const BATCHES_AHEAD: usize = 16;
+/// What is read of the file at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// The visits, in order of their connection time.
+pub struct ReadAhead {
+    batch: IntoIter<LoggedVisit>,
+    batches: Receiver<Vec<LoggedVisit>>,
+}
+
+/// The thread that reads.
+pub struct Reading(JoinHandle<Result<(), TraceFileError>>);
+
+/// The sessions from `place` on as the log has them, their starts divided by `scale`.
+pub fn as_logged(
+    (mut file, head, place): (File, Head, Place),
+    scale: f64,
+) -> anyhow::Result<(ReadAhead, Reading)> {
+    start(move |out| {
+        file.seek(SeekFrom::Start(place.at_bytes))?;
+        let mut trace = TraceReader::resume(BufReader::with_capacity(BUFFER_BYTES, file), head, place);
+        let mut requests = Vec::new();
+        for session in 0.. {
+            let Some(start_ns) = trace.session(&mut requests)? else { break };
+            if !out.send(Arrival::as_logged(session, start_ns, scale), &requests) {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Sessions that are drawn from all.
+pub fn at_random(
+    mut arrivals: StaircaseArrivals<IndexedTrace<File>>,
+) -> anyhow::Result<(ReadAhead, Reading)> {
+    start(move |out| {
+        while let Some(arrival) = arrivals.next().transpose()? {
+            let requests = arrivals.templates().requests_of(arrival.session)?;
+            if !out.send(arrival, &requests[arrival.first_request as usize..]) {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The first batch is there when this returns.
+fn start(
+    read: impl FnOnce(&mut Sender) -> Result<(), TraceFileError> + Send + 'static,
+) -> anyhow::Result<(ReadAhead, Reading)> {
+    let (sender, batches) = sync_channel(BATCHES_AHEAD);
+    let read = move || {
+        let mut sender = Sender { batches: sender, batch: Vec::new(), requests: 0 };
+        let ended = read(&mut sender);
+        sender.hand_over();
+        ended
+    };
+    let thread = thread::Builder::new().name("read-ahead".into()).spawn(read);
+    let thread = thread.context("cannot start the thread that reads the trace")?;
+    let first = batches.recv().unwrap_or_default();
+    Ok((ReadAhead { batch: first.into_iter(), batches }, Reading(thread)))
+}
+
+impl Iterator for ReadAhead {
+    type Item = LoggedVisit;
+
+    fn next(&mut self) -> Option<LoggedVisit> {
+        loop {
+            match self.batch.next() {
+                None => self.batch = self.batches.recv().ok()?.into_iter(),
+                some => return some,
+            }
+        }
+    }
+}
+
+impl Reading {
+    /// Whether all was read that was asked for; the clients must be gone.
+    pub fn end(self) -> anyhow::Result<()> {
+        let ended = self.0.join().map_err(|_| anyhow::anyhow!("the thread that reads the trace panicked"))?;
+        Ok(ended?)
+    }
+}
+
+struct Sender {
+    batches: SyncSender<Vec<LoggedVisit>>,
+    batch: Vec<LoggedVisit>,
+    /// How many the batch holds.
+    requests: usize,
+}
+
+impl Sender {
+    /// Whether anybody still wants visits.
+    fn send(&mut self, arrival: Arrival, requests: &[Request]) -> bool {
+        let Arrival { connect_ns, start_ns, .. } = arrival;
+        self.requests += requests.len();
+        self.batch.push(LoggedVisit { connect_ns, start_ns, requests: requests.into() });
+        self.requests < BATCH_REQUESTS || self.hand_over()
+    }
+
+    fn hand_over(&mut self) -> bool {
+        self.requests = 0;
+        self.batches.send(std::mem::take(&mut self.batch)).is_ok()
+    }
+}

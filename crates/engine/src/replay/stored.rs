@@ -1,0 +1,94 @@
+//! The trace of a replay: a file that is read again and again, of which the documents alone are held.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Seek, SeekFrom, Write},
+    path::Path,
+};
+
+use anyhow::Context;
+use sojourn_workload::{
+    characterise::{Source, StoredTrace},
+    trace::{Document, Origin},
+    trace_file::{Head, Place, TraceFileError, TraceWriter, WithoutFailed},
+};
+
+/// A trace file that was checked as far as its documents.
+pub struct Stored {
+    name: String,
+    inner: StoredTrace<File>,
+}
+
+impl Stored {
+    /// Opens a trace file. Without what failed it is another trace, which is written where temporary files are.
+    pub fn open(path: &Path, skip_failed: bool) -> anyhow::Result<Stored> {
+        let name = path.display().to_string();
+        let inner = File::open(path).map_err(TraceFileError::Io).and_then(StoredTrace::open);
+        let mut inner = inner.with_context(|| name.clone())?;
+        let failed: Vec<bool> = inner.documents().iter().map(Document::is_failed).collect();
+        if skip_failed && failed.contains(&true) {
+            let copy = tempfile::tempfile().context("cannot make a temporary file (TMPDIR)")?;
+            write_without_failed(&mut inner, &failed, &copy).with_context(|| name.clone())?;
+            inner = StoredTrace::open(copy)?;
+        }
+        Ok(Stored { name, inner })
+    }
+
+    /// What it begins with.
+    pub fn head(&self) -> Head {
+        self.inner.head()
+    }
+
+    /// What it asks for.
+    pub fn documents(&self) -> &[Document] {
+        self.inner.documents()
+    }
+
+    /// Reads it all, so that it is known to be sound before the first request is sent; `visit` is shown where each
+    /// session is, its start and its duration.
+    pub fn scan(&mut self, mut visit: impl FnMut(Place, u64, u64)) -> anyhow::Result<()> {
+        let mut scan = || {
+            let mut sessions = self.inner.sessions()?;
+            let mut requests = Vec::new();
+            loop {
+                let place = sessions.place();
+                let Some(start_ns) = sessions.session(&mut requests)? else { return Ok(()) };
+                visit(place, start_ns, requests.last().map_or(0, |request| request.offset_ns));
+            }
+        };
+        scan().map_err(|error: TraceFileError| anyhow::Error::new(error).context(self.name.clone()))
+    }
+
+    /// The file, its head, and where its first session begins.
+    pub fn into_parts(self) -> (File, Head, Place) {
+        self.inner.into_parts()
+    }
+}
+
+/// What is counted in a first pass is written in a second.
+fn write_without_failed(
+    trace: &mut StoredTrace<File>,
+    failed: &[bool],
+    mut copy: &File,
+) -> Result<(), TraceFileError> {
+    let Head { origin, documents, .. } = trace.head();
+    let (mut first_ns, mut sessions, mut requests) = (None, 0, 0);
+    let mut counted = WithoutFailed::new(trace.sessions()?, failed);
+    while let Some((start_ns, session)) = counted.session()? {
+        first_ns.get_or_insert(start_ns);
+        (sessions, requests) = (sessions + 1, requests + session.len() as u32);
+    }
+    let first_ns = first_ns.unwrap_or(0);
+    let origin = Origin { unix_ns: origin.unix_ns + first_ns as i64, ..origin };
+    let head = Head { origin, documents, sessions, requests };
+    let mut writer = TraceWriter::new(BufWriter::new(copy), &head)?;
+    trace.documents().iter().try_for_each(|document| writer.document(document))?;
+    let mut kept = WithoutFailed::new(trace.sessions()?, failed);
+    while let Some((start_ns, session)) = kept.session()? {
+        writer.session(start_ns - first_ns, &session)?;
+    }
+    writer.finish()?;
+    copy.flush()?;
+    copy.seek(SeekFrom::Start(0))?;
+    Ok(())
+}

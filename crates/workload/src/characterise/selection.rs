@@ -1,0 +1,155 @@
+//! Exact quantiles of values that are not held: they are gone through again and again, each time to learn
+//! sixteen more bits of every quantile.
+//!
+//! A pass counts, of the values that begin like a quantile, what their next sixteen bits are. Memory is that of
+//! the counters, whatever the number of values.
+
+/// How many bits a pass learns.
+const DIGIT_BITS: u32 = 16;
+
+/// How many passes there have to be: as many as a value has digits.
+pub const PASSES: u32 = u64::BITS / DIGIT_BITS;
+
+/// The search for some quantiles of one quantity.
+pub struct Selection<const N: usize> {
+    wanted: [Wanted; N],
+    /// A group for every distinct beginning of the quantiles.
+    groups: Vec<Group>,
+    pass: u32,
+    count: u64,
+    sum: u128,
+    max: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Wanted {
+    fraction: f64,
+    /// The bits that are known.
+    beginning: u64,
+    /// Which of the values that begin so it is, from one.
+    rank: u64,
+}
+
+struct Group {
+    beginning: u64,
+    counts: Box<[u64]>,
+}
+
+impl<const N: usize> Selection<N> {
+    /// The smallest values that these fractions of all do not exceed.
+    pub fn new(fractions: [f64; N]) -> Self {
+        let wanted = fractions.map(|fraction| Wanted { fraction, beginning: 0, rank: 0 });
+        Selection { wanted, groups: vec![Group::new(0)], pass: 0, count: 0, sum: 0, max: 0 }
+    }
+
+    /// Takes a value; every pass has to take the same ones.
+    pub fn take(&mut self, value: u64) {
+        if self.pass == 0 {
+            self.count += 1;
+            self.sum += u128::from(value);
+            self.max = self.max.max(value);
+        }
+        let known = value >> (u64::BITS - (self.pass + 1) * DIGIT_BITS);
+        let (beginning, digit) = (known >> DIGIT_BITS, known & DIGIT_MAX);
+        if let Some(group) = self.groups.iter_mut().find(|group| group.beginning == beginning) {
+            group.counts[digit as usize] += 1;
+        }
+    }
+
+    /// All values were taken once more.
+    pub fn end_pass(&mut self) {
+        for wanted in &mut self.wanted {
+            if self.pass == 0 {
+                let rank = (wanted.fraction * self.count as f64).ceil() as u64;
+                wanted.rank = rank.clamp(1, self.count.max(1));
+            }
+            if let Some(group) = self.groups.iter().find(|group| group.beginning == wanted.beginning) {
+                wanted.advance(&group.counts);
+            }
+        }
+        self.pass += 1;
+        self.groups.clear();
+        for Wanted { beginning, .. } in self.wanted {
+            if self.groups.iter().all(|group| group.beginning != beginning) {
+                self.groups.push(Group::new(beginning));
+            }
+        }
+    }
+
+    /// The quantiles; `None` where there was no value. All passes have to be over.
+    pub fn values(&self) -> Option<[u64; N]> {
+        debug_assert_eq!(self.pass, PASSES);
+        (self.count > 0).then(|| self.wanted.map(|wanted| wanted.beginning))
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All of them together.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The largest; zero where there is none.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+}
+
+const DIGIT_MAX: u64 = (1 << DIGIT_BITS) - 1;
+
+impl Wanted {
+    /// Learns the next digit.
+    fn advance(&mut self, counts: &[u64]) {
+        for (digit, &count) in (0..).zip(counts) {
+            if self.rank <= count {
+                self.beginning = self.beginning << DIGIT_BITS | digit;
+                return;
+            }
+            self.rank -= count;
+        }
+    }
+}
+
+impl Group {
+    fn new(beginning: u64) -> Self {
+        Group { beginning, counts: vec![0; 1 << DIGIT_BITS].into_boxed_slice() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn quantiles_are_those_of_sorted_values(
+            mut values in proptest::collection::vec(prop_oneof![0..9_u64, 0..70_000_u64, any::<u64>()], 1..200),
+        ) {
+            let fractions = [0.0, 0.3, 0.5, 0.9, 1.0];
+            let mut selection = Selection::new(fractions);
+            for _ in 0..PASSES {
+                values.iter().for_each(|&value| selection.take(value));
+                selection.end_pass();
+            }
+            values.sort_unstable();
+            let sorted = |fraction: f64| {
+                values[((fraction * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1]
+            };
+            prop_assert_eq!(selection.values(), Some(fractions.map(sorted)));
+            prop_assert_eq!(Some(&selection.max()), values.last());
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_quantile() {
+        let mut selection = Selection::new([0.5]);
+        (0..PASSES).for_each(|_| selection.end_pass());
+        assert_eq!(selection.values(), None);
+    }
+}

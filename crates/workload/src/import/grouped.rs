@@ -1,0 +1,115 @@
+//! From the bytes of a log to its sessions in order of their starts, which are counted but not yet held.
+//!
+//! Two sorts do it: rows by client and time, so that sessions can be told apart one after the other, and
+//! sessions by their starts.
+
+use std::io::{self, BufRead, Cursor, Read};
+use std::ops::ControlFlow;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::collector::{Collected, Collector, Documents, REQUESTS_MAX};
+use super::lines::{self, Step};
+use super::{ImportError, ImportReport, Options, Progress, compression, detect};
+use crate::sessions::{self, Grouped, Grouping};
+use crate::sorting::{Sorted, Sorter, Spill};
+use crate::trace::{Origin, Request};
+use crate::trace_file::Head;
+
+/// Progress is told every so many lines, and every so many sessions.
+const PROGRESS_LINES: u64 = 1 << 16;
+
+/// A log as what a trace is written of.
+pub struct GroupedLog {
+    documents: Documents,
+    sessions: Sorted<Grouped>,
+    report: ImportReport,
+    head: Head,
+}
+
+impl GroupedLog {
+    /// Documents, sessions as start after the origin and requests, the report, and how many there are of all.
+    pub fn parts(
+        self,
+    ) -> (Documents, impl Iterator<Item = Result<Started, ImportError>>, ImportReport, Head) {
+        let origin_ns = self.head.origin.unix_ns;
+        let started = move |session: io::Result<Grouped>| {
+            let session = session.map_err(ImportError::Scratch)?;
+            Ok(((session.start_ns - origin_ns) as u64, session.requests))
+        };
+        (self.documents, self.sessions.map(started), self.report, self.head)
+    }
+}
+
+/// A session's start after the trace's origin, and its requests.
+type Started = (u64, Box<[Request]>);
+
+/// Reads a log; what does not fit in memory goes where `spill` says, if it says so.
+pub fn grouped(
+    reader: impl BufRead,
+    options: &Options,
+    random: &mut Xoshiro256PlusPlus,
+    spill: &mut Option<Spill<'_>>,
+    mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<GroupedLog, ImportError> {
+    let mut tell = |lines, bytes| match progress(Progress { lines, bytes }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(ImportError::Stopped),
+    };
+    let Collected { documents, mut rows, mut report, entries } =
+        collected(reader, options, spill, &mut tell)?;
+    let mut sessions = Sorter::default();
+    let mut first_ns = i64::MAX;
+    let grouping = Grouping { gap_ns: options.session_gap_ns, resolution_ns: report.time_resolution_ns };
+    let (lines, bytes) = (report.lines, report.bytes);
+    sessions::group(&mut rows, grouping, random, |session| {
+        report.requests += session.requests.len() as u64;
+        first_ns = first_ns.min(session.start_ns);
+        let due = session.number % PROGRESS_LINES == PROGRESS_LINES - 1;
+        sessions.push(session, spill).map_err(ImportError::Scratch)?;
+        if due { tell(lines, bytes) } else { Ok(()) }
+    })?;
+    report.by_name_requests -= rows.unknown;
+    report.skipped.of_unknown_size = rows.unknown;
+    if report.requests == 0 {
+        return Err(ImportError::NoStaticRequest { requests: entries, skipped: report.skipped });
+    }
+    report.sessions = sessions.count();
+    report.warn();
+    let head = Head {
+        origin: Origin { unix_ns: first_ns, utc_offset_seconds: report.utc_offset_seconds },
+        documents: documents.len() as u32,
+        sessions: report.sessions as u32,
+        requests: report.requests as u32,
+    };
+    debug_assert!(report.requests <= REQUESTS_MAX as u64, "more are refused as they come");
+    drop(rows);
+    let sessions = sessions.finish(spill).map_err(ImportError::Scratch)?;
+    Ok(GroupedLog { documents, sessions, report, head })
+}
+
+/// All that the lines say.
+fn collected(
+    reader: impl BufRead,
+    options: &Options,
+    spill: &mut Option<Spill<'_>>,
+    mut tell: impl FnMut(u64, u64) -> Result<(), ImportError>,
+) -> Result<Collected, ImportError> {
+    let (compression, mut reader) = compression::open(reader, || tell(0, 0))?;
+    let sample = match options.format {
+        Some(_) => Vec::new(),
+        None => detect::read_sample(&mut reader, || tell(0, 0))?,
+    };
+    let mut collector = Collector::new(compression, options, &sample);
+    lines::for_each(&mut Cursor::new(sample).chain(reader), |step| {
+        let due = match step {
+            Step::Line { bytes, text } => {
+                collector.line(bytes, text, spill)?;
+                collector.report.lines.is_multiple_of(PROGRESS_LINES)
+            }
+            Step::Interrupted => true,
+        };
+        if due { tell(collector.report.lines, collector.report.bytes) } else { Ok(()) }
+    })?;
+    collector.finish(spill)
+}

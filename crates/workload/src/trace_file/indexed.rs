@@ -1,0 +1,154 @@
+//! Sessions of a trace file in any order: by their number, or by their part of all durations.
+//!
+//! A file is scanned once. Of so many sessions one is a landmark whose place is kept; to get at a session, those
+//! from its landmark up to the next are read. However long the file is, the landmarks stay as few.
+
+use std::io::{BufReader, Read, Seek, SeekFrom};
+
+use super::{Head, Place, TraceFileError, TraceReader};
+use crate::arrivals::{Templates, Totals};
+use crate::trace::{Request, Session};
+
+/// The most landmarks, of 40 bytes each.
+pub const PLACES_MAX: usize = 1 << 16;
+
+/// What is read of a file at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Where landmarks are, and what lies before them.
+#[derive(Clone, Debug)]
+pub struct Index {
+    landmarks: Vec<Landmark>,
+    /// One session of so many is a landmark.
+    stride: u32,
+    think_scale: f64,
+    /// The durations of all sessions, and the same times the think scale.
+    duration_ns: f64,
+    scaled_duration_ns: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Landmark {
+    place: Place,
+    /// The sum of the durations of the sessions before it, times the think scale.
+    scaled_duration_ns: f64,
+}
+
+impl Index {
+    /// Of no session yet.
+    pub fn new(think_scale: f64) -> Self {
+        Index { landmarks: Vec::new(), stride: 1, think_scale, duration_ns: 0.0, scaled_duration_ns: 0.0 }
+    }
+
+    /// Takes in the next session, where it lies and how long it is.
+    pub fn session(&mut self, place: Place, duration_ns: u64) {
+        if place.sessions_before.is_multiple_of(self.stride) {
+            if self.landmarks.len() == PLACES_MAX {
+                self.thin_out();
+            }
+            if place.sessions_before.is_multiple_of(self.stride) {
+                self.landmarks.push(Landmark { place, scaled_duration_ns: self.scaled_duration_ns });
+            }
+        }
+        self.duration_ns += duration_ns as f64;
+        self.scaled_duration_ns += duration_ns as f64 * self.think_scale;
+    }
+
+    fn thin_out(&mut self) {
+        self.stride *= 2;
+        let stride = self.stride;
+        self.landmarks.retain(|landmark| landmark.place.sessions_before.is_multiple_of(stride));
+    }
+}
+
+/// A trace file with its index.
+pub struct IndexedTrace<R: Read + Seek> {
+    reader: BufReader<R>,
+    head: Head,
+    index: Index,
+    /// The sessions from one landmark to the next.
+    block: Block,
+    requests: Vec<Request>,
+}
+
+#[derive(Default)]
+struct Block {
+    /// Which landmark it begins with.
+    landmark: Option<usize>,
+    sessions: Vec<Session>,
+    requests: Vec<Request>,
+}
+
+impl<R: Read + Seek> IndexedTrace<R> {
+    /// Of a file that was scanned.
+    pub fn new(reader: R, head: Head, index: Index) -> Self {
+        let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+        IndexedTrace { reader, head, index, block: Block::default(), requests: Vec::new() }
+    }
+
+    /// The requests of a session.
+    pub fn requests_of(&mut self, session: u32) -> Result<&[Request], TraceFileError> {
+        self.load((session / self.index.stride) as usize)?;
+        Ok(self.block.requests_of((session % self.index.stride) as usize))
+    }
+
+    fn load(&mut self, landmark: usize) -> Result<(), TraceFileError> {
+        if self.block.landmark == Some(landmark) {
+            return Ok(());
+        }
+        self.block = Block { landmark: None, ..std::mem::take(&mut self.block) };
+        self.block.sessions.clear();
+        self.block.requests.clear();
+        let place = self.index.landmarks[landmark].place;
+        self.reader.seek(SeekFrom::Start(place.at_bytes))?;
+        let mut file = TraceReader::resume(&mut self.reader, self.head, place);
+        let count = self.index.stride.min(self.head.sessions - place.sessions_before);
+        for _ in 0..count {
+            let Some(start_ns) = file.session(&mut self.requests)? else { break };
+            let first = self.block.requests.len() as u32;
+            self.block.sessions.push(Session { start_ns, first, count: self.requests.len() as u32 });
+            self.block.requests.append(&mut self.requests);
+        }
+        self.block.landmark = Some(landmark);
+        Ok(())
+    }
+}
+
+impl Block {
+    fn requests_of(&self, session: usize) -> &[Request] {
+        let session = &self.sessions[session];
+        &self.requests[session.first as usize..(session.first + session.count) as usize]
+    }
+}
+
+impl<R: Read + Seek> Templates for IndexedTrace<R> {
+    type Error = TraceFileError;
+
+    fn totals(&self) -> Totals {
+        Totals {
+            sessions: self.head.sessions,
+            requests: self.head.requests.into(),
+            duration_ns: self.index.duration_ns,
+            scaled_duration_ns: self.index.scaled_duration_ns,
+        }
+    }
+
+    fn at_duration(&mut self, mark_ns: f64) -> Result<(u32, &[Request]), TraceFileError> {
+        let landmarks = &self.index.landmarks;
+        let landmark =
+            landmarks.partition_point(|landmark| landmark.scaled_duration_ns <= mark_ns).max(1) - 1;
+        let Landmark { place, scaled_duration_ns: mut sum_ns } = landmarks[landmark];
+        self.load(landmark)?;
+        let last = self.block.sessions.len() - 1;
+        let mut within = 0;
+        while within < last {
+            let duration_ns = self.block.requests_of(within).last().map_or(0, |request| request.offset_ns);
+            sum_ns += duration_ns as f64 * self.index.think_scale;
+            if sum_ns > mark_ns {
+                break;
+            }
+            within += 1;
+        }
+        Ok((place.sessions_before + within as u32, self.block.requests_of(within)))
+    }
+}

@@ -1,0 +1,57 @@
+//! A trace without the requests for documents that were not got: these documents stay, with nobody asking for
+//! them, so that all keep their numbers.
+//!
+//! A session whose first requests failed starts later than it did, maybe after sessions that came behind it. It
+//! is held until no session that is still to come can start before it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::Read;
+
+use super::{TraceFileError, TraceReader};
+use crate::trace::Request;
+
+/// Gives what is left of a file's sessions, by their starts.
+pub struct WithoutFailed<'f, R> {
+    reader: TraceReader<R>,
+    /// Whether each document was not got.
+    failed: &'f [bool],
+    /// Sessions by start and by their number in the file.
+    held: BinaryHeap<Reverse<(u64, u32, Vec<Request>)>>,
+    /// No session of the file that is still to come starts earlier; `None` where none is.
+    horizon_ns: Option<u64>,
+    requests: Vec<Request>,
+}
+
+impl<'f, R: Read> WithoutFailed<'f, R> {
+    /// Of what the reader is still to give; `failed` says of each document whether it was not got.
+    pub fn new(reader: TraceReader<R>, failed: &'f [bool]) -> Self {
+        WithoutFailed { reader, failed, held: BinaryHeap::new(), horizon_ns: Some(0), requests: Vec::new() }
+    }
+
+    /// The start of the next session after the file's origin, and its requests; `None` after the last one.
+    pub fn session(&mut self) -> Result<Option<(u64, Vec<Request>)>, TraceFileError> {
+        while let Some(horizon_ns) = self.horizon_ns {
+            if self.held.peek().is_some_and(|Reverse((start_ns, ..))| *start_ns <= horizon_ns) {
+                break;
+            }
+            let number = self.reader.place().sessions_before;
+            self.horizon_ns = self.reader.session(&mut self.requests)?;
+            if let Some(start_ns) = self.horizon_ns
+                && let Some(later_ns) = got(self.failed, &mut self.requests)
+            {
+                self.held.push(Reverse((start_ns + later_ns, number, self.requests.clone())));
+            }
+        }
+        Ok(self.held.pop().map(|Reverse((start_ns, _, requests))| (start_ns, requests)))
+    }
+}
+
+/// Leaves the requests of a session whose documents were got, and says how long after its start the first of
+/// them was.
+pub fn got(failed: &[bool], requests: &mut Vec<Request>) -> Option<u64> {
+    requests.retain(|request| !failed[request.document as usize]);
+    let later_ns = requests.first()?.offset_ns;
+    requests.iter_mut().for_each(|request| request.offset_ns -= later_ns);
+    Some(later_ns)
+}

@@ -1,0 +1,65 @@
+//! Writes a trace file from front to back: what a trace holds has to be counted before it is written.
+
+use std::io::{self, Write};
+
+use super::{Head, MAGIC};
+use crate::trace::{Document, Request, Trace};
+
+/// Takes as many documents, sessions and requests as its head says, in this order.
+pub struct TraceWriter<W> {
+    writer: W,
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins with the head; give a buffered writer.
+    pub fn new(mut writer: W, head: &Head) -> io::Result<Self> {
+        writer.write_all(&MAGIC)?;
+        writer.write_all(&head.origin.unix_ns.to_le_bytes())?;
+        writer.write_all(&head.origin.utc_offset_seconds.to_le_bytes())?;
+        for count in [head.documents, head.sessions, head.requests] {
+            writer.write_all(&count.to_le_bytes())?;
+        }
+        Ok(TraceWriter { writer })
+    }
+
+    /// The next document.
+    pub fn document(&mut self, document: &Document) -> io::Result<()> {
+        let writer = &mut self.writer;
+        writer.write_all(&document.size_bytes.to_le_bytes())?;
+        writer.write_all(&document.status.to_le_bytes())?;
+        writer.write_all(&(document.host.len() as u16).to_le_bytes())?;
+        writer.write_all(&(document.name.len() as u32).to_le_bytes())?;
+        writer.write_all(document.host.as_bytes())?;
+        writer.write_all(document.name.as_bytes())
+    }
+
+    /// The next session, `start_ns` after the origin and not before the last one.
+    pub fn session(&mut self, start_ns: u64, requests: &[Request]) -> io::Result<()> {
+        self.writer.write_all(&start_ns.to_le_bytes())?;
+        self.writer.write_all(&(requests.len() as u32).to_le_bytes())?;
+        requests.iter().try_for_each(|request| self.writer.write_all(&request.encoded()))
+    }
+
+    /// Writes what is in buffers.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Trace {
+    /// Writes the trace; give a buffered writer.
+    pub fn write(&self, writer: impl Write) -> io::Result<()> {
+        let head = Head {
+            origin: self.origin,
+            documents: self.documents.len() as u32,
+            sessions: self.sessions.len() as u32,
+            requests: self.requests.len() as u32,
+        };
+        let mut writer = TraceWriter::new(writer, &head)?;
+        self.documents.iter().try_for_each(|document| writer.document(document))?;
+        for session in &self.sessions {
+            writer.session(session.start_ns, self.requests_of(session))?;
+        }
+        writer.finish()
+    }
+}
