@@ -46,6 +46,7 @@ _COMMANDS = {
     "probe": "probe",
     "join-probe": "join_probe",
     "misses": "misses",
+    "study": "study",
     "confine": "data_plane",
     "memory": "memory",
     "cache": "cache",

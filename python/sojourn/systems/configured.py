@@ -50,6 +50,8 @@ class Configured:
 
     def start(self, launch: Launch) -> Running:
         """Starts it in the foreground; the process is our child and its workers die with it."""
+        if launch.options:
+            raise CouldNotRun(f"{self.name} takes no options here", "it is set up by its configuration file alone")
         program = self._program()
         port = free_port()
         values = self._values(launch, port)

@@ -36,7 +36,7 @@ class Sojourn:
         command = [str(engine.path()), "serve", str(launch.root), "--listen", "127.0.0.1:0"]
         command += ["--admin-listen", "127.0.0.1:0", "--architecture", launch.architecture]
         # As the peers are told to where they can.
-        command += ["--helpers", str(HELPERS), "--defer-accept", "1s"]
+        command += ["--helpers", str(HELPERS), "--defer-accept", "1s", *launch.options]
         if launch.access_log:
             command += ["--access-log", str(launch.work / "access.log")]
         process = start_process(launch.command(command), said)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -61,7 +63,14 @@ class Running:
 
 
 def start_process(command: list[str], said: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """Starts a server with what it says going to a file; Ctrl-C is for us, not for it."""
+    """Starts a server with what it says going to a file; Ctrl-C is for us, not for it.
+
+    It ends when we are killed: a server that nobody stops would disturb whatever is measured next.
+    """
+    if (setpriv := shutil.which("setpriv")) is not None:
+        # We may have died before setpriv asked for the signal: the shell looks whether we are still there.
+        still_ours = ["sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid())]
+        command = [setpriv, "--pdeathsig", "TERM", *still_ours, *command]
     with said.open("wb") as output:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, **options

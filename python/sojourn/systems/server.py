@@ -28,6 +28,8 @@ class Launch:
 
     confinement: Confinement | None = None
     """Less memory or a slower disk than the machine has."""
+    options: tuple[str, ...] = ()
+    """Further options of the server's own command line, for those that take some."""
 
     def command(self, command: list[str]) -> list[str]:
         """What is started: `command` on its core and in its confinement."""

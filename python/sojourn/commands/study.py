@@ -1,0 +1,130 @@
+"""`sojourn study`: tables and figures measured again, with verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sojourn import quantity
+from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+
+if TYPE_CHECKING:
+    from sojourn.study.report import Findings
+
+LIST = "list"
+RUNS = Path("runs/study")
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("study")(_study)
+
+
+def _study(
+    target: Annotated[str | None, typer.Argument(help="A study's file or name; list shows all.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Run all studies, one after the other.")] = False,
+    quick: Annotated[
+        bool, typer.Option(help="Seconds per study: fewer points, shorter. To try, not to believe.")
+    ] = False,
+    budget: Annotated[str | None, typer.Option(help="Stop before a point that would end later, as 30m.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="The run folder [default: runs/study/NAME, NAME-quick with --quick].")
+    ] = None,
+    work_dir: Annotated[
+        Path | None, typer.Option(help="Keep sites here, and use them again; Apache httpd's user has to get in.")
+    ] = None,
+    output_format: FormatOption = Format.text,
+) -> None:
+    """Measure a table or figure of the literature again, and say what holds here and what does not.
+
+    A study is a TOML file: systems, a workload, factors, repetitions, and the shape that its source reports. Points
+    are measured in random order, each in a repetition of all; each is written when it is done. After Ctrl-C, a kill
+    or the end of --budget the same command goes on where it ended. studies/*/*.toml are examples.
+
+    Example: sojourn study flash/single-file --quick
+    """
+    from sojourn.study import catalogue
+    from sojourn.study.terminal import print_list
+
+    if target == LIST:
+        listed = [study for _, study in catalogue.studies()]
+        if output_format is Format.json:
+            print_json([{"name": each.name, "title": each.title, "source": each.source} for each in listed])
+        else:
+            print_list(listed, data)
+        return
+    if every == (target is not None):
+        raise CouldNotRun("give one study, or --all", "sojourn study list shows what there is")
+    if every and output is not None:
+        raise CouldNotRun("--output is the folder of one study", "without it they go below runs/study")
+    files = [path for path, _ in catalogue.studies()] if every else [catalogue.find(str(target))]
+    _run_all(files, quick, None if budget is None else quantity.seconds(budget), output, work_dir, output_format)
+
+
+def _run_all(
+    files: list[Path],
+    quick: bool,
+    budget: float | None,
+    output: Path | None,
+    work_dir: Path | None,
+    output_format: Format,
+) -> None:
+    from sojourn.study.report import write_index
+
+    results: list[dict[str, Any]] = []
+    whole = True
+    for file in files:
+        findings, ending, report = _run(file, quick, budget, output, work_dir, output_format is Format.json)
+        whole = whole and ending == "complete" and not findings.missing
+        results.append({**findings.as_json(), "ending": ending, "report": str(report)})
+        if ending == "interrupted":
+            break
+    index = write_index(RUNS) if output is None else None
+    if output_format is Format.json:
+        print_json({"studies": results})
+    elif index is not None:
+        data.print(f"all studies: {index}", soft_wrap=True)
+    if not whole:
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _run(
+    file: Path, quick: bool, budget: float | None, output: Path | None, work_dir: Path | None, quiet: bool
+) -> tuple[Findings, str, Path]:
+    from sojourn import environment
+    from sojourn.assessment.work_folder import work_folder
+    from sojourn.progress import Stages
+    from sojourn.report import format
+    from sojourn.study import document, report, runner
+    from sojourn.study.folder import StudyFolder
+    from sojourn.study.load_point import LoadPoints
+    from sojourn.study.points import Point, in_order
+    from sojourn.study.terminal import print_findings
+
+    whole, text = document.read(file)
+    study = whole.shortened() if quick else whole
+    path = output or RUNS / (study.name + ("-quick" if quick else ""))
+    folder = StudyFolder.begin(path, study, text)
+    folder.add_environment(environment.describe())
+    with Stages(talk, quiet=quiet) as stages, work_folder(work_dir, path) as work:
+        left = sum(not folder.has(point) for point in in_order(study))
+        if not quiet:
+            takes = format.duration(runner.estimate_seconds(study, left))
+            talk.print(f"{study.name}: {left:,} points to measure, about {takes}; Ctrl-C keeps them", highlight=False)
+        stages.begin(study.name, len(in_order(study)))
+
+        def told(sitting: runner.Sitting, point: Point, seconds: float) -> None:
+            named = " ".join(str(value) for value in point.settings.values())
+            stages.update(sitting.done, sitting.points, f"{named}, {format.duration(seconds)} left")
+
+        sitting = runner.run(folder, LoadPoints(study, work), budget_seconds=budget, told=told)
+        findings = report.find(folder, sitting.missing)
+        page = report.write(folder, findings)
+        stages.done(f"{sitting.ending}: {sitting.measured:,} points measured, {sitting.before:,} were there")
+    if not quiet:
+        print_findings(findings, data)
+        data.print(f"report: {page}", soft_wrap=True)
+    return findings, sitting.ending, page

@@ -1,0 +1,49 @@
+"""The studies that come with Sojourn, by name: in the folder `studies` here, of the source tree, or installed."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from sojourn.failure import CouldNotRun
+from sojourn.study.document import Study, read
+
+_NOT_STUDIES = "systems"
+"""The folder of system files for models."""
+
+
+def find(target: str) -> Path:
+    """The file of a study's name, or the file itself.
+
+    Raises:
+        CouldNotRun: there is none; the hint names the nearest.
+    """
+    if target.endswith(".toml") or Path(target).is_file():
+        return Path(target)
+    known = dict(_named())
+    if target in known:
+        return known[target]
+    near = difflib.get_close_matches(target, known, 1, 0.3)
+    raise CouldNotRun(
+        f"there is no study {target!r}", (f"did you mean {near[0]}? " if near else "") + "sojourn study list shows all"
+    )
+
+
+def studies() -> list[tuple[Path, Study]]:
+    """All studies, by name."""
+    return [(path, read(path)[0]) for _, path in sorted(_named())]
+
+
+def _named() -> Iterator[tuple[str, Path]]:
+    root = next((each for each in _places() if each.is_dir()), None)
+    for path in sorted(root.glob("*/*.toml")) if root else []:
+        if path.parent.name != _NOT_STUDIES:
+            yield f"{path.parent.name}/{path.stem}", path
+
+
+def _places() -> Iterator[Path]:
+    yield Path("studies")
+    yield Path(__file__).parents[3] / "studies"
+    yield Path(sys.prefix) / "share" / "sojourn" / "studies"

@@ -1,0 +1,115 @@
+"""What repeated points say together: an estimate with its interval per cell and metric, ratios within repetitions.
+
+Figures are positive and skewed, so everything is on the logarithmic scale: the estimate is the geometric mean, the
+interval Student's over the repetitions. A repetition is a block, so two groups of cells are compared inside each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
+from sojourn.study.document import SYSTEM, Where
+from sojourn.study.folder import Record
+from sojourn.study.points import Settings, matches
+
+GENERATOR_FREE = frozenset({"server.cpu_per_request", "server.cpu_user_per_request", "server.cpu_system_per_request"})
+"""Metrics that stay the server's own where the generator was the limit."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A combination of the factors, with its points by repetition."""
+
+    settings: Settings
+    records: Mapping[int, Record]
+
+    def value(self, metric: str, repetition: int) -> float | None:
+        """What was measured in a repetition."""
+        record = self.records.get(repetition)
+        value = None if record is None else record["metrics"].get(metric)
+        return None if value is None else float(value)
+
+    def estimate(self, metric: str) -> Estimate | None:
+        """Over the repetitions; None where nothing was measured."""
+        return estimate([value for each in sorted(self.records) if (value := self.value(metric, each)) is not None])
+
+    def spoilt(self, metric: str) -> str | None:
+        """Why the cell's figures are not the server's, where some are not."""
+        failed = [str(each["failed"]) for each in self.records.values() if each["failed"]]
+        if failed:
+            return f"{len(failed)} of {len(self.records)} points failed: {failed[0]}"
+        limited = [str(each["generator_limited"]) for each in self.records.values() if each["generator_limited"]]
+        if limited and metric not in GENERATOR_FREE:
+            return f"the generator was the limit in {len(limited)} of {len(self.records)} points: {limited[0]}"
+        return None
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All cells of which something was measured."""
+
+    cells: Sequence[Cell]
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Cells:
+        """Groups points by their settings."""
+        groups: dict[tuple[tuple[str, object], ...], dict[int, Record]] = {}
+        for record in records:
+            key = tuple(sorted(record["settings"].items()))
+            groups.setdefault(key, {})[record["repetition"]] = record
+        return cls([Cell(next(iter(each.values()))["settings"], each) for each in groups.values()])
+
+    def where(self, where: Where) -> list[Cell]:
+        """The cells that are meant."""
+        return [cell for cell in self.cells if matches(cell.settings, where)]
+
+    @cached_property
+    def repetitions(self) -> list[int]:
+        """The repetitions of which something was measured."""
+        return sorted({each for cell in self.cells for each in cell.records})
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        """By system, the version that answered most often."""
+        found: dict[str, Counter[str]] = {}
+        for cell in self.cells:
+            for record in cell.records.values():
+                found.setdefault(str(cell.settings[SYSTEM]), Counter())[record.get("server_version", "unknown")] += 1
+        return {name: counts.most_common(1)[0][0] for name, counts in found.items()}
+
+
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """The values' geometric mean and its interval: one value has none, and of values that are not positive the mean."""
+    if not values:
+        return None
+    spread = over_runs(values)
+    if spread is not None:
+        half = student_t(LEVEL, spread.freedom) * math.sqrt(spread.variance)
+        centre = math.exp(spread.centre)
+        return Estimate(centre, centre * math.exp(-half), centre * math.exp(half), len(values))
+    return Estimate(sum(values) / len(values), batches=len(values))
+
+
+def ratios(left: Sequence[Cell], right: Sequence[Cell], metric: str, repetitions: Sequence[int]) -> dict[int, float]:
+    """Left over right by repetition, where it has both; each side is its cells' geometric mean."""
+    found = {}
+    for repetition in repetitions:
+        sides = [_mean([cell.value(metric, repetition) for cell in side]) for side in (left, right)]
+        if sides[0] is not None and sides[1] is not None:
+            found[repetition] = sides[0] / sides[1]
+    return found
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """Of positive values."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None and value > 0]
+    return geometric_mean(known) if values and len(known) == len(values) else None

@@ -1,0 +1,227 @@
+"""Verdicts: whether the shape that a source reports is there in what was measured here, decided by intervals.
+
+*Holds* and *does not hold* need a 95 % interval that lies wholly on one side; anything else is *not decided*. Each
+check stands for itself: of twenty about nothing, one is decided by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from sojourn.loading.confidence import Estimate
+from sojourn.report import format
+from sojourn.study.cells import Cell, Cells, estimate, geometric_mean, ratios
+from sojourn.study.document import Check, Crossing, Monotone, Ratio, Value, Where
+from sojourn.study.points import Settings, number
+
+Finding = Literal["holds", "does not hold", "not decided"]
+_NO_REPETITION = "no repetition has all of its points yet"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was measured says of a check."""
+
+    says: str
+    metric: str
+    finding: Finding
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.finding} here"
+
+    def as_json(self) -> dict[str, Any]:
+        """For the summary."""
+        return asdict(self)
+
+
+def judge(check: Check, cells: Cells) -> Verdict:
+    """The verdict on a check."""
+    if isinstance(check, Ratio):
+        finding, why = _ratio(check, cells)
+    elif isinstance(check, Monotone):
+        finding, why = _monotone(check, cells)
+    else:
+        finding, why = _crossing(check, cells)
+    return Verdict(check.says, check.metric, finding, why)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where both sides of a comparison were measured."""
+
+    name: str
+    left: Sequence[Cell]
+    right: Sequence[Cell]
+
+
+def _ratio(check: Ratio, cells: Cells) -> tuple[Finding, str]:
+    places = _places(cells, check.left, check.right, check.over)
+    if (spoilt := _spoilt(check.metric, places)) is not None:
+        return "not decided", spoilt
+    together, by_place = _together(check.metric, places, cells)
+    if together is None:
+        return "not decided", _NO_REPETITION
+    why = f"{_side(check.left)} over {_side(check.right)} is {_written(together)}"
+    if len(places) > 1:
+        least, most = by_place.index(min(by_place)), by_place.index(max(by_place))
+        why += f" over {len(places)} places: from {_times(by_place[least])} at {places[least].name}"
+        why += f" to {_times(by_place[most])} at {places[most].name}"
+    return _against(together, check.least, check.most), f"{why}; expected {_bounds(check)}"
+
+
+def _monotone(check: Monotone, cells: Cells) -> tuple[Finding, str]:
+    values = _values(cells, check.along, check.over)
+    if len(values) < 2:
+        return "not decided", f"there is only one value of {check.along}"
+    steps = [
+        (first, second, _between(cells, check.metric, check.over, (check.along, first), (check.along, second)))
+        for first, second in [*pairwise(values), (values[0], values[-1])]
+    ]
+    for _, _, (found, spoilt) in steps:
+        if spoilt or found is None:
+            return "not decided", spoilt or _NO_REPETITION
+    rises = check.direction == "rises"
+    for first, second, (found, _) in steps[:-1]:
+        assert found is not None
+        if _decided(found, 1.0) == ("below" if rises else "above"):
+            return "does not hold", f"from {check.along} {first} to {second} it changes by {_written(found)}"
+    whole = steps[-1][2][0]
+    assert whole is not None
+    why = f"from {check.along} {values[0]} to {values[-1]} it changes by {_written(whole)}, and no step goes back"
+    side = _decided(whole, 1.0)
+    if side is None:
+        return "not decided", why
+    return ("holds" if (side == "above") == rises else "does not hold"), why
+
+
+def _crossing(check: Crossing, cells: Cells) -> tuple[Finding, str]:
+    values = _values(cells, check.along, check.over)
+    found = []
+    for value in values:
+        places = _places(cells, check.left, check.right, {**check.over, check.along: value})
+        if (spoilt := _spoilt(check.metric, places)) is not None:
+            return "not decided", spoilt
+        ratio, _ = _together(check.metric, places, cells)
+        if ratio is None:
+            return "not decided", _NO_REPETITION
+        found.append((value, ratio))
+    if len(found) < 2:
+        return "not decided", f"there is only one value of {check.along}"
+    (first, low), (last, high) = found[0], found[-1]
+    ends = f"{_written(low)} at {check.along} {first} and {_written(high)} at {last}"
+    sides = _decided(low, 1.0), _decided(high, 1.0)
+    if None in sides:
+        return "not decided", f"{_side(check.left)} over {_side(check.right)} is {ends}"
+    if sides != ("below", "above"):
+        return "does not hold", f"no change from below to above: {ends}"
+    place = next(after for (_, before), (after, ratio) in pairwise(found) if before.value < 1 <= ratio.value)
+    at = number(place)
+    early = check.after is not None and at is not None and at < (number(check.after) or 0)
+    late = check.before is not None and at is not None and at > (number(check.before) or math.inf)
+    said = f"the change is at {check.along} {place}: {ends}"
+    return ("does not hold" if early or late else "holds"), said
+
+
+def _between(
+    cells: Cells, metric: str, over: Where, first: tuple[str, Value], second: tuple[str, Value]
+) -> tuple[Estimate | None, str | None]:
+    """The second value's figure over the first's, and why it is not to be trusted."""
+    along = first[0]
+    rest = {name: value for name, value in over.items() if name != along}
+    places = _places(cells, {along: second[1]}, {along: first[1]}, rest)
+    if (spoilt := _spoilt(metric, places)) is not None:
+        return None, spoilt
+    return _together(metric, places, cells)[0], None
+
+
+def _together(metric: str, places: Sequence[_Place], cells: Cells) -> tuple[Estimate | None, list[float]]:
+    """Left over right over all places, and at each; only repetitions count that have every place.
+
+    It is one question, so the mean over the places is taken first, repetition by repetition, and gets one interval.
+    """
+    by_place = [ratios(each.left, each.right, metric, cells.repetitions) for each in places]
+    whole = [each for each in cells.repetitions if all(each in found for found in by_place)]
+    found = estimate([geometric_mean([place[repetition] for place in by_place]) for repetition in whole])
+    return found, [geometric_mean([place[repetition] for repetition in whole]) for place in by_place if whole]
+
+
+def _places(cells: Cells, left: Where, right: Where, over: Where) -> list[_Place]:
+    """Left and right cells that agree in all factors that neither side names."""
+    named = left.keys() | right.keys()
+    sides: list[dict[str, list[Cell]]] = []
+    for side in (left, right):
+        groups: dict[str, list[Cell]] = {}
+        for cell in cells.where({**over, **side}):
+            shared = {name: value for name, value in cell.settings.items() if name not in named}
+            groups.setdefault(_name(shared), []).append(cell)
+        sides.append(groups)
+    return [_Place(name, group, sides[1][name]) for name, group in sides[0].items() if name in sides[1]]
+
+
+def _values(cells: Cells, along: str, over: Where) -> list[Value]:
+    found = {cell.settings[along] for cell in cells.where(over)}
+    return sorted(found, key=lambda value: number(value) or 0.0)
+
+
+def _spoilt(metric: str, places: Sequence[_Place]) -> str | None:
+    if not places:
+        return "nothing was measured on both sides"
+    reasons = [
+        f"{_name(cell.settings)}: {said}"
+        for place in places
+        for cell in (*place.left, *place.right)
+        if (said := cell.spoilt(metric)) is not None
+    ]
+    return (
+        f"{reasons[0]}" + (f" (and {len(reasons) - 1} more such cells)" if len(reasons) > 1 else "")
+        if reasons
+        else None
+    )
+
+
+def _against(found: Estimate, least: float | None, most: float | None) -> Finding:
+    above = "above" if least is None else _decided(found, least)
+    below = "below" if most is None else _decided(found, most)
+    if above == "below" or below == "above":
+        return "does not hold"
+    return "holds" if above == "above" and below == "below" else "not decided"
+
+
+def _decided(found: Estimate, bound: float) -> Literal["above", "below"] | None:
+    """On which side of the bound the interval lies; None where it holds the bound, or where there is no interval."""
+    if found.low is None or found.high is None:
+        return None
+    return "above" if found.low > bound else "below" if found.high < bound else None
+
+
+def _written(found: Estimate) -> str:
+    if found.low is None or found.high is None:
+        return f"{_times(found.value)} (one repetition: no interval)"
+    return f"{_times(found.value)} ({_times(found.low)} to {_times(found.high)})"
+
+
+def _times(value: float) -> str:
+    return f"{value:.3g}" if value < 10 else format.number(value)
+
+
+def _bounds(check: Ratio) -> str:
+    if check.least is not None and check.most is not None:
+        return f"{check.least:g} to {check.most:g}"
+    return f"more than {check.least:g}" if check.least is not None else f"less than {check.most:g}"
+
+
+def _name(settings: Settings) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "all"
+
+
+def _side(where: Where) -> str:
+    return ", ".join(
+        str(value) if name == "system" else f"{name} {value}"
+        for name, each in where.items()
+        for value in [" or ".join(map(str, each)) if isinstance(each, list) else each]
+    )

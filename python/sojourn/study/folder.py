@@ -1,0 +1,107 @@
+"""A study's run folder: each point is a file, written whole when it is done, so that any end leaves what was measured.
+
+`study.toml` is the study as run, `plan.json` what decides its measurements, `points/REPETITION-CELL.json` the points,
+`environments.json` a row per sitting. `points.parquet`, `study.json` and `report.html` are made of these at the end.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sojourn.failure import CouldNotRun
+from sojourn.run_folder import RunFolder
+from sojourn.study.document import Study, read
+from sojourn.study.points import Point
+
+DOCUMENT = "study.toml"
+PLAN = "plan.json"
+ENVIRONMENTS = "environments.json"
+SUMMARY = "study.json"
+REPORT = "report.html"
+_POINTS = "points"
+
+Record = dict[str, Any]
+"""What was measured at a point."""
+
+
+class StudyFolder:
+    """The folder of one study's run."""
+
+    def __init__(self, folder: RunFolder, study: Study) -> None:
+        self.run = folder
+        self.study = study
+
+    @classmethod
+    def begin(cls, path: Path, study: Study, text: str) -> StudyFolder:
+        """Makes the folder, or goes on with one that holds the same study."""
+        if (path / PLAN).is_file():
+            _require_same(path, json.loads((path / PLAN).read_text()), study.plan())
+            folder = RunFolder(path)
+        else:
+            folder = RunFolder.create(path, holds=(DOCUMENT,), inside=_POINTS)
+        # Checks and plots may have changed since: they decide what is said of the points, not the points.
+        folder.write_text(DOCUMENT, text)
+        folder.write_json(PLAN, study.plan())
+        return cls(folder, study)
+
+    @classmethod
+    def open(cls, path: Path) -> StudyFolder:
+        """The folder of a study that was run."""
+        if not (path / PLAN).is_file():
+            raise CouldNotRun(f"{path} holds no study: there is no {PLAN}", "run one with sojourn study")
+        whole, _ = read(path / DOCUMENT)
+        plan = json.loads((path / PLAN).read_text())
+        study = next((each for each in (whole, whole.shortened()) if each.plan() == plan), None)
+        if study is None:
+            raise CouldNotRun(f"{path / DOCUMENT} was changed after the run", "run the study again")
+        return cls(RunFolder(path), study)
+
+    def has(self, point: Point) -> bool:
+        """Whether the point was measured."""
+        return self._file(point).is_file()
+
+    def keep(self, point: Point, record: Record) -> None:
+        """Writes a point."""
+        whole = {"settings": dict(point.settings), "repetition": point.repetition, **record}
+        self.run.write_json(f"{_POINTS}/{point.name}.json", whole)
+
+    def records(self) -> list[Record]:
+        """All points that were measured."""
+        return [json.loads(path.read_text()) for path in sorted((self.run.path / _POINTS).glob("*.json"))]
+
+    def environments(self) -> list[dict[str, Any]]:
+        """The machine at each sitting."""
+        path = self.run.path / ENVIRONMENTS
+        found: list[dict[str, Any]] = json.loads(path.read_text()) if path.is_file() else []
+        return found
+
+    def add_environment(self, environment: dict[str, Any]) -> None:
+        """Notes the machine of a sitting, where it is another than the last."""
+        known = self.environments()
+        if not known or known[-1] != environment:
+            self.run.write_json(ENVIRONMENTS, [*known, environment])
+
+    def write_table(self) -> None:
+        """Writes all points as one table."""
+        self.run.write_table("points.parquet", [_row(each) for each in self.records()])
+
+    def _file(self, point: Point) -> Path:
+        return self.run.path / _POINTS / f"{point.name}.json"
+
+
+def _require_same(path: Path, held: Any, wanted: Any) -> None:
+    changed = [name for name in wanted if held.get(name) != wanted[name]]
+    if changed:
+        raise CouldNotRun(
+            f"{path} holds points of another study: {', '.join(changed)} changed since",
+            "give another --output, or remove the folder; --quick and whole studies need a folder each",
+        )
+
+
+def _row(record: Record) -> dict[str, Any]:
+    plain = {name: value for name, value in record.items() if not isinstance(value, dict | list)}
+    nested = {**{f"factor_{name}": str(value) for name, value in record["settings"].items()}}
+    counters = {f"probe_{name}": value for name, value in record.get("counters", {}).items()}
+    return {**nested, **plain, **record.get("metrics", {}), **counters}

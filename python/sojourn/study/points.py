@@ -1,0 +1,103 @@
+"""What a study measures, and in which order: every cell once per repetition, each repetition in an order of its own.
+
+A repetition is a block: a disturbance of minutes touches all systems of one repetition alike, and comparisons are made
+within repetitions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from string import Formatter
+
+from sojourn import quantity
+from sojourn.failure import CouldNotRun
+from sojourn.study.document import SYSTEM, Study, Value, Where
+
+Settings = Mapping[str, Value]
+"""The value of every factor, the system's name among them."""
+
+_BOUND = re.compile(r"\s*(<=|>=|<|>)\s*(.+?)\s*")
+_HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measurement: a cell of the study in a repetition."""
+
+    cell: int
+    repetition: int
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """Names its file."""
+        return f"{self.repetition:03d}-{self.cell:04d}"
+
+
+def cells(study: Study) -> list[Settings]:
+    """Every combination of a system and the factors' values, in the order in which they are declared."""
+    factors: dict[str, list[Value]] = {SYSTEM: [each.name for each in study.systems], **study.factors}
+    return [dict(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())]
+
+
+def in_order(study: Study) -> list[Point]:
+    """All points as they are measured; the order follows from the study's seed."""
+    found = []
+    for repetition in range(1, study.repetitions + 1):
+        block = list(enumerate(cells(study)))
+        Random(f"{study.seed} {repetition}").shuffle(block)
+        found += [Point(cell, repetition, settings) for cell, settings in block]
+    return found
+
+
+def number(value: Value) -> float | None:
+    """The value as a number: as it is, or a size or a time with its unit; None for a name."""
+    if isinstance(value, int | float):
+        return float(value)
+    for parse in (quantity.size_bytes, quantity.seconds):
+        try:
+            return float(parse(value))
+        except CouldNotRun:
+            continue
+    return None
+
+
+def is_size(value: Value) -> bool:
+    """Whether the value is written with a unit of bytes."""
+    try:
+        return isinstance(value, str) and quantity.size_bytes(value) > 0
+    except CouldNotRun:
+        return False
+
+
+def matches(settings: Settings, where: Where) -> bool:
+    """Whether a cell is one of those meant."""
+    return all(_meets(settings[name], wanted) for name, wanted in where.items())
+
+
+def filled(text: str, settings: Settings) -> str:
+    """The text with the factors' values in the place of their names.
+
+    Raises:
+        CouldNotRun: it names something that is no factor.
+    """
+    for _, name, _, _ in Formatter().parse(text):
+        if name is not None and name not in settings:
+            raise CouldNotRun(f"{text!r} names {name}, which is no factor", f"there are {', '.join(settings)}")
+    return text.format_map(settings)
+
+
+def _meets(value: Value, wanted: Value | list[Value]) -> bool:
+    if isinstance(wanted, list):
+        return any(_meets(value, each) for each in wanted)
+    bound = _BOUND.fullmatch(wanted) if isinstance(wanted, str) else None
+    if bound is None:
+        return value == wanted
+    limit = re.fullmatch(r"[0-9.]+", bound[2])
+    left, right = number(value), float(bound[2]) if limit else number(bound[2])
+    return left is not None and right is not None and bool(_HOLDS[bound[1]](left, right))

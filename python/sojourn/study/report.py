@@ -1,0 +1,190 @@
+"""The page of a study, its summary, and the index over all studies' folders; drawn from the folders alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sojourn import __version__
+from sojourn.loading import metrics
+from sojourn.loading.metrics import Metric
+from sojourn.report.chart import Missing
+from sojourn.report.drawing import figure
+from sojourn.report.image import image
+from sojourn.report.markup import Markup, element, join
+from sojourn.report.measurement_tables import written
+from sojourn.report.shell import shell
+from sojourn.report.tables import grid, pairs
+from sojourn.study.cells import Cell, Cells
+from sojourn.study.charts import charts
+from sojourn.study.checks import Verdict, judge
+from sojourn.study.document import SYSTEM, Study
+from sojourn.study.folder import DOCUMENT, ENVIRONMENTS, REPORT, SUMMARY, StudyFolder
+from sojourn.study.points import in_order
+
+INDEX = "index.html"
+_SOURCES = (DOCUMENT, ENVIRONMENTS, "points.parquet", SUMMARY)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a folder says of its study."""
+
+    study: Study
+    cells: Cells
+    verdicts: list[Verdict]
+    points: int
+    planned: int
+    missing: dict[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary: estimates per cell, verdicts, what is missing."""
+        return {
+            "study": self.study.name,
+            "title": self.study.title,
+            "source": self.study.source,
+            "sojourn_version": __version__,
+            "points": self.points,
+            "points_planned": self.planned,
+            "missing": self.missing,
+            "verdicts": [each.as_json() for each in self.verdicts],
+            "cells": [{"settings": dict(cell.settings), **self._figures(cell)} for cell in self.cells.cells],
+        }
+
+    def _figures(self, cell: Cell) -> dict[str, Any]:
+        found = {}
+        for name in self.study.metrics():
+            each = cell.estimate(name)
+            figures = {"value": None, "low": None, "high": None} if each is None else asdict(each)
+            found[name] = {**figures, "not_trusted_because": cell.spoilt(name)}
+        return found
+
+
+def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings:
+    """Reads the points and judges them."""
+    records = folder.records()
+    cells = Cells.of(records)
+    verdicts = [judge(check, cells) for check in folder.study.checks]
+    return Findings(folder.study, cells, verdicts, len(records), len(in_order(folder.study)), missing or {})
+
+
+def write(folder: StudyFolder, findings: Findings) -> Path:
+    """Writes the summary, the plots and the page; returns where the page is."""
+    folder.write_table()
+    plots = folder.run.path / "plots"
+    plots.mkdir(exist_ok=True)
+    drawn = charts(findings.study, findings.cells)
+    for chart in drawn:
+        if not isinstance(chart, Missing):
+            folder.run.write_text(f"plots/{chart.identifier.removeprefix('plot-')}.svg", image(chart))
+    environments = folder.environments()
+    main = join(
+        _notes(findings, environments),
+        element("section", element("h2", "Verdicts"), _verdicts(findings), id="verdicts"),
+        element("section", element("h2", "Figures"), element("div", map(figure, drawn), class_="plots"), id="figures"),
+        _printed(findings),
+        _cells(findings),
+        _machine(findings, environments),
+    )
+    study = findings.study
+    folder.run.write_text(
+        REPORT,
+        shell(f"study {study.name}", study.title, f"{study.source}. {study.question}", main, __version__, _SOURCES),
+    )
+    folder.run.write_json(SUMMARY, findings.as_json())
+    return folder.run.path / REPORT
+
+
+def write_index(runs: Path) -> Path | None:
+    """Writes a page over all studies below a folder; None where there are none."""
+    found = [(path.parent, json.loads(path.read_text())) for path in sorted(runs.rglob(SUMMARY))]
+    if not found:
+        return None
+    rows = []
+    for path, summary in found:
+        counts = [sum(each["finding"] == name for each in summary["verdicts"]) for name in _FINDINGS]
+        link = element("a", summary["title"], href=f"{path.relative_to(runs)}/{REPORT}")
+        measured = f"{summary['points']:,} of {summary['points_planned']:,}"
+        rows.append([link, summary["study"], measured, *map(str, counts), summary["source"]])
+    head = ["study", "name", "points", *_FINDINGS, "source"]
+    main = grid("table-studies", "What holds here, and what does not", [head], rows)
+    text = shell("studies", "Studies", f"{len(found)} studies", main, __version__, (REPORT, SUMMARY))
+    target = runs / INDEX
+    target.write_text(text)
+    return target
+
+
+_FINDINGS = ("holds", "does not hold", "not decided")
+
+
+def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | None:
+    notes = []
+    if findings.points < findings.planned:
+        notes.append(f"{findings.points:,} of {findings.planned:,} points were measured; the same command goes on.")
+    notes += [f"{name} was left out: {because}" for name, because in findings.missing.items()]
+    if len(environments) > 1:
+        notes.append("It was measured in several sittings whose machine or settings differ: see the machine below.")
+    if findings.study.differs:
+        notes.append(findings.study.differs)
+    return element("section", [element("p", note, class_="missing") for note in notes]) if notes else None
+
+
+def _verdicts(findings: Findings) -> Markup:
+    rows = [(each.says, f"{each}. {each.metric}: {each.why}.") for each in findings.verdicts]
+    note = "By 95 % intervals over the repetitions; not decided: the interval does not tell, or cannot be trusted."
+    return pairs("table-verdicts", "The source's findings, here", rows, note)
+
+
+def _printed(findings: Findings) -> Markup | None:
+    rows = []
+    for each in findings.study.printed:
+        metric = metrics.find(each.metric)
+        for cell in findings.cells.where(each.at):
+            found = cell.estimate(each.metric)
+            ours = None if found is None else metric.write(found.value)
+            named = ", ".join(f"{name} {value}" for name, value in cell.settings.items())
+            rows.append([named, each.metric, metric.write(each.value), ours, each.where_printed])
+    if not rows:
+        return None
+    head = ["point", "metric", "printed", "here", "where"]
+    return element("section", grid("table-printed", "Printed values beside ours", [head], rows), id="printed")
+
+
+def _cells(findings: Findings) -> Markup:
+    shown = [metrics.find(name) for name in findings.study.metrics()]
+    factors = [SYSTEM, *findings.study.factors]
+    rows = []
+    for cell in findings.cells.cells:
+        figures = [_figure(metric, cell) for metric in shown]
+        remarks = dict.fromkeys(remark for metric in shown if (remark := cell.spoilt(metric.name)))
+        rows.append(
+            [*(str(cell.settings[name]) for name in factors), str(len(cell.records)), *figures, "; ".join(remarks)]
+        )
+    head = [*factors, "points", *(each.name for each in shown), "remark"]
+    return element("section", grid("table-cells", "All cells", [head], rows), id="cells")
+
+
+def _figure(metric: Metric, cell: Cell) -> str:
+    found = cell.estimate(metric.name)
+    if found is None:
+        return metric.write(None)
+    interval = "" if found.low is None else f" ({metric.write(found.low)} to {metric.write(found.high)})"
+    return metric.write(found.value) + interval
+
+
+def _machine(findings: Findings, environments: list[dict[str, Any]]) -> Markup:
+    rows = [(f"version of {name}", version) for name, version in findings.cells.versions.items()]
+    for place, machine in enumerate(environments, 1):
+        rows += [
+            (f"{name.replace('_', ' ')}{f' ({place})' if place > 1 else ''}", written(name, value))
+            for name, value in machine.items()
+            if place == 1 or environments[0].get(name) != value
+        ]
+    study = findings.study
+    times = f"{study.warm_up_seconds:g} s of warm-up, {study.duration_seconds:g} s measured, seed {study.seed}"
+    rows.append(("each point", times))
+    return element(
+        "section", element("h2", "Machine"), pairs("table-machine", "Where it was measured", rows), id="machine"
+    )

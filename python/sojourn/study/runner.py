@@ -1,0 +1,104 @@
+"""Goes through a study's points: what was measured before is not repeated, and a system that cannot run is left out.
+
+How a point is measured is somebody else's business (`Measure`). A sitting ends when all points are done, when its time
+is over, or when somebody stops it; the next goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from sojourn.failure import CouldNotRun
+from sojourn.study.document import SYSTEM, Study
+from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.points import Point, in_order
+
+OVERHEAD_SECONDS = 1.5
+"""Of a point beside its warm-up and its measured time, until some have been timed: servers start and stop."""
+
+Ending = Literal["complete", "out of time", "interrupted"]
+
+
+class SystemMissing(Exception):
+    """The system of a point cannot run here: why, and what would cure it."""
+
+    def __init__(self, because: CouldNotRun) -> None:
+        super().__init__(because.what + (f"; {because.hint}" if because.hint else ""))
+
+
+class Measure(Protocol):
+    """Measures a point."""
+
+    def __call__(self, point: Point) -> Record:
+        """What was measured.
+
+        Raises:
+            SystemMissing: its system cannot run here.
+            KeyboardInterrupt: somebody stopped it; nothing of the point is kept.
+        """
+        ...
+
+
+@dataclass
+class Sitting:
+    """How far a study has come."""
+
+    points: int
+    before: int
+    """Points that an earlier sitting had measured."""
+    measured: int = 0
+    ending: Ending = "complete"
+    missing: dict[str, str] = field(default_factory=dict)
+    """Systems that could not run, and why."""
+    skipped: int = 0
+
+    @property
+    def done(self) -> int:
+        """Points that are settled."""
+        return self.before + self.measured + self.skipped
+
+
+def estimate_seconds(study: Study, points: int, overhead_seconds: float = OVERHEAD_SECONDS) -> float:
+    """How long so many points take."""
+    return points * (study.warm_up_seconds + study.duration_seconds + overhead_seconds)
+
+
+def run(
+    folder: StudyFolder,
+    measure: Measure,
+    *,
+    budget_seconds: float | None = None,
+    told: Callable[[Sitting, Point, float], None] = lambda sitting, point, left: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Sitting:
+    """Measures what is missing; `told` hears before each point, with the seconds that are probably left."""
+    study = folder.study
+    order = in_order(study)
+    missing = [point for point in order if not folder.has(point)]
+    sitting = Sitting(len(order), len(order) - len(missing))
+    began, overhead = clock(), OVERHEAD_SECONDS
+    try:
+        for place, point in enumerate(missing):
+            if point.settings[SYSTEM] in sitting.missing:
+                sitting.skipped += 1
+                continue
+            still = sum(str(each.settings[SYSTEM]) not in sitting.missing for each in missing[place:])
+            if budget_seconds is not None and clock() - began + estimate_seconds(study, 1, overhead) > budget_seconds:
+                sitting.ending = "out of time"
+                break
+            told(sitting, point, estimate_seconds(study, still, overhead))
+            try:
+                folder.keep(point, measure(point))
+            except SystemMissing as error:
+                sitting.missing[str(point.settings[SYSTEM])] = str(error)
+                sitting.skipped += 1
+                continue
+            sitting.measured += 1
+            spent = (clock() - began) / sitting.measured
+            overhead = max(0.0, spent - study.warm_up_seconds - study.duration_seconds)
+    except KeyboardInterrupt:
+        sitting.ending = "interrupted"
+    return sitting

@@ -1,0 +1,44 @@
+"""A study on the terminal: its verdicts, and the list of all studies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sojourn.report import format
+from sojourn.study.document import Study
+from sojourn.study.points import cells
+from sojourn.study.report import Findings
+from sojourn.study.runner import estimate_seconds
+
+_STYLES = {"holds": "green", "does not hold": "bold red", "not decided": "yellow"}
+
+
+def print_findings(findings: Findings, console: Console) -> None:
+    """Verdicts with their reasons, and what is missing."""
+    title = f"{findings.study.name}: {findings.study.title} ({findings.points:,} of {findings.planned:,} points)"
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    for verdict in findings.verdicts:
+        console.print(
+            Text(f"{verdict}: ", style=_STYLES[verdict.finding]) + Text(verdict.says, style="bold"), soft_wrap=True
+        )
+        console.print(Text(f"  {verdict.metric}: {verdict.why}"), soft_wrap=True)
+    for name, because in findings.missing.items():
+        console.print(Text(f"left out: {name}: {because}", style="yellow"), soft_wrap=True)
+
+
+def print_list(studies: Sequence[Study], console: Console) -> None:
+    """Names, what they re-measure, and about how long they take."""
+    table = Table("study", "what", "source", "points", "takes about", "quick", box=None, pad_edge=False)
+    for study in studies:
+        times = [_takes(each) for each in (study, study.shortened())]
+        count = f"{len(cells(study)) * study.repetitions:,}"
+        table.add_row(*map(Text, (study.name, study.title, study.source, count, *times)))
+    console.print(table)
+
+
+def _takes(study: Study) -> str:
+    return format.duration(estimate_seconds(study, len(cells(study)) * study.repetitions))

@@ -1,0 +1,116 @@
+"""`sojourn study` as a person meets it: a real study from beginning to end, killed on its way and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from conftest import SOJOURN, run
+
+SETTLE_LIMIT_SECONDS = 60.0
+STUDY = """
+name = "test/small"
+title = "Two event loops and a URL that nobody answers at"
+source = "nobody"
+question = "does it run?"
+repetitions = 3
+warm_up_seconds = 0.2
+duration_seconds = 0.5
+systems = [
+  { name = "sped", architecture = "sped" },
+  { name = "amped", architecture = "amped", options = ["--residency", "{test}"] },
+  { name = "gone", system = "http://127.0.0.1:9" },
+]
+factors = { size = ["100KiB", "1KiB"], test = ["mincore"] }
+workload = { files = [{ path = "/file", size = "{size}" }], load = ["--clients", "2"] }
+plots = [{ title = "rate", x = "size", y = "server.cpu_per_request" }]
+
+[[checks]]
+says = "large files cost more"
+metric = "server.cpu_per_request"
+left = { size = "100KiB" }
+right = { size = "1KiB" }
+least = 1
+"""
+
+
+def points(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "points").glob("*.json")}
+
+
+def servers_of(program: str) -> list[int]:
+    """Processes that serve a site of a study that this test started, by their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if program.encode() in (entry / "environ").read_bytes() and b"serve" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_study_that_was_killed_goes_on(tmp_path: Path) -> None:
+    file, folder = tmp_path / "small.toml", tmp_path / "run"
+    file.write_text(STUDY)
+    command = [str(SOJOURN), "study", str(file), "--output", str(folder)]
+    marked = f"STUDY_TEST={tmp_path}"
+    process = subprocess.Popen(command, env={**os.environ, "STUDY_TEST": str(tmp_path)}, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + SETTLE_LIMIT_SECONDS
+    while len(points(folder)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = points(folder)
+    assert 2 <= len(before) < 12
+    deadline = time.monotonic() + SETTLE_LIMIT_SECONDS
+    while servers_of(marked) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not servers_of(marked), "the server under test ends with the study"
+
+    done = run("study", file, "--output", folder, "--format", "json")
+    assert done.returncode == 1, "a system was missing"
+    (found,) = json.loads(done.stdout)["studies"]
+    assert (found["ending"], found["points"], found["points_planned"]) == ("complete", 12, 18)
+    assert list(found["missing"]) == ["gone"]
+    assert "start the server first" in found["missing"]["gone"]
+    after = points(folder)
+    assert len(after) == 12
+    assert before.items() <= after.items(), "no point was measured again"
+    # A hundred times the bytes cost more on any machine; what chance does decides how sure that is.
+    assert found["verdicts"][0]["finding"] in ("holds", "not decided")
+    for cell in found["cells"]:
+        assert 1e-7 < cell["server.cpu_per_request"]["value"] < 0.1
+    page = (folder / "report.html").read_text()
+    assert "gone was left out" in page
+    assert 'class="mark' in page
+
+    file.write_text(STUDY.replace("duration_seconds = 0.5", "duration_seconds = 0.6"))
+    refused = run("study", file, "--output", folder)
+    assert refused.returncode == 2
+    assert "duration_seconds changed" in refused.stderr
+    assert "another --output" in refused.stderr
+
+
+def test_a_budget_that_is_over_leaves_a_folder_to_go_on_with(tmp_path: Path) -> None:
+    file, folder = tmp_path / "small.toml", tmp_path / "run"
+    file.write_text(STUDY)
+    done = run("study", file, "--output", folder, "--budget", "1ms")
+    assert done.returncode == 1
+    assert "out of time: 0 points measured" in done.stderr
+    assert "not decided here: large files cost more" in done.stdout
+
+
+def test_every_study_that_comes_along_can_be_read() -> None:
+    done = run("study", "list", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    names = [each["name"] for each in json.loads(done.stdout)]
+    assert "flash/single-file" in names
+    assert names == sorted(names)
+    unknown = run("study", "flash/single-fil")
+    assert unknown.returncode == 2
+    assert "did you mean flash/single-file?" in unknown.stderr

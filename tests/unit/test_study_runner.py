@@ -1,0 +1,307 @@
+"""The study runner with a scripted system: order, resuming, budgets, intervals, verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sojourn.failure import CouldNotRun
+from sojourn.study import document, report, runner
+from sojourn.study.cells import Cells
+from sojourn.study.checks import judge
+from sojourn.study.document import Check, Crossing, Monotone, Ratio, Study, Value
+from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.points import Point, Settings, in_order, matches
+from sojourn.study.runner import Sitting, SystemMissing, run
+
+TEXT = """
+name = "test/scripted"
+title = "Scripted"
+source = "nobody"
+question = "does it work?"
+repetitions = 4
+warm_up_seconds = 1
+duration_seconds = 2
+systems = [{ name = "fast" }, { name = "slow" }]
+factors = { size = ["1KiB", "10KiB", "100KiB"] }
+workload = { files = [{ path = "/file", size = "{size}" }], load = ["--clients", "2"] }
+quick = { repetitions = 2, factors = { size = ["1KiB"] } }
+plots = [{ title = "rate", x = "size", y = "rps", x_scale = "logarithmic" }]
+printed = [{ metric = "rps", value = 42, at = { system = "fast", size = "1KiB" }, where_printed = "table 1" }]
+
+[[checks]]
+says = "fast is faster"
+metric = "rps"
+left = { system = "fast" }
+right = { system = "slow" }
+least = 1
+"""
+FACTOR = {"fast": 1.0, "slow": 0.5}
+SIZE = {"1KiB": 1000.0, "10KiB": 800.0, "100KiB": 200.0}
+# What a repetition does to all, and what chance does to each.
+BLOCK = (1.0, 1.3, 0.8, 1.1)
+
+
+def study(text: str = TEXT) -> Study:
+    return Study.model_validate(tomllib.loads(text))
+
+
+def record(rps: float | None, **changes: object) -> Record:
+    return {"failed": None, "generator_limited": None, "metrics": {"rps": rps}, "counters": {}, **changes}
+
+
+def scripted(point: Point) -> Record:
+    settings = point.settings
+    noise = 1 + 0.01 * math.sin(17 * point.cell + 5 * point.repetition)
+    value = FACTOR[str(settings["system"])] * SIZE[str(settings["size"])] * BLOCK[point.repetition - 1] * noise
+    return record(value, server_version="1.2")
+
+
+def folder(path: Path, text: str = TEXT) -> StudyFolder:
+    return StudyFolder.begin(path / "run", study(text), text)
+
+
+def test_every_cell_is_measured_once_per_repetition_in_an_order_of_the_seed() -> None:
+    points = in_order(study())
+    assert len({(point.cell, point.repetition) for point in points}) == len(points) == 24
+    assert [point.repetition for point in points] == sorted(point.repetition for point in points)
+    orders = [[point.cell for point in points if point.repetition == each] for each in (1, 2, 3, 4)]
+    assert all(sorted(order) == list(range(6)) for order in orders)
+    assert len({tuple(order) for order in orders}) > 1, "each repetition has an order of its own"
+    assert points == in_order(study())
+    other = in_order(study("seed = 2\n" + TEXT))
+    assert [point.cell for point in other] != [point.cell for point in points]
+
+
+class Stopped(BaseException):
+    """Stands for the end of the process in the middle of a point."""
+
+
+def test_what_was_measured_before_a_kill_is_not_measured_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def dies(point: Point) -> Record:
+        if len(asked) == 7:
+            raise Stopped
+        asked.append(point.name)
+        return scripted(point)
+
+    with pytest.raises(Stopped):
+        run(folder(tmp_path), dies)
+    assert len(folder(tmp_path).records()) == 7
+
+    def goes_on(point: Point) -> Record:
+        asked.append(point.name)
+        return scripted(point)
+
+    sitting = run(folder(tmp_path), goes_on)
+    assert (sitting.ending, sitting.before, sitting.measured) == ("complete", 7, 17)
+    assert asked == [point.name for point in in_order(study())], "each point once, in the order of the first sitting"
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    def interrupted(point: Point) -> Record:
+        if point.repetition == 2:
+            raise KeyboardInterrupt
+        return scripted(point)
+
+    sitting = run(folder(tmp_path), interrupted)
+    assert (sitting.ending, sitting.measured) == ("interrupted", 6)
+    assert len(folder(tmp_path).records()) == 6
+
+
+def test_a_changed_study_is_refused_and_changed_checks_are_not(tmp_path: Path) -> None:
+    run(folder(tmp_path), scripted)
+    with pytest.raises(CouldNotRun, match="another study: duration_seconds changed") as caught:
+        folder(tmp_path, TEXT.replace("duration_seconds = 2", "duration_seconds = 3"))
+    assert "another --output" in (caught.value.hint or "")
+    changed = folder(tmp_path, TEXT.replace("fast is faster", "it is faster by far").replace("least = 1", "least = 3"))
+    assert [verdict.finding for verdict in report.find(changed).verdicts] == ["does not hold"]
+
+
+def test_the_budget_ends_before_a_point_that_would_not_fit(tmp_path: Path) -> None:
+    now = 0.0
+    left: list[float] = []
+
+    def slow(point: Point) -> Record:
+        nonlocal now
+        now += 5.0
+        return scripted(point)
+
+    def told(sitting: Sitting, point: Point, seconds: float) -> None:
+        left.append(seconds)
+
+    sitting = run(folder(tmp_path), slow, budget_seconds=22.0, told=told, clock=lambda: now)
+    assert (sitting.ending, sitting.measured) == ("out of time", 4)
+    assert left[0] == pytest.approx(24 * (3 + runner.OVERHEAD_SECONDS))
+    assert left[1:] == pytest.approx([5.0 * points for points in (23, 22, 21)]), "learned from what points took"
+
+
+def test_a_system_that_is_missing_is_left_out_and_can_come_later(tmp_path: Path) -> None:
+    def without(point: Point) -> Record:
+        if point.settings["system"] == "slow":
+            raise SystemMissing(CouldNotRun("slow is not installed", "install it"))
+        return scripted(point)
+
+    first = folder(tmp_path)
+    sitting = run(first, without)
+    assert (sitting.ending, sitting.measured, sitting.skipped) == ("complete", 12, 12)
+    found = report.find(first, sitting.missing)
+    assert found.missing == {"slow": "slow is not installed; install it"}
+    assert [(each.finding, each.why) for each in found.verdicts] == [
+        ("not decided", "nothing was measured on both sides")
+    ]
+    assert "slow is not installed" in report.write(first, found).read_text()
+    assert run(folder(tmp_path), scripted).measured == 12
+
+
+def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> None:
+    begun = folder(tmp_path)
+    begun.add_environment({"processor": "one", "sojourn_version": "0"})
+    run(begun, scripted)
+    opened = StudyFolder.open(tmp_path / "run")
+    page = report.write(opened, report.find(opened)).read_text()
+    assert "holds here" in page
+    assert "fast over slow is 2" in page
+    assert "<td>42/s</td>" in page, "the printed value stands beside ours"
+    summary = json.loads((tmp_path / "run" / "study.json").read_text())
+    assert [each["finding"] for each in summary["verdicts"]] == ["holds"]
+    assert summary["points"] == summary["points_planned"] == 24
+    table = opened.run.table("points.parquet")
+    assert table is not None
+    assert table.height == 24
+    index = report.write_index(tmp_path)
+    assert index is not None
+    assert 'href="run/report.html"' in index.read_text()
+
+
+Rate = Callable[[Settings, int], float | None]
+
+
+def measured(rate: Rate, text: str = TEXT) -> Cells:
+    points = in_order(study(text))
+    return Cells.of(
+        {"settings": point.settings, "repetition": point.repetition, **record(rate(point.settings, point.repetition))}
+        for point in points
+    )
+
+
+def steady(settings: Settings, repetition: int) -> float:
+    return FACTOR[str(settings["system"])] * SIZE[str(settings["size"])] * BLOCK[repetition - 1]
+
+
+def noisy(settings: Settings, repetition: int) -> float:
+    return 100 * (1 + (0.4 if (repetition % 2 == 0) == (settings["system"] == "fast") else 0.0))
+
+
+def ratio(least: float | None, most: float | None = None, **changes: object) -> Ratio:
+    sides = {"left": {"system": "fast"}, "right": {"system": "slow"}}
+    return Ratio.model_validate({"says": "", "metric": "rps", **sides, "least": least, "most": most, **changes})
+
+
+def monotone(direction: str, **over: Value) -> Monotone:
+    values = {"kind": "monotone", "says": "", "metric": "rps", "along": "size", "direction": direction, "over": over}
+    return Monotone.model_validate(values)
+
+
+def crossing(**changes: object) -> Crossing:
+    sides = {"left": {"system": "fast"}, "right": {"system": "slow"}, "along": "size"}
+    return Crossing.model_validate({"kind": "crossing", "says": "", "metric": "rps", **sides, **changes})
+
+
+def crosses(settings: Settings, repetition: int) -> float:
+    by_size = {"1KiB": 0.5, "10KiB": 1.5, "100KiB": 3.0}
+    noise = 1 + 0.01 * math.sin(repetition)
+    return noise * (by_size[str(settings["size"])] if settings["system"] == "fast" else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("check", "rate", "finding", "why"),
+    [
+        (ratio(1), steady, "holds", "fast over slow is 2 (2 to 2) over 3 places"),
+        (ratio(None, 1), steady, "does not hold", "expected less than 1"),
+        (ratio(1.9, 2.1), steady, "holds", "1.9 to 2.1"),
+        (ratio(2.5, 3), steady, "does not hold", "2.5 to 3"),
+        (ratio(1, over={"size": "<= 10KiB"}), steady, "holds", "over 2 places"),
+        (ratio(1), noisy, "not decided", "1 ("),
+        (ratio(1, left={"size": "100KiB"}, right={"size": "1KiB"}), steady, "does not hold", "0.2"),
+        (monotone("falls"), steady, "holds", "no step goes back"),
+        (monotone("rises"), steady, "does not hold", "from size 1KiB to 10KiB"),
+        (monotone("falls", system="slow"), steady, "holds", "0.2"),
+        (crossing(), crosses, "holds", "at size 10KiB"),
+        (crossing(before="5KiB"), crosses, "does not hold", "at size 10KiB"),
+        (crossing(), steady, "does not hold", "no change"),
+    ],
+)
+def test_verdicts(check: Check, rate: Rate, finding: str, why: str) -> None:
+    verdict = judge(check, measured(rate))
+    assert verdict.finding == finding, verdict.why
+    assert why in verdict.why
+
+
+def test_one_repetition_decides_nothing() -> None:
+    verdict = judge(ratio(1), measured(steady, TEXT.replace("repetitions = 4", "repetitions = 1")))
+    assert (verdict.finding, "no interval" in verdict.why) == ("not decided", True)
+
+
+def test_a_limited_generator_or_a_failed_point_decides_nothing() -> None:
+    for changes, why in (
+        ({"generator_limited": "it was late"}, "the generator was the limit in 1 of 4 points: it was late"),
+        ({"failed": "the server ended by itself"}, "1 of 4 points failed: the server ended by itself"),
+    ):
+        records = [
+            {"settings": point.settings, "repetition": point.repetition, **record(steady(point.settings, 1))}
+            for point in in_order(study())
+        ]
+        records[0] |= changes
+        verdict = judge(ratio(1), Cells.of(records))
+        assert verdict.finding == "not decided"
+        assert why in verdict.why
+
+
+def test_an_interval_is_students_on_logarithms() -> None:
+    cells = measured(steady)
+    found = cells.where({"system": "fast", "size": "1KiB"})[0].estimate("rps")
+    assert found is not None
+    logs = [math.log(1000 * block) for block in BLOCK]
+    mean = sum(logs) / 4
+    half = 3.18245 * math.sqrt(sum((each - mean) ** 2 for each in logs) / 3 / 4)
+    assert found.value == pytest.approx(math.exp(mean))
+    assert (found.low, found.high) == pytest.approx((math.exp(mean - half), math.exp(mean + half)), rel=1e-4)
+
+
+def test_bounds_are_compared_as_quantities() -> None:
+    assert matches({"size": "1KiB"}, {"size": "<= 1024B"})
+    assert not matches({"size": "10KiB"}, {"size": "<2KiB"})
+    assert matches({"clients": 50}, {"clients": ["10", 50]})
+    assert matches({"clients": 50}, {"clients": ">= 50"})
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (('x = "size"', 'x = "sizes"'), "there is no factor sizes"),
+        (('metric = "rps"', 'metric = "speed"'), "'speed' is not a metric"),
+        (("repetitions = 4", "repetitions = 0"), "repetitions"),
+        (('question = "does it work?"', 'question = "?"\nrepeat = 3'), "repeat"),
+        (('{ name = "slow" }', '{ name = "fast" }'), "each its own"),
+    ],
+)
+def test_a_mistake_in_a_study_is_said_where_it_is(change: tuple[str, str], complaint: str, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    assert change[0] in TEXT
+    path.write_text(TEXT.replace(*change))
+    with pytest.raises(CouldNotRun) as caught:
+        document.read(path)
+    assert complaint in caught.value.what
+
+
+def test_quick_replaces_what_it_names() -> None:
+    short = study().shortened()
+    assert (short.repetitions, short.factors, len(short.systems)) == (2, {"size": ["1KiB"]}, 2)
+    assert len(in_order(short)) == 4
