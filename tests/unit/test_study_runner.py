@@ -16,6 +16,7 @@ from sojourn.study.cells import Cells
 from sojourn.study.checks import judge
 from sojourn.study.document import Check, Crossing, Monotone, Ratio, Study, Value
 from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.load_point import LoadPoints
 from sojourn.study.points import Point, Settings, in_order, matches
 from sojourn.study.runner import Sitting, SystemMissing, run
 
@@ -305,3 +306,17 @@ def test_quick_replaces_what_it_names() -> None:
     short = study().shortened()
     assert (short.repetitions, short.factors, len(short.systems)) == (2, {"size": ["1KiB"]}, 2)
     assert len(in_order(short)) == 4
+
+
+def test_a_file_may_have_the_weight_that_another_leaves(tmp_path: Path) -> None:
+    files = (
+        '[{ path = "/a", size = "1KiB", weight = "{share}" }, { path = "/b", size = "2KiB", weight = "10 - {share}" }]'
+    )
+    text = TEXT.replace('[{ path = "/file", size = "{size}" }]', files).replace(
+        "factors = {", "factors = { share = [3, 12],", 1
+    )
+    points = LoadPoints(study(text), tmp_path)
+    root = points.site({"system": "fast", "share": 3, "size": "1KiB"})
+    assert (root / "filelist").read_text() == "/a 3 #1024\n/b 7 #2048\n"
+    with pytest.raises(CouldNotRun, match="below 0"):
+        points.site({"system": "fast", "share": 12, "size": "1KiB"})

@@ -60,7 +60,7 @@ class LoadPoints:
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""
         entry = next(each for each in self.study.systems if each.name == point.settings[SYSTEM])
-        root = self._site(point.settings)
+        root = self.site(point.settings)
         pinned = cores.plan()
         # Servers that change to another user have to reach their folders.
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
@@ -97,7 +97,7 @@ class LoadPoints:
             return _failed("the server ended by itself", server)
         return _record(result, server, [*METRICS, *self.study.metrics()])
 
-    def _site(self, settings: Settings) -> Path:
+    def site(self, settings: Settings) -> Path:
         """The files that a cell asks for; cells with the same files share them."""
         wanted = self.study.workload.files
         if isinstance(wanted, str):
@@ -108,7 +108,7 @@ class LoadPoints:
                     filled(each.path, settings),
                     quantity.size_bytes(filled(each.size, settings)),
                     "study",
-                    float(filled(str(each.weight), settings)),
+                    _weight(filled(str(each.weight), settings)),
                 )
                 for each in wanted
             ]
@@ -117,6 +117,18 @@ class LoadPoints:
         root = self.work / f"site-{name}"
         fileset.write(made, root, SITE_BYTES_MAX)
         return root
+
+
+def _weight(text: str) -> float:
+    """A number, or a difference of two as in `1000 - 300`, for what is left to a file by another."""
+    first, _, second = text.partition("-")
+    try:
+        weight = float(first) - float(second or 0)
+    except ValueError:
+        raise CouldNotRun(f"{text!r} is no weight of a file", "write a number, or a difference as 1000 - {x}") from None
+    if weight < 0:
+        raise CouldNotRun(f"the weight {text!r} of a file is below 0", "give a factor that stays within")
+    return weight
 
 
 def _started(entry: SystemEntry, launch: Launch) -> Running:
