@@ -320,3 +320,16 @@ def test_a_file_may_have_the_weight_that_another_leaves(tmp_path: Path) -> None:
     assert (root / "filelist").read_text() == "/a 3 #1024\n/b 7 #2048\n"
     with pytest.raises(CouldNotRun, match="below 0"):
         points.site({"system": "fast", "share": 12, "size": "1KiB"})
+
+
+def test_a_point_of_which_nothing_was_measured_is_tried_again(tmp_path: Path) -> None:
+    def fails_once(point: Point) -> Record:
+        return (
+            {**record(None, failed="it did not begin"), "metrics": {}} if point.name == "001-0000" else scripted(point)
+        )
+
+    assert run(folder(tmp_path), fails_once).measured == 24
+    assert "failed: it did not begin" in report.find(folder(tmp_path)).verdicts[0].why
+    sitting = run(folder(tmp_path), scripted)
+    assert (sitting.before, sitting.measured) == (23, 1)
+    assert report.find(folder(tmp_path)).verdicts[0].finding == "holds"

@@ -59,8 +59,9 @@ class StudyFolder:
         return cls(RunFolder(path), study)
 
     def has(self, point: Point) -> bool:
-        """Whether the point was measured."""
-        return self._file(point).is_file()
+        """Whether the point was measured; one that failed with nothing is to be tried again."""
+        file = self._file(point)
+        return file.is_file() and bool(json.loads(file.read_text())["metrics"])
 
     def keep(self, point: Point, record: Record) -> None:
         """Writes a point."""

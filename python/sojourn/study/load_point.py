@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sojourn import cores, fileset, quantity, systems
+from sojourn import cores, engine, fileset, quantity, systems
 from sojourn.failure import CouldNotRun
 from sojourn.fileset import FILELIST, File, FileSet
 from sojourn.loading import metrics
 from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import Runner, run_load
+from sojourn.loading.run import run_load
 from sojourn.probe.companion import Watched
 from sojourn.study.document import SYSTEM, Study, SystemEntry
 from sojourn.study.folder import Record
@@ -84,18 +84,15 @@ class LoadPoints:
         if pinned.server is not None and server.process is not None:
             words += ["--observe-core", str(pinned.server)]
         words += [word for pid in server.pids for word in ("--observe-pid", str(pid))]
-        runner: Runner = run_load
-        if server.pids:
-            runner = probed(run_load, Watched(server.pids, urlsplit(server.url).port, PROBE_INTERVAL))
         try:
-            result = runner(words, None)
+            result, unprobed = _run(words, server)
         except CouldNotRun as error:
             return _failed(f"{error.what}" + (f"; {error.hint}" if error.hint else ""), server)
         if result.record["interrupted"]:
             raise KeyboardInterrupt
         if server.has_died:
             return _failed("the server ended by itself", server)
-        return _record(result, server, [*METRICS, *self.study.metrics()])
+        return {**_record(result, server, [*METRICS, *self.study.metrics()]), "counters_unavailable": unprobed}
 
     def site(self, settings: Settings) -> Path:
         """The files that a cell asks for; cells with the same files share them."""
@@ -136,6 +133,25 @@ def _started(entry: SystemEntry, launch: Launch) -> Running:
         return systems.find(entry.system).start(launch)
     except CouldNotRun as error:
         raise SystemMissing(error) from error
+
+
+def _run(words: Sequence[str], server: Running) -> tuple[LoadResult, str | None]:
+    """Loads the server with a probe beside it; where only the probe failed, the second says why."""
+    if not server.pids:
+        return run_load(words), "the server's processes are not known"
+    whole: list[LoadResult] = []
+
+    def kept(options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
+        whole.append(run_load(options, progress))
+        return whole[0]
+
+    watched = Watched(server.pids, urlsplit(server.url).port, PROBE_INTERVAL)
+    try:
+        return probed(kept, watched)(words, None), None
+    except CouldNotRun as error:
+        if not whole:
+            raise
+        return whole[0], error.what
 
 
 def _record(result: LoadResult, server: Running, names: Sequence[str]) -> Record:
