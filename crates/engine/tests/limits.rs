@@ -51,6 +51,17 @@ fn one_address_has_a_limited_number_of_connections() {
     });
 }
 
+/// Kills every child, and waits until none of them can be handed a connection any more: that one would be lost.
+fn kill_all(server: &Server) {
+    let killed = server.children();
+    killed.iter().for_each(|&child| kill_process(child, Signal::KILL).unwrap());
+    let begun = Instant::now();
+    while server.children().iter().any(|child| killed.contains(child)) {
+        assert!(begun.elapsed() < PATIENCE, "killed children are still there");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// A connection that is served, once the one before is known to be over.
 fn let_in(server: &Server) -> Client {
     let begun = Instant::now();
@@ -76,7 +87,7 @@ fn who_is_killed_gives_the_place_of_its_client_back() {
         for _ in 0..3 {
             let mut client = let_in(&server);
             assert!(server.connect().rest().starts_with(TURNED_AWAY), "{architecture}");
-            server.children().into_iter().for_each(|child| kill_process(child, Signal::KILL).unwrap());
+            kill_all(&server);
             client.rest();
         }
     }
