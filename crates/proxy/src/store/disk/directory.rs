@@ -17,6 +17,9 @@ use rustix::io::Errno;
 const TEMPORARY: &str = "temporary";
 const BLOCK_BYTES: u64 = 512;
 
+/// How often a temporary file is made anew that others clear away: each process does so once, when it starts.
+const TEMPORARY_ATTEMPTS_MAX: usize = 8;
+
 /// Directories that objects are spread over.
 pub const FANOUT: u32 = 256;
 
@@ -73,8 +76,21 @@ impl Directory {
         }
     }
 
-    /// A new file to write.
+    /// A new file to write. Another process that starts just now may take it for one left behind, before it is locked:
+    /// then it is made anew.
     pub fn temporary(self: &Arc<Self>) -> Result<(Temporary, File), Errno> {
+        for _ in 1..TEMPORARY_ATTEMPTS_MAX {
+            match self.try_temporary() {
+                Ok(None) | Err(Errno::WOULDBLOCK) => {}
+                Ok(Some(made)) => return Ok(made),
+                Err(error) => return Err(error),
+            }
+        }
+        self.try_temporary()?.ok_or(Errno::NOENT)
+    }
+
+    /// A new file to write, locked; none if it has lost its name before.
+    fn try_temporary(self: &Arc<Self>) -> Result<Option<(Temporary, File)>, Errno> {
         let number = self.temporaries.fetch_add(1, Ordering::Relaxed);
         let name = format!("{TEMPORARY}/{}-{number}", process::id());
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDWR;
@@ -89,7 +105,8 @@ impl Directory {
         };
         let temporary = Temporary { directory: Arc::clone(self), name: Some(name) };
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok((temporary, file.into()))
+        let has_name = rustix::fs::fstat(&file)?.st_nlink > 0;
+        Ok(has_name.then(|| (temporary, file.into())))
     }
 
     /// Removes the object's file.
