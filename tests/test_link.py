@@ -24,8 +24,6 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").ex
 PING = """
 import socket, sys, time
 server = (sys.argv[1], int(sys.argv[2]))
-ping = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-ping.settimeout(10)
 for source in sys.argv[3:] or ["0.0.0.0"]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ping:
         ping.bind((source, 0))
