@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,23 @@ def run(*arguments: str | Path, timeout: float = 240, **options: object) -> subp
     """Runs the installed `sojourn` to its end."""
     command = [str(SOJOURN), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload]
+
+
+def run_on_a_terminal(*arguments: str | Path) -> tuple[int, str, str]:
+    """Runs the installed `sojourn` with standard error on a terminal: exit code, standard output, what was drawn."""
+    main, terminal = pty.openpty()
+    command = [str(SOJOURN), *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+        os.close(terminal)
+        drawn = b""
+        while True:
+            try:
+                drawn += os.read(main, 65536)
+            except OSError:
+                break
+        output = process.stdout.read() if process.stdout else ""
+    os.close(main)
+    return process.returncode, output, drawn.decode()
 
 
 @pytest.fixture(scope="session")

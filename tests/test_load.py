@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pty
 import re
 import subprocess
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import polars
 import pytest
 
-from conftest import SOJOURN, run
+from conftest import SOJOURN, run, run_on_a_terminal
 from paced_server import paced_server
 from sojourn import engine
 from sojourn.loading import folder
@@ -112,21 +111,10 @@ def test_a_threshold_that_is_none_says_what_one_is(threshold: str, word: str) ->
 
 
 def test_the_live_view_draws_on_a_terminal_and_leaves_the_result(root: Path) -> None:
-    main, terminal = pty.openpty()
     with serving(root) as (address, _):
-        load = [str(SOJOURN), "load", f"http://{address}/", "--clients", "2", "--duration", "2500ms"]
-        with subprocess.Popen(load, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
-            os.close(terminal)
-            drawn = b""
-            while True:
-                try:
-                    drawn += os.read(main, 65536)
-                except OSError:
-                    break
-            output = process.stdout.read() if process.stdout else ""
-    os.close(main)
-    assert process.returncode == 0
-    text = drawn.decode()
+        load = ("load", f"http://{address}/", "--clients", "2", "--duration", "2500ms")
+        code, output, text = run_on_a_terminal(*load)
+    assert code == 0
     assert text.count("requests/s") >= 2
     assert re.search(r"p99 +[\d.]+ (µs|ms)", text)
     assert text.endswith("\x1b[J"), "the view wipes itself"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars
 import pytest
 
-from conftest import SOJOURN, run
+from conftest import run, run_on_a_terminal
 from sojourn import engine
 from sojourn.loading import folder
 from test_commands import serving
@@ -127,20 +124,10 @@ def test_a_log_for_several_machines_is_refused_with_the_cure(small_log: Path) ->
 
 
 def test_the_live_view_draws_a_replay(trace: Path, address: str) -> None:
-    main, terminal = pty.openpty()
-    replay = [str(SOJOURN), "replay", str(trace), f"http://{address}", "--scale", "200", "--think-scale", "0.01"]
-    with subprocess.Popen(replay, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
-        os.close(terminal)
-        drawn = b""
-        while True:
-            try:
-                drawn += os.read(main, 65536)
-            except OSError:
-                break
-        output = process.stdout.read() if process.stdout else ""
-    os.close(main)
-    assert process.returncode == 0
-    assert drawn.decode().count("requests/s") >= 2
+    replay = ("replay", trace, f"http://{address}", "--scale", "200", "--think-scale", "0.01")
+    code, output, drawn = run_on_a_terminal(*replay)
+    assert code == 0
+    assert drawn.count("requests/s") >= 2
     assert "600 requests" in output
 
 
