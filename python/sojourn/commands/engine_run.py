@@ -6,6 +6,7 @@ runs as a child with its records embedded in its result.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -53,6 +54,27 @@ def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
 
     url = next((word for word in words if "://" in word), "")
     return probed(made, watched_by(url, wanted.probe_pids, wanted.probe_port, wanted.probe_interval))
+
+
+def first_argument(tool: Tool, words: Sequence[str]) -> int | None:
+    """Where the first of `words` stands that is neither an option of the engine's `tool` nor an option's value."""
+    takes_value: frozenset[str] | None = None
+    is_value = False
+    for place, word in enumerate(words):
+        if is_value:
+            is_value = False
+        elif not word.startswith("-"):
+            return place
+        else:
+            takes_value = _options_with_values(tool) if takes_value is None else takes_value
+            is_value = word in takes_value
+    return None
+
+
+def _options_with_values(tool: Tool) -> frozenset[str]:
+    """As the engine's help has them: nobody else knows them all."""
+    help = subprocess.run([engine.path(), tool, "--help"], capture_output=True, text=True, check=True).stdout
+    return frozenset(re.findall(r"^ +(?:-\w, )?(--[\w-]+) <", help, flags=re.MULTILINE))
 
 
 def line_bits_per_second(wanted: RunOptions) -> float | None:

@@ -38,14 +38,15 @@ def _replay(
     forwarded = {"--seed": seed, "--failed": failed, "--paths": paths}
     given = [text for name, value in forwarded.items() if value is not None for text in (name, str(value))]
     words, typed = [*context.args, *given], [*context.args, *given]
-    if words and not words[0].startswith("-"):
+    place = engine_run.first_argument("replay", words)
+    if place is not None:
         if run_options.machines is None:
             # What is to be sent has to be in the trace.
             keep_failed = log_options.keep_failed or failed in ("send", "expect")
             keep_queries = log_options.keep_queries or paths == "original"
-            words[0] = _as_trace(words[0], log_options, keep_failed, keep_queries, 1 if seed is None else seed)
+            words[place] = _as_trace(words[place], log_options, keep_failed, keep_queries, 1 if seed is None else seed)
         else:
-            _require_trace(words[0], log_options)
+            _require_trace(words[place], log_options)
     engine_run.run("replay", words, run_options, typed)
 
 
