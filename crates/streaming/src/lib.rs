@@ -1,2 +1,9 @@
 //! Films as streams: what is in an MP4 file and where, its samples as RTP payloads, its description for players (SDP),
 //! its segments for browsers (HLS), and the server that sends them by RTSP.
+//!
+//! The seam between the media and those who send them: [`mp4::Index::read`] says what a film holds, and
+//! [`packets::Packetiser`] what is to be read of it at once and the packets that this becomes. Neither opens a file,
+//! knows a socket or asks for the time.
+
+pub mod mp4;
+pub mod packets;

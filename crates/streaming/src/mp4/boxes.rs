@@ -1,0 +1,181 @@
+//! Boxes and the numbers in them, within bytes that are in memory. Nothing here can read past an end or allocate.
+
+use std::fmt;
+
+use super::CHILDREN_MAX;
+use super::error::Mp4Error;
+
+/// Bytes of a box's size and kind.
+const HEADER_BYTES: usize = 8;
+
+/// The kind of a box, or a codec.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct FourCc(pub [u8; 4]);
+
+impl fmt::Display for FourCc {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.escape_ascii(), formatter)
+    }
+}
+
+impl fmt::Debug for FourCc {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// What is left to read of a box.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// The box.
+    pub kind: FourCc,
+    bytes: &'a [u8],
+    /// The place of `bytes` in the file.
+    offset: u64,
+}
+
+impl<'a> Reader<'a> {
+    /// The content of a box of `kind`, which begins at `offset` of the file.
+    pub fn new(kind: FourCc, bytes: &'a [u8], offset: u64) -> Reader<'a> {
+        Reader { kind, bytes, offset }
+    }
+
+    /// Where in the file reading goes on.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What is left.
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The next `count` bytes.
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Mp4Error> {
+        let Some((taken, rest)) = self.bytes.split_at_checked(count) else {
+            return Err(self.truncated(count as u64));
+        };
+        self.bytes = rest;
+        self.offset += count as u64;
+        Ok(taken)
+    }
+
+    /// The next bytes as an array.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Mp4Error> {
+        Ok(self.take(N)?.try_into().expect("as many were taken"))
+    }
+
+    /// A byte.
+    pub fn u8(&mut self) -> Result<u8, Mp4Error> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Two bytes.
+    pub fn u16(&mut self) -> Result<u16, Mp4Error> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    /// Four bytes.
+    pub fn u32(&mut self) -> Result<u32, Mp4Error> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Result<u64, Mp4Error> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// Four bytes, or eight where `is_wide`: a time, whose width depends on the version of its box.
+    pub fn time(&mut self, is_wide: bool) -> Result<u64, Mp4Error> {
+        if is_wide { self.u64() } else { self.u32().map(u64::from) }
+    }
+
+    /// The version of a full box, and its flags, which are passed over.
+    pub fn version(&mut self) -> Result<u8, Mp4Error> {
+        self.array::<4>().map(|bytes| bytes[0])
+    }
+
+    /// The number of entries of `entry_bytes` each that follow; they are there.
+    pub fn count(&mut self, entry_bytes: usize) -> Result<usize, Mp4Error> {
+        let count = self.u32()?;
+        let bytes = u64::from(count) * entry_bytes as u64;
+        if bytes > self.bytes.len() as u64 {
+            return Err(self.truncated(bytes));
+        }
+        Ok(count as usize)
+    }
+
+    /// The boxes that follow, to the end. Fewer bytes than a box has are the terminator that QuickTime writes.
+    pub fn children(self) -> impl Iterator<Item = Result<Reader<'a>, Mp4Error>> {
+        let mut rest = self;
+        let mut count = 0;
+        std::iter::from_fn(move || {
+            if rest.bytes.len() < HEADER_BYTES {
+                return None;
+            }
+            count += 1;
+            let child = if count > CHILDREN_MAX {
+                let what = format!("box {} with more boxes", self.kind);
+                Err(Mp4Error::TooMuch { what, offset: rest.offset, limit: CHILDREN_MAX as u64 })
+            } else {
+                rest.child()
+            };
+            if child.is_err() {
+                rest.bytes = &[];
+            }
+            Some(child)
+        })
+    }
+
+    /// The first box of `kind` among those that follow.
+    pub fn find(self, kind: &[u8; 4]) -> Result<Option<Reader<'a>>, Mp4Error> {
+        for child in self.children() {
+            let child = child?;
+            if child.kind.0 == *kind {
+                return Ok(Some(child));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same, where there must be one.
+    pub fn require(self, kind: &[u8; 4]) -> Result<Reader<'a>, Mp4Error> {
+        let missing = || self.malformed(format!("box {} has no box {}", self.kind, FourCc(*kind)));
+        self.find(kind)?.ok_or_else(missing)
+    }
+
+    /// `what` is wrong here.
+    pub fn malformed(&self, what: String) -> Mp4Error {
+        Mp4Error::Malformed { what, offset: self.offset }
+    }
+
+    fn truncated(&self, wanted: u64) -> Mp4Error {
+        let what = format!("the content of box {}", self.kind);
+        Mp4Error::Truncated { what, offset: self.offset, end: self.offset.saturating_add(wanted) }
+    }
+
+    fn child(&mut self) -> Result<Reader<'a>, Mp4Error> {
+        let start = self.offset;
+        let size = self.u32()?;
+        let kind = FourCc(self.array()?);
+        let (size, header) = match size {
+            0 => (self.bytes.len() as u64 + HEADER_BYTES as u64, HEADER_BYTES),
+            1 => (self.u64()?, 2 * HEADER_BYTES),
+            size => (u64::from(size), HEADER_BYTES),
+        };
+        let offset = self.offset;
+        match size.checked_sub(header as u64) {
+            Some(content) if content <= self.bytes.len() as u64 => {
+                Ok(Reader::new(kind, self.take(content as usize)?, offset))
+            }
+            Some(_) => {
+                let what = format!("box {kind} within box {}", self.kind);
+                Err(Mp4Error::Truncated { what, offset: start, end: start.saturating_add(size) })
+            }
+            None => {
+                let what = format!("box {kind} is smaller than its own header");
+                Err(Mp4Error::Malformed { what, offset: start })
+            }
+        }
+    }
+}

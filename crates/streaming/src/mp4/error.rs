@@ -1,0 +1,100 @@
+//! Why a file is refused: what, at which byte or in which track, and what helps.
+
+use std::io;
+
+use super::boxes::FourCc;
+
+/// Why a file is not streamed.
+#[derive(Debug, thiserror::Error)]
+pub enum Mp4Error {
+    /// The reader failed.
+    #[error("reading at byte {offset} failed: {source}")]
+    Read {
+        /// Where.
+        offset: u64,
+        /// How.
+        source: io::Error,
+    },
+    /// Something else altogether.
+    #[error("this is no MP4 or QuickTime file: it does not begin with one of their boxes")]
+    Foreign,
+    /// The file ends before its index.
+    #[error(
+        "the file has no index (box moov) in its {size_bytes} bytes: its writer was interrupted, or it was not \
+         copied whole"
+    )]
+    NoMovie {
+        /// Bytes of the file.
+        size_bytes: u64,
+    },
+    /// Less is there than is promised.
+    #[error(
+        "{what} at byte {offset} goes on after its end, which is at byte {end}: the file is damaged or cut off"
+    )]
+    Truncated {
+        /// What.
+        what: String,
+        /// Where.
+        offset: u64,
+        /// Where it should have ended.
+        end: u64,
+    },
+    /// It contradicts itself.
+    #[error("{what} at byte {offset}: the file is damaged")]
+    Malformed {
+        /// What is wrong.
+        what: String,
+        /// Where.
+        offset: u64,
+    },
+    /// More than is allowed.
+    #[error("{what} at byte {offset}: at most {limit} are allowed")]
+    TooMuch {
+        /// What there is too much of, with how much.
+        what: String,
+        /// Where.
+        offset: u64,
+        /// How much is allowed.
+        limit: u64,
+    },
+    /// Samples are in fragments, which have no common index.
+    #[error(
+        "the film is fragmented (box {kind} at byte {offset}) and so has no index of the whole\n\
+         hint: ffmpeg -i IN -c copy -movflags +faststart OUT.mp4 makes it plain without coding it again"
+    )]
+    Fragmented {
+        /// The box that shows it.
+        kind: FourCc,
+        /// Where.
+        offset: u64,
+    },
+    /// Coded as something that is not streamed.
+    #[error(
+        "track {track} is {codec} at byte {offset}, which is not streamed\n\
+         hint: convert it: H.264 and H.265 video and AAC audio are"
+    )]
+    Codec {
+        /// The number of the track in the file.
+        track: u32,
+        /// What it is coded as.
+        codec: String,
+        /// Where that is said.
+        offset: u64,
+    },
+    /// Something of the format that is not supported.
+    #[error("{what} at byte {offset} is not supported\nhint: {hint}")]
+    Unsupported {
+        /// What.
+        what: String,
+        /// Where.
+        offset: u64,
+        /// What helps.
+        hint: &'static str,
+    },
+    /// Nothing to stream.
+    #[error("the film has neither video nor audio")]
+    NoTracks,
+}
+
+/// What makes a plain file of most.
+pub(super) const REMUX: &str = "ffmpeg -i IN -c copy OUT.mp4 writes it anew";

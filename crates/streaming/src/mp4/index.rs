@@ -1,0 +1,286 @@
+//! The index: tracks and their samples, by number and by time.
+//!
+//! Times are of three kinds. *Ticks* count in a track's timescale. *Film time* is what a viewer sees on the clock: the
+//! edit list is applied, and audio and video agree. *Due time* is when a sample should be sent for a viewer whose film
+//! starts at 0: its decoding time, moved by the same [`Index::lead`] for all tracks so that none is negative.
+
+use std::time::Duration;
+
+use super::codec::Codec;
+
+/// Pictures that may be decoded between a picture and another that is shown before it. The standards allow 16.
+const REORDERED_MAX: usize = 32;
+
+/// What is in a film and where. Plain data: share it between threads and sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Index {
+    tracks: Vec<Track>,
+    lead: Duration,
+}
+
+/// A track: samples that are coded alike. It has one at least.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Track {
+    pub(super) id: u32,
+    pub(super) codec: Codec,
+    pub(super) timescale: u32,
+    /// What the edit list takes from presentation times: positive where the start is cut, negative where the film
+    /// starts without this track.
+    pub(super) start_ticks: i64,
+    pub(super) pixel_aspect: Option<(u32, u32)>,
+    pub(super) samples: Vec<Stored>,
+    /// Numbers of the samples that decoding can begin with; `None` if those are all.
+    pub(super) keyframes: Option<Vec<u32>>,
+    /// When the decoding of the last sample ends.
+    pub(super) end_ticks: u64,
+    /// When the last that is shown is no longer, by presentation time.
+    pub(super) shown_until_ticks: i64,
+}
+
+/// A sample in memory: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    pub offset: u64,
+    pub decode_ticks: u64,
+    pub size: u32,
+    pub composition_ticks: i32,
+}
+
+/// A sample: what is decoded at once, a picture or a block of sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Its place in its track, in decoding order.
+    pub number: u32,
+    /// The first byte in the file.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u32,
+    /// When it is decoded, from the start of its track, without the edit list.
+    pub decode_ticks: u64,
+    /// How much later it is shown.
+    pub composition_ticks: i32,
+    /// From its decoding to that of the next.
+    pub duration_ticks: u64,
+    /// Whether decoding can begin with it.
+    pub is_sync: bool,
+}
+
+impl Sample {
+    /// When it is shown, without the edit list.
+    pub fn presentation_ticks(&self) -> i64 {
+        self.decode_ticks as i64 + i64::from(self.composition_ticks)
+    }
+
+    /// The byte after it in the file.
+    pub fn end(&self) -> u64 {
+        self.offset + u64::from(self.size)
+    }
+}
+
+impl Index {
+    pub(super) fn new(tracks: Vec<Track>) -> Index {
+        let lead = tracks.iter().map(|track| track.duration_of(track.start_ticks)).max().unwrap_or_default();
+        Index { tracks, lead }
+    }
+
+    /// The tracks, as they come in the file; at least one.
+    pub fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// The first track of video.
+    pub fn video(&self) -> Option<&Track> {
+        self.tracks.iter().find(|track| track.codec.is_video())
+    }
+
+    /// The first track of audio.
+    pub fn audio(&self) -> Option<&Track> {
+        self.tracks.iter().find(|track| !track.codec.is_video())
+    }
+
+    /// From the start of the film to the end of its longest track.
+    pub fn duration(&self) -> Duration {
+        self.tracks.iter().map(Track::duration).max().unwrap_or_default()
+    }
+
+    /// Bytes of all samples.
+    pub fn sample_bytes(&self) -> u64 {
+        self.tracks.iter().map(Track::sample_bytes).sum()
+    }
+
+    /// How long before the film's start the first sample is decoded: what a viewer sees at film time `t` may be due
+    /// until `t + lead`.
+    pub fn lead(&self) -> Duration {
+        self.lead
+    }
+
+    /// When `sample` of `track` is due, for a film that is sent from its start at 0 and at its own speed. It grows with
+    /// the sample's number.
+    pub fn due_time(&self, track: &Track, sample: &Sample) -> Duration {
+        let decode = sample.decode_ticks as i64 - track.start_ticks;
+        match decode {
+            0.. => self.lead + track.duration_of(decode),
+            // Rounded, it may be a nanosecond before 0.
+            _ => self.lead.saturating_sub(track.duration_of(-decode)),
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let tracks = self.tracks.iter().map(|track| {
+            let keyframes = track.keyframes.as_ref().map_or(0, |numbers| numbers.capacity() * 4);
+            size_of::<Track>() + track.samples.capacity() * size_of::<Stored>() + keyframes
+        });
+        size_of::<Index>() + tracks.sum::<usize>()
+    }
+}
+
+impl Track {
+    /// Its number in the file.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// How it is coded.
+    pub fn codec(&self) -> &Codec {
+        &self.codec
+    }
+
+    /// Ticks a second.
+    pub fn timescale(&self) -> u32 {
+        self.timescale
+    }
+
+    /// What the edit list takes from the times of its samples: film time 0 is here. Negative if the film begins before
+    /// the track.
+    pub fn start_ticks(&self) -> i64 {
+        self.start_ticks
+    }
+
+    /// Horizontal and vertical spacing of pixels, where it is said.
+    pub fn pixel_aspect(&self) -> Option<(u32, u32)> {
+        self.pixel_aspect
+    }
+
+    /// From the start of the film to the end of the sample that is shown last.
+    pub fn duration(&self) -> Duration {
+        self.duration_of(self.shown_until_ticks - self.start_ticks)
+    }
+
+    /// Samples; at least one.
+    pub fn sample_count(&self) -> u32 {
+        self.samples.len() as u32
+    }
+
+    /// Bytes of all samples.
+    pub fn sample_bytes(&self) -> u64 {
+        self.samples.iter().map(|sample| u64::from(sample.size)).sum()
+    }
+
+    /// The sample with this number.
+    pub fn sample(&self, number: u32) -> Option<Sample> {
+        let stored = self.samples.get(number as usize)?;
+        let next = next_decode(&self.samples, number as usize, self.end_ticks);
+        Some(Sample {
+            number,
+            offset: stored.offset,
+            size: stored.size,
+            decode_ticks: stored.decode_ticks,
+            composition_ticks: stored.composition_ticks,
+            duration_ticks: next - stored.decode_ticks,
+            is_sync: self.is_sync(number),
+        })
+    }
+
+    /// The samples from this number on.
+    pub fn samples_from(&self, number: u32) -> impl Iterator<Item = Sample> + '_ {
+        (number..self.sample_count()).filter_map(|number| self.sample(number))
+    }
+
+    /// When a sample is shown, in film time; 0 for what the edit list cuts from the start.
+    pub fn film_time(&self, sample: &Sample) -> Duration {
+        self.duration_of(sample.presentation_ticks() - self.start_ticks)
+    }
+
+    /// The number of the sample that is shown (or heard) at film time `time`: the first before the start of the track,
+    /// the last after its end.
+    pub fn sample_at(&self, time: Duration) -> u32 {
+        let ticks = self.ticks_at(time);
+        let decoded = self.samples.partition_point(|sample| sample.decode_ticks as i64 <= ticks);
+        let shown = |number: &usize| presentation(&self.samples[*number]);
+        // Decoded about then; with negative composition times also a little later.
+        let end = (decoded + REORDERED_MAX).min(self.samples.len());
+        let candidates = decoded.saturating_sub(REORDERED_MAX)..end;
+        candidates.filter(|number| shown(number) <= ticks).max_by_key(shown).unwrap_or(0) as u32
+    }
+
+    /// The number of the last sample that decoding can begin with and that is shown by film time `time`; the first
+    /// sample if there is none.
+    pub fn keyframe_at_or_before(&self, time: Duration) -> u32 {
+        let ticks = self.ticks_at(time);
+        match &self.keyframes {
+            None => self.sample_at(time),
+            Some(numbers) => {
+                let shown =
+                    numbers.partition_point(|number| presentation(&self.samples[*number as usize]) <= ticks);
+                shown.checked_sub(1).map_or(0, |position| numbers[position])
+            }
+        }
+    }
+
+    /// The number of the first sample after `number` that decoding can begin with.
+    pub fn keyframe_after(&self, number: u32) -> Option<u32> {
+        match &self.keyframes {
+            None => (number + 1 < self.sample_count()).then_some(number + 1),
+            Some(numbers) => numbers.get(numbers.partition_point(|it| *it <= number)).copied(),
+        }
+    }
+
+    /// Whether decoding can begin with the sample with this number.
+    pub fn is_sync(&self, number: u32) -> bool {
+        self.keyframes.as_ref().is_none_or(|numbers| numbers.binary_search(&number).is_ok())
+    }
+
+    /// The RTP timestamp of `sample` (RFC 3550, 5.1) in units of [`Codec::clock_rate`], counted from the film's start:
+    /// add the stream's random offset, wrapping.
+    pub fn rtp_timestamp(&self, sample: &Sample) -> u32 {
+        let ticks = i128::from(sample.presentation_ticks() - self.start_ticks);
+        (ticks * i128::from(self.codec.clock_rate())).div_euclid(i128::from(self.timescale)) as u32
+    }
+
+    /// The RTP timestamp of film time `time`: what `RTP-Info` says of where a PLAY begins.
+    pub fn rtp_timestamp_at(&self, time: Duration) -> u32 {
+        (time.as_nanos() * u128::from(self.codec.clock_rate()) / 1_000_000_000) as u32
+    }
+
+    /// `ticks` as a duration, 0 if negative.
+    pub(super) fn duration_of(&self, ticks: i64) -> Duration {
+        let (ticks, timescale) = (ticks.max(0) as u64, u64::from(self.timescale));
+        let nanoseconds = (ticks % timescale) * 1_000_000_000 / timescale;
+        Duration::new(ticks / timescale, nanoseconds as u32)
+    }
+
+    /// Film time as ticks of the samples' own times.
+    fn ticks_at(&self, time: Duration) -> i64 {
+        // Film times are rounded down to nanoseconds: one more finds the tick that they came from.
+        let ticks = (time.as_nanos() + 1) * u128::from(self.timescale) / 1_000_000_000;
+        i64::try_from(ticks).unwrap_or(i64::MAX / 2).min(i64::MAX / 2) + self.start_ticks
+    }
+}
+
+/// When the sample after `number` is decoded, or the track ends.
+fn next_decode(samples: &[Stored], number: usize, end_ticks: u64) -> u64 {
+    samples.get(number + 1).map_or(end_ticks, |next| next.decode_ticks)
+}
+
+/// When the sample that is shown last is no longer, of a track whose decoding ends at `end_ticks`.
+pub(super) fn shown_until(samples: &[Stored], end_ticks: u64) -> i64 {
+    let until = |(number, sample): (usize, &Stored)| {
+        presentation(sample) + (next_decode(samples, number, end_ticks) - sample.decode_ticks) as i64
+    };
+    samples.iter().enumerate().map(until).max().unwrap_or(0)
+}
+
+fn presentation(sample: &Stored) -> i64 {
+    sample.decode_ticks as i64 + i64::from(sample.composition_ticks)
+}
