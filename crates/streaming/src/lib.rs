@@ -7,3 +7,4 @@
 
 pub mod mp4;
 pub mod packets;
+pub mod sdp;

@@ -177,6 +177,13 @@ impl Track {
         self.samples.iter().map(|sample| u64::from(sample.size)).sum()
     }
 
+    /// Bits a second, on average.
+    pub fn bits_per_second(&self) -> u64 {
+        let bits = u128::from(self.sample_bytes()) * 8;
+        // What takes no time at all is reckoned as if it took a unit.
+        (bits * u128::from(self.timescale) / u128::from(self.end_ticks.max(1))) as u64
+    }
+
     /// The sample with this number.
     pub fn sample(&self, number: u32) -> Option<Sample> {
         let stored = self.samples.get(number as usize)?;

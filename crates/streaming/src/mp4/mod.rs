@@ -36,8 +36,8 @@ pub const OUTER_BOXES_MAX: usize = 1024;
 /// Boxes within one box.
 pub const CHILDREN_MAX: usize = 4096;
 
-/// Tracks of a file, also of kinds that are not streamed.
-pub const TRACKS_MAX: usize = 64;
+/// Tracks of a file, also of kinds that are not streamed: RTP has as many payload types to give them.
+pub const TRACKS_MAX: usize = 32;
 
 /// Samples of a file: each takes 24 bytes of memory, so an index has 50 MB at most. A day of 24 pictures a second.
 pub const SAMPLES_MAX: usize = 1 << 21;
