@@ -10,6 +10,8 @@ mod templates;
 use thiserror::Error;
 
 pub use staircase::{IN_PROGRESS_MAX, Level, Staircase, StaircaseArrivals};
+#[cfg(test)]
+pub(crate) use templates::TraceTemplates;
 pub use templates::{Templates, Totals};
 
 use crate::trace::Trace;

@@ -19,6 +19,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Index {
     landmarks: Vec<Landmark>,
+    /// The most of them.
+    places_max: usize,
     /// One session of so many is a landmark.
     stride: u32,
     think_scale: f64,
@@ -37,13 +39,18 @@ struct Landmark {
 impl Index {
     /// Of no session yet.
     pub fn new(think_scale: f64) -> Self {
-        Index { landmarks: Vec::new(), stride: 1, think_scale, duration_ns: 0.0, scaled_duration_ns: 0.0 }
+        Index::with_places(PLACES_MAX, think_scale)
+    }
+
+    fn with_places(places_max: usize, think_scale: f64) -> Self {
+        let landmarks = Vec::new();
+        Index { landmarks, places_max, stride: 1, think_scale, duration_ns: 0.0, scaled_duration_ns: 0.0 }
     }
 
     /// Takes in the next session, where it lies and how long it is.
     pub fn session(&mut self, place: Place, duration_ns: u64) {
         if place.sessions_before.is_multiple_of(self.stride) {
-            if self.landmarks.len() == PLACES_MAX {
+            if self.landmarks.len() == self.places_max {
                 self.thin_out();
             }
             if place.sessions_before.is_multiple_of(self.stride) {
@@ -150,5 +157,73 @@ impl<R: Read + Seek> Templates for IndexedTrace<R> {
             within += 1;
         }
         Ok((place.sessions_before + within as u32, self.block.requests_of(within)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::arrivals::TraceTemplates;
+    use crate::trace::{Document, Trace};
+
+    /// Sessions of 1 to 4 requests, most of some length; few durations, so that marks meet them exactly.
+    fn any_trace() -> impl Strategy<Value = Trace> {
+        let requests = proptest::collection::vec(0_u64..4, 1..5);
+        proptest::collection::vec(requests, 1..40).prop_map(|sessions| {
+            let document = Document { name: "/a".into(), host: String::new(), size_bytes: 1, status: 200 };
+            let mut trace = Trace { documents: vec![document], ..Trace::default() };
+            for (start_ns, mut offsets) in sessions.into_iter().enumerate() {
+                offsets.sort_unstable();
+                let (first, count) = (trace.requests.len() as u32, offsets.len() as u32);
+                trace.sessions.push(Session { start_ns: start_ns as u64, first, count });
+                let request = |offset_ns| Request { offset_ns, document: 0 };
+                trace.requests.extend(offsets.into_iter().map(request));
+            }
+            trace
+        })
+    }
+
+    fn indexed(trace: &Trace, places_max: usize, think_scale: f64) -> IndexedTrace<Cursor<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        trace.write(&mut bytes).unwrap();
+        let (mut reader, _) = TraceReader::open(Cursor::new(bytes.as_slice())).unwrap();
+        let head = reader.head();
+        let mut index = Index::with_places(places_max, think_scale);
+        let mut requests = Vec::new();
+        loop {
+            let place = reader.place();
+            if reader.session(&mut requests).unwrap().is_none() {
+                break;
+            }
+            index.session(place, requests.last().map_or(0, |request| request.offset_ns));
+        }
+        assert!(index.landmarks.len() <= places_max);
+        IndexedTrace::new(Cursor::new(bytes), head, index)
+    }
+
+    proptest! {
+        /// However few the landmarks, a file gives the sessions that the trace in memory gives, in any order.
+        #[test]
+        fn a_file_gives_what_memory_gives(
+            trace in any_trace(), places_max in 1_usize..8, marks in proptest::collection::vec(0.0..1.1, 1..20),
+        ) {
+            let think_scale = 0.5;
+            let mut file = indexed(&trace, places_max, think_scale);
+            let mut memory = TraceTemplates::new(&trace, think_scale);
+            prop_assert_eq!(file.totals(), memory.totals());
+            let total_ns = memory.totals().scaled_duration_ns;
+            for mark in marks {
+                // Half a nanosecond is what durations are multiples of here.
+                let mark_ns = f64::round(2.0 * mark * total_ns) / 2.0;
+                prop_assert_eq!(file.at_duration(mark_ns).unwrap(), memory.at_duration(mark_ns).unwrap());
+            }
+            for (number, session) in trace.sessions.iter().enumerate().rev() {
+                prop_assert_eq!(file.requests_of(number as u32).unwrap(), trace.requests_of(session));
+            }
+        }
     }
 }
