@@ -42,6 +42,9 @@ struct Options {
     /// Whether a connection stays open after its response
     #[arg(long, default_value = "keep-alive")]
     connection: Connection,
+    /// What the response says to caches; without it, nothing
+    #[arg(long, value_name = "VALUE")]
+    cache_control: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -73,7 +76,7 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> anyhow::Result<()> {
     let keep = options.connection;
-    let response = Response::of(&options.file, keep)
+    let response = Response::of(&options.file, keep, options.cache_control.as_deref())
         .with_context(|| format!("cannot read {}", options.file.display()))?;
     let listener =
         listener(options.listen, keep).with_context(|| format!("cannot listen on {}", options.listen))?;

@@ -25,21 +25,28 @@ impl Drop for Running {
 
 /// Starts a variant; `None` where the kernel has no io_uring.
 fn start(file: &std::path::Path, variant: &str, connection: &str) -> Option<Running> {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_null-responder"))
-        .arg(file)
-        .args(["--variant", variant, "--connection", connection])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = String::new();
-    BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    let address = said.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
-    let running = Running { process, address };
+    let (running, said) = try_to_start(file, &["--variant", variant, "--connection", connection]);
     if variant == "ring" && said.contains("io_uring is not available") {
         return None;
     }
     assert!(!running.address.is_empty(), "{said}");
     Some(running)
+}
+
+fn start_with(file: &std::path::Path, options: &[&str]) -> Running {
+    let (running, said) = try_to_start(file, options);
+    assert!(!running.address.is_empty(), "{said}");
+    running
+}
+
+/// The process, and the first line that it said.
+fn try_to_start(file: &std::path::Path, options: &[&str]) -> (Running, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_null-responder"));
+    let mut process = command.arg(file).args(options).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let address = said.trim().strip_prefix("listening on ").unwrap_or_default().to_owned();
+    (Running { process, address }, said)
 }
 
 fn connect(running: &Running) -> BufReader<TcpStream> {
@@ -101,4 +108,19 @@ fn sendfile() {
 #[test]
 fn ring() {
     check("ring", "close");
+}
+
+#[test]
+fn what_caches_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, b"body").unwrap();
+    for (options, expected) in [(&["--cache-control", "max-age=60"][..], 1), (&[], 0)] {
+        let running = start_with(&file, options);
+        let mut stream = connect(&running);
+        stream.get_mut().write_all(REQUEST).unwrap();
+        let lines: Vec<_> = stream.lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+        assert_eq!(lines.iter().filter(|line| *line == "Cache-Control: max-age=60").count(), expected);
+        assert_eq!(lines.iter().filter(|line| line.starts_with("Date: ")).count(), 1, "{lines:?}");
+    }
 }
