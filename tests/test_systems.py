@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from sojourn.failure import CouldNotRun
-from sojourn.systems import SYSTEMS, Launch, running
+from sojourn.systems import PROXIES, SYSTEMS, Launch, running
 from sojourn.systems.configured import Configured
 from sojourn.systems.ours import architectures
 
@@ -38,7 +39,7 @@ def test_a_system_serves_and_stops(name: str, access_log: bool, launch: Launch) 
     try:
         server = SYSTEMS[name].start(launch)
     except CouldNotRun as error:
-        if "is not installed" in error.what:
+        if "is not installed" in error.what or "no access log" in error.what:
             pytest.skip(error.what)
         raise
     with server:
@@ -56,6 +57,33 @@ def test_a_system_serves_and_stops(name: str, access_log: bool, launch: Launch) 
         assert "GET /file" in log.read_text()
     else:
         assert not log.exists()
+
+
+@pytest.mark.parametrize("name", ["sojourn-proxy", *(each.name for each in PROXIES)])
+def test_a_proxy_keeps_what_its_origin_allows(name: str, launch: Launch) -> None:
+    (launch.root / "file.uncached").write_bytes(BODY)
+    try:
+        proxy = SYSTEMS[name].start(launch)
+    except CouldNotRun as error:
+        if "is not installed" in error.what:
+            pytest.skip(error.what)
+        raise
+    with proxy:
+        assert get(proxy.url + "/file") == get(proxy.url + "/file.uncached") == BODY
+        assert proxy.behind is not None
+        assert set(proxy.pids).isdisjoint(proxy.behind.pids)
+        proxy.behind.stop()
+        assert get(proxy.url + "/file") == BODY
+        with pytest.raises(urllib.error.HTTPError, match=r"50[234]"):
+            get(proxy.url + "/file.uncached")
+    assert proxy.has_died
+    assert proxy.behind.has_died
+
+
+def get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=10) as response:
+        body: bytes = response.read()
+        return body
 
 
 def test_a_server_that_is_not_there_says_which_package_has_it(launch: Launch) -> None:

@@ -6,7 +6,7 @@ generator in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,12 +52,18 @@ class Bench:
     """Takes what a probe recorded of the server under a rising load; None: it is not probed."""
 
     def closed_loop(
-        self, path: str, clients: int, duration_seconds: float, warm_up_seconds: float, connection: str
+        self,
+        path: str,
+        clients: int,
+        duration_seconds: float,
+        warm_up_seconds: float,
+        connection: str,
+        options: Sequence[str] = (),
     ) -> dict[str, Any]:
         """`sojourn-engine load`: N clients that ask again as soon as they are answered."""
-        options = ["load", self.server.url + path, "--clients", str(clients), "--connection", connection]
-        options += ["--duration", f"{duration_seconds:g}s", "--warm-up", f"{warm_up_seconds:g}s"]
-        return self._run(options, None)
+        words = ["load", self.server.url + path, "--clients", str(clients), "--connection", connection]
+        words += ["--duration", f"{duration_seconds:g}s", "--warm-up", f"{warm_up_seconds:g}s", *options]
+        return self._run(words, None)
 
     def rising_load(
         self, trace: Path, rates: list[float], options: list[str], progress: engine.Progress | None

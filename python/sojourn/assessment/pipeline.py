@@ -170,7 +170,7 @@ class _Assessment:
         return root
 
     def _start_server(self, root: Path, work: Path) -> Running:
-        launch = Launch(root, work, self.cores.server, self.request.architecture)
+        launch = Launch(root, work, self.cores.server, self.request.architecture, upstream_core=self.cores.generator)
         running = self.request.server.start(launch)
         self.summary.system = SystemUnderTest(
             name=self.request.server.name,

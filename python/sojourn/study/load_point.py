@@ -71,6 +71,7 @@ class LoadPoints:
                 pinned.server,
                 filled(entry.architecture, point.settings),
                 options=tuple(filled(each, point.settings) for each in entry.options),
+                upstream_core=pinned.generator,
             )
             with _started(entry, launch) as server, cores.keep_off_server_core(pinned):
                 return self._loaded(point, server, root / FILELIST, pinned)

@@ -13,14 +13,22 @@ from sojourn.systems.apache2 import APACHE2
 from sojourn.systems.h2o import H2O
 from sojourn.systems.lighttpd import LIGHTTPD
 from sojourn.systems.nginx import NGINX
+from sojourn.systems.nginx_proxy import NGINX_PROXY
+from sojourn.systems.our_proxy import SojournProxy
 from sojourn.systems.ours import Sojourn
 from sojourn.systems.running import Running
 from sojourn.systems.server import Launch, Server
+from sojourn.systems.squid import SQUID
+from sojourn.systems.trafficserver import TRAFFIC_SERVER
 from sojourn.systems.url import AlreadyRunning
+from sojourn.systems.varnish import VARNISH
 
 PEERS = (NGINX, H2O, LIGHTTPD, APACHE2)
 """Other people's servers, those first that ours are compared with most."""
-SYSTEMS: Mapping[str, Server] = {"sojourn": Sojourn(), **{peer.name: peer for peer in PEERS}}
+PROXIES = (NGINX_PROXY, SQUID, VARNISH, TRAFFIC_SERVER)
+"""Other people's caching proxies."""
+_ALL: tuple[Server, ...] = (Sojourn(), *PEERS, SojournProxy(), *PROXIES)
+SYSTEMS: Mapping[str, Server] = {each.name: each for each in _ALL}
 
 
 def find(name: str) -> Server:
@@ -32,4 +40,4 @@ def find(name: str) -> Server:
     return SYSTEMS[name]
 
 
-__all__ = ["PEERS", "SYSTEMS", "Launch", "Running", "Server", "find"]
+__all__ = ["PEERS", "PROXIES", "SYSTEMS", "Launch", "Running", "Server", "find"]

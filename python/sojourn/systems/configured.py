@@ -33,7 +33,7 @@ class Configured:
     """A server with a configuration file; texts may use `$work`, `$user` and what else `_values` gives."""
 
     name: str
-    """Its name here, of its program and of its template, `NAME.conf.template`."""
+    """Its name here, of its program if nothing else is said, and of its template, `NAME.conf.template`."""
     package: str
     """Debian's package that has it."""
     arguments: tuple[str, ...]
@@ -44,6 +44,8 @@ class Configured:
     access_log_on: str
     user: str = ""
     """The words that keep it from changing to another user where it would."""
+    program: str = ""
+    """Its program, if that has another name."""
 
     has_architectures = False
     builds_site = True
@@ -55,13 +57,16 @@ class Configured:
         program = self._program()
         port = free_port()
         values = self._values(launch, port)
-        template = Template(Path(__file__).with_name(f"{self.name}.conf.template").read_text())
-        Path(values["configuration"]).write_text(template.substitute(values))
+        self._configure(values)
         command = [program, *(Template(argument).substitute(values) for argument in self.arguments)]
         said = launch.work / f"{self.name}.log"
         process = start_process(launch.command(command), said)
         wait_until(lambda: accepts(port), process, self.name, said)
         return Running(f"http://127.0.0.1:{port}", self._version(program), command, process, [process.pid])
+
+    def _configure(self, values: dict[str, str]) -> None:
+        template = Template(Path(__file__).with_name(f"{self.name}.conf.template").read_text())
+        Path(values["configuration"]).write_text(template.substitute(values))
 
     def _values(self, launch: Launch, port: int) -> dict[str, str]:
         descriptors = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], CONNECTIONS_MAX + DESCRIPTORS_RESERVED)
@@ -84,7 +89,8 @@ class Configured:
         }
 
     def _program(self) -> str:
-        found = shutil.which(self.name) or shutil.which(self.name, path=":".join(USUAL_PLACES))
+        name = self.program or self.name
+        found = shutil.which(name) or shutil.which(name, path=":".join(USUAL_PLACES))
         if found is None:
             raise CouldNotRun(f"{self.name} is not installed", f"on Debian or Ubuntu: apt-get install {self.package}")
         return found

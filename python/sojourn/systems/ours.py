@@ -32,26 +32,31 @@ class Sojourn:
 
     def start(self, launch: Launch) -> Running:
         """Starts it on a port of the kernel's choice."""
-        said = launch.work / "sojourn-serve.log"
-        command = [str(engine.path()), "serve", str(launch.root), "--listen", "127.0.0.1:0"]
-        command += ["--admin-listen", "127.0.0.1:0", "--architecture", launch.architecture]
         # As the peers are told to where they can.
-        command += ["--helpers", str(HELPERS), "--defer-accept", "1s", *launch.options]
-        if launch.access_log:
-            command += ["--access-log", str(launch.work / "access.log")]
-        process = start_process(launch.command(command), said)
-        wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "sojourn", said)
-        address = _address(_LISTENING, said)
-        page = _METRICS.search(said.read_text())
-        return Running(
-            url=f"http://{address}",
-            version=__version__,
-            command=command,
-            process=process,
-            pids=[process.pid],
-            helpers=HELPERS if launch.architecture == "amped" else None,
-            metrics=(lambda: _metrics(page[1])) if page else dict,
-        )
+        words = ["serve", str(launch.root), "--helpers", str(HELPERS)]
+        running = start_engine(launch, words, launch.work / "sojourn-serve.log")
+        running.helpers = HELPERS if launch.architecture == "amped" else None
+        return running
+
+
+def start_engine(launch: Launch, words: list[str], said: Path) -> Running:
+    """Starts the engine as a server on a port of the kernel's choice; `words` are what its servers differ in."""
+    command = [str(engine.path()), *words, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    command += ["--architecture", launch.architecture, "--defer-accept", "1s", *launch.options]
+    if launch.access_log:
+        command += ["--access-log", str(launch.work / "access.log")]
+    process = start_process(launch.command(command), said)
+    wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "sojourn", said)
+    address = _address(_LISTENING, said)
+    page = _METRICS.search(said.read_text())
+    return Running(
+        url=f"http://{address}",
+        version=__version__,
+        command=command,
+        process=process,
+        pids=[process.pid],
+        metrics=(lambda: _metrics(page[1])) if page else dict,
+    )
 
 
 @dataclass(frozen=True)
@@ -62,11 +67,11 @@ class Architectures:
     default: str
 
 
-def architectures() -> Architectures:
-    """Asks the installed server."""
-    done = subprocess.run([str(engine.path()), "serve", "--help"], capture_output=True, text=True, check=True)
+def architectures(server: str = "serve") -> Architectures:
+    """Asks the installed server, or another that the engine has."""
+    done = subprocess.run([str(engine.path()), server, "--help"], capture_output=True, text=True, check=True)
     listed = _ARCHITECTURES.search(done.stdout)
-    assert listed is not None, "the help of `serve` lists the architectures and their default"
+    assert listed is not None, "the help lists the architectures and their default"
     return Architectures(_ARCHITECTURE.findall(listed["values"]), listed["default"])
 
 

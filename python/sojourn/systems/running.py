@@ -36,6 +36,8 @@ class Running:
     helpers: int | None = None
     metrics: Callable[[], dict[str, float]] = field(default=lambda: {})
     """Counters of the server's own, if it has a page of them."""
+    behind: Running | None = None
+    """What it needs to do its work and what is no part of it, as a proxy's origin; it stops with it."""
 
     def __enter__(self) -> Running:
         return self
@@ -52,14 +54,12 @@ class Running:
 
     def stop(self) -> None:
         """Asks it to end, then makes it."""
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(STOP_LIMIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+            if self.process is not None and self.process.poll() is None:
+                _end(self.process)
+        finally:
+            if self.behind is not None:
+                self.behind.stop()
 
 
 def start_process(command: list[str], said: Path, **options: Any) -> subprocess.Popen[bytes]:
@@ -110,6 +110,15 @@ def _ended_before(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -
             return f"did not listen within {START_LIMIT_SECONDS:.0f} s"
         time.sleep(POLL_SECONDS)
     return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

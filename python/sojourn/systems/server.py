@@ -30,6 +30,10 @@ class Launch:
     """Less memory or a slower disk than the machine has."""
     options: tuple[str, ...] = ()
     """Further options of the server's own command line, for those that take some."""
+    upstream: str | None = None
+    """The URL that a caching proxy passes requests on to; None: it gets a server of `root` of its own."""
+    upstream_core: int | None = None
+    """The core of that server, which is no part of the system under test."""
 
     def command(self, command: list[str]) -> list[str]:
         """What is started: `command` on its core and in its confinement."""

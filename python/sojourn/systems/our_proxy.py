@@ -1,0 +1,25 @@
+"""Our own caching proxy, in any of the architectures that can be one."""
+
+from __future__ import annotations
+
+from sojourn.systems.caching_proxy import MEMORY_BYTES, with_origin
+from sojourn.systems.ours import start_engine
+from sojourn.systems.running import Running
+from sojourn.systems.server import Launch
+
+
+class SojournProxy:
+    """`sojourn-engine proxy`."""
+
+    name = "sojourn-proxy"
+    has_architectures = True
+    builds_site = True
+
+    def start(self, launch: Launch) -> Running:
+        """Starts it on a port of the kernel's choice."""
+        return with_origin(launch, _start)
+
+
+def _start(launch: Launch) -> Running:
+    words = ["proxy", "--upstream", str(launch.upstream), "--cache-memory", f"{MEMORY_BYTES >> 20}MiB"]
+    return start_engine(launch, words, launch.work / "sojourn-proxy.log")
