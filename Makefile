@@ -6,7 +6,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server bench-load bench-probe bench-memory bench-models bench-import clean
+.PHONY: demo test quick peers bench-server bench-proxy bench-load bench-probe bench-memory bench-models bench-import clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -28,6 +28,11 @@ peers:
 bench-server: $(INSTALLED) peers
 	cargo build --release --locked --package null-responder
 	benchmarks/server/bench --docs docs $(BENCH)
+
+## bench-proxy: our caching proxy beside nginx, Squid, Varnish and Traffic Server; writes docs/proxy-benchmark.md; BENCH=--resume goes on
+bench-proxy: $(INSTALLED) peers
+	cargo build --release --locked --package null-responder
+	benchmarks/proxy/bench --docs docs $(BENCH)
 
 ## bench-load: our load generator beside wrk, h2load, ab, httperf, oha and k6; writes docs/load-benchmark.md; BENCH=--quick only tries
 bench-load: $(INSTALLED)

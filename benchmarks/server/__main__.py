@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
-from random import Random
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from benchmarks import entry, machine
-from benchmarks.server import conditions, contestants, network
-from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
+from benchmarks.server import conditions, contestants, network, sitting
 from benchmarks.server.cell import Setting, measure
-from benchmarks.server.conditions import Condition
-from benchmarks.server.contestants import ROOT, Contestant
+from benchmarks.server.contestants import ROOT
 from benchmarks.server.outcome import Outcome
-from benchmarks.server.progress import Progress
 from benchmarks.server.results import Record
-from sojourn import cores, engine, environment, quantity, site
+from sojourn import quantity, site
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
-from sojourn.report import format
 
 SYSTEM_CONGESTION_CONTROL = "system"
 QUICK_DURATION_SECONDS = 0.1
-IDLE_REPETITIONS = 1
-"""Memory does not vary from one start to the next."""
 SITE_BYTES_MAX = 100_000_000
+PROGRAM = "benchmarks/server/bench"
 talk = Console(stderr=True)
-
-Step = tuple[Condition, Contestant, int]
 
 
 def _bench(
@@ -80,10 +70,9 @@ def _bench(
         congestion_control=control,
     )
     repetitions = 1 if quick else repetitions
-    record = Record(output, _run(setting, repetitions), resume=resume)
-    if record.run["busy_fraction"] > BUSY_FRACTION_MAX:
-        talk.print(f"warning: other work uses {format.percent(record.run['busy_fraction'])} of this machine")
-    complete = _measure_all(_plan(chosen, everybody, repetitions, seed), setting, record)
+    record = Record(output, sitting.describe(PROGRAM, setting, repetitions, talk), resume=resume)
+    steps = sitting.plan(chosen, everybody, repetitions, seed)
+    complete = sitting.measure_all(steps, setting, record, measure, talk)
     outcome = Outcome(record, chosen, everybody, complete=complete)
     outcome.print(Console())
     for each in filter(None, (output, docs)):
@@ -95,56 +84,6 @@ def _site(output: Path) -> Path:
     folder = output / "site"
     site.build(folder, conditions.documents(), SITE_BYTES_MAX)
     return folder
-
-
-def _plan(chosen: list[Condition], everybody: list[Contestant], repetitions: int, seed: int) -> list[Step]:
-    """Each repetition has all cells in an order of its own, so that no server always follows another."""
-    plan: list[Step] = []
-    for repetition in range(repetitions):
-        cells = [
-            (condition, contestant, repetition)
-            for condition in chosen
-            for contestant in everybody
-            if contestant.takes(condition) and not (condition.idle and repetition >= IDLE_REPETITIONS)
-        ]
-        Random(f"{seed} {repetition}").shuffle(cells)
-        plan += cells
-    return plan
-
-
-def _measure_all(plan: list[Step], setting: Setting, record: Record) -> bool:
-    """Measures what the record lacks; answers whether it came to the end."""
-    missing = [step for step in plan if (step[0].name, step[1].name, step[2]) not in record.done]
-    load_seconds = [setting.seconds_of(condition) for condition, _, _ in missing]
-    with cores.keep_off_server_core(setting.cores), Progress(talk, load_seconds) as progress:
-        try:
-            for condition, contestant, repetition in missing:
-                progress.begin(f"{condition.name} {contestant.name}")
-                cell = measure(condition, contestant, repetition, setting)
-                record.add(cell)
-                progress.done(cell)
-        except KeyboardInterrupt:
-            return False
-    return True
-
-
-def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
-    described = environment.describe()
-    return {
-        "revision": machine.revision(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": shlex.join(["benchmarks/server/bench", *sys.argv[1:]]),
-        "seed": setting.seed,
-        "repetitions": repetitions,
-        "duration_seconds": setting.duration_seconds,
-        "warm_up_seconds": setting.warm_up_seconds,
-        "congestion_control": described["congestion_control"],
-        "own_network": setting.congestion_control is not None,
-        "busy_fraction": busy_fraction(),
-        "cores": {"server": setting.cores.server, "generator": setting.cores.generator},
-        "engine_modified": int(engine.path().stat().st_mtime),
-        "environment": described,
-    }
 
 
 if __name__ == "__main__":

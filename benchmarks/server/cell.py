@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 from benchmarks.server import idle, network
 from benchmarks.server.conditions import Condition
@@ -17,7 +17,8 @@ from benchmarks.server.contestants import Contestant
 from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
 from sojourn.measurement import Bench, Interrupted, ServerStopped
-from sojourn.systems import Launch, Running
+from sojourn.report import format
+from sojourn.systems import Launch
 
 VERIFY_TIMEOUT_SECONDS = 10.0
 SERVED_FRACTION_MIN = 0.5
@@ -81,15 +82,32 @@ class Cell:
     trouble: str | None = None
     """Errors, wrong sizes, or why the server could not be measured at all."""
 
+    @property
+    def cost(self) -> float | None:
+        """The figure that is compared: CPU seconds per request, or bytes per idle connection."""
+        return self.cpu_seconds_per_request if self.memory is None else self.memory.proportional_bytes_per_connection
+
+    @property
+    def said(self) -> str:
+        """What is said when it ends."""
+        if self.trouble:
+            return self.trouble
+        if self.memory is not None:
+            return f"{self.memory.proportional_bytes_per_connection:.0f} B/connection"
+        return f"{format.seconds(self.cpu_seconds_per_request)}/request, {format.rate(self.requests_per_second)}"
+
     def as_json(self) -> dict[str, Any]:
         """As a line of the results' file."""
         return asdict(self)
 
-    @staticmethod
-    def of_json(fields: dict[str, Any]) -> Cell:
+    @classmethod
+    def of_json(cls, fields: dict[str, Any]) -> Self:
         """The reverse."""
         memory = fields.pop("memory")
-        return Cell(**fields, memory=None if memory is None else idle.Growth(**memory))
+        return cls(**fields, memory=None if memory is None else idle.Growth(**memory))
+
+
+C = TypeVar("C", bound=Cell)
 
 
 def measure(condition: Condition, contestant: Contestant, repetition: int, setting: Setting) -> Cell:
@@ -108,19 +126,25 @@ def _measure(cell: Cell, condition: Condition, contestant: Contestant, setting: 
         launch = Launch(setting.site, Path(work), setting.cores.server, "", condition.access_log)
         try:
             with contestant.start(launch, condition) as server:
-                _verify(server.url + condition.path, setting.site / condition.size)
+                verify(server.url + condition.path, setting.site / condition.size)
                 cell = replace(cell, version=server.version)
                 if condition.idle:
                     return replace(cell, memory=idle.measure(server, condition))
-                return _loaded(cell, server, condition, setting)
-        except (CouldNotRun, ServerStopped, idle.Refused, _WrongResponse) as error:
-            return replace(cell, trouble=str(error).removeprefix("error: ").partition("\nhint: ")[0])
+                result = Bench(server, setting.cores, setting.seed).closed_loop(**setting.options_of(condition))
+                return with_figures(cell, result, condition)
+        except (CouldNotRun, ServerStopped, idle.Refused, WrongResponse) as error:
+            return with_trouble(cell, error)
         except Interrupted as error:
             raise KeyboardInterrupt from error
 
 
-def _loaded(cell: Cell, server: Running, condition: Condition, setting: Setting) -> Cell:
-    result = Bench(server, setting.cores, setting.seed).closed_loop(**setting.options_of(condition))
+def with_trouble(cell: C, error: Exception) -> C:
+    """The cell of a server that failed."""
+    return replace(cell, trouble=str(error).removeprefix("error: ").partition("\nhint: ")[0])
+
+
+def with_figures(cell: C, result: dict[str, Any], condition: Condition) -> C:
+    """The cell with what came of its load."""
     step = result["steps"][0]
     use = step["server"] or {}
     return replace(
@@ -148,9 +172,11 @@ def _trouble(result: dict[str, Any], step: dict[str, Any], condition: Condition)
         return f"{result['errors']} of {result['requests'] + result['errors']} requests failed: {causes}"
     if not result["requests"]:
         return "no request was answered"
-    served = step["little"]["accounted"]
-    if _law_holds(result) and served < SERVED_FRACTION_MIN * condition.clients:
-        return f"about {served:,.0f} of {condition.clients:,} clients were served, the others waited"
+    # Sessions have pauses between their requests, and so no law.
+    if step["little"] is not None and _law_holds(result):
+        served = step["little"]["accounted"]
+        if served < SERVED_FRACTION_MIN * condition.clients:
+            return f"about {served:,.0f} of {condition.clients:,} clients were served, the others waited"
     mean = step["response_bytes_mean"]
     if mean is None or abs(mean - condition.size_bytes) > 1e-6 * condition.size_bytes:
         return f"bodies of {mean} bytes on average instead of {condition.size_bytes}"
@@ -166,21 +192,25 @@ def _law_holds(result: dict[str, Any]) -> bool:
     return bool(result["response_time_seconds"]["p50"] * 4 < result["duration_seconds"])
 
 
-class _WrongResponse(Exception):
+class WrongResponse(Exception):
     """A server does not serve the document as it is."""
 
 
-def _verify(url: str, document: Path) -> None:
-    """Asks once for the document, by a client that is not the generator, and compares status, size and hash."""
+def verify(url: str, document: Path) -> None:
+    """Asks once for the document, by a client that is not the generator, and compares status, size and hash.
+
+    Raises:
+        WrongResponse: it is not answered, or by something else.
+    """
     body = document.read_bytes()
     try:
         with urllib.request.urlopen(url, timeout=VERIFY_TIMEOUT_SECONDS) as response:
             status, received = response.status, response.read()
     except (urllib.error.URLError, OSError) as error:
-        raise _WrongResponse(f"{url} is not served: {error}") from error
+        raise WrongResponse(f"{url} is not served: {error}") from error
     if status != 200:
-        raise _WrongResponse(f"{url} is answered {status}")
+        raise WrongResponse(f"{url} is answered {status}")
     if len(received) != len(body):
-        raise _WrongResponse(f"{url} has {len(received)} bytes instead of {len(body)}")
+        raise WrongResponse(f"{url} has {len(received)} bytes instead of {len(body)}")
     if hashlib.sha256(received).digest() != hashlib.sha256(body).digest():
-        raise _WrongResponse(f"{url} has the right size and other bytes")
+        raise WrongResponse(f"{url} has the right size and other bytes")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Literal
 
-from sojourn.failure import CouldNotRun
+from benchmarks.selection import selected
 from sojourn.site import Document
 
 Connection = Literal["keep-alive", "close"]
@@ -61,11 +60,5 @@ def documents() -> list[Document]:
 
 def chosen(patterns: str | None) -> list[Condition]:
     """The conditions whose names match one of the comma-separated patterns; all without patterns."""
-    if patterns is None:
-        return list(CONDITIONS)
-    wanted = patterns.split(",")
-    names = [condition.name for condition in CONDITIONS]
-    for pattern in wanted:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise CouldNotRun(f"no condition is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
-    return [each for each in CONDITIONS if any(fnmatchcase(each.name, pattern) for pattern in wanted)]
+    names = selected(patterns, [condition.name for condition in CONDITIONS], "condition")
+    return [each for each in CONDITIONS if each.name in names]

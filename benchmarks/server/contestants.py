@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
+from benchmarks.selection import selected
 from benchmarks.server.conditions import Condition
 from sojourn import cores, systems
 from sojourn.failure import CouldNotRun
@@ -51,18 +51,11 @@ def contestants() -> list[Contestant]:
     ]
 
 
-def chosen(patterns: str | None) -> list[Contestant]:
+def chosen(patterns: str | None, everybody: Sequence[Contestant] | None = None) -> list[Contestant]:
     """Those whose names match one of the comma-separated patterns; all without patterns."""
-    everybody = contestants()
-    if patterns is None:
-        null_responder_path()
-        return everybody
-    wanted = patterns.split(",")
-    names = [each.name for each in everybody]
-    for pattern in wanted:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise CouldNotRun(f"no server is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
-    found = [each for each in everybody if any(fnmatchcase(each.name, pattern) for pattern in wanted)]
+    everybody = contestants() if everybody is None else everybody
+    names = selected(patterns, [each.name for each in everybody], "server")
+    found = [each for each in everybody if each.name in names]
     if any(each.kind == "null" for each in found):
         null_responder_path()
     return found
@@ -89,21 +82,7 @@ def null_responder(variant: str) -> Contestant:
     """The null responder in one of its variants."""
 
     def start(launch: Launch, condition: Condition) -> Running:
-        document = launch.root / condition.path.lstrip("/")
-        command = [
-            str(null_responder_path()),
-            str(document),
-            "--variant",
-            variant,
-            "--connection",
-            condition.connection,
-        ]
-        said = launch.work / "null-responder.log"
-        process = start_process(cores.pinned_command(launch.core, command), said)
-        wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "null-responder", said)
-        address = _LISTENING.search(said.read_text())
-        assert address is not None
-        return Running(f"http://{address[1]}", variant, command, process, [process.pid])
+        return start_null_responder(launch, condition, "--variant", variant)
 
     takes: dict[str, Callable[[Condition], bool]] = {
         "epoll": lambda condition: not condition.access_log,
@@ -111,6 +90,18 @@ def null_responder(variant: str) -> Contestant:
         "ring": lambda condition: condition.connection == "close",
     }
     return Contestant(f"null-{variant}", "null", start, takes[variant])
+
+
+def start_null_responder(launch: Launch, condition: Condition, *options: str) -> Running:
+    """Starts the null responder with a condition's document."""
+    document = launch.root / condition.path.lstrip("/")
+    command = [str(null_responder_path()), str(document), "--connection", condition.connection, *options]
+    said = launch.work / "null-responder.log"
+    process = start_process(cores.pinned_command(launch.core, command), said)
+    wait_until(lambda: _LISTENING.search(said.read_text()) is not None, process, "null-responder", said)
+    address = _LISTENING.search(said.read_text())
+    assert address is not None
+    return Running(f"http://{address[1]}", " ".join(options), command, process, [process.pid])
 
 
 def null_responder_path() -> Path:

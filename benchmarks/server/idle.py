@@ -56,14 +56,14 @@ def measure(server: Running, condition: Condition) -> Growth:
     Raises:
         Refused: it did not answer on one of them or did not keep it.
     """
-    resident_before, proportional_before, _ = _memory(server.pids)
+    resident_before, proportional_before, _ = memory(server.pids)
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(each) for each in _connect(server, condition)]
         time.sleep(SETTLE_SECONDS)
         closed = _closed_by_server(idle)
         if closed:
             raise Refused(f"it closed {closed} of {len(idle)} idle connections")
-        resident, proportional, processes = _memory(server.pids)
+        resident, proportional, processes = memory(server.pids)
     return Growth(len(idle), processes, resident_before, resident, proportional_before, proportional)
 
 
@@ -102,7 +102,7 @@ def _closed_by_server(connections: list[socket.socket]) -> int:
     return len(poll.poll(0))
 
 
-def _memory(pids: list[int]) -> tuple[int, int, int]:
+def memory(pids: list[int]) -> tuple[int, int, int]:
     """Resident and proportional bytes of the processes and their descendants, and how many they are."""
     processes = list(_tree(pids))
     totals = {"Rss": 0, "Pss": 0}

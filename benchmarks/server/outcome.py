@@ -43,14 +43,12 @@ class Outcome:
     def print(self, console: Console) -> None:
         """A line per cell, cheapest first, and the targets that were measured."""
         for table in self.measured:
-            console.print(_grid(table))
+            console.print(grid(table))
             for note in page.notes([table]):
                 console.print(Text(note, style="dim"), soft_wrap=True)
         for verdict in judge(self.tables):
             if verdict.measured is not None:
-                target = verdict.target
-                said = f"{target.condition:16} {target.against:27} {verdict.measured:7.2f} <= {target.bound:<5g}"
-                console.print(f"{said} {verdict.word}", highlight=False)
+                console.print(verdict.line, highlight=False)
 
     def write(self, folder: Path) -> Path:
         """Writes the page and its plots; answers the page's path."""
@@ -65,15 +63,16 @@ class Outcome:
         return path
 
 
-def _grid(table: Table) -> Grid:
+def grid(table: Table) -> Grid:
+    """The table on a terminal."""
     idle = table.condition.idle
-    grid = Grid(title=table.condition.title, title_justify="left", box=None, header_style="dim")
-    grid.add_column("server")
-    for column in ("per connection" if idle else "CPU µs/request", "requests/s", "median", "÷ nginx"):
-        grid.add_column(column, justify="right")
+    drawn = Grid(title=table.condition.title, title_justify="left", box=None, header_style="dim")
+    drawn.add_column("server")
+    for column in ("bytes each" if idle else "CPU µs/request", "requests/s", "median", "÷ nginx"):
+        drawn.add_column(column, justify="right")
     for row in page.cheapest_first(table.rows):
         rate = page.median_of(row.spread(lambda cell: cell.requests_per_second))
         response = page.median_of(row.spread(lambda cell: cell.response_time_p50_seconds))
         cells = (f"{row.contestant}{page.mark(row)}", page.cost_of(row, idle=idle), format.number(rate))
-        grid.add_row(*map(Text, (*cells, format.seconds(response), page.ratio_of(row, table.reference))))
-    return grid
+        drawn.add_row(*map(Text, (*cells, format.seconds(response), page.ratio_of(row, table.reference))))
+    return drawn

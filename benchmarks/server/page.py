@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.server.busy import BUSY_FRACTION_MAX
 from benchmarks.server.contestants import Kind
 from benchmarks.server.results import Row, Spread, Table, ratio
-from benchmarks.server.targets import Tables, judge
+from benchmarks.server.targets import Tables, Verdict, judge
 from sojourn.report import format
 
 LIMITED = "†"
@@ -19,11 +19,11 @@ DISTURBED = "‡"
 STOLEN_FRACTION_WORTH_A_WORD = 0.02
 KINDS: dict[Kind, str] = {"ours": "Sojourn", "peer": "", "null": "limit"}
 _MICROSECONDS = 1e6
-_OWN_NETWORK = (
+OWN_NETWORK = (
     "Each cell has a network namespace of its own with only a loopback, so that no connection of an earlier one\n"
     "  waits in it."
 )
-_SYSTEM_NETWORK = "All cells share the system's network, in which connections of earlier ones may still wait."
+SYSTEM_NETWORK = "All cells share the system's network, in which connections of earlier ones may still wait."
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images: Sequence[tuple[str, str]]) -> str:
@@ -33,20 +33,20 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images:
         date=run["date"],
         took=format.duration(run["seconds"]),
         command=run["command"],
-        warnings=_warnings(run),
-        targets=_targets(tables),
+        warnings=warnings(run),
+        targets=targets(judge(tables), tables.default),
         images="\n\n".join(f"![{title}]({name})" for title, name in images),
-        loaded="\n\n".join(_loaded(table) for table in measured if not table.condition.idle),
+        loaded="\n\n".join(loaded(table) for table in measured if not table.condition.idle),
         idle="\n\n".join(_idle(table) for table in measured if table.condition.idle),
-        notes=_notes(measured),
-        machine=_machine(run),
+        notes=notes_section(measured),
+        machine=machine(run),
         server_core=run["cores"]["server"],
         generator_core=run["cores"]["generator"],
         repetitions=run["repetitions"],
         seed=run["seed"],
         duration=format.seconds(run["duration_seconds"]),
         warm_up=format.seconds(run["warm_up_seconds"]),
-        network=_OWN_NETWORK if run["own_network"] else _SYSTEM_NETWORK,
+        network=OWN_NETWORK if run["own_network"] else SYSTEM_NETWORK,
         congestion_control=run["congestion_control"],
     )
 
@@ -101,7 +101,8 @@ def median_of(spread: Spread | None) -> float | None:
     return spread.median if spread else None
 
 
-def _warnings(run: dict[str, Any]) -> str:
+def warnings(run: dict[str, Any]) -> str:
+    """What makes the figures of a run doubtful."""
     said = ""
     if not run["complete"]:
         said += "\n**Incomplete**: the run was interrupted; the tables hold what it had.\n"
@@ -111,21 +112,23 @@ def _warnings(run: dict[str, Any]) -> str:
     return said
 
 
-def _targets(tables: Tables) -> str:
+def targets(verdicts: Iterable[Verdict], default: str) -> str:
+    """A table of targets and whether they are met; `default` is the architecture that they are for."""
     rows = []
-    for verdict in judge(tables):
+    for verdict in verdicts:
         target = verdict.target
-        who = f"`{tables.default}`" if target.of == "default" else target.of
+        who = f"`{default}`" if target.of == "default" else target.of
         unit, digits = (f" {target.unit}", 0) if target.unit else ("", 2)
         measured = format.NOT_MEASURED if verdict.measured is None else f"{verdict.measured:,.{digits}f}{unit}"
         word = f"**{verdict.word}**" if verdict.word == "not met" else verdict.word
         rows.append(
             [verdict.condition.title, who, target.against, f"≤ {target.bound:.{digits}f}{unit}", measured, word]
         )
-    return _table(["condition", "of", "against", "target", "measured", ""], rows, "lllrrl")
+    return table_of(["condition", "of", "against", "target", "measured", ""], rows, "lllrrl")
 
 
-def _loaded(table: Table) -> str:
+def loaded(table: Table) -> str:
+    """The table of a condition under load."""
     header = [
         "server",
         "",
@@ -150,7 +153,7 @@ def _loaded(table: Table) -> str:
         ]
         for row in cheapest_first(table.rows)
     ]
-    return f"### {table.condition.title}\n\n" + _table(header, rows, "llrrrrrrr")
+    return f"### {table.condition.title}\n\n" + table_of(header, rows, "llrrrrrrr")
 
 
 def _idle(table: Table) -> str:
@@ -175,24 +178,27 @@ def _idle(table: Table) -> str:
         f"## Memory of {table.condition.title}\n\n"
         "User memory of all the server's processes, beyond what it had before; each connection has asked once and\n"
         "waits. What the kernel keeps per socket is the same for all and is not in it. A server that sets its\n"
-        "connections' memory aside when it starts has it in its footprint.\n\n" + _table(header, rows, "llrrrrr")
+        "connections' memory aside when it starts has it in its footprint.\n\n" + table_of(header, rows, "llrrrrr")
     )
 
 
-def _notes(measured: Iterable[Table]) -> str:
+def notes_section(measured: Iterable[Table]) -> str:
+    """The section of notes, if there are any."""
     found = notes(measured)
     return "## Notes\n\n" + "\n".join(f"- {note}" for note in found) if found else ""
 
 
-def _machine(run: dict[str, Any]) -> str:
+def machine(run: dict[str, Any]) -> str:
+    """The machine as a table, with the revision and the servers' versions."""
     rows = []
     for name, value in run["environment"].items():
         said = ", ".join(value) if isinstance(value, list) else str(value)
         rows.append([name.replace("_", " "), said.replace("|", "\\|").replace("\t", " ")])
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-    return _table(["", ""], [["revision", run["revision"]], *rows, ["servers", versions]], "ll")
+    return table_of(["", ""], [["revision", run["revision"]], *rows, ["servers", versions]], "ll")
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
+def table_of(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
+    """A table; `alignment` has a letter per column, l or r."""
     rules = ["---:" if each == "r" else "---" for each in alignment]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))

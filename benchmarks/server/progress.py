@@ -48,7 +48,7 @@ class Progress:
         self._overhead_seconds += time.monotonic() - self._began - self._left.pop(0)
         if not self._console.is_terminal:
             self._console.print(
-                f"{self._done} of {self._total}: {self._name}: {_word(cell)}", highlight=False, soft_wrap=True
+                f"{self._done} of {self._total}: {self._name}: {cell.said}", highlight=False, soft_wrap=True
             )
 
     def _show(self, said: str) -> None:
@@ -64,11 +64,3 @@ class Progress:
     def _seconds_left(self) -> float:
         each = self._overhead_seconds / self._done if self._done else OVERHEAD_SECONDS_AT_FIRST
         return sum(self._left) + each * len(self._left)
-
-
-def _word(cell: Cell) -> str:
-    if cell.trouble:
-        return cell.trouble
-    if cell.memory is not None:
-        return f"{cell.memory.proportional_bytes_per_connection:.0f} B/connection"
-    return f"{format.seconds(cell.cpu_seconds_per_request)}/request, {format.rate(cell.requests_per_second)}"

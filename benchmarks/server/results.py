@@ -25,11 +25,12 @@ Key = tuple[str, str, int]
 
 
 class Record:
-    """The file of a run."""
+    """The file of a run; its lines are `kind`s of cells."""
 
-    def __init__(self, folder: Path, run: dict[str, Any], *, resume: bool) -> None:
+    def __init__(self, folder: Path, run: dict[str, Any], *, resume: bool, kind: type[Cell] = Cell) -> None:
         self.path = folder / FILE
         self.run = run
+        self._kind = kind
         self.cells: list[Cell] = []
         folder.mkdir(parents=True, exist_ok=True)
         if resume and self.path.is_file():
@@ -47,7 +48,7 @@ class Record:
                     "leave --resume out to begin anew, or give another --output",
                 )
         self.run = before
-        self.cells = [Cell.of_json(json.loads(line)) for line in lines]
+        self.cells = [self._kind.of_json(json.loads(line)) for line in lines]
 
     @property
     def done(self) -> set[Key]:
@@ -90,8 +91,8 @@ class Row:
 
     @property
     def cost(self) -> Spread | None:
-        """The figure that is compared: CPU seconds per request, or bytes per idle connection."""
-        return self.spread(_cost)
+        """The figure that is compared."""
+        return self.spread(lambda cell: cell.cost)
 
     @property
     def trouble(self) -> str | None:
@@ -107,12 +108,6 @@ class Row:
     def stolen_fraction(self) -> float:
         """The most that the hypervisor took of the server's core in a repetition."""
         return max((cell.core_steal_fraction or 0.0 for cell in self.cells), default=0.0)
-
-
-def _cost(cell: Cell) -> float | None:
-    if cell.memory is not None:
-        return cell.memory.proportional_bytes_per_connection
-    return cell.cpu_seconds_per_request
 
 
 @dataclass(frozen=True)

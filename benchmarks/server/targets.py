@@ -40,12 +40,14 @@ class Tables:
         return None if row is None or row.trouble else row
 
 
-def _against_nginx(tables: Tables, condition: str) -> float | None:
+def against_nginx(tables: Tables, condition: str) -> float | None:
+    """The default architecture's cost over the reference's."""
     table = tables[condition]
     return ratio(tables.ours(condition), table.reference) if table else None
 
 
-def _against_best_peer(tables: Tables, condition: str) -> float | None:
+def against_best_peer(tables: Tables, condition: str) -> float | None:
+    """The default architecture's cost over the cheapest peer's."""
     table = tables[condition]
     return ratio(tables.ours(condition), table.best("peer")) if table else None
 
@@ -70,18 +72,18 @@ def _with_log(tables: Tables, condition: str) -> float | None:
 
 
 TARGETS: Sequence[Target] = (
-    Target("keep-alive-500B", "default", "nginx", 0.80, _against_nginx),
-    Target("keep-alive-500B", "default", "best peer", 0.92, _against_best_peer),
+    Target("keep-alive-500B", "default", "nginx", 0.80, against_nginx),
+    Target("keep-alive-500B", "default", "best peer", 0.92, against_best_peer),
     Target("keep-alive-500B", "default", "null", 1.12, _against_null),
-    Target("keep-alive-5KB", "default", "nginx", 0.80, _against_nginx),
-    Target("keep-alive-5KB", "default", "best peer", 1.00, _against_best_peer),
+    Target("keep-alive-5KB", "default", "nginx", 0.80, against_nginx),
+    Target("keep-alive-5KB", "default", "best peer", 1.00, against_best_peer),
     Target("keep-alive-5KB", "default", "null", 1.15, _against_null),
-    Target("keep-alive-50KB", "default", "nginx", 0.80, _against_nginx),
-    Target("keep-alive-50KB", "default", "best peer", 0.80, _against_best_peer),
-    Target("keep-alive-500KB", "default", "nginx", 0.85, _against_nginx),
-    Target("keep-alive-5MB", "default", "nginx", 1.00, _against_nginx),
+    Target("keep-alive-50KB", "default", "nginx", 0.80, against_nginx),
+    Target("keep-alive-50KB", "default", "best peer", 0.80, against_best_peer),
+    Target("keep-alive-500KB", "default", "nginx", 0.85, against_nginx),
+    Target("keep-alive-5MB", "default", "nginx", 1.00, against_nginx),
     Target("close-500B", "best architecture", "nginx", 0.85, _best_against_nginx),
-    Target("clients-5000", "default", "nginx", 0.75, _against_nginx),
+    Target("clients-5000", "default", "nginx", 0.75, against_nginx),
     Target("idle", "default", "user memory per connection", IDLE_BYTES_MAX, _bytes, "B"),
     Target("access-log", "default", "the same without a log", 1.10, _with_log),
 )
@@ -102,8 +104,17 @@ class Verdict:
             return "not measured"
         return "met" if self.measured <= self.target.bound else "not met"
 
+    @property
+    def line(self) -> str:
+        """As a line on a terminal."""
+        target = self.target
+        measured = "      –" if self.measured is None else f"{self.measured:7.2f}"
+        return f"{target.condition:16} {target.against:27} {measured} <= {target.bound:<5g} {self.word}"
 
-def judge(tables: Tables) -> list[Verdict]:
+
+def judge(
+    tables: Tables, targets: Sequence[Target] = TARGETS, conditions: Sequence[Condition] = CONDITIONS
+) -> list[Verdict]:
     """Every target."""
-    by_name = {condition.name: condition for condition in CONDITIONS}
-    return [Verdict(target, by_name[target.condition], target.figure(tables, target.condition)) for target in TARGETS]
+    by_name = {condition.name: condition for condition in conditions}
+    return [Verdict(target, by_name[target.condition], target.figure(tables, target.condition)) for target in targets]

@@ -1,0 +1,57 @@
+"""What is measured of a proxy: answers from its memory, answers that only pass, answers that it keeps on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.selection import selected
+from benchmarks.server import conditions
+from benchmarks.server.conditions import SIZES_BYTES
+from sojourn.site import Document
+
+Kind = Literal["hit", "pass", "keep", "store"]
+"""hit: one document, from memory, the origin gone. pass: documents never asked for before that must not be kept. keep:
+the same that are kept. store: what memory so many of them take."""
+
+STORED_OBJECTS = 50_000
+SIZES = ("500B", "5KB", "50KB", "500KB")
+CACHE_CONTROL: dict[Kind, str] = {
+    "hit": "max-age=86400",
+    "pass": "no-store",
+    "keep": "max-age=86400",
+    "store": "max-age=86400",
+}
+"""What the origin says."""
+
+
+@dataclass(frozen=True)
+class Condition(conditions.Condition):
+    """One row of the plan; `store` is `idle`: it measures memory, not load."""
+
+    of: Kind = "hit"
+
+
+def _condition(kind: Kind, size: str, words: str) -> Condition:
+    shown = f"{SIZES_BYTES[size]:,}".replace(",000", " KB") + ("" if size.endswith("KB") else " B")
+    return Condition(f"{kind}-{size}", f"{shown}, {words}", size, of=kind)
+
+
+CONDITIONS: Sequence[Condition] = (
+    *(_condition("hit", size, "from memory") for size in SIZES),
+    *(_condition("pass", size, "through from the origin, not kept") for size in SIZES[:3]),
+    *(_condition("keep", size, "through from the origin, and kept") for size in SIZES[:3]),
+    Condition("store-500B", f"{STORED_OBJECTS:,} answers of 500 B", "500B", idle=True, of="store"),
+)
+
+
+def documents() -> list[Document]:
+    """What the origin answers with."""
+    return [(f"/{name}", SIZES_BYTES[name]) for name in SIZES]
+
+
+def chosen(patterns: str | None) -> list[Condition]:
+    """The conditions whose names match one of the comma-separated patterns; all without patterns."""
+    names = selected(patterns, [condition.name for condition in CONDITIONS], "condition")
+    return [each for each in CONDITIONS if each.name in names]

@@ -1,0 +1,102 @@
+"""The page: targets, a table per condition, memory per stored answer. Its words are in page.md.template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from string import Template
+from typing import Any
+
+from benchmarks.proxy.cell import ASKED_FIRST, Cell
+from benchmarks.proxy.conditions import CONDITIONS, STORED_OBJECTS
+from benchmarks.proxy.stored import SAMPLE, Stored
+from benchmarks.proxy.targets import TARGETS
+from benchmarks.server.page import (
+    KINDS,
+    OWN_NETWORK,
+    SYSTEM_NETWORK,
+    cheapest_first,
+    loaded,
+    machine,
+    mark,
+    notes_section,
+    ratio_of,
+    table_of,
+    targets,
+    warnings,
+)
+from benchmarks.server.results import Row, Table
+from benchmarks.server.targets import Tables, judge
+from sojourn.report import format
+
+
+def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables) -> str:
+    """The page of a run."""
+    template = Template(Path(__file__).with_name("page.md.template").read_text())
+    under_load = [table for table in measured if not table.condition.idle]
+    return template.substitute(
+        date=run["date"],
+        took=format.duration(run["seconds"]),
+        command=run["command"],
+        warnings=warnings(run),
+        targets=targets(judge(tables, TARGETS, CONDITIONS), tables.default),
+        hits="\n\n".join(loaded(table) for table in under_load if table.condition.name.startswith("hit-")),
+        passing="\n\n".join(loaded(table) for table in under_load if not table.condition.name.startswith("hit-")),
+        upstream_connections=_upstream_connections(under_load),
+        stored="\n\n".join(_stored(table) for table in measured if table.condition.idle),
+        objects=f"{STORED_OBJECTS:,}",
+        sample=SAMPLE,
+        asked_first=ASKED_FIRST,
+        notes=notes_section(measured),
+        machine=machine(run),
+        server_core=run["cores"]["server"],
+        generator_core=run["cores"]["generator"],
+        repetitions=run["repetitions"],
+        seed=run["seed"],
+        duration=format.seconds(run["duration_seconds"]),
+        warm_up=format.seconds(run["warm_up_seconds"]),
+        network=OWN_NETWORK if run["own_network"] else SYSTEM_NETWORK,
+        congestion_control=run["congestion_control"],
+    )
+
+
+def _upstream_connections(measured: Sequence[Table]) -> str:
+    """Requests per connection to the origin: a row per proxy, a column per condition."""
+    passing = [table for table in measured if any(_per_connection(row) is not None for row in table.rows)]
+    names = list(dict.fromkeys(row.contestant for table in passing for row in table.rows))
+    header = ["proxy", *(table.condition.name for table in passing)]
+    rows = []
+    for name in names:
+        found = [table.row(name) for table in passing]
+        rows.append([name, *(format.count(None if row is None else _per_connection(row)) for row in found)])
+    return table_of(header, rows, "l" + "r" * len(passing))
+
+
+def _per_connection(row: Row) -> float | None:
+    values = [
+        cell.requests / cell.upstream_connections
+        for cell in row.cells
+        if isinstance(cell, Cell) and cell.requests and cell.upstream_connections
+    ]
+    return median(values) if values else None
+
+
+def _stored(table: Table) -> str:
+    header = ["proxy", "", "per answer", "in processes", "in files", "footprint before", "kept of a sample", "÷ nginx"]
+    rows = []
+    for row in cheapest_first(table.rows):
+        kept = next((cell.stored for cell in row.cells if isinstance(cell, Cell) and cell.stored), None)
+        figures = ["–"] * 5 if kept is None else _figures(kept)
+        rows.append([f"{row.contestant}{mark(row)}", KINDS[row.kind], *figures, ratio_of(row, table.reference)])
+    return table_of(header, rows, "llrrrrrr")
+
+
+def _figures(stored: Stored) -> list[str]:
+    processes = (stored.process_bytes_after - stored.process_bytes_before) / stored.objects
+    files = (stored.file_bytes_after - stored.file_bytes_before) / stored.objects
+    return [
+        *(f"{value:,.0f} B" for value in (stored.bytes_per_object, processes, files)),
+        format.size(stored.process_bytes_before),
+        format.percent(stored.kept_fraction),
+    ]

@@ -1,0 +1,73 @@
+"""Memory of what is kept: what a proxy's processes, and its files in memory, grow by with many small answers."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.server import idle
+from sojourn.systems import Running
+
+SETTLE_SECONDS = 1.0
+SAMPLE = 200
+"""So many of the answers are asked for once more, the origin gone."""
+ANSWER_TIMEOUT_SECONDS = 10.0
+KEPT_FRACTION_MIN = 0.95
+_BLOCK_BYTES = 512
+
+
+class Forgotten(Exception):
+    """It has not kept what it was given."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Memory before and after, and how many answers came in between."""
+
+    objects: int
+    process_bytes_before: int
+    process_bytes_after: int
+    """Proportional (PSS): pages that processes share count once."""
+    file_bytes_before: int
+    file_bytes_after: int
+    """Of a cache that is files in memory."""
+    kept_fraction: float
+    """Of a sample."""
+
+    @property
+    def bytes_per_object(self) -> float:
+        """Processes and files together."""
+        grown = self.process_bytes_after - self.process_bytes_before + self.file_bytes_after - self.file_bytes_before
+        return grown / self.objects
+
+
+def memory(proxy: Running, work: Path) -> tuple[int, int]:
+    """Bytes of its processes and of its files."""
+    time.sleep(SETTLE_SECONDS)
+    files = sum(path.lstat().st_blocks * _BLOCK_BYTES for path in work.rglob("*") if not path.is_symlink())
+    return idle.memory(proxy.pids)[1], files
+
+
+def kept_fraction(proxy: Running, paths: list[str]) -> float:
+    """Of `paths`, the share that is still answered; the origin is gone.
+
+    Raises:
+        Forgotten: too few are.
+    """
+    sample = paths[:: max(1, len(paths) // SAMPLE)]
+    kept = sum(_is_answered(proxy.url + path) for path in sample)
+    if kept < KEPT_FRACTION_MIN * len(sample):
+        raise Forgotten(f"of {len(sample)} answers that it was to keep it has {kept}")
+    return kept / len(sample)
+
+
+def _is_answered(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=ANSWER_TIMEOUT_SECONDS) as response:
+            response.read()
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

@@ -1,0 +1,41 @@
+"""The origin behind the proxies: the null responder, and how many connections were made to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from benchmarks.proxy.conditions import CACHE_CONTROL, Condition
+from benchmarks.server.contestants import start_null_responder
+from sojourn.systems import Launch, Running
+
+# The states of /proc/net/tcp, include/net/tcp_states.h.
+_TIME_WAIT = "06"
+_LISTEN = "0A"
+
+
+def start(site: Path, work: Path, core: int | None, condition: Condition) -> Running:
+    """Starts an origin that answers everything with the condition's document, on the generator's core."""
+    work.mkdir()
+    launch = Launch(site, work, core, "")
+    return start_null_responder(launch, condition, "--cache-control", CACHE_CONTROL[condition.of])
+
+
+def connections(origin: Running) -> int:
+    """How many connections were made to it within the last minute, by what the kernel still knows of them.
+
+    Open ones have an entry on each side, of which the origin's is counted; of those that ended, whoever ended them
+    waits for a minute (TIME_WAIT).
+    """
+    port = urlsplit(origin.url).port
+    found = 0
+    # A cell may be in a network namespace of its own, which is this thread's.
+    for line in Path("/proc/thread-self/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, state = line.split()[:4]
+        is_origins = _port(local) == port
+        found += (is_origins and state != _LISTEN) or (_port(remote) == port and state == _TIME_WAIT)
+    return found
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)

@@ -1,0 +1,89 @@
+"""A sitting of a benchmark of servers: its plan, its cells one after the other, and what the run's page says of it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from benchmarks import machine
+from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
+from benchmarks.server.cell import Cell, Setting
+from benchmarks.server.conditions import Condition
+from benchmarks.server.contestants import Contestant
+from benchmarks.server.progress import Progress
+from benchmarks.server.results import Record
+from sojourn import cores, engine, environment
+from sojourn.report import format
+
+ONCE_REPETITIONS = 1
+"""Memory does not vary from one start to the next."""
+
+K = TypeVar("K", bound=Condition)
+
+
+def plan(
+    chosen: Sequence[K], everybody: Sequence[Contestant], repetitions: int, seed: int
+) -> list[tuple[K, Contestant, int]]:
+    """Each repetition has all cells in an order of its own, so that no server always follows another."""
+    steps: list[tuple[K, Contestant, int]] = []
+    for repetition in range(repetitions):
+        cells = [
+            (condition, contestant, repetition)
+            for condition in chosen
+            for contestant in everybody
+            if contestant.takes(condition) and not (condition.idle and repetition >= ONCE_REPETITIONS)
+        ]
+        Random(f"{seed} {repetition}").shuffle(cells)
+        steps += cells
+    return steps
+
+
+def measure_all(
+    steps: Sequence[tuple[K, Contestant, int]],
+    setting: Setting,
+    record: Record,
+    measure: Callable[[K, Contestant, int, Setting], Cell],
+    console: Console,
+) -> bool:
+    """Measures what the record lacks; answers whether it came to the end."""
+    missing = [step for step in steps if (step[0].name, step[1].name, step[2]) not in record.done]
+    load_seconds = [setting.seconds_of(condition) for condition, _, _ in missing]
+    with cores.keep_off_server_core(setting.cores), Progress(console, load_seconds) as progress:
+        try:
+            for condition, contestant, repetition in missing:
+                progress.begin(f"{condition.name} {contestant.name}")
+                cell = measure(condition, contestant, repetition, setting)
+                record.add(cell)
+                progress.done(cell)
+        except KeyboardInterrupt:
+            return False
+    return True
+
+
+def describe(program: str, setting: Setting, repetitions: int, console: Console) -> dict[str, Any]:
+    """The run: what its page says, and what a run that goes on has to agree with."""
+    described = environment.describe()
+    busy = busy_fraction()
+    if busy > BUSY_FRACTION_MAX:
+        console.print(f"warning: other work uses {format.percent(busy)} of this machine")
+    return {
+        "revision": machine.revision(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": shlex.join([program, *sys.argv[1:]]),
+        "seed": setting.seed,
+        "repetitions": repetitions,
+        "duration_seconds": setting.duration_seconds,
+        "warm_up_seconds": setting.warm_up_seconds,
+        "congestion_control": described["congestion_control"],
+        "own_network": setting.congestion_control is not None,
+        "busy_fraction": busy,
+        "cores": {"server": setting.cores.server, "generator": setting.cores.generator},
+        "engine_modified": int(engine.path().stat().st_mtime),
+        "environment": described,
+    }
