@@ -85,7 +85,7 @@ class LoadPoints:
         if memory == NONE and not self.workload.cold:
             return None
         if root not in self._written_out:
-            # Pages can be dropped once they are on the disk; file by file, thousands would take longer than a start may.
+            # Only pages that are on the disk can be dropped, and thousands of files one by one would take long.
             os.sync()
             self._written_out.add(root)
         return Confinement(root, None if memory == NONE else quantity.size_bytes(memory))
