@@ -41,7 +41,7 @@ pub fn control(track: &Track) -> String {
 
 /// The position of the track that [`control`] calls `name`.
 pub fn controlled(index: &Index, name: &str) -> Option<usize> {
-    let id = name.strip_prefix(CONTROL)?.parse().ok()?;
+    let id = name.strip_prefix(CONTROL)?.parse::<u32>().ok()?;
     index.tracks().iter().position(|track| track.id() == id)
 }
 

@@ -14,7 +14,7 @@ mod boxes;
 mod codec;
 mod error;
 #[cfg(test)]
-pub mod example;
+pub(crate) mod example;
 mod index;
 mod movie;
 mod tables;

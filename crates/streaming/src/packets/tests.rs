@@ -1,7 +1,10 @@
 //! What a receiver makes of the packets is what was in the samples.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+
 use super::*;
-use crate::mp4::example;
+use crate::mp4::{H265, example};
 
 /// The NAL units that a receiver of mode 1 puts together, of both standards (RFC 6184, RFC 7798).
 fn received(packets: &[Packet<'_>], header_bytes: usize) -> Vec<Vec<u8>> {
@@ -168,4 +171,67 @@ fn sound_that_does_not_fit_is_cut() {
     assert!(packets.iter().all(|packet| packet.head() == [0, 16, 1, 0xb8]));
     let missing = Unsendable::Missing { number: 15, given: 54, wanted: 55 };
     assert_eq!(packetiser.packets(track, &unit, &bytes[1..]).err(), Some(missing));
+}
+
+fn h265_form(payload_bytes_max: usize) -> nal::Form {
+    let parameter_sets = [H265_VPS, H265_SPS, H265_PPS].map(Box::from).to_vec();
+    let h265 = H265 { length_bytes: 4, parameter_sets, configuration: Box::default(), size_pixels: (16, 16) };
+    nal::Form::h265(&h265, payload_bytes_max)
+}
+
+const H265_VPS: &[u8] = &[0x40, 1, 0xc];
+const H265_SPS: &[u8] = &[0x42, 1, 1, 2];
+const H265_PPS: &[u8] = &[0x44, 1, 0xc1];
+
+#[test]
+fn h265_has_headers_of_two_bytes() {
+    let form = h265_form(40);
+    let slice: Vec<u8> = [0x26, 1].into_iter().chain(0..60).collect();
+    let bytes = sample_of(&[&slice]);
+    let packets = nal_packets(&form, &bytes, true, 40).unwrap();
+    assert_eq!(packets[0].body[..5], [0x60, 1, 0, 3, 0x40]);
+    assert_eq!((packets[1].head(), packets[2].head()), (&[0x62, 1, 0x93][..], &[0x62, 1, 0x53][..]));
+    assert_eq!(received(&packets, 2), [H265_VPS, H265_SPS, H265_PPS, &slice]);
+}
+
+#[test]
+fn parameter_sets_that_do_not_fit_together_go_alone() {
+    let form = h265_form(16);
+    let bytes = sample_of(&[&[0x26, 1, 7]]);
+    let packets = nal_packets(&form, &bytes, true, 16).unwrap();
+    let sizes: Vec<_> = packets.iter().map(Packet::payload_bytes).collect();
+    assert_eq!(sizes, [3, 4, 3, 3]);
+}
+
+proptest! {
+    /// Whatever is in a picture, a receiver puts it together again, in packets that are not too large, of which the
+    /// last alone is marked.
+    #[test]
+    fn pictures_arrive_as_they_are(
+        units in vec(vec(any::<u8>(), 2..400), 1..6),
+        payload_bytes_max in PAYLOAD_BYTES_MIN..300,
+        is_h264: bool,
+    ) {
+        // Units of a picture and none of the formats that packets have.
+        let header = |unit: &Vec<u8>| if is_h264 { vec![unit[0] & 0xe0 | 1] } else { vec![2, unit[1]] };
+        let units: Vec<Vec<u8>> = units.iter().map(|unit| [header(unit), unit[1..].to_vec()].concat()).collect();
+        let bytes = sample_of(&units.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let form = if is_h264 { h264_form(payload_bytes_max) } else { h265_form(payload_bytes_max) };
+        let packets = nal_packets(&form, &bytes, false, payload_bytes_max).unwrap();
+        prop_assert!(packets.iter().all(|packet| packet.payload_bytes() <= payload_bytes_max));
+        let last = packets.len() - 1;
+        prop_assert!(packets.iter().enumerate().all(|(place, packet)| packet.marker == (place == last)));
+        prop_assert_eq!(received(&packets, if is_h264 { 1 } else { 2 }), units);
+    }
+
+    /// Whatever bytes are called a picture: packets with something in them, or a place where it is damaged.
+    #[test]
+    fn no_bytes_are_too_strange(bytes in vec(any::<u8>(), 0..200), is_sync: bool, is_h264: bool) {
+        let form = if is_h264 { h264_form(50) } else { h265_form(50) };
+        match nal_packets(&form, &bytes, is_sync, 50) {
+            Ok(packets) => prop_assert!(packets.iter().all(|packet| !packet.body.is_empty())),
+            Err(Unsendable::Damaged { place, .. }) => prop_assert!((place as usize) < bytes.len()),
+            Err(other) => prop_assert!(false, "{other}"),
+        }
+    }
 }
