@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
 
 SOJOURN = Path(sys.executable).parent / "sojourn"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def run(*arguments: str | Path, timeout: float = 240, **options: object) -> subprocess.CompletedProcess[str]:

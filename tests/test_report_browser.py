@@ -2,13 +2,13 @@
 
 import json
 import re
-import shutil
 import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from conftest import CHROMIUM
 from example_run import write_bare_example, write_example
 from load_runs import simulated_run
 from sojourn.loading import folder as load_folder
@@ -16,7 +16,6 @@ from sojourn.loading.search import Plan, Trial, search
 from sojourn.report import load_run, write_report
 from sojourn.run_folder import RunFolder
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
     *("--disable-component-update", "--disable-sync", "--virtual-time-budget=2000", "--hide-scrollbars"),

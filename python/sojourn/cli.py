@@ -38,6 +38,7 @@ _COMMANDS = {
     "replay": "replay",
     "link": "data_plane",
     "fileset": "fileset",
+    "media": "media",
     "predict": "predict",
     "simulate": "simulate",
     "plan": "plan",

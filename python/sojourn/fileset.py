@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,6 @@ FILES_MAX = 10_000_000
 """More files than this are no site but a mistake; their manifest alone would take a gigabyte."""
 WEIGHT_MAX = 1_000_000_000
 """The largest weight in a file list; shares are rounded to this scale."""
-QUANTILES = 100
-"""Files that stand for a law: the largest is that of which one request in so many is."""
 
 WEBSTONE = (
     ("/file500.html", 500, 350),
@@ -133,25 +130,6 @@ def lognormal(law: LogNormal) -> FileSet:
     return FileSet("lognormal", files, asdict(law))
 
 
-def lognormal_quantiles(mean_bytes: float, sigma: float, files: int = QUANTILES) -> FileSet:
-    """Files of equal weight at a log-normal law's quantiles, scaled so that their mean is exact.
-
-    Unlike drawn sizes they follow the law as closely as so many can, and are the same for every seed.
-    """
-    normal = NormalDist()
-    raw = [math.exp(sigma * normal.inv_cdf((number + 0.5) / files)) for number in range(files)]
-    scale = mean_bytes * files / sum(raw)
-    rows = [File(f"/{number:04d}.bin", max(1, round(size * scale)), "lognormal", 1) for number, size in enumerate(raw)]
-    return FileSet("lognormal-quantiles", rows, {"mean_bytes": mean_bytes, "sigma": sigma})
-
-
-def with_mean(file_set: FileSet, mean_bytes: float) -> FileSet:
-    """The same files, all so much smaller or larger that the mean of what is asked for is this."""
-    scale = mean_bytes / file_set.summary()["response_bytes_mean"]
-    files = [replace(file, bytes=max(1, round(file.bytes * scale))) for file in file_set.files]
-    return FileSet(file_set.kind, files, {**file_set.parameters, "mean_bytes": mean_bytes})
-
-
 def _check(law: LogNormal) -> None:
     limits = (
         ("--files", law.files, 1 <= law.files <= FILES_MAX, f"from 1 to {FILES_MAX:,}"),
@@ -191,11 +169,16 @@ def write(
     documents = [(file.path, file.bytes) for file in file_set.files]
     written = site.build(folder, documents, limit_bytes, progress)
     try:
-        (folder / FILELIST).write_text(filelist(file_set))
-        manifest.write_text(text)
+        write_lists(file_set, folder)
     except OSError as error:
         raise CouldNotRun(f"cannot write {error.filename}: {error.strerror}") from error
     return written
+
+
+def write_lists(file_set: FileSet, folder: Path) -> None:
+    """Writes the file list and, at last, the manifest."""
+    (folder / FILELIST).write_text(filelist(file_set))
+    (folder / MANIFEST).write_text(_manifest(file_set))
 
 
 def filelist(file_set: FileSet) -> str:

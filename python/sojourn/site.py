@@ -50,7 +50,7 @@ def build(
     documents = list(documents)
     _check_limit(documents, content_limit_bytes)
     missing = [(path, size) for path, size in documents if not _is_there(folder / path.lstrip("/"), size)]
-    _check_room(folder, missing)
+    check_room(folder, missing)
     try:
         for done, (path, size) in enumerate(missing):
             _write(folder / path.lstrip("/"), size)
@@ -77,7 +77,7 @@ def _check_limit(documents: list[Document], limit_bytes: int) -> None:
         )
 
 
-def _check_room(folder: Path, documents: list[Document]) -> None:
+def check_room(folder: Path, documents: list[Document]) -> None:
     """Whether the documents, which are not there yet, fit on the folder's disk."""
     folder.mkdir(parents=True, exist_ok=True)
     disk = shutil.disk_usage(folder)
