@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::Stat;
+use rustix::fs::{Stat, fstat};
+use rustix::io::Errno;
 use sojourn_http::{Coding, HttpDate, head, media};
 
+use crate::memory_file::MemoryFile;
+
 /// What tells two versions of a file apart. The change time is part of it, so a new mode or owner counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
     inode: u64,
@@ -92,6 +95,21 @@ pub enum Source {
     Index(usize),
     /// Made from what a directory holds, and in memory.
     Listing,
+    /// Made from a file, and in memory: it lives as long as the file stays what it is.
+    Extract,
+}
+
+/// What is made from a file and served below its name.
+#[derive(Debug)]
+pub struct Extract<'a> {
+    /// Its bytes.
+    pub content: MemoryFile,
+    /// What it is called: the extension says how caches are to treat it.
+    pub name: &'a str,
+    /// What the entity tag says beside the file's: another for other bytes made from the same file.
+    pub tag: &'a str,
+    /// The media type.
+    pub media_type: &'a str,
 }
 
 impl Document {
@@ -133,15 +151,30 @@ impl Document {
         }
     }
 
+    /// What was made from this file, with the rules' word on it yet to come.
+    pub(crate) fn extract(&self, extract: Extract<'_>) -> Result<Document, Errno> {
+        let stat = fstat(&extract.content)?;
+        let tag = self.entity_tag.trim_matches('"');
+        Ok(Document {
+            modified: self.modified,
+            entity_tag: format!("\"{tag}-{}\"", extract.tag).into(),
+            media_type: extract.media_type.into(),
+            source: Source::Extract,
+            // What it stands and falls with.
+            identity: self.identity,
+            ..Document::new(extract.content.into(), &self.file_path, &stat)
+        })
+    }
+
     /// Itself and its variants.
     pub fn all(&self) -> impl Iterator<Item = &Document> {
         std::iter::once(self).chain(self.variants.iter().map(|variant| &**variant))
     }
 
-    /// Bytes that it holds in memory beside those that are kept of any document: a listing's file is memory.
+    /// Bytes that it holds in memory beside those that are kept of any document: the file of what was made is memory.
     pub fn memory_bytes(&self) -> usize {
-        let listings = self.all().filter(|document| document.source == Source::Listing);
-        listings.map(|document| document.size as usize).sum()
+        let made = self.all().filter(|document| matches!(document.source, Source::Listing | Source::Extract));
+        made.map(|document| document.size as usize).sum()
     }
 
     /// Appends what its bytes are: Content-Type and Content-Encoding.
@@ -197,7 +230,7 @@ mod tests {
             let mtime = now_seconds() + offset;
             file.set_modified(UNIX_EPOCH + Duration::from_secs(mtime as u64)).unwrap();
             let copy = file.try_clone().unwrap();
-            let document = Document::new(copy.into(), b"f", &rustix::fs::fstat(&file).unwrap());
+            let document = Document::new(copy.into(), b"f", &fstat(&file).unwrap());
             let modified = document.modified.seconds() as i64;
             assert!(modified <= now_seconds() && (modified != mtime) == is_changed, "{offset}");
             assert_eq!(document.identity.modified_seconds(), mtime);

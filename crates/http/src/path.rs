@@ -63,6 +63,12 @@ impl<'a> SitePath<'a> {
             .any(|segment| segment.starts_with(b".") && segment != b".well-known")
     }
 
+    /// What comes before the last slash, and what after it; `None` without a slash.
+    pub fn split_last(&self) -> Option<(SitePath<'_>, &[u8])> {
+        let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
+        Some((SitePath(Cow::Borrowed(&self.0[..slash])), &self.0[slash + 1..]))
+    }
+
     /// A copy that borrows nothing.
     pub fn into_owned(self) -> SitePath<'static> {
         SitePath(Cow::Owned(self.0.into_owned()))

@@ -4,7 +4,11 @@
 //! The seam between the media and those who send them: [`mp4::Index::read`] says what a film holds, and
 //! [`packets::Packetiser`] what is to be read of it at once and the packets that this becomes. Neither opens a file,
 //! knows a socket or asks for the time.
+//!
+//! [`hls::Films`] is an origin over another: below the name of a film it has the film's playlist and segments, which any
+//! HTTP server of ours serves as it serves files.
 
+pub mod hls;
 pub mod mp4;
 pub mod packets;
 pub mod sdp;

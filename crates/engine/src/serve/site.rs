@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use sojourn_content::{Budgets, Directories, Directory, HelperKind, Residency, residency};
+use sojourn_content::{Budgets, Directories, Directory, HelperKind, Origin, Residency, residency};
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
 use sojourn_server::{Architecture, Board, Host, Hosts, Limits, Others, Site};
+use sojourn_streaming::hls::Films;
 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};
@@ -24,7 +25,7 @@ impl Options {
     pub fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<Site> {
         let (origin, hosts) = self.hosts()?;
         let defaults = architecture.defaults();
-        let mut site = Site::new(Arc::new(origin));
+        let mut site = Site::new(origin);
         site.hosts = Arc::new(hosts);
         site.board = board;
         site.helpers = self.organisation.helpers as usize;
@@ -53,16 +54,18 @@ impl Options {
         Ok(site)
     }
 
-    /// The directories and the hosts that they belong to: `DIR` is the first.
-    fn hosts(&self) -> anyhow::Result<(Directories, Hosts)> {
+    /// The directories, with what is made of their films, and the hosts that they belong to: `DIR` is the first.
+    fn hosts(&self) -> anyhow::Result<(Arc<dyn Origin>, Hosts)> {
         let open = |root: &Path, content: &ContentOptions| {
             Directory::new(root, content.rules()).map_err(|error| bad_root(root, &error))
         };
         let mut directories = vec![open(&self.root, &self.content)?];
+        let mut hls = vec![self.content.offers_hls()];
         let mut hosts = vec![Host { names: self.hosts.name.clone(), pages: self.content.pages() }];
         for HostOptions { names, root, content } in self.hosts.host.clone() {
             let content = content.or(&self.content);
             directories.push(open(&root, &content)?);
+            hls.push(content.offers_hls());
             hosts.push(Host { names, pages: content.pages() });
         }
         let others = if self.hosts.unknown_host == "refuse" { Others::Refused } else { Others::First };
@@ -73,7 +76,11 @@ impl Options {
         }
         let hosts = Hosts::new(hosts, others)
             .map_err(|error| anyhow!("{error}\nhint: give each name to one host, by --name or --host"))?;
-        Ok((Directories::new(directories), hosts))
+        let files = Directories::new(directories);
+        let is_offered = hls.contains(&true);
+        let origin: Arc<dyn Origin> =
+            if is_offered { Arc::new(Films::new(files, hls)) } else { Arc::new(files) };
+        Ok((origin, hosts))
     }
 
     /// Budgets and limits that fit into so many descriptors: connections come first, documents get the rest.

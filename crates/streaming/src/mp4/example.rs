@@ -30,8 +30,15 @@ pub const AAC_CONFIGURATION: &[u8] = &[0x15, 0x88];
 /// Where the samples of the example begin in its file: after `ftyp` and the head of `mdat`.
 pub const SAMPLES_OFFSET: u64 = 16 + 8;
 
+/// Pictures of the example.
+const PICTURES: u32 = 10;
+
 /// Of the pictures: coded as a NAL unit each, and as two the first of each group.
 pub fn pictures() -> Vec<Vec<u8>> {
+    some_pictures(PICTURES)
+}
+
+fn some_pictures(count: u32) -> Vec<Vec<u8>> {
     let unit = |kind: u8, length: usize| {
         [&(length as u32).to_be_bytes()[..], &[kind], &vec![kind ^ 0x55; length - 1]].concat()
     };
@@ -39,19 +46,32 @@ pub fn pictures() -> Vec<Vec<u8>> {
         0 => [unit(0x06, 9), unit(0x65, 3000)].concat(),
         _ => unit(0x41, 100 + number as usize),
     };
-    (0..10).map(picture).collect()
+    (0..count).map(picture).collect()
 }
 
 /// Of the sound: 16 access units, which take 2.048 s.
 pub fn sounds() -> Vec<Vec<u8>> {
-    (0..16_u8).map(|number| vec![number; 40 + usize::from(number)]).collect()
+    some_sounds(16)
+}
+
+fn some_sounds(count: u8) -> Vec<Vec<u8>> {
+    (0..count).map(|number| vec![number; 40 + usize::from(number)]).collect()
 }
 
 /// The whole film: `ftyp`, samples, index.
 pub fn film() -> Vec<u8> {
-    let (pictures, sounds) = (pictures(), sounds());
+    film_of(&pictures(), &sounds())
+}
+
+/// The same for so many seconds, at most 30.
+pub fn film_of_seconds(seconds: u8) -> Vec<u8> {
+    // 8 access units take 1.024 s.
+    film_of(&some_pictures(5 * u32::from(seconds)), &some_sounds(8 * seconds))
+}
+
+fn film_of(pictures: &[Vec<u8>], sounds: &[Vec<u8>]) -> Vec<u8> {
     let samples = [pictures.concat(), sounds.concat()].concat();
-    let tracks = [video_track(&pictures), audio_track(&sounds, pictures.concat().len() as u32)];
+    let tracks = [video_track(pictures), audio_track(sounds, pictures.concat().len() as u32)];
     [header(), boxed(b"mdat", &[&samples]), movie(&tracks)].concat()
 }
 
@@ -83,13 +103,16 @@ pub fn video_track(pictures: &[Vec<u8>]) -> Vec<u8> {
         [&[1, 0x42, 0xc0, 0x0a, 0xff, 0xe1, 0, SPS.len() as u8][..], SPS, &[1, 0, PPS.len() as u8], PPS];
     let size = [0, 176, 0, 144];
     let entry = [&[0; 24][..], &size, &[0; 50], &boxed(b"avcC", &configuration)];
+    let (count, groups) = (pictures.len() as u32, pictures.len() as u32 / 5);
+    let keyframes: Vec<u32> = (0..groups).map(|group| 5 * group + 1).collect();
+    // Decoded I P B B B, shown I B B B P.
+    let order = [1, 18_000, 1, 72_000, 3, 0].repeat(groups as usize);
     let table = [
         full(b"stsd", 0, &[&words(&[1]), &boxed(b"avc1", &entry)]),
-        full(b"stts", 0, &[&words(&[1, 10, 18_000])]),
-        // Decoded I P B B B, shown I B B B P.
-        full(b"ctts", 0, &[&words(&[6, 1, 18_000, 1, 72_000, 3, 0, 1, 18_000, 1, 72_000, 3, 0])]),
-        full(b"stss", 0, &[&words(&[2, 1, 6])]),
-        full(b"stsc", 0, &[&words(&[1, 1, 10, 1])]),
+        full(b"stts", 0, &[&words(&[1, count, 18_000])]),
+        full(b"ctts", 0, &[&words(&[3 * groups]), &words(&order)]),
+        full(b"stss", 0, &[&words(&[groups]), &words(&keyframes)]),
+        full(b"stsc", 0, &[&words(&[1, 1, count, 1])]),
         sizes(pictures),
         full(b"stco", 0, &[&words(&[1, SAMPLES_OFFSET as u32])]),
     ];
@@ -103,14 +126,19 @@ pub fn audio_track(sounds: &[Vec<u8>], video_bytes: u32) -> Vec<u8> {
     let stream = [&[3, 3 + decoder.len() as u8, 0, 1, 0][..], &decoder].concat();
     let rate = words(&[8000 << 16]);
     let entry = [&[0; 16][..], &[0, 1, 0, 16, 0, 0, 0, 0], &rate, &full(b"esds", 0, &[&stream])];
-    let first = SAMPLES_OFFSET as u32 + video_bytes;
-    let second = first + sounds[..8].concat().len() as u32;
+    let count = sounds.len() as u32;
+    let mut chunk = SAMPLES_OFFSET as u32 + video_bytes;
+    let mut chunks = vec![count / 8];
+    for sounds in sounds.chunks(8) {
+        chunks.push(chunk);
+        chunk += sounds.concat().len() as u32;
+    }
     let table = [
         full(b"stsd", 0, &[&words(&[1]), &boxed(b"mp4a", &entry)]),
-        full(b"stts", 0, &[&words(&[1, 16, 1024])]),
+        full(b"stts", 0, &[&words(&[1, count, 1024])]),
         full(b"stsc", 0, &[&words(&[1, 1, 8, 1])]),
         sizes(sounds),
-        full(b"stco", 0, &[&words(&[2, first, second])]),
+        full(b"stco", 0, &[&words(&chunks)]),
     ];
     track(2, b"soun", 8000, &[0, 1024], &table.concat())
 }

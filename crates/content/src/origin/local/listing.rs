@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, FileType, MemfdFlags, RawDir, Stat, fstat, memfd_create, statat};
-use rustix::io::{Errno, write};
+use rustix::fs::{AtFlags, FileType, RawDir, Stat, fstat, statat};
+use rustix::io::Errno;
 use serde::Serialize;
 use sojourn_http::{HttpDate, SitePath};
 
@@ -17,6 +17,7 @@ use super::names::Name;
 use super::page::page;
 use super::root::{LOOKING, Patience, Root};
 use crate::document::{Choice, Document, Source};
+use crate::memory_file::MemoryFile;
 use crate::rules::{Links, Rules};
 
 /// The most entries of a listing. Of a directory with more those are shown that the file system tells first, and it
@@ -137,11 +138,8 @@ fn look_at(root: &Root, rules: &Rules, directory: &OwnedFd, name: &Name, entry: 
 }
 
 fn in_memory(content: &[u8], media_type: &str, changed: HttpDate) -> Result<Document, Errno> {
-    let file = memfd_create("listing", MemfdFlags::CLOEXEC)?;
-    let mut written = 0;
-    while written < content.len() {
-        written += write(&file, &content[written..])?;
-    }
+    let mut file = MemoryFile::new("listing")?;
+    file.append(content)?;
     let stat = fstat(&file)?;
     // Made again it has the same tag, as long as it says the same.
     let mut hasher = DefaultHasher::new();
@@ -152,7 +150,7 @@ fn in_memory(content: &[u8], media_type: &str, changed: HttpDate) -> Result<Docu
         media_type: media_type.into(),
         choice: Choice::Accept,
         source: Source::Listing,
-        ..Document::new(file, b"", &stat)
+        ..Document::new(file.into(), b"", &stat)
     })
 }
 

@@ -14,7 +14,7 @@ use rustix::io::{Errno, pread};
 use sojourn_http::{Coding, SitePath};
 
 use super::{Found, OpenError, Origin};
-use crate::document::{Choice, Document, Identity, Source};
+use crate::document::{Choice, Document, Extract, Identity, Source};
 use crate::place::Place;
 use crate::rules::Rules;
 
@@ -88,6 +88,13 @@ impl Directory {
             }
             Ok(Target::Directory) | Err(_) => {}
         }
+    }
+
+    /// What was made from `file`, as the rules have it.
+    pub fn extract(&self, file: &Document, extract: Extract<'_>) -> Result<Arc<Document>, OpenError> {
+        let cache_control = self.rules.cache_control.of(extract.name.as_bytes());
+        let document = file.extract(extract).map_err(refusal)?;
+        Ok(Arc::new(Document { cache_control, ..self.described(document) }))
     }
 
     fn look_up(&self, path: &[u8], patience: Patience) -> Result<Target, Errno> {
@@ -171,7 +178,7 @@ impl Directory {
     fn described(&self, document: Document) -> Document {
         let rules = &self.rules;
         let media_type = match document.source {
-            Source::Listing => document.media_type,
+            Source::Listing | Source::Extract => document.media_type,
             Source::File | Source::Index(_) => rules.media_types.of(&document.file_path),
         };
         let cache_control = rules.cache_control.of(&document.file_path);
@@ -237,6 +244,7 @@ impl Origin for Directory {
         match document.source {
             // Any file that it lists may have changed: it is cheap enough to make it again.
             Source::Listing => false,
+            Source::Extract => is_same(),
             Source::File => is_same() && self.has_current_copies(document),
             Source::Index(position) => {
                 is_same() && self.has_current_copies(document) && self.is_first_index(place, position)

@@ -23,6 +23,9 @@ pub struct ContentOptions {
     /// List directories without such a file: a page, or JSON for who prefers that
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub listing: Option<bool>,
+    /// Films (MP4 and QuickTime files of H.264, H.265 and AAC) as HLS, too: below FILM, FILM/index.m3u8 is the playlist
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub hls: Option<bool>,
     /// Send NAME.br, NAME.zst or NAME.gz in place of NAME to clients that accept it: beside files whose type
     /// compresses (auto), beside all files, or never [default: auto]
     #[arg(long, value_name = "WHEN", value_parser = names(Precompressed::ALL, Precompressed::name))]
@@ -64,6 +67,7 @@ impl ContentOptions {
         ContentOptions {
             index: or(self.index, others.index),
             listing: self.listing.or(others.listing),
+            hls: self.hls.or(others.hls),
             precompressed: self.precompressed.or(others.precompressed),
             symlinks: self.symlinks.or(others.symlinks),
             serve_hidden: self.serve_hidden.or(others.serve_hidden),
@@ -91,6 +95,11 @@ impl ContentOptions {
             fields: self.fields(),
             cache_control: self.cache_control(),
         }
+    }
+
+    /// Whether films are there as HLS, too.
+    pub fn offers_hls(&self) -> bool {
+        self.hls.unwrap_or_default()
     }
 
     /// What is sent where something goes wrong.

@@ -1,0 +1,207 @@
+//! The initialisation segment: a film without samples, which says what the tracks are (ISO/IEC 14496-12).
+
+use super::writing::Writer;
+use crate::mp4::{Aac, Codec, Track};
+
+/// Units a second of the film's own times, of which there are none.
+const MOVIE_TIMESCALE: u32 = 1000;
+
+/// 1 in 16.16, and 72 dots an inch.
+const ONE: u32 = 1 << 16;
+const DOTS_PER_INCH: u32 = 72 << 16;
+
+/// "und", undetermined, five bits a letter.
+const LANGUAGE: u16 = 0x55c4;
+
+/// Flags of `tkhd`: enabled, and in the movie. Of `url `: the samples are in the same file.
+const TRACK_FLAGS: u32 = 3;
+const SAME_FILE: u32 = 1;
+
+/// The segment for these tracks. They are numbered from 1.
+pub fn write(tracks: &[&Track]) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.boxed(b"ftyp", |writer| {
+        writer.bytes(b"iso6\0\0\0\0iso6mp41");
+    });
+    writer.boxed(b"moov", |writer| {
+        movie_header(writer, tracks.len() as u32 + 1);
+        for (number, track) in (1..).zip(tracks) {
+            writer.boxed(b"trak", |writer| write_track(writer, number, track));
+        }
+        writer.boxed(b"mvex", |writer| {
+            for number in 1..=tracks.len() as u32 {
+                // The first description; what is particular to samples is said of each.
+                writer.full(b"trex", 0, 0, |writer| {
+                    writer.u32(number);
+                    writer.u32(1);
+                    writer.zeros(12);
+                });
+            }
+        });
+    });
+    writer.into_bytes()
+}
+
+fn movie_header(writer: &mut Writer, next_track: u32) {
+    writer.full(b"mvhd", 0, 0, |writer| {
+        writer.zeros(8);
+        writer.u32(MOVIE_TIMESCALE);
+        writer.u32(0);
+        writer.u32(ONE);
+        writer.u16(0x100);
+        writer.zeros(10);
+        unity_matrix(writer);
+        writer.zeros(24);
+        writer.u32(next_track);
+    });
+}
+
+fn unity_matrix(writer: &mut Writer) {
+    for value in [ONE, 0, 0, 0, ONE, 0, 0, 0, 1 << 30] {
+        writer.u32(value);
+    }
+}
+
+fn write_track(writer: &mut Writer, number: u32, track: &Track) {
+    let size = match track.codec() {
+        Codec::H264(h264) => Some(h264.size_pixels),
+        Codec::H265(h265) => Some(h265.size_pixels),
+        Codec::Aac(_) => None,
+    };
+    writer.full(b"tkhd", 0, TRACK_FLAGS, |writer| {
+        writer.zeros(8);
+        writer.u32(number);
+        writer.zeros(4 + 4 + 8 + 4);
+        writer.u16(if size.is_some() { 0 } else { 0x100 });
+        writer.zeros(2);
+        unity_matrix(writer);
+        let (width, height) = size.unwrap_or_default();
+        writer.u32(u32::from(width) << 16);
+        writer.u32(u32::from(height) << 16);
+    });
+    writer.boxed(b"mdia", |writer| {
+        writer.full(b"mdhd", 0, 0, |writer| {
+            writer.zeros(8);
+            writer.u32(track.timescale());
+            writer.u32(0);
+            writer.u16(LANGUAGE);
+            writer.u16(0);
+        });
+        writer.full(b"hdlr", 0, 0, |writer| {
+            writer.zeros(4);
+            writer.bytes(if size.is_some() { b"vide" } else { b"soun" });
+            writer.zeros(13);
+        });
+        writer.boxed(b"minf", |writer| media_information(writer, track));
+    });
+}
+
+fn media_information(writer: &mut Writer, track: &Track) {
+    if track.codec().is_video() {
+        writer.full(b"vmhd", 0, 1, |writer| writer.zeros(8));
+    } else {
+        writer.full(b"smhd", 0, 0, |writer| writer.zeros(4));
+    }
+    writer.boxed(b"dinf", |writer| {
+        writer.full(b"dref", 0, 0, |writer| {
+            writer.u32(1);
+            writer.full(b"url ", 0, SAME_FILE, |_| {});
+        });
+    });
+    writer.boxed(b"stbl", |writer| {
+        writer.full(b"stsd", 0, 0, |writer| {
+            writer.u32(1);
+            description(writer, track);
+        });
+        for empty in [b"stts", b"stsc", b"stco"] {
+            writer.full(empty, 0, 0, |writer| writer.u32(0));
+        }
+        writer.full(b"stsz", 0, 0, |writer| writer.zeros(8));
+    });
+}
+
+fn description(writer: &mut Writer, track: &Track) {
+    // Parameter sets that are here alone, or (also) among the samples.
+    let kinds = |sets: &[Box<[u8]>], here, anywhere| if sets.is_empty() { anywhere } else { here };
+    match track.codec() {
+        Codec::H264(h264) => {
+            let kind = kinds(&h264.parameter_sets, b"avc1", b"avc3");
+            video(writer, kind, h264.size_pixels, (b"avcC", &h264.configuration), track.pixel_aspect());
+        }
+        Codec::H265(h265) => {
+            let kind = kinds(&h265.parameter_sets, b"hvc1", b"hev1");
+            video(writer, kind, h265.size_pixels, (b"hvcC", &h265.configuration), track.pixel_aspect());
+        }
+        Codec::Aac(aac) => audio(writer, aac),
+    }
+}
+
+fn video(
+    writer: &mut Writer,
+    kind: &[u8; 4],
+    (width, height): (u16, u16),
+    (configuration_kind, configuration): (&[u8; 4], &[u8]),
+    pixel_aspect: Option<(u32, u32)>,
+) {
+    writer.boxed(kind, |writer| {
+        writer.zeros(6);
+        writer.u16(1);
+        writer.zeros(16);
+        writer.u16(width);
+        writer.u16(height);
+        writer.u32(DOTS_PER_INCH);
+        writer.u32(DOTS_PER_INCH);
+        writer.zeros(4);
+        writer.u16(1);
+        writer.zeros(32);
+        writer.u16(24);
+        writer.u16(u16::MAX);
+        writer.boxed(configuration_kind, |writer| writer.bytes(configuration));
+        if let Some((wide, high)) = pixel_aspect {
+            writer.boxed(b"pasp", |writer| {
+                writer.u32(wide);
+                writer.u32(high);
+            });
+        }
+    });
+}
+
+fn audio(writer: &mut Writer, aac: &Aac) {
+    writer.boxed(b"mp4a", |writer| {
+        writer.zeros(6);
+        writer.u16(1);
+        writer.zeros(8);
+        writer.u16(aac.channels);
+        writer.u16(16);
+        writer.zeros(4);
+        // 16.16: rates that do not fit are in the configuration alone.
+        writer.u32(u16::try_from(aac.sample_rate).map_or(0, |rate| u32::from(rate) << 16));
+        writer.full(b"esds", 0, 0, |writer| stream_descriptor(writer, &aac.configuration));
+    });
+}
+
+/// The descriptors that hold a decoder's configuration (ISO/IEC 14496-1, 7.2.6): each a tag, a length, and the next.
+fn stream_descriptor(writer: &mut Writer, configuration: &[u8]) {
+    const SYNC_LAYER: &[u8] = &[2];
+    let specific = 5 + configuration.len();
+    let decoder = 13 + specific;
+    descriptor_head(writer, 3, 3 + 5 + decoder + 5 + SYNC_LAYER.len());
+    writer.zeros(3);
+    descriptor_head(writer, 4, decoder);
+    // AAC of MPEG-4, audio; buffer and rates are not said.
+    writer.bytes(&[0x40, 0x15]);
+    writer.zeros(11);
+    descriptor_head(writer, 5, configuration.len());
+    writer.bytes(configuration);
+    descriptor_head(writer, 6, SYNC_LAYER.len());
+    writer.bytes(SYNC_LAYER);
+}
+
+/// A tag, and a length in four bytes of seven bits.
+fn descriptor_head(writer: &mut Writer, tag: u8, length: usize) {
+    writer.u8(tag);
+    for shift in [21, 14, 7] {
+        writer.u8((length >> shift & 0x7f) as u8 | 0x80);
+    }
+    writer.u8((length & 0x7f) as u8);
+}

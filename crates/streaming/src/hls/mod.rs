@@ -1,0 +1,204 @@
+//! A film as HLS (RFC 8216): a playlist, and the film cut into segments of fragmented MP4, each of which begins with a
+//! picture that decoding can begin with.
+//!
+//! Nothing is coded again or stored beside the film: a segment is a head that is made from the index, and bytes of the
+//! film as they are. The same film therefore always gives the same bytes. Of several tracks the first of video and the
+//! first of audio are taken, into one segment.
+
+mod fragment;
+mod initialisation;
+mod origin;
+mod playlist;
+#[cfg(test)]
+mod tests;
+mod writing;
+
+use std::ops::Range;
+use std::time::Duration;
+
+pub use fragment::Segment;
+pub use origin::Films;
+
+use crate::mp4::{Index, Track};
+
+/// How long a segment should be at least, but for the last: what Apple recommends.
+pub const SEGMENT_SECONDS: u64 = 6;
+
+/// The most segments of a film: 33 hours.
+pub const SEGMENTS_MAX: usize = 20_000;
+
+/// The largest segment: a server may have a whole one in memory. 6 s at 180 Mbit/s, or a film without places to cut.
+pub const SEGMENT_BYTES_MAX: u64 = 128 << 20;
+
+/// A film, cut.
+#[derive(Clone, Debug)]
+pub struct Film {
+    index: Index,
+    /// Where segments begin, and after them where the film ends.
+    cuts: Vec<Cut>,
+}
+
+/// Where a segment begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cut {
+    /// In film time.
+    time: Duration,
+    /// The first sample of video, and of audio.
+    samples: [u32; 2],
+}
+
+/// Why a film cannot be had as HLS, although it has an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Uncuttable {
+    /// Too long.
+    #[error("the film has more than {SEGMENTS_MAX} segments of {SEGMENT_SECONDS} s")]
+    TooManySegments,
+    /// Too much between two places to cut.
+    #[error(
+        "segment {number} would have {bytes} bytes, more than {SEGMENT_BYTES_MAX}\n\
+         hint: code the film with a picture to begin with every few seconds"
+    )]
+    TooLarge {
+        /// The segment.
+        number: usize,
+        /// Its bytes.
+        bytes: u64,
+    },
+}
+
+/// A part of a film: what a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The playlist.
+    Playlist,
+    /// What a decoder must know first.
+    Initialisation,
+    /// The segment with this number.
+    Segment(u32),
+}
+
+impl Part {
+    /// The part called `name`.
+    pub fn named(name: &str) -> Option<Part> {
+        match name {
+            "index.m3u8" => Some(Part::Playlist),
+            "init.mp4" => Some(Part::Initialisation),
+            _ => {
+                let number = name.strip_suffix(".m4s")?.parse().ok()?;
+                // A part has one name, so that caches hold it once.
+                (Part::Segment(number).name() == name).then_some(Part::Segment(number))
+            }
+        }
+    }
+
+    /// What it is called, below the film.
+    pub fn name(self) -> String {
+        match self {
+            Part::Playlist => "index.m3u8".to_owned(),
+            Part::Initialisation => "init.mp4".to_owned(),
+            Part::Segment(number) => format!("{number}.m4s"),
+        }
+    }
+
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Part::Playlist => "application/vnd.apple.mpegurl",
+            Part::Initialisation => "video/mp4",
+            Part::Segment(_) => "video/iso.segment",
+        }
+    }
+}
+
+impl Film {
+    /// Cuts the film with this index: at the first place where decoding can begin that is [`SEGMENT_SECONDS`] after
+    /// the last.
+    pub fn new(index: Index) -> Result<Film, Uncuttable> {
+        let cuts = cuts(&index)?;
+        let film = Film { index, cuts };
+        for number in 0..film.segment_count() {
+            let bytes = film.tracks_of(number).iter().map(|(track, samples)| bytes_of(track, samples)).sum();
+            if bytes > SEGMENT_BYTES_MAX {
+                return Err(Uncuttable::TooLarge { number, bytes });
+            }
+        }
+        Ok(film)
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Segments; at least one.
+    pub fn segment_count(&self) -> usize {
+        self.cuts.len() - 1
+    }
+
+    /// The playlist.
+    pub fn playlist(&self) -> String {
+        let times: Vec<_> = self.cuts.iter().map(|cut| cut.time).collect();
+        playlist::write(&times)
+    }
+
+    /// What a decoder must know before any segment.
+    pub fn initialisation(&self) -> Vec<u8> {
+        initialisation::write(&self.tracks())
+    }
+
+    /// The segment with this number, if there is one.
+    pub fn segment(&self, number: u32) -> Option<Segment> {
+        let position = number as usize;
+        (position < self.segment_count()).then(|| fragment::write(self, number, &self.tracks_of(position)))
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes() + self.cuts.capacity() * size_of::<Cut>()
+    }
+
+    /// The tracks of segments, in their order.
+    fn tracks(&self) -> Vec<&Track> {
+        self.index.video().into_iter().chain(self.index.audio()).collect()
+    }
+
+    /// The tracks and their samples in the segment at `position`.
+    fn tracks_of(&self, position: usize) -> Vec<(&Track, Range<u32>)> {
+        let [cut, next] = [&self.cuts[position], &self.cuts[position + 1]];
+        let samples = |place: usize| cut.samples[place]..next.samples[place];
+        let video = self.index.video().map(|track| (track, samples(0)));
+        video.into_iter().chain(self.index.audio().map(|track| (track, samples(1)))).collect()
+    }
+}
+
+fn bytes_of(track: &Track, samples: &Range<u32>) -> u64 {
+    track.samples_from(samples.start).take(samples.len()).map(|sample| u64::from(sample.size)).sum()
+}
+
+fn cuts(index: &Index) -> Result<Vec<Cut>, Uncuttable> {
+    let mut cuts = vec![Cut { time: Duration::ZERO, samples: [0, 0] }];
+    let leading = index.video().or(index.audio()).expect("an index has a track");
+    let mut next = leading.keyframe_after(0);
+    while let Some(number) = next {
+        next = leading.keyframe_after(number);
+        let sample = leading.sample(number).expect("a keyframe is a sample");
+        let (time, last) = (leading.film_time(&sample), &cuts[cuts.len() - 1]);
+        if time < last.time + Duration::from_secs(SEGMENT_SECONDS) {
+            continue;
+        }
+        if cuts.len() == SEGMENTS_MAX {
+            return Err(Uncuttable::TooManySegments);
+        }
+        let audio = match index.audio() {
+            Some(audio) if leading.codec().is_video() => audio.sample_at(time).max(last.samples[1]),
+            _ => number,
+        };
+        let video = if leading.codec().is_video() { number } else { 0 };
+        cuts.push(Cut { time, samples: [video, audio] });
+    }
+    let ends = [index.video(), index.audio()].map(|track| track.map_or(0, Track::sample_count));
+    // A film without length has one segment, which has none.
+    let time = index.duration().max(cuts[cuts.len() - 1].time);
+    cuts.push(Cut { time, samples: ends });
+    Ok(cuts)
+}

@@ -1,0 +1,175 @@
+//! Films as HLS over HTTP: an origin that has, below the name of each film of another, its playlist and segments.
+//!
+//! `film.mp4/index.m3u8` is made when it is asked for, from `film.mp4`. What is made becomes a document in memory, and
+//! so has what documents have: entity tags, ranges, caches, every way of being sent. A file that is really there under
+//! such a name is served as it is.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::io::Errno;
+use sojourn_content::{
+    Directories, Directory, Document, Extract, Found, Identity, Lru, MemoryFile, OpenError, Origin, Place,
+    Source, Weight,
+};
+use sojourn_http::media::{EXTENSION_BYTES_MAX, extension};
+
+use super::{Film, Part};
+use crate::mp4::Index;
+
+/// Extensions of files that may be films.
+const EXTENSIONS: [&[u8]; 4] = [b"mp4", b"m4v", b"m4a", b"mov"];
+
+/// What the indices of films may take in memory.
+const INDEX_BYTES_MAX: usize = 64 << 20;
+
+/// What an index is counted as beside its content.
+const ENTRY_BYTES: usize = 256;
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 256 << 10;
+
+/// Another for every version of this program that makes other bytes from the same film.
+const FORMAT: &str = "hls1";
+
+/// The films of a site, as themselves and as HLS.
+#[derive(Debug)]
+pub struct Films {
+    files: Directories,
+    /// By host, whether its films are there as HLS.
+    offered: Vec<bool>,
+    /// Films by version, also those that are refused.
+    known: Mutex<Lru<Identity, Option<Arc<Film>>>>,
+}
+
+impl Films {
+    /// The files of `files`, and their films as HLS where `offered`, by host, says so.
+    pub fn new(files: Directories, offered: Vec<bool>) -> Films {
+        let budget = Weight { bytes: INDEX_BYTES_MAX, count: usize::MAX };
+        Films { files, offered, known: Mutex::new(Lru::new(budget)) }
+    }
+
+    /// The film and the part of it that `place` names.
+    fn asked<'a>(&self, place: &'a Place<'_>) -> Option<(Place<'a>, Part)> {
+        if !self.offered[usize::from(place.host.0)] {
+            return None;
+        }
+        let (film, name) = place.path.split_last()?;
+        let part = Part::named(std::str::from_utf8(name).ok()?)?;
+        let mut buffer = [0; EXTENSION_BYTES_MAX];
+        let is_film = extension(film.as_bytes(), &mut buffer).is_some_and(|it| EXTENSIONS.contains(&it));
+        is_film.then_some((Place { host: place.host, path: film }, part))
+    }
+
+    fn make(&self, place: &Place<'_>, part: Part) -> Result<Found, OpenError> {
+        let file = match self.files.open(place)? {
+            Found::Document(file) if file.source == Source::File => file,
+            _ => return Err(OpenError::NotFound),
+        };
+        let film = self.film(&file).ok_or(OpenError::NotFound)?;
+        let mut content = MemoryFile::new("hls").map_err(failure)?;
+        match part {
+            Part::Playlist => content.append(film.playlist().as_bytes()).map_err(failure)?,
+            Part::Initialisation => content.append(&film.initialisation()).map_err(failure)?,
+            Part::Segment(number) => {
+                let segment = film.segment(number).ok_or(OpenError::NotFound)?;
+                content.append(&segment.head).map_err(failure)?;
+                self.copy(&file, &segment.ranges, &mut content)?;
+            }
+        }
+        let (name, tag) = (part.name(), format!("{FORMAT}-{}", part.name()));
+        let extract = Extract { content, name: &name, tag: &tag, media_type: part.media_type() };
+        let directory = &self.files.directories()[usize::from(place.host.0)];
+        directory.extract(&file, extract).map(Found::Document)
+    }
+
+    /// The film in `file`; `None` if it is refused, which is said the first time.
+    fn film(&self, file: &Document) -> Option<Arc<Film>> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(film) = known().get(&file.identity) {
+            return film.clone();
+        }
+        let film = match self.read_film(file) {
+            Ok(film) => Some(Arc::new(film)),
+            Err(reason) => {
+                say(&format!("not served as HLS: {}: {reason}\n", file.file_path.escape_ascii()));
+                None
+            }
+        };
+        let bytes = ENTRY_BYTES + film.as_ref().map_or(0, |film| film.memory_bytes());
+        known().insert(file.identity, film.clone(), Weight { bytes, count: 1 });
+        film
+    }
+
+    fn read_film(&self, file: &Document) -> Result<Film, String> {
+        let index = Index::read(file.size, |offset, into| self.files.read(file, offset, into));
+        Film::new(index.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+    }
+
+    fn copy(
+        &self,
+        file: &Document,
+        ranges: &[Range<u64>],
+        content: &mut MemoryFile,
+    ) -> Result<(), OpenError> {
+        let mut buffer = vec![0; COPY_BYTES];
+        for range in ranges {
+            let mut offset = range.start;
+            while offset < range.end {
+                let wanted = COPY_BYTES.min((range.end - offset) as usize);
+                let read = self.files.read(file, offset, &mut buffer[..wanted]);
+                let count = read.map_err(|error| OpenError::Failed(error.raw_os_error().unwrap_or(0)))?;
+                if count < wanted {
+                    // The film was cut off after its index was read.
+                    return Err(OpenError::NotFound);
+                }
+                content.append(&buffer[..count]).map_err(failure)?;
+                offset += count as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Origin for Films {
+    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
+        match (self.files.open(place), self.asked(place)) {
+            (Err(OpenError::NotFound), Some((film, part))) => self.make(&film, part),
+            (found, _) => found,
+        }
+    }
+
+    fn open_now(&self, place: &Place<'_>) -> Option<Result<Found, OpenError>> {
+        match self.asked(place) {
+            // A film is read, which may take a disk.
+            Some(_) => None,
+            None => self.files.open_now(place),
+        }
+    }
+
+    fn directories(&self) -> &[Directory] {
+        self.files.directories()
+    }
+
+    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
+        self.files.is_current(place, document)
+    }
+
+    fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.files.read(document, offset, into)
+    }
+}
+
+fn failure(error: Errno) -> OpenError {
+    match error {
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => OpenError::Busy,
+        other => OpenError::Failed(other.raw_os_error()),
+    }
+}
+
+/// Says something on standard error, though not by `eprintln`, whose lock another thread may have held when this process
+/// was forked.
+fn say(text: &str) {
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+}

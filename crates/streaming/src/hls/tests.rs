@@ -1,0 +1,182 @@
+//! The segments of a film, read back: all samples once, in their order, at their times.
+
+use std::fs;
+use std::time::Duration;
+
+use sojourn_content::{Directories, Directory, HostId, OpenError, Origin, Place, Rules};
+use sojourn_http::SitePath;
+
+use super::*;
+use crate::mp4::example;
+
+/// 26 s of video: it is cut at 6, 12, 18 and 24 s.
+const SECONDS: u8 = 26;
+
+fn film() -> (Vec<u8>, Film) {
+    let bytes = example::film_of_seconds(SECONDS);
+    let film = Film::new(example::read(&bytes).unwrap()).unwrap();
+    (bytes, film)
+}
+
+/// All of a segment.
+fn content(film: &[u8], segment: &Segment) -> Vec<u8> {
+    let mut bytes = segment.head.clone();
+    segment.ranges.iter().for_each(|range| bytes.extend(&film[range.start as usize..range.end as usize]));
+    assert_eq!(bytes.len() as u64, segment.size());
+    bytes
+}
+
+/// The contents of the boxes of `kind` right within `bytes`.
+fn boxes<'a>(mut bytes: &'a [u8], kind: &[u8; 4]) -> Vec<&'a [u8]> {
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let (content, rest) = bytes.split_at(word(bytes, 0) as usize);
+        if content[4..8] == *kind {
+            found.push(&content[8..]);
+        }
+        bytes = rest;
+    }
+    found
+}
+
+fn word(bytes: &[u8], place: usize) -> u32 {
+    u32::from_be_bytes(bytes[place..place + 4].try_into().unwrap())
+}
+
+#[test]
+fn the_playlist_says_where_the_film_is_cut() {
+    let (_, film) = film();
+    let segments: String = (0..4).map(|number| format!("#EXTINF:6.000000,\n{number}.m4s\n")).collect();
+    let expected = format!(
+        "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:6\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n\
+         #EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-MAP:URI=\"init.mp4\"\n{segments}#EXTINF:2.496000,\n4.m4s\n#EXT-X-ENDLIST\n"
+    );
+    assert_eq!(film.playlist(), expected);
+    assert_eq!(film.segment_count(), 5);
+    assert_eq!(film.segment(5), None);
+}
+
+#[test]
+fn segments_hold_every_sample_once_and_when_it_is_due() {
+    let (bytes, film) = film();
+    let mut next = [0; 2];
+    for number in 0..film.segment_count() as u32 {
+        let content = content(&bytes, &film.segment(number).unwrap());
+        let moof = boxes(&content, b"moof")[0];
+        assert_eq!(word(boxes(moof, b"mfhd")[0], 4), number + 1);
+        for (place, traf) in boxes(moof, b"traf").into_iter().enumerate() {
+            let (track, run) = (&film.index().tracks()[place], boxes(traf, b"trun")[0]);
+            assert_eq!(word(boxes(traf, b"tfhd")[0], 4) as usize, place + 1);
+            let decode = word(boxes(traf, b"tfdt")[0], 8) as u64;
+            let first = track.sample(next[place]).unwrap();
+            let due = film.index().due_time(track, &first);
+            assert_eq!(Duration::from_secs(decode) / track.timescale(), due);
+            let mut offset = word(run, 8) as usize;
+            for entry in run[12..].chunks(16) {
+                let sample = track.sample(next[place]).unwrap();
+                assert_eq!([word(entry, 0), word(entry, 4)], [sample.duration_ticks as u32, sample.size]);
+                assert_eq!(word(entry, 8) == 0x0200_0000, sample.is_sync);
+                assert_eq!(word(entry, 12) as i32, sample.composition_ticks);
+                let size = sample.size as usize;
+                assert_eq!(content[offset..offset + size], bytes[sample.offset as usize..][..size]);
+                offset += size;
+                next[place] += 1;
+            }
+        }
+    }
+    assert_eq!(next, [5 * u32::from(SECONDS), 8 * u32::from(SECONDS)]);
+}
+
+#[test]
+fn every_segment_begins_with_a_keyframe() {
+    let (_, film) = film();
+    for cut in &film.cuts[..film.segment_count()] {
+        assert!(film.index().tracks()[0].is_sync(cut.samples[0]), "{cut:?}");
+    }
+}
+
+#[test]
+fn the_initialisation_says_how_the_tracks_are_coded() {
+    let (_, film) = film();
+    let bytes = film.initialisation();
+    let moov = boxes(&bytes, b"moov")[0];
+    assert_eq!(boxes(boxes(moov, b"mvex")[0], b"trex").len(), 2);
+    for (trak, wanted) in boxes(moov, b"trak").into_iter().zip([example::SPS, example::AAC_CONFIGURATION]) {
+        let media = boxes(trak, b"mdia")[0];
+        let table = boxes(boxes(media, b"minf")[0], b"stbl")[0];
+        let description = boxes(table, b"stsd")[0];
+        assert!(description.windows(wanted.len()).any(|window| window == wanted));
+    }
+    // Our own reader understands it up to what makes it one of fragments.
+    assert!(matches!(example::read(&bytes), Err(crate::mp4::Mp4Error::Fragmented { .. })));
+}
+
+#[test]
+fn parts_have_one_name() {
+    for part in [Part::Playlist, Part::Initialisation, Part::Segment(0), Part::Segment(u32::MAX)] {
+        assert_eq!(Part::named(&part.name()), Some(part));
+    }
+    for name in ["", ".m4s", "00.m4s", "+1.m4s", "-1.m4s", "4294967296.m4s", "index.M3U8", "1.ts"] {
+        assert_eq!(Part::named(name), None, "{name}");
+    }
+}
+
+fn place(target: &str) -> Place<'static> {
+    Place { host: HostId::default(), path: SitePath::decode(target.as_bytes()).unwrap().into_owned() }
+}
+
+/// The bytes and the entity tag at `target`.
+fn served(films: &Films, target: &str) -> Result<(Vec<u8>, String), OpenError> {
+    let sojourn_content::Found::Document(document) = films.open(&place(target))? else {
+        panic!("{target} is a directory")
+    };
+    assert!(films.is_current(&place(target), &document));
+    let mut bytes = vec![0; document.size as usize];
+    assert_eq!(films.read(&document, 0, &mut bytes).unwrap(), bytes.len());
+    Ok((bytes, document.entity_tag.to_string()))
+}
+
+#[test]
+fn a_site_has_its_films_as_hls() {
+    let (bytes, film) = film();
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("of 100%.mp4")).unwrap();
+    fs::write(root.path().join("a 100%.mp4"), &bytes).unwrap();
+    fs::write(root.path().join("of 100%.mp4/index.m3u8"), "mine").unwrap();
+    fs::write(root.path().join("no.mp4"), "nonsense").unwrap();
+    fs::write(root.path().join("film.txt"), &bytes).unwrap();
+    let files = || Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+    let films = Films::new(files(), vec![true]);
+    let [playlist, initialisation, segment] = ["index.m3u8", "init.mp4", "1.m4s"]
+        .map(|part| served(&films, &format!("/a%20100%25.mp4/{part}")).unwrap());
+    assert_eq!(playlist.0, film.playlist().as_bytes());
+    assert_eq!(initialisation.0, film.initialisation());
+    assert_eq!(segment.0, content(&bytes, &film.segment(1).unwrap()));
+    assert!(playlist.1 != initialisation.1 && initialisation.1 != segment.1);
+    // Made again it is the same, also for its tag.
+    assert_eq!(served(&Films::new(files(), vec![true]), "/a%20100%25.mp4/1.m4s"), Ok(segment));
+    assert_eq!(served(&films, "/of%20100%25.mp4/index.m3u8").unwrap().0, b"mine");
+    for absent in
+        ["/a%20100%25.mp4/5.m4s", "/no.mp4/index.m3u8", "/film.txt/index.m3u8", "/none.mp4/init.mp4"]
+    {
+        assert_eq!(served(&films, absent), Err(OpenError::NotFound), "{absent}");
+    }
+    let without = Films::new(files(), vec![false]);
+    assert_eq!(served(&without, "/a%20100%25.mp4/index.m3u8"), Err(OpenError::NotFound));
+}
+
+#[test]
+fn parts_go_when_their_film_does() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("film.mp4");
+    fs::write(&path, example::film()).unwrap();
+    let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+    let films = Films::new(files, vec![true]);
+    let playlist = place("/film.mp4/index.m3u8");
+    let Ok(sojourn_content::Found::Document(document)) = films.open(&playlist) else { panic!("a playlist") };
+    assert!(films.is_current(&playlist, &document) && document.memory_bytes() > 0);
+    fs::write(&path, example::film_of_seconds(SECONDS)).unwrap();
+    assert!(!films.is_current(&playlist, &document));
+    fs::remove_file(&path).unwrap();
+    assert!(!films.is_current(&playlist, &document));
+}
