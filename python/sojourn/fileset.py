@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ FILES_MAX = 10_000_000
 """More files than this are no site but a mistake; their manifest alone would take a gigabyte."""
 WEIGHT_MAX = 1_000_000_000
 """The largest weight in a file list; shares are rounded to this scale."""
+QUANTILES = 100
+"""Files that stand for a law: the largest is that of which one request in so many is."""
 
 WEBSTONE = (
     ("/file500.html", 500, 350),
@@ -128,6 +131,25 @@ def lognormal(law: LogNormal) -> FileSet:
         File(f"/{number // 1000:04d}/{number:07d}.bin", size, "lognormal", weight) for number, (size, weight) in rows
     ]
     return FileSet("lognormal", files, asdict(law))
+
+
+def lognormal_quantiles(mean_bytes: float, sigma: float, files: int = QUANTILES) -> FileSet:
+    """Files of equal weight at a log-normal law's quantiles, scaled so that their mean is exact.
+
+    Unlike drawn sizes they follow the law as closely as so many can, and are the same for every seed.
+    """
+    normal = NormalDist()
+    raw = [math.exp(sigma * normal.inv_cdf((number + 0.5) / files)) for number in range(files)]
+    scale = mean_bytes * files / sum(raw)
+    rows = [File(f"/{number:04d}.bin", max(1, round(size * scale)), "lognormal", 1) for number, size in enumerate(raw)]
+    return FileSet("lognormal-quantiles", rows, {"mean_bytes": mean_bytes, "sigma": sigma})
+
+
+def with_mean(file_set: FileSet, mean_bytes: float) -> FileSet:
+    """The same files, all so much smaller or larger that the mean of what is asked for is this."""
+    scale = mean_bytes / file_set.summary()["response_bytes_mean"]
+    files = [replace(file, bytes=max(1, round(file.bytes * scale))) for file in file_set.files]
+    return FileSet(file_set.kind, files, {**file_set.parameters, "mean_bytes": mean_bytes})
 
 
 def _check(law: LogNormal) -> None:

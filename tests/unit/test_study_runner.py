@@ -14,11 +14,13 @@ from sojourn.failure import CouldNotRun
 from sojourn.study import document, report, runner
 from sojourn.study.cells import Cells
 from sojourn.study.checks import judge
-from sojourn.study.document import Check, Crossing, Monotone, Ratio, Study, Value
+from sojourn.study.declarations import Check, Crossing, Monotone, Ratio, Value, Within
+from sojourn.study.document import Study
 from sojourn.study.folder import Record, StudyFolder
-from sojourn.study.load_point import LoadPoints
-from sojourn.study.points import Point, Settings, in_order, matches
+from sojourn.study.index import write_index
+from sojourn.study.points import Point, Settings, cells, in_order, matches
 from sojourn.study.runner import Sitting, SystemMissing, run
+from sojourn.study.sites import site
 
 TEXT = """
 name = "test/scripted"
@@ -64,7 +66,10 @@ def scripted(point: Point) -> Record:
 
 
 def folder(path: Path, text: str = TEXT) -> StudyFolder:
-    return StudyFolder.begin(path / "run", study(text), text)
+    begun = StudyFolder.begin(path / "run", study(text), text)
+    # As a sitting that has ended leaves it: the next one of a test may begin.
+    begun.close()
+    return begun
 
 
 def test_every_cell_is_measured_once_per_repetition_in_an_order_of_the_seed() -> None:
@@ -139,7 +144,7 @@ def test_the_budget_ends_before_a_point_that_would_not_fit(tmp_path: Path) -> No
 
     sitting = run(folder(tmp_path), slow, budget_seconds=22.0, told=told, clock=lambda: now)
     assert (sitting.ending, sitting.measured) == ("out of time", 4)
-    assert left[0] == pytest.approx(24 * (3 + runner.OVERHEAD_SECONDS))
+    assert left[0] == pytest.approx(24 * (3 + runner.OVERHEAD_SECONDS["workload"]))
     assert left[1:] == pytest.approx([5.0 * points for points in (23, 22, 21)]), "learned from what points took"
 
 
@@ -176,7 +181,7 @@ def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> 
     table = opened.run.table("points.parquet")
     assert table is not None
     assert table.height == 24
-    index = report.write_index(tmp_path)
+    index = write_index(tmp_path)
     assert index is not None
     assert 'href="run/report.html"' in index.read_text()
 
@@ -276,6 +281,67 @@ def test_an_interval_is_students_on_logarithms() -> None:
     assert (found.low, found.high) == pytest.approx((math.exp(mean - half), math.exp(mean + half)), rel=1e-4)
 
 
+LISTED = TEXT.replace("factors = {", "listed = [{ load = 0.2, rate = 8 }, { load = 0.9, rate = 35 }]\nfactors = {", 1)
+
+
+def test_listed_factors_go_together() -> None:
+    found = cells(study(LISTED))
+    assert len(found) == 2 * 2 * 3, "rows are crossed with systems and factors, not with each other"
+    assert {(each["load"], each["rate"]) for each in found} == {(0.2, 8), (0.9, 35)}
+    assert list(found[0]) == ["system", "load", "rate", "size"]
+    records = [
+        {
+            "settings": point.settings,
+            "repetition": point.repetition,
+            **record(float(point.settings["rate"]) * (1 + 0.001 * point.repetition)),
+        }
+        for point in in_order(study(LISTED))
+    ]
+    heavier = ratio(4, 5, left={"load": 0.9}, right={"load": 0.2})
+    verdict = judge(heavier, Cells.of(records, study(LISTED).linked))
+    assert verdict.finding == "holds", verdict.why
+    assert "over 6 places" in verdict.why, "who names the load has named the rate; systems and sizes are matched"
+
+
+def within(least: float | None, most: float | None = None, **over: Value) -> Within:
+    values = {"kind": "within", "says": "", "metric": "rps", "over": over, "least": least, "most": most}
+    return Within.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("check", "finding"),
+    [
+        (within(100, None, system="slow", size="1KiB"), "holds"),
+        (within(None, 100, system="slow", size="1KiB"), "does not hold"),
+        (within(500, 600, system="slow", size="1KiB"), "not decided"),
+        (within(100, None, size="5KiB"), "not decided"),
+    ],
+)
+def test_a_figure_itself_may_be_bounded(check: Check, finding: str) -> None:
+    verdict = judge(check, measured(steady), study().figure("rps"))
+    assert verdict.finding == finding, verdict.why
+
+
+def test_two_metrics_of_the_same_cells_may_be_compared() -> None:
+    records = [
+        {"settings": point.settings, "repetition": point.repetition, **record(100.0)} for point in in_order(study())
+    ]
+    for each in records:
+        each["metrics"] = {"rps": 100.0, "p95": 50.0 + each["repetition"] / 100}
+    compared = Ratio(says="", metric="rps", right_metric="p95", least=1.9, most=2.1)
+    verdict = judge(compared, Cells.of(records))
+    assert verdict.finding == "holds", verdict.why
+    assert "rps over p95 is 2 " in verdict.why
+
+
+def test_two_sittings_do_not_share_a_folder(tmp_path: Path) -> None:
+    first = StudyFolder.begin(tmp_path / "run", study(), TEXT)
+    with pytest.raises(CouldNotRun, match="another sojourn study measures into"):
+        StudyFolder.begin(tmp_path / "run", study(), TEXT)
+    first.close()
+    StudyFolder.begin(tmp_path / "run", study(), TEXT).close()
+
+
 def test_bounds_are_compared_as_quantities() -> None:
     assert matches({"size": "1KiB"}, {"size": "<= 1024B"})
     assert not matches({"size": "10KiB"}, {"size": "<2KiB"})
@@ -291,6 +357,11 @@ def test_bounds_are_compared_as_quantities() -> None:
         (("repetitions = 4", "repetitions = 0"), "repetitions"),
         (('question = "does it work?"', 'question = "?"\nrepeat = 3'), "repeat"),
         (('{ name = "slow" }', '{ name = "fast" }'), "each its own"),
+        (('{ name = "slow" }', '{ name = "slow", solver = "open" }'), "others none"),
+        (("\nfactors", '\nmodel = { system = "public-site" }\nfactors'), "one of workload, model, program"),
+        (("\nfactors", "\nlisted = [{ a = 1 }, { b = 1 }]\nfactors"), "the same factors"),
+        (("\nfactors", "\nlisted = [{ size = 1 }]\nfactors"), "the factor size is there already"),
+        (('load = ["--clients", "2"]', 'replay = ["--scale", "2"]'), "or `replay`"),
     ],
 )
 def test_a_mistake_in_a_study_is_said_where_it_is(change: tuple[str, str], complaint: str, tmp_path: Path) -> None:
@@ -315,11 +386,13 @@ def test_a_file_may_have_the_weight_that_another_leaves(tmp_path: Path) -> None:
     text = TEXT.replace('[{ path = "/file", size = "{size}" }]', files).replace(
         "factors = {", "factors = { share = [3, 12],", 1
     )
-    points = LoadPoints(study(text), tmp_path)
-    root = points.site({"system": "fast", "share": 3, "size": "1KiB"})
+    wanted = study(text).workload
+    assert wanted is not None
+    assert wanted.files is not None
+    root = site(wanted.files, {"system": "fast", "share": 3, "size": "1KiB"}, tmp_path)
     assert (root / "filelist").read_text() == "/a 3 #1024\n/b 7 #2048\n"
     with pytest.raises(CouldNotRun, match="below 0"):
-        points.site({"system": "fast", "share": 12, "size": "1KiB"})
+        site(wanted.files, {"system": "fast", "share": 12, "size": "1KiB"}, tmp_path)
 
 
 def test_a_point_of_which_nothing_was_measured_is_tried_again(tmp_path: Path) -> None:

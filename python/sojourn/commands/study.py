@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,6 +38,9 @@ def _study(
     work_dir: Annotated[
         Path | None, typer.Option(help="Keep sites here, and use them again; Apache httpd's user has to get in.")
     ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="The access log of studies that replay one [default: the example log].")
+    ] = None,
     output_format: FormatOption = Format.text,
 ) -> None:
     """Measure a table or figure of the literature again, and say what holds here and what does not.
@@ -61,29 +66,35 @@ def _study(
     if every and output is not None:
         raise CouldNotRun("--output is the folder of one study", "without it they go below runs/study")
     files = [path for path, _ in catalogue.studies()] if every else [catalogue.find(str(target))]
-    _run_all(files, quick, None if budget is None else quantity.seconds(budget), output, work_dir, output_format)
+    seconds = None if budget is None else quantity.seconds(budget)
+    _run_all(files, _Asked(quick, seconds, output, work_dir, log, output_format is Format.json))
 
 
-def _run_all(
-    files: list[Path],
-    quick: bool,
-    budget: float | None,
-    output: Path | None,
-    work_dir: Path | None,
-    output_format: Format,
-) -> None:
-    from sojourn.study.report import write_index
+@dataclass(frozen=True)
+class _Asked:
+    """How studies are to be run."""
+
+    quick: bool
+    budget_seconds: float | None
+    output: Path | None
+    work_dir: Path | None
+    log: Path | None
+    quiet: bool
+
+
+def _run_all(files: list[Path], asked: _Asked) -> None:
+    from sojourn.study.index import write_index
 
     results: list[dict[str, Any]] = []
     whole = True
     for file in files:
-        findings, ending, report = _run(file, quick, budget, output, work_dir, output_format is Format.json)
+        findings, ending, report = _run(file, asked)
         whole = whole and ending == "complete" and not findings.missing
         results.append({**findings.as_json(), "ending": ending, "report": str(report)})
         if ending == "interrupted":
             break
-    index = write_index(RUNS) if output is None else None
-    if output_format is Format.json:
+    index = write_index(RUNS) if asked.output is None else None
+    if asked.quiet:
         print_json({"studies": results})
     elif index is not None:
         data.print(f"all studies: {index}", soft_wrap=True)
@@ -91,27 +102,27 @@ def _run_all(
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
-def _run(
-    file: Path, quick: bool, budget: float | None, output: Path | None, work_dir: Path | None, quiet: bool
-) -> tuple[Findings, str, Path]:
+def _run(file: Path, asked: _Asked) -> tuple[Findings, str, Path]:
     from sojourn import environment
     from sojourn.assessment.work_folder import work_folder
     from sojourn.progress import Stages
     from sojourn.report import format
-    from sojourn.study import document, report, runner
+    from sojourn.study import document, kinds, report, runner
     from sojourn.study.folder import StudyFolder
-    from sojourn.study.load_point import LoadPoints
     from sojourn.study.points import Point, in_order
     from sojourn.study.terminal import print_findings
 
     whole, text = document.read(file)
-    study = whole.shortened() if quick else whole
-    path = output or RUNS / (study.name + ("-quick" if quick else ""))
+    study = whole.shortened() if asked.quick else whole
+    if asked.log is not None and study.takes_log:
+        study = study.model_copy(update={"log": str(asked.log.resolve())})
+    path = asked.output or RUNS / (study.name + ("-quick" if asked.quick else ""))
     folder = StudyFolder.begin(path, study, text)
     folder.add_environment(environment.describe())
-    with Stages(talk, quiet=quiet) as stages, work_folder(work_dir, path) as work:
+    with closing(folder), Stages(talk, quiet=asked.quiet) as stages, work_folder(asked.work_dir, path) as work:
+        measure = kinds.measure(study, file, folder, work)
         left = sum(not folder.has(point) for point in in_order(study))
-        if not quiet:
+        if not asked.quiet:
             takes = format.duration(runner.estimate_seconds(study, left))
             talk.print(f"{study.name}: {left:,} points to measure, about {takes}; Ctrl-C keeps them", highlight=False)
         stages.begin(study.name, len(in_order(study)))
@@ -120,11 +131,11 @@ def _run(
             named = " ".join(str(value) for value in point.settings.values())
             stages.update(sitting.done, sitting.points, f"{named}, {format.duration(seconds)} left")
 
-        sitting = runner.run(folder, LoadPoints(study, work), budget_seconds=budget, told=told)
+        sitting = runner.run(folder, measure, budget_seconds=asked.budget_seconds, told=told)
         findings = report.find(folder, sitting.missing)
         page = report.write(folder, findings)
         stages.done(f"{sitting.ending}: {sitting.measured:,} points measured, {sitting.before:,} were there")
-    if not quiet:
+    if not asked.quiet:
         print_findings(findings, data)
         data.print(f"report: {page}", soft_wrap=True)
     return findings, sitting.ending, page

@@ -17,7 +17,7 @@ from sojourn.loading.confidence import Estimate, estimate
 from sojourn.loading.result import Interval, LoadResult, merged
 from sojourn.report import format
 
-Quantity = Literal["time", "rate", "bandwidth", "fraction", "count"]
+Quantity = Literal["time", "rate", "bandwidth", "fraction", "count", "number", "size", "byte rate"]
 Figure = Callable[[Sequence[Interval]], float]
 
 
@@ -51,13 +51,18 @@ class Metric:
 
     def write(self, value: float | None) -> str:
         """The value with its unit, as people read it."""
-        if value is None or math.isnan(value):
-            return format.NOT_MEASURED
-        return _WRITERS[self.quantity](value)
+        return written(self.quantity, value)
 
     def parse(self, text: str) -> float:
         """A limit with its unit."""
         return _PARSERS[self.quantity](text)
+
+
+def written(quantity: Quantity, value: float | None) -> str:
+    """A value with the unit of its quantity, as people read it."""
+    if value is None or math.isnan(value):
+        return format.NOT_MEASURED
+    return _WRITERS[quantity](value)
 
 
 LATENCIES = {
@@ -154,6 +159,16 @@ def _probed_per_request(key: str) -> Callable[[LoadResult], float]:
     return lambda run: _known((run.record.get("probe") or {}).get(key))
 
 
+def _probed_per_second(counter: str) -> Callable[[LoadResult], float]:
+    def figure(run: LoadResult) -> float:
+        probe = run.record.get("probe") or {}
+        total = ((probe.get("counters") or {}).get(counter) or {}).get("total")
+        seconds = _known(probe.get("duration_seconds"))
+        return _known(total) / seconds if seconds > 0 else math.nan
+
+    return figure
+
+
 def _answered(step: Mapping[str, Any]) -> float:
     return float((step["requests_per_second"] or 0.0) * step["duration_seconds"])
 
@@ -197,6 +212,9 @@ _WRITERS: dict[Quantity, Callable[[float], str]] = {
     "bandwidth": lambda value: format.bandwidth(value),
     "fraction": format.percent,
     "count": format.count,
+    "number": lambda value: format.number(value),
+    "size": format.size,
+    "byte rate": lambda value: f"{format.size(value)}/s",
 }
 _PARSERS: dict[Quantity, Callable[[str], float]] = {
     "time": quantity.seconds,
@@ -204,6 +222,9 @@ _PARSERS: dict[Quantity, Callable[[str], float]] = {
     "bandwidth": quantity.bits_per_second,
     "fraction": _percent,
     "count": _number,
+    "number": _number,
+    "size": quantity.size_bytes,
+    "byte rate": lambda text: quantity.size_bytes(text.removesuffix("/s")),
 }
 
 _SCALARS = (
@@ -252,6 +273,27 @@ _SCALARS = (
         "time",
         "lower",
         _probed_per_request("cpu_system_seconds_per_request"),
+    ),
+    Metric(
+        "server.cpu",
+        "CPU of a probed server, as a share of one core",
+        "fraction",
+        "lower",
+        _probed_per_second("cpu_seconds"),
+    ),
+    Metric(
+        "server.minor_faults",
+        "page faults of a probed server per second that memory answered",
+        "rate",
+        "lower",
+        _probed_per_second("minor_faults"),
+    ),
+    Metric(
+        "server.major_faults",
+        "page faults of a probed server per second that had to wait for a disk",
+        "rate",
+        "lower",
+        _probed_per_second("major_faults"),
     ),
 )
 SCALARS = {metric.name: metric for metric in _SCALARS}

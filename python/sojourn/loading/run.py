@@ -39,6 +39,16 @@ def run_load(options: Sequence[str], progress: engine.Progress | None = None) ->
     return _run("load", options, progress)
 
 
+def behind(link: Sequence[str], tool: Tool) -> Runner:
+    """The engine's `tool` behind a network link with these options of `sojourn-engine link`."""
+
+    def run(options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
+        inside = [str(engine.path()), tool, *recorded(tool, options)]
+        return with_confidence(LoadResult.of(engine.run(["link", *link, "--", *inside], progress)))
+
+    return run
+
+
 def run_replay(options: Sequence[str], progress: engine.Progress | None = None) -> LoadResult:
     """Runs `sojourn-engine replay` in the same way."""
     return _run("replay", options, progress)

@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from sojourn.queueing import ClassModel, Lps, SolverAnswer, StationModel, System
-from sojourn.queueing.arrays import Array
+from sojourn.queueing import ClassModel, Lps, Route, SolverAnswer, StationModel, System
+from sojourn.queueing.arrays import Array, vector
 
 QUANTILES = (0.1, 0.5, 0.9, 0.99)
 BY_EQUATION = frozenset({"open", "fixed-point"})
@@ -37,11 +38,13 @@ def by_size(system: System, solver: str, answer: SolverAnswer) -> dict[str, BySi
         if document is None or not any(visit.by_size for route in each.routes for visit in route.visits):
             continue
         sizes = document.quantile(QUANTILES)
-        found[each.name] = BySize(QUANTILES, sizes, _mean(system, solver, answer, each, sizes))
+        found[each.name] = BySize(QUANTILES, sizes, mean_of_sizes(system, solver, answer, each, sizes))
     return found
 
 
-def _mean(system: System, solver: str, answer: SolverAnswer, each: ClassModel, sizes: Array) -> Array:
+def mean_of_sizes(system: System, solver: str, answer: SolverAnswer, each: ClassModel, sizes_bytes: ArrayLike) -> Array:
+    """The class's mean response time in seconds for documents of each of these sizes."""
+    sizes = vector(sizes_bytes, "sizes")
     stations = {station.name: station for station in system.stations}
     delay, delay_mean = np.full(len(sizes), each.latency_seconds), each.latency_seconds
     limited, limited_mean = np.zeros(len(sizes)), 0.0
@@ -56,6 +59,17 @@ def _mean(system: System, solver: str, answer: SolverAnswer, each: ClassModel, s
                 limited_mean += route.probability * float(_residence(system, solver, answer, station, mean)[0])
     own = answer["classes"][each.name]["response_time_seconds"]["mean"] - delay_mean
     return delay + limited * (own / limited_mean if limited_mean > 0 else 1.0)
+
+
+def mean_of_route(system: System, solver: str, answer: SolverAnswer, route: Route) -> float:
+    """The mean response time in seconds of the jobs of a route, whose demands may be other than the other routes'."""
+    stations = {station.name: station for station in system.stations}
+    total = 0.0
+    for visit in route.visits:
+        mean = np.array([visit.demand_mean_seconds])
+        station = stations[visit.station]
+        total += float((mean if station.is_delay else _residence(system, solver, answer, station, mean))[0])
+    return total
 
 
 def _residence(system: System, solver: str, answer: SolverAnswer, station: StationModel, demands: Array) -> Array:

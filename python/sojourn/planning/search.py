@@ -61,6 +61,17 @@ def smallest(evaluator: Evaluator, document: SystemDocument, parameter: Paramete
     )
 
 
+def smallest_unconfirmed(
+    evaluator: Evaluator, document: SystemDocument, parameter: Parameter, limit_seconds: float
+) -> float | None:
+    """The same of a quantity or factor by the evaluator alone, for comparisons; None where no value meets the limit."""
+    low, high = parameter.present / REACH, parameter.present * REACH
+    value, met = _least(
+        evaluator, lambda value: document.set(parameter.setting(value)), low, high, limit_seconds, rising=False
+    )
+    return value if met else None
+
+
 def largest_traffic(evaluator: Evaluator, document: SystemDocument, limit_seconds: float) -> Found:
     """The largest factor on the traffic under which the limit is still met."""
     change = partial(_with_traffic, document)

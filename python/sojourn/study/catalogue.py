@@ -31,6 +31,22 @@ def find(target: str) -> Path:
     )
 
 
+def system_file(name: str, beside: Path) -> Path:
+    """The system file of a name in `studies/systems`, or at a path from the study's file.
+
+    Raises:
+        CouldNotRun: there is none.
+    """
+    if name.endswith(".toml"):
+        found = beside.parent / name
+    else:
+        places = [each / _NOT_STUDIES / f"{name}.toml" for each in _places()]
+        found = next((each for each in places if each.is_file()), places[0])
+    if not found.is_file():
+        raise CouldNotRun(f"there is no system file {found}", "name one of studies/systems, or give its path")
+    return found
+
+
 def studies() -> list[tuple[Path, Study]]:
     """All studies, by name."""
     return [(path, read(path)[0]) for _, path in sorted(_named())]

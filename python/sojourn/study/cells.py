@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
-from sojourn.study.document import SYSTEM, Where
+from sojourn.study.declarations import SYSTEM, Where
 from sojourn.study.folder import Record
 from sojourn.study.points import Settings, matches
 
@@ -54,15 +54,17 @@ class Cells:
     """All cells of which something was measured."""
 
     cells: Sequence[Cell]
+    linked: frozenset[str] = frozenset()
+    """Factors whose values belong together: who names one has named all."""
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> Cells:
+    def of(cls, records: Iterable[Record], linked: frozenset[str] = frozenset()) -> Cells:
         """Groups points by their settings."""
         groups: dict[tuple[tuple[str, object], ...], dict[int, Record]] = {}
         for record in records:
             key = tuple(sorted(record["settings"].items()))
             groups.setdefault(key, {})[record["repetition"]] = record
-        return cls([Cell(next(iter(each.values()))["settings"], each) for each in groups.values()])
+        return cls([Cell(next(iter(each.values()))["settings"], each) for each in groups.values()], linked)
 
     def where(self, where: Where) -> list[Cell]:
         """The cells that are meant."""
@@ -95,11 +97,14 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     return Estimate(sum(values) / len(values), batches=len(values))
 
 
-def ratios(left: Sequence[Cell], right: Sequence[Cell], metric: str, repetitions: Sequence[int]) -> dict[int, float]:
-    """Left over right by repetition, where it has both; each side is its cells' geometric mean."""
+def ratios(
+    left: Sequence[Cell], right: Sequence[Cell], metrics: tuple[str, str], repetitions: Sequence[int]
+) -> dict[int, float]:
+    """Left's metric over right's by repetition, where it has both; each side is its cells' geometric mean."""
     found = {}
     for repetition in repetitions:
-        sides = [_mean([cell.value(metric, repetition) for cell in side]) for side in (left, right)]
+        pairs = zip((left, right), metrics, strict=True)
+        sides = [_mean([cell.value(metric, repetition) for cell in side]) for side, metric in pairs]
         if sides[0] is not None and sides[1] is not None:
             found[repetition] = sides[0] / sides[1]
     return found

@@ -1,21 +1,29 @@
-"""The figures of a study, in the form of its source: a metric over a factor, a line per system or per value."""
+"""The figures of a study, in the form of its source: metrics over a factor, a line per system or value of others."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from sojourn.loading import metrics
 from sojourn.report import format
 from sojourn.report.chart import Axis, Chart, Line, Mark, Missing, Point, Series
 from sojourn.report.scales import Scale, linear, logarithmic
 from sojourn.study.cells import Cells
-from sojourn.study.document import SYSTEM, Plot, Study, Value
-from sojourn.study.points import is_size, number
+from sojourn.study.declarations import SYSTEM, Plot, Value, Where
+from sojourn.study.document import Study
+from sojourn.study.points import number, unit_of
 
 _MARKS: tuple[Mark, ...] = ("disc", "square", "triangle", "diamond")
 _COLOURS = 5
 _LINES: tuple[Line, ...] = ("solid", "dashed", "dotted")
+_TICKS: dict[str | None, Callable[[float], str]] = {
+    "size": format.size,
+    "decimal size": lambda value: f"{format.number(value / 1000)} kB",
+    "time": format.seconds,
+    "bandwidth": format.bandwidth,
+    None: format.number,
+}
 CAPTION = "Geometric mean over the repetitions; bars are 95 % intervals."
 
 
@@ -25,36 +33,80 @@ def charts(study: Study, cells: Cells) -> list[Chart | Missing]:
 
 
 def _chart(identifier: str, plot: Plot, study: Study, cells: Cells) -> Chart | Missing:
-    declared: list[Value] = [each.name for each in study.systems] if plot.lines == SYSTEM else study.factors[plot.lines]
-    shown = {cell.settings[plot.lines] for cell in cells.where(plot.over)}
-    lines = [value for value in declared if value in shown]
-    series = [each for place, value in enumerate(lines) if (each := _series(place, value, plot, study, cells)).points]
+    lines = list(enumerate(itertools.product(*_choices(plot, study))))
+    series = [each for place, line in lines if (each := _series(place, line, plot, study, cells)).points]
     if not series:
         return Missing(identifier, plot.title, "no point of it was measured")
     points = [point for each in series for point in each.points if point]
     y = _scale(plot.y_scale, [bound for point in points for bound in point.extent])
-    sizes = plot.x != SYSTEM and all(map(is_size, study.factors[plot.x]))
-    x_scale = _scale(plot.x_scale, [point.x for point in points], base=2 if sizes else 10)
-    x = Axis(plot.x, x_scale, format.size if sizes else format.number)
-    return Chart(identifier, plot.title, CAPTION, x, Axis(plot.y, y, metrics.find(plot.y).write), series)
+    along = study.values(plot.x)
+    # Of 500 B and 5 kB the second says which kilobyte is meant.
+    units = {unit_of(value) for value in along} - ({"size"} if any(map(_is_decimal, along)) else set())
+    unit = units.pop() if len(units) == 1 else None
+    x_scale = _scale(plot.x_scale, [point.x for point in points], base=2 if unit == "size" else 10)
+    x = Axis(plot.x, x_scale, _TICKS[unit] if _are_numbers(along) else _named(along))
+    label = plot.metrics[0] if len(plot.metrics) == 1 else study.figure(plot.metrics[0]).quantity
+    return Chart(identifier, plot.title, CAPTION, x, Axis(label, y, study.figure(plot.metrics[0]).write), series)
 
 
-def _series(place: int, value: Value, plot: Plot, study: Study, cells: Cells) -> Series:
-    metric = metrics.find(plot.y)
-    along: list[Value] = [each.name for each in study.systems] if plot.x == SYSTEM else study.factors[plot.x]
+def _is_decimal(value: Value) -> bool:
+    return unit_of(value) == "decimal size"
+
+
+def _are_numbers(values: Sequence[Value]) -> bool:
+    return all(number(value) is not None for value in values)
+
+
+def _named(values: Sequence[Value]) -> Callable[[float], str]:
+    """Names at the places of values that are no numbers."""
+
+    def tick(place: float) -> str:
+        return str(values[round(place)]) if abs(place - round(place)) < 1e-9 and 0 <= place < len(values) else ""
+
+    return tick
+
+
+def _choices(plot: Plot, study: Study) -> list[list[Value]]:
+    """What a line is of: a metric, and a value of each factor that the lines are by, where the plot is over it."""
+    metrics: list[Value] = [*plot.metrics]
+    by = [[value for value in study.values(name) if _meant(value, plot.over.get(name))] for name in plot.by]
+    return [metrics, *by]
+
+
+def _meant(value: Value, wanted: Value | list[Value] | None) -> bool:
+    return wanted is None or value == wanted or (isinstance(wanted, list) and value in wanted)
+
+
+def _series(place: int, line: tuple[Value, ...], plot: Plot, study: Study, cells: Cells) -> Series:
+    """A line; where lines differ in several things, the kind of the line tells the last and its colour the others."""
+    metric, *values = line
+    choices = _choices(plot, study)
+    shades = len(choices[-1]) if sum(len(each) > 1 for each in choices) > 1 else 1
+    where: Where = {**plot.over, **dict(zip(plot.by, values, strict=True))}
+    points = _points(str(metric), where, plot, study, cells)
+    named = [str(metric)]
+    named += [str(value) if name == SYSTEM else f"{name} {value}" for name, value in zip(plot.by, values, strict=True)]
+    # What all lines have in common is no name.
+    telling = [each for each, choice in zip(named, choices, strict=True) if len(choice) > 1] or named[-1:]
+    group, shade = divmod(place, shades)
+    kind = _LINES[shade % len(_LINES)] if shades > 1 else _LINES[place // _COLOURS % len(_LINES)]
+    return Series(", ".join(telling), group % _COLOURS, points, _MARKS[(group + shade) % len(_MARKS)], kind)
+
+
+def _points(name: str, where: Where, plot: Plot, study: Study, cells: Cells) -> list[Point]:
+    figure = study.figure(name)
+    along: list[Value] = study.values(plot.x)
     points = []
-    for cell in cells.where({**plot.over, plot.lines: value}):
-        found, x = cell.estimate(plot.y), number(cell.settings[plot.x])
+    for cell in cells.where(where):
+        found, value = cell.estimate(name), cell.settings[plot.x]
         if found is None or (plot.y_scale == "logarithmic" and found.value <= 0):
             continue
-        at = float(along.index(cell.settings[plot.x])) if x is None else x
-        interval = "" if found.low is None else f" ({metric.write(found.low)} to {metric.write(found.high)})"
-        text = f"{metric.write(found.value)}{interval} at {plot.x} {cell.settings[plot.x]}"
+        x = number(value) if _are_numbers(along) else None
+        at = float(along.index(value)) if x is None else x
+        interval = "" if found.low is None else f" ({figure.write(found.low)} to {figure.write(found.high)})"
+        text = f"{figure.write(found.value)}{interval} at {plot.x} {value}"
         points.append(Point(at, found.value, text, found.low, found.high))
-    name = str(value) if plot.lines == SYSTEM else f"{plot.lines} {value}"
-    mark, line = _MARKS[place % len(_MARKS)], _LINES[place // _COLOURS % len(_LINES)]
-    points.sort(key=lambda point: point.x)
-    return Series(name, place % _COLOURS, points, mark, line)
+    return sorted(points, key=lambda point: point.x)
 
 
 def _scale(name: str, values: Iterable[float], base: int = 10) -> Scale:

@@ -7,7 +7,7 @@ check stands for itself: of twenty about nothing, one is decided by chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -15,7 +15,8 @@ from typing import Any, Literal
 from sojourn.loading.confidence import Estimate
 from sojourn.report import format
 from sojourn.study.cells import Cell, Cells, estimate, geometric_mean, ratios
-from sojourn.study.document import Check, Crossing, Monotone, Ratio, Value, Where
+from sojourn.study.declarations import Check, Crossing, Monotone, Ratio, Value, Where, Within
+from sojourn.study.figures import Figure
 from sojourn.study.points import Settings, number
 
 Finding = Literal["holds", "does not hold", "not decided"]
@@ -39,10 +40,12 @@ class Verdict:
         return asdict(self)
 
 
-def judge(check: Check, cells: Cells) -> Verdict:
-    """The verdict on a check."""
+def judge(check: Check, cells: Cells, figure: Figure | None = None) -> Verdict:
+    """The verdict on a check; `figure` writes the values of its metric."""
     if isinstance(check, Ratio):
         finding, why = _ratio(check, cells)
+    elif isinstance(check, Within):
+        finding, why = _within(check, cells, figure.write if figure else format.number)
     elif isinstance(check, Monotone):
         finding, why = _monotone(check, cells)
     else:
@@ -60,18 +63,37 @@ class _Place:
 
 
 def _ratio(check: Ratio, cells: Cells) -> tuple[Finding, str]:
+    metrics = check.metric, check.right_metric or check.metric
     places = _places(cells, check.left, check.right, check.over)
-    if (spoilt := _spoilt(check.metric, places)) is not None:
+    if (spoilt := _spoilt(metrics, places)) is not None:
         return "not decided", spoilt
-    together, by_place = _together(check.metric, places, cells)
+    together, by_place = _together(metrics, places, cells)
     if together is None:
         return "not decided", _NO_REPETITION
-    why = f"{_side(check.left)} over {_side(check.right)} is {_written(together)}"
+    why = f"{_left_over_right(check)} is {_written(together)}"
     if len(places) > 1:
         least, most = by_place.index(min(by_place)), by_place.index(max(by_place))
         why += f" over {len(places)} places: from {_times(by_place[least])} at {places[least].name}"
         why += f" to {_times(by_place[most])} at {places[most].name}"
     return _against(together, check.least, check.most), f"{why}; expected {_bounds(check)}"
+
+
+def _within(check: Within, cells: Cells, write: Callable[[float], str]) -> tuple[Finding, str]:
+    found = cells.where(check.over)
+    if not found:
+        return "not decided", "nothing of it was measured"
+    if reasons := [f"{_name(cell.settings)}: {said}" for cell in found if (said := cell.spoilt(check.metric))]:
+        return "not decided", reasons[0]
+    values = [[cell.value(check.metric, each) for cell in found] for each in cells.repetitions]
+    whole = [[value for value in each if value is not None and value > 0] for each in values]
+    together = estimate([geometric_mean(each) for each in whole if len(each) == len(found)])
+    if together is None:
+        return "not decided", _NO_REPETITION
+    interval = "one repetition: no interval"
+    if together.low is not None and together.high is not None:
+        interval = f"{write(together.low)} to {write(together.high)}"
+    why = f"it is {write(together.value)} ({interval})" + (f" over {len(found)} cells" if len(found) > 1 else "")
+    return _against(together, check.least, check.most), f"{why}; expected {_bounds(check, write)}"
 
 
 def _monotone(check: Monotone, cells: Cells) -> tuple[Finding, str]:
@@ -103,10 +125,11 @@ def _crossing(check: Crossing, cells: Cells) -> tuple[Finding, str]:
     values = _values(cells, check.along, check.over)
     found = []
     for value in values:
+        metrics = check.metric, check.right_metric or check.metric
         places = _places(cells, check.left, check.right, {**check.over, check.along: value})
-        if (spoilt := _spoilt(check.metric, places)) is not None:
+        if (spoilt := _spoilt(metrics, places)) is not None:
             return "not decided", spoilt
-        ratio, _ = _together(check.metric, places, cells)
+        ratio, _ = _together(metrics, places, cells)
         if ratio is None:
             return "not decided", _NO_REPETITION
         found.append((value, ratio))
@@ -116,7 +139,7 @@ def _crossing(check: Crossing, cells: Cells) -> tuple[Finding, str]:
     ends = f"{_written(low)} at {check.along} {first} and {_written(high)} at {last}"
     sides = _decided(low, 1.0), _decided(high, 1.0)
     if None in sides:
-        return "not decided", f"{_side(check.left)} over {_side(check.right)} is {ends}"
+        return "not decided", f"{_left_over_right(check)} is {ends}"
     if sides != ("below", "above"):
         return "does not hold", f"no change from below to above: {ends}"
     place = next(after for (_, before), (after, ratio) in pairwise(found) if before.value < 1 <= ratio.value)
@@ -134,17 +157,17 @@ def _between(
     along = first[0]
     rest = {name: value for name, value in over.items() if name != along}
     places = _places(cells, {along: second[1]}, {along: first[1]}, rest)
-    if (spoilt := _spoilt(metric, places)) is not None:
+    if (spoilt := _spoilt((metric, metric), places)) is not None:
         return None, spoilt
-    return _together(metric, places, cells)[0], None
+    return _together((metric, metric), places, cells)[0], None
 
 
-def _together(metric: str, places: Sequence[_Place], cells: Cells) -> tuple[Estimate | None, list[float]]:
+def _together(metrics: tuple[str, str], places: Sequence[_Place], cells: Cells) -> tuple[Estimate | None, list[float]]:
     """Left over right over all places, and at each; only repetitions count that have every place.
 
     It is one question, so the mean over the places is taken first, repetition by repetition, and gets one interval.
     """
-    by_place = [ratios(each.left, each.right, metric, cells.repetitions) for each in places]
+    by_place = [ratios(each.left, each.right, metrics, cells.repetitions) for each in places]
     whole = [each for each in cells.repetitions if all(each in found for found in by_place)]
     found = estimate([geometric_mean([place[repetition] for place in by_place]) for repetition in whole])
     return found, [geometric_mean([place[repetition] for repetition in whole]) for place in by_place if whole]
@@ -153,6 +176,8 @@ def _together(metric: str, places: Sequence[_Place], cells: Cells) -> tuple[Esti
 def _places(cells: Cells, left: Where, right: Where, over: Where) -> list[_Place]:
     """Left and right cells that agree in all factors that neither side names."""
     named = left.keys() | right.keys()
+    if named & cells.linked:
+        named |= cells.linked
     sides: list[dict[str, list[Cell]]] = []
     for side in (left, right):
         groups: dict[str, list[Cell]] = {}
@@ -168,13 +193,14 @@ def _values(cells: Cells, along: str, over: Where) -> list[Value]:
     return sorted(found, key=lambda value: number(value) or 0.0)
 
 
-def _spoilt(metric: str, places: Sequence[_Place]) -> str | None:
+def _spoilt(metrics: tuple[str, str], places: Sequence[_Place]) -> str | None:
     if not places:
         return "nothing was measured on both sides"
     reasons = [
         f"{_name(cell.settings)}: {said}"
         for place in places
-        for cell in (*place.left, *place.right)
+        for metric, side in zip(metrics, (place.left, place.right), strict=True)
+        for cell in side
         if (said := cell.spoilt(metric)) is not None
     ]
     return (
@@ -209,10 +235,20 @@ def _times(value: float) -> str:
     return f"{value:.3g}" if value < 10 else format.number(value)
 
 
-def _bounds(check: Ratio) -> str:
+def _bounds(check: Ratio | Within, write: Callable[[float], str] = "{:g}".format) -> str:
     if check.least is not None and check.most is not None:
-        return f"{check.least:g} to {check.most:g}"
-    return f"more than {check.least:g}" if check.least is not None else f"less than {check.most:g}"
+        return f"{write(check.least)} to {write(check.most)}"
+    if check.least is not None:
+        return f"more than {write(check.least)}"
+    return "anything" if check.most is None else f"less than {write(check.most)}"
+
+
+def _left_over_right(check: Ratio | Crossing) -> str:
+    sides = [_side(check.left), _side(check.right)]
+    if check.right_metric is not None:
+        metrics = check.metric, check.right_metric
+        sides = [f"{metric} {side}".strip() for metric, side in zip(metrics, sides, strict=True)]
+    return " over ".join(sides)
 
 
 def _name(settings: Settings) -> str:

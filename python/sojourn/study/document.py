@@ -1,135 +1,46 @@
 """A study as it is declared: the TOML file, checked, with the shorter one that `--quick` makes of it.
 
-Texts of systems and of the workload may name factors in braces: `--clients {clients}`. Factors are crossed, with each
-other and with the systems; `quick` replaces what it names.
+Factors are crossed, with each other and with the systems; rows of `listed` give several factors at once. What is done
+at a point is one of `[workload]` (a server is loaded), `[model]` (a system file is solved) and `[program]` (a program
+is run and says figures).
 """
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sojourn.failure import CouldNotRun
-from sojourn.loading import metrics
+from sojourn.study.declarations import (
+    SYSTEM,
+    Check,
+    Crossing,
+    Model,
+    Monotone,
+    Plot,
+    Printed,
+    Program,
+    Quick,
+    Ratio,
+    SystemEntry,
+    Value,
+    Where,
+    Within,
+    Workload,
+)
+from sojourn.study.figures import Figure, find
 
-Value = str | int | float
-"""Of a factor."""
-Where = dict[str, Value | list[Value]]
-"""Which cells: factors and their values, or bounds as in `<= 10KiB`."""
-
-SYSTEM = "system"
-"""The factor that every study has."""
 DOCUMENT_BYTES_MAX = 1 << 20
+_KINDS = ("workload", "model", "program")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class SystemEntry(_Part):
-    """A system under test, by the name that plots and checks call it."""
-
-    name: str
-    system: str = "sojourn"
-    """Of the table of systems, or the URL of a server that runs."""
-    architecture: str = "amped"
-    options: list[str] = []
-    """Further options of a system that takes some."""
-
-
-class FileEntry(_Part):
-    """A file of the site, and its share of the requests."""
-
-    path: str
-    size: str
-    weight: Value = 1
-
-
-class Workload(_Part):
-    """What is asked for, and how."""
-
-    files: Literal["webstone"] | list[FileEntry]
-    load: list[str]
-    """Options of `sojourn load`."""
-
-
-class Ratio(_Part):
-    """Left over right lies between `least` and `most`, taken together over all places where both were measured."""
-
-    kind: Literal["ratio"] = "ratio"
-    says: str
-    metric: str
-    left: Where
-    right: Where
-    over: Where = {}
-    least: float | None = None
-    most: float | None = None
-
-
-class Monotone(_Part):
-    """The metric rises, or falls, along a factor."""
-
-    kind: Literal["monotone"]
-    says: str
-    metric: str
-    along: str
-    direction: Literal["rises", "falls"]
-    over: Where = {}
-
-
-class Crossing(_Part):
-    """Left is below right at one end of a factor and above at the other, with the change between two of its values."""
-
-    kind: Literal["crossing"]
-    says: str
-    metric: str
-    along: str
-    left: Where
-    right: Where
-    over: Where = {}
-    after: Value | None = None
-    before: Value | None = None
-
-
-Check = Ratio | Monotone | Crossing
-
-
-class Plot(_Part):
-    """A figure: a metric over a factor, a line per value of another."""
-
-    title: str
-    x: str
-    y: str
-    lines: str = SYSTEM
-    over: Where = {}
-    x_scale: Literal["linear", "logarithmic"] = "linear"
-    y_scale: Literal["linear", "logarithmic"] = "linear"
-
-
-class Printed(_Part):
-    """A figure that the source prints."""
-
-    metric: str
-    value: float
-    at: Where
-    where_printed: str
-
-
-class Quick(_Part):
-    """What `--quick` replaces."""
-
-    repetitions: int | None = Field(default=None, ge=1)
-    warm_up_seconds: float | None = Field(default=None, gt=0)
-    duration_seconds: float | None = Field(default=None, gt=0)
-    systems: list[str] | None = None
-    factors: dict[str, list[Value]] = {}
-
-
-class Study(_Part):
+class Study(BaseModel):
     """One study."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str
@@ -141,9 +52,15 @@ class Study(_Part):
     warm_up_seconds: float = Field(default=2.0, gt=0)
     duration_seconds: float = Field(default=10.0, gt=0)
     seed: int = Field(default=1, ge=0)
+    log: str = "example"
+    """The access log that replays and programs take: a path, or the example log."""
     systems: list[SystemEntry]
     factors: dict[str, list[Value]] = {}
-    workload: Workload
+    listed: list[dict[str, Value]] = []
+    """Values that belong together, a row of factors each."""
+    workload: Workload | None = None
+    model: Model | None = None
+    program: Program | None = None
     checks: list[Check] = []
     plots: list[Plot] = []
     printed: list[Printed] = []
@@ -152,18 +69,17 @@ class Study(_Part):
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
         names = [each.name for each in self.systems]
-        known = {SYSTEM: names, **self.factors}
         if not names or len(set(names)) < len(names):
             raise ValueError("systems need names, each its own")
-        if SYSTEM in self.factors:
-            raise ValueError("the factor `system` is made of the systems")
+        self._one_kind()
+        known = self._known()
         if empty := [name for name, values in known.items() if not values]:
             raise ValueError(f"the factor {empty[0]} has no values")
         named = [where for each in self.checks for where in _wheres(each)]
         named += [each.over for each in self.plots] + [each.at for each in self.printed]
         used = {name for where in named for name in where}
-        used |= {each.along for each in self.checks if not isinstance(each, Ratio)}
-        used |= {name for each in self.plots for name in (each.x, each.lines)}
+        used |= {each.along for each in self.checks if isinstance(each, Monotone | Crossing)}
+        used |= {name for each in self.plots for name in (each.x, *each.by)}
         used |= set(self.quick.factors)
         if unknown := sorted(used - set(known)):
             raise ValueError(f"there is no factor {unknown[0]}: there are {', '.join(known)}")
@@ -175,43 +91,95 @@ class Study(_Part):
     def _metrics_exist(self) -> Self:
         for name in self.metrics():
             try:
-                metrics.find(name)
+                self.figure(name)
             except CouldNotRun as error:
                 raise ValueError(f"{error.what}: {error.hint}") from None
         return self
 
+    def _one_kind(self) -> None:
+        if sum(getattr(self, name) is not None for name in _KINDS) != 1:
+            raise ValueError(f"a study has one of {', '.join(_KINDS)}")
+        for each in self.systems:
+            if (each.solver is not None) != (self.model is not None):
+                raise ValueError(f"the system {each.name}: a study with a model has a solver per system, others none")
+            if self.program is not None and not each.run:
+                raise ValueError(f"the system {each.name} has no command: give it `run`")
+
+    def _known(self) -> dict[str, list[Any]]:
+        """The factors, by name, with their values."""
+        rows = self.listed
+        if any(row.keys() != rows[0].keys() for row in (*rows, *(self.quick.listed or ()))):
+            raise ValueError("all rows of `listed` name the same factors")
+        together = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+        if twice := sorted({SYSTEM} & (together.keys() | self.factors.keys()) | together.keys() & self.factors.keys()):
+            raise ValueError(f"the factor {twice[0]} is there already; `system` is made of the systems")
+        return {SYSTEM: [each.name for each in self.systems], **together, **self.factors}
+
+    @property
+    def kind(self) -> str:
+        """What is done at a point: `workload`, `model` or `program`."""
+        return next(name for name in _KINDS if getattr(self, name) is not None)
+
+    @property
+    def linked(self) -> frozenset[str]:
+        """Factors whose values belong together."""
+        return frozenset(self.listed[0] if self.listed else ())
+
+    @property
+    def takes_log(self) -> bool:
+        """Whether an access log decides what is asked for."""
+        asked = self.workload or self.program
+        words = [word for each in self.systems for word in each.run] if self.program is not None else []
+        replays = self.workload is not None and bool(self.workload.replay)
+        of_log = asked is not None and asked.files == "log"
+        return replays or of_log or any("{log}" in word for word in words)
+
+    def values(self, factor: str) -> list[Value]:
+        """The values of a factor, each once, in the order in which they are declared."""
+        return list(dict.fromkeys(self._known()[factor]))
+
+    def names(self) -> list[str]:
+        """All factors, the system first."""
+        return list(self._known())
+
     def metrics(self) -> list[str]:
         """The metrics that its checks, plots and printed figures speak of."""
-        return list(
-            dict.fromkeys(
-                [each.metric for each in (*self.checks, *self.printed)] + [each.y for each in self.plots],
-            )
-        )
+        of_checks = [each.metric for each in self.checks]
+        two_sided = [each for each in self.checks if isinstance(each, Ratio | Crossing)]
+        of_checks += [each.right_metric for each in two_sided if each.right_metric is not None]
+        of_plots = [name for each in self.plots for name in each.metrics]
+        return list(dict.fromkeys([*of_checks, *(each.metric for each in self.printed), *of_plots]))
+
+    def figure(self, name: str) -> Figure:
+        """A metric of this study.
+
+        Raises:
+            CouldNotRun: there is none of the name; the hint says which there are.
+        """
+        return find(name, self.model, self.program)
+
+    def system(self, name: object) -> SystemEntry:
+        """The system of a name."""
+        return next(each for each in self.systems if each.name == name)
 
     def shortened(self) -> Study:
         """The study that `--quick` runs."""
         changes: dict[str, Any] = {
             name: getattr(self.quick, name)
-            for name in ("repetitions", "warm_up_seconds", "duration_seconds")
+            for name in ("repetitions", "warm_up_seconds", "duration_seconds", "listed")
             if getattr(self.quick, name) is not None
         }
         if self.quick.systems is not None:
             changes["systems"] = [each for each in self.systems if each.name in self.quick.systems]
+        if self.quick.half_width is not None and self.model is not None:
+            changes["model"] = self.model.model_copy(update={"half_width": self.quick.half_width})
         return self.model_copy(update={**changes, "factors": {**self.factors, **self.quick.factors}})
 
     def plan(self) -> dict[str, Any]:
         """What decides the measurements: a folder whose plan differs holds another study."""
-        wanted = {
-            "name",
-            "repetitions",
-            "warm_up_seconds",
-            "duration_seconds",
-            "seed",
-            "systems",
-            "factors",
-            "workload",
-        }
-        return self.model_dump(mode="json", include=wanted)
+        wanted = {"name", "repetitions", "warm_up_seconds", "duration_seconds", "seed", "log", "systems"}
+        wanted |= {"factors", "listed"}
+        return self.model_dump(mode="json", include={*wanted, self.kind})
 
 
 def read(path: Path) -> tuple[Study, str]:
@@ -238,5 +206,5 @@ def read(path: Path) -> tuple[Study, str]:
         raise CouldNotRun(f"{path} is no study: {error}", "give a study (TOML); docs/studies.md has its keys") from None
 
 
-def _wheres(check: Check) -> list[Where]:
-    return [check.over] if isinstance(check, Monotone) else [check.left, check.right, check.over]
+def _wheres(check: Ratio | Within | Monotone | Crossing) -> list[Where]:
+    return [check.over] if isinstance(check, Monotone | Within) else [check.left, check.right, check.over]

@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.run_folder import RunFolder
@@ -21,6 +22,7 @@ ENVIRONMENTS = "environments.json"
 SUMMARY = "study.json"
 REPORT = "report.html"
 _POINTS = "points"
+_LOCK = ".lock"
 
 Record = dict[str, Any]
 """What was measured at a point."""
@@ -29,34 +31,51 @@ Record = dict[str, Any]
 class StudyFolder:
     """The folder of one study's run."""
 
-    def __init__(self, folder: RunFolder, study: Study) -> None:
+    def __init__(self, folder: RunFolder, study: Study, lock: IO[str] | None = None) -> None:
         self.run = folder
         self.study = study
+        self._lock = lock
 
     @classmethod
     def begin(cls, path: Path, study: Study, text: str) -> StudyFolder:
-        """Makes the folder, or goes on with one that holds the same study."""
+        """Makes the folder, or goes on with one that holds the same study; nobody else measures into it meanwhile."""
         if (path / PLAN).is_file():
             _require_same(path, json.loads((path / PLAN).read_text()), study.plan())
+            lock = _lock(path)
             folder = RunFolder(path)
         else:
             folder = RunFolder.create(path, holds=(DOCUMENT,), inside=_POINTS)
+            lock = _lock(path)
         # Checks and plots may have changed since: they decide what is said of the points, not the points.
         folder.write_text(DOCUMENT, text)
         folder.write_json(PLAN, study.plan())
-        return cls(folder, study)
+        return cls(folder, study, lock)
+
+    def close(self) -> None:
+        """Lets others measure into it."""
+        if self._lock is not None:
+            self._lock.close()
 
     @classmethod
     def open(cls, path: Path) -> StudyFolder:
-        """The folder of a study that was run."""
+        """The folder of a study that was run, to be read."""
         if not (path / PLAN).is_file():
             raise CouldNotRun(f"{path} holds no study: there is no {PLAN}", "run one with sojourn study")
         whole, _ = read(path / DOCUMENT)
         plan = json.loads((path / PLAN).read_text())
+        whole = whole.model_copy(update={"log": plan.get("log", whole.log)})
         study = next((each for each in (whole, whole.shortened()) if each.plan() == plan), None)
         if study is None:
             raise CouldNotRun(f"{path / DOCUMENT} was changed after the run", "run the study again")
         return cls(RunFolder(path), study)
+
+    def hold(self, name: str, text: str) -> Path:
+        """Keeps a file that the points depend on; one that has changed since is refused."""
+        path = self.run.path / name
+        if path.is_file() and path.read_text(encoding="utf-8") != text:
+            raise CouldNotRun(f"{path} is not what the study takes now", "give another --output, or remove the folder")
+        self.run.write_text(name, text)
+        return path
 
     def has(self, point: Point) -> bool:
         """Whether the point was measured; one that failed with nothing is to be tried again."""
@@ -90,6 +109,19 @@ class StudyFolder:
 
     def _file(self, point: Point) -> Path:
         return self.run.path / _POINTS / f"{point.name}.json"
+
+
+def _lock(path: Path) -> IO[str]:
+    """An open file that is ours until we close it or end, however we end."""
+    file = (path / _LOCK).open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise CouldNotRun(
+            f"another sojourn study measures into {path}", "wait until it has ended, or give another --output"
+        ) from None
+    return file
 
 
 def _require_same(path: Path, held: Any, wanted: Any) -> None:

@@ -1,52 +1,43 @@
 """One point by load: a server of its own, freshly started, its site, the generator, the probe beside them.
 
 Server and generator have a core each where there are two. The clients' draws follow from the study's seed and the
-repetition, so that all systems of a repetition are asked for the same.
+repetition, so that all systems of a repetition are asked for the same. Clients may be behind a network link.
 """
 
 from __future__ import annotations
 
-import math
+import json
+import os
+import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from sojourn import cores, engine, fileset, quantity, systems
+from sojourn import cores, engine, quantity, systems
+from sojourn.confinement import Confinement
 from sojourn.failure import CouldNotRun
-from sojourn.fileset import FILELIST, File, FileSet
-from sojourn.loading import metrics
+from sojourn.fileset import FILELIST
 from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import run_load
+from sojourn.loading.run import Runner, Tool, behind, local
 from sojourn.probe.companion import Watched
-from sojourn.study.document import SYSTEM, Study, SystemEntry
+from sojourn.study.declarations import NONE, SYSTEM, SystemEntry, Workload
+from sojourn.study.document import Study
 from sojourn.study.folder import Record
+from sojourn.study.load_record import METRICS, failed, measured
+from sojourn.study.logs import trace_file
 from sojourn.study.points import Point, Settings, filled
 from sojourn.study.runner import SystemMissing
+from sojourn.study.sites import LOG, site
 from sojourn.systems import Launch, Running
+from sojourn.systems.command import Command
+from sojourn.systems.server import EVERYWHERE, LOOPBACK
 
-METRICS = (
-    "rps",
-    "throughput",
-    "mean",
-    "p50",
-    "p95",
-    "p99",
-    "ttfb.p50",
-    "ttfb.p95",
-    "ttfb.p99",
-    "error_rate",
-    "generator.cpu",
-    "server.cpu_per_request",
-    "server.cpu_user_per_request",
-    "server.cpu_system_per_request",
-)
-"""What is kept of every point, beside what the study's own checks and plots speak of."""
-SITE_BYTES_MAX = 8 << 30
 PROBE_INTERVAL = "250ms"
+LINK_SERVER = "10.77.0.1"
+"""Where clients behind a link reach the server."""
 _OPEN_TO_OTHERS = 0o755
 
 
@@ -56,29 +47,51 @@ class LoadPoints:
 
     study: Study
     work: Path
+    _written_out: set[Path] = field(default_factory=set)
+
+    @property
+    def workload(self) -> Workload:
+        """What the server is asked for."""
+        assert self.study.workload is not None
+        return self.study.workload
 
     def __call__(self, point: Point) -> Record:
         """See `runner.Measure`."""
-        entry = next(each for each in self.study.systems if each.name == point.settings[SYSTEM])
-        root = self.site(point.settings)
+        entry = self.study.system(point.settings[SYSTEM])
+        root = self._site(point.settings)
         pinned = cores.plan()
         # Servers that change to another user have to reach their folders.
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
             Path(scratch).chmod(_OPEN_TO_OTHERS)
+            link = filled(self.workload.link, point.settings)
             launch = Launch(
                 root,
                 Path(scratch),
                 pinned.server,
                 filled(entry.architecture, point.settings),
+                confinement=self._confinement(root, point.settings),
+                address=LOOPBACK if link == NONE else EVERYWHERE,
                 options=tuple(filled(each, point.settings) for each in entry.options),
                 upstream_core=pinned.generator,
             )
-            with _started(entry, launch) as server, cores.keep_off_server_core(pinned):
-                return self._loaded(point, server, root / FILELIST, pinned)
+            with _started(entry, launch, point.settings) as server, cores.keep_off_server_core(pinned):
+                return self._loaded(point, server, root, _Way(link, Path(scratch)), pinned)
 
-    def _loaded(self, point: Point, server: Running, mix: Path, pinned: cores.Cores) -> Record:
-        words = [server.url, "--mix", str(mix), *(filled(each, point.settings) for each in self.study.workload.load)]
-        words += ["--duration", f"{self.study.duration_seconds:g}s", "--warm-up", f"{self.study.warm_up_seconds:g}s"]
+    def _site(self, settings: Settings) -> Path:
+        return site(self.workload.files or LOG, settings, self.work, self.study.log)
+
+    def _confinement(self, root: Path, settings: Settings) -> Confinement | None:
+        memory = filled(self.workload.memory, settings)
+        if memory == NONE and not self.workload.cold:
+            return None
+        if root not in self._written_out:
+            # Only pages that are on the disk can be dropped, and thousands of files one by one would take long.
+            os.sync()
+            self._written_out.add(root)
+        return Confinement(root, None if memory == NONE else quantity.size_bytes(memory))
+
+    def _loaded(self, point: Point, server: Running, root: Path, way: _Way, pinned: cores.Cores) -> Record:
+        words = self._words(point, way.url(server), root)
         words += ["--seed", str(self.study.seed * 1000 + point.repetition)]
         if pinned.generator is not None:
             words += ["--core", str(pinned.generator)]
@@ -86,64 +99,71 @@ class LoadPoints:
             words += ["--observe-core", str(pinned.server)]
         words += [word for pid in server.pids for word in ("--observe-pid", str(pid))]
         try:
-            result, unprobed = _run(words, server)
+            result, unprobed = _run(way.runner("replay" if self.workload.replay else "load"), words, server)
         except CouldNotRun as error:
-            return _failed(f"{error.what}" + (f"; {error.hint}" if error.hint else ""), server)
+            return failed(f"{error.what}" + (f"; {error.hint}" if error.hint else ""), server)
         if result.record["interrupted"]:
             raise KeyboardInterrupt
         if server.has_died:
-            return _failed("the server ended by itself", server)
-        return {**_record(result, server, [*METRICS, *self.study.metrics()]), "counters_unavailable": unprobed}
+            return failed("the server ended by itself", server)
+        record = measured(result, server, [*METRICS, *self.study.metrics()])
+        late = way.late()
+        return {**record, "counters_unavailable": unprobed, **({"generator_limited": late} if late else {})}
 
-    def site(self, settings: Settings) -> Path:
-        """The files that a cell asks for; cells with the same files share them."""
-        wanted = self.study.workload.files
-        if isinstance(wanted, str):
-            made = fileset.webstone()
-        else:
-            rows = [
-                File(
-                    filled(each.path, settings),
-                    quantity.size_bytes(filled(each.size, settings)),
-                    "study",
-                    _weight(filled(str(each.weight), settings)),
-                )
-                for each in wanted
-            ]
-            made = FileSet("study", rows)
-        name = "-".join(f"{file.bytes}x{file.weight:g}" for file in made.files)
-        root = self.work / f"site-{name}"
-        fileset.write(made, root, SITE_BYTES_MAX)
-        return root
+    def _words(self, point: Point, url: str, root: Path) -> list[str]:
+        warm_up, duration = f"{self.study.warm_up_seconds:g}s", f"{self.study.duration_seconds:g}s"
+        if self.workload.replay:
+            options = [filled(each, point.settings) for each in self.workload.replay]
+            trace = str(trace_file(self.study.log, self.work))
+            return [trace, url, *options, "--duration", duration, "--settle", warm_up]
+        options = [filled(each, point.settings) for each in self.workload.load]
+        return [url, "--mix", str(root / FILELIST), *options, "--duration", duration, "--warm-up", warm_up]
 
 
-def _weight(text: str) -> float:
-    """A number, or a difference of two as in `1000 - 300`, for what is left to a file by another."""
-    first, _, second = text.partition("-")
+@dataclass(frozen=True)
+class _Way:
+    """How clients reach the server: at once, or behind a link with these options, whose report is in `folder`."""
+
+    link: str
+    folder: Path
+
+    @property
+    def _report(self) -> Path:
+        return self.folder / "link.json"
+
+    def url(self, server: Running) -> str:
+        return server.url if self.link == NONE else f"http://{LINK_SERVER}:{urlsplit(server.url).port}"
+
+    def runner(self, tool: Tool) -> Runner:
+        if self.link == NONE:
+            return local(tool)
+        return behind([*shlex.split(self.link), "--report", str(self._report)], tool)
+
+    def late(self) -> str | None:
+        """Why part of the delay was the machine's and not the link's."""
+        if self.link == NONE or not self._report.is_file():
+            return None
+        report = json.loads(self._report.read_text())
+        return "the link was late: one packet in a hundred by more than its limit" if report["limited"] else None
+
+
+def _started(entry: SystemEntry, launch: Launch, settings: Settings) -> Running:
     try:
-        weight = float(first) - float(second or 0)
-    except ValueError:
-        raise CouldNotRun(f"{text!r} is no weight of a file", "write a number, or a difference as 1000 - {x}") from None
-    if weight < 0:
-        raise CouldNotRun(f"the weight {text!r} of a file is below 0", "give a factor that stays within")
-    return weight
-
-
-def _started(entry: SystemEntry, launch: Launch) -> Running:
-    try:
+        if entry.run:
+            return Command(entry.run, settings).start(launch)
         return systems.find(entry.system).start(launch)
     except CouldNotRun as error:
         raise SystemMissing(error) from error
 
 
-def _run(words: Sequence[str], server: Running) -> tuple[LoadResult, str | None]:
+def _run(runner: Runner, words: Sequence[str], server: Running) -> tuple[LoadResult, str | None]:
     """Loads the server with a probe beside it; where only the probe failed, the second says why."""
     if not server.pids:
-        return run_load(words), "the server's processes are not known"
+        return runner(words, None), "the server's processes are not known"
     whole: list[LoadResult] = []
 
     def kept(options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
-        whole.append(run_load(options, progress))
+        whole.append(runner(options, progress))
         return whole[0]
 
     watched = Watched(server.pids, urlsplit(server.url).port, PROBE_INTERVAL)
@@ -153,36 +173,3 @@ def _run(words: Sequence[str], server: Running) -> tuple[LoadResult, str | None]
         if not whole:
             raise
         return whole[0], error.what
-
-
-def _record(result: LoadResult, server: Running, names: Sequence[str]) -> Record:
-    values = {name: metrics.find(name).of_run(result) for name in dict.fromkeys(names)}
-    probe = result.record.get("probe") or {}
-    return {
-        "failed": None if result.complete else str(result.record["stopped_because"]),
-        "generator_limited": result.limited_because,
-        "server_version": server.version,
-        "server_command": server.command,
-        "requests": result.requests,
-        "errors": result.errors,
-        # JSON has no NaN, and what was not measured is null.
-        "metrics": {name: None if math.isnan(value) else value for name, value in values.items()},
-        "counters": {name: _figure(each) for name, each in (probe.get("counters") or {}).items()},
-    }
-
-
-def _figure(counter: dict[str, Any]) -> float | None:
-    """A counter's total over the measured time, or a level's mean; None where there was none."""
-    value = counter.get("total", counter.get("mean"))
-    return None if value is None else float(value)
-
-
-def _failed(because: str, server: Running) -> Record:
-    return {
-        "failed": because,
-        "generator_limited": None,
-        "server_version": server.version,
-        "server_command": server.command,
-        "metrics": {},
-        "counters": {},
-    }

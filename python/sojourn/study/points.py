@@ -16,12 +16,14 @@ from string import Formatter
 
 from sojourn import quantity
 from sojourn.failure import CouldNotRun
-from sojourn.study.document import SYSTEM, Study, Value, Where
+from sojourn.study.declarations import SYSTEM, Value, Where
+from sojourn.study.document import Study
 
 Settings = Mapping[str, Value]
 """The value of every factor, the system's name among them."""
 
 _BOUND = re.compile(r"\s*(<=|>=|<|>)\s*(.+?)\s*")
+_DECIMAL = ("kB", "KB", "MB", "GB")
 _HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
 
@@ -40,9 +42,11 @@ class Point:
 
 
 def cells(study: Study) -> list[Settings]:
-    """Every combination of a system and the factors' values, in the order in which they are declared."""
-    factors: dict[str, list[Value]] = {SYSTEM: [each.name for each in study.systems], **study.factors}
-    return [dict(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())]
+    """Every combination of a system, a listed row and the factors' values, in the order in which they are declared."""
+    systems: list[Settings] = [{SYSTEM: each.name} for each in study.systems]
+    crossed: list[list[Settings]] = [[{name: value} for value in values] for name, values in study.factors.items()]
+    parts = itertools.product(systems, study.listed or [{}], *crossed)
+    return [{name: value for part in each for name, value in part.items()} for each in parts]
 
 
 def in_order(study: Study) -> list[Point]:
@@ -56,10 +60,10 @@ def in_order(study: Study) -> list[Point]:
 
 
 def number(value: Value) -> float | None:
-    """The value as a number: as it is, or a size or a time with its unit; None for a name."""
+    """The value as a number: as it is, or a size, a time or a bandwidth with its unit; None for a name."""
     if isinstance(value, int | float):
         return float(value)
-    for parse in (quantity.size_bytes, quantity.seconds):
+    for parse in (quantity.size_bytes, quantity.seconds, quantity.bits_per_second):
         try:
             return float(parse(value))
         except CouldNotRun:
@@ -67,12 +71,16 @@ def number(value: Value) -> float | None:
     return None
 
 
-def is_size(value: Value) -> bool:
-    """Whether the value is written with a unit of bytes."""
-    try:
-        return isinstance(value, str) and quantity.size_bytes(value) > 0
-    except CouldNotRun:
-        return False
+def unit_of(value: Value) -> str | None:
+    """What the value is written as: a `size` (of 1,024s, or `decimal size`), a `time` or a `bandwidth`; else None."""
+    parsers = {"size": quantity.size_bytes, "time": quantity.seconds, "bandwidth": quantity.bits_per_second}
+    for name, parse in parsers.items():
+        try:
+            if isinstance(value, str) and parse(value) > 0:
+                return "decimal size" if name == "size" and value.strip("0123456789. ") in _DECIMAL else name
+        except CouldNotRun:
+            continue
+    return None
 
 
 def matches(settings: Settings, where: Where) -> bool:

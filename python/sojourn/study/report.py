@@ -1,15 +1,13 @@
-"""The page of a study, its summary, and the index over all studies' folders; drawn from the folders alone."""
+"""The page of a study and its summary, drawn from its folder alone."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from sojourn import __version__
-from sojourn.loading import metrics
-from sojourn.loading.metrics import Metric
+from sojourn.report import format
 from sojourn.report.chart import Missing
 from sojourn.report.drawing import figure
 from sojourn.report.image import image
@@ -20,11 +18,11 @@ from sojourn.report.tables import grid, pairs
 from sojourn.study.cells import Cell, Cells
 from sojourn.study.charts import charts
 from sojourn.study.checks import Verdict, judge
-from sojourn.study.document import SYSTEM, Study
+from sojourn.study.document import Study
+from sojourn.study.figures import Figure
 from sojourn.study.folder import DOCUMENT, ENVIRONMENTS, REPORT, SUMMARY, StudyFolder
 from sojourn.study.points import in_order
 
-INDEX = "index.html"
 _SOURCES = (DOCUMENT, ENVIRONMENTS, "points.parquet", SUMMARY)
 
 
@@ -65,9 +63,10 @@ class Findings:
 def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings:
     """Reads the points and judges them."""
     records = folder.records()
-    cells = Cells.of(records)
-    verdicts = [judge(check, cells) for check in folder.study.checks]
-    return Findings(folder.study, cells, verdicts, len(records), len(in_order(folder.study)), missing or {})
+    study = folder.study
+    cells = Cells.of(records, study.linked)
+    verdicts = [judge(check, cells, study.figure(check.metric)) for check in study.checks]
+    return Findings(study, cells, verdicts, len(records), len(in_order(study)), missing or {})
 
 
 def write(folder: StudyFolder, findings: Findings) -> Path:
@@ -97,28 +96,6 @@ def write(folder: StudyFolder, findings: Findings) -> Path:
     return folder.run.path / REPORT
 
 
-def write_index(runs: Path) -> Path | None:
-    """Writes a page over all studies below a folder; None where there are none."""
-    found = [(path.parent, json.loads(path.read_text())) for path in sorted(runs.rglob(SUMMARY))]
-    if not found:
-        return None
-    rows = []
-    for path, summary in found:
-        counts = [sum(each["finding"] == name for each in summary["verdicts"]) for name in _FINDINGS]
-        link = element("a", summary["title"], href=f"{path.relative_to(runs)}/{REPORT}")
-        measured = f"{summary['points']:,} of {summary['points_planned']:,}"
-        rows.append([link, summary["study"], measured, *map(str, counts), summary["source"]])
-    head = ["study", "name", "points", *_FINDINGS, "source"]
-    main = grid("table-studies", "What holds here, and what does not", [head], rows)
-    text = shell("studies", "Studies", f"{len(found)} studies", main, __version__, (REPORT, SUMMARY))
-    target = runs / INDEX
-    target.write_text(text)
-    return target
-
-
-_FINDINGS = ("holds", "does not hold", "not decided")
-
-
 def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | None:
     notes = []
     if findings.points < findings.planned:
@@ -140,7 +117,7 @@ def _verdicts(findings: Findings) -> Markup:
 def _printed(findings: Findings) -> Markup | None:
     rows = []
     for each in findings.study.printed:
-        metric = metrics.find(each.metric)
+        metric = findings.study.figure(each.metric)
         for cell in findings.cells.where(each.at):
             found = cell.estimate(each.metric)
             ours = None if found is None else metric.write(found.value)
@@ -153,8 +130,8 @@ def _printed(findings: Findings) -> Markup | None:
 
 
 def _cells(findings: Findings) -> Markup:
-    shown = [metrics.find(name) for name in findings.study.metrics()]
-    factors = [SYSTEM, *findings.study.factors]
+    shown = [findings.study.figure(name) for name in findings.study.metrics()]
+    factors = findings.study.names()
     rows = []
     for cell in findings.cells.cells:
         figures = [_figure(metric, cell) for metric in shown]
@@ -166,7 +143,7 @@ def _cells(findings: Findings) -> Markup:
     return element("section", grid("table-cells", "All cells", [head], rows), id="cells")
 
 
-def _figure(metric: Metric, cell: Cell) -> str:
+def _figure(metric: Figure, cell: Cell) -> str:
     found = cell.estimate(metric.name)
     if found is None:
         return metric.write(None)
@@ -182,9 +159,17 @@ def _machine(findings: Findings, environments: list[dict[str, Any]]) -> Markup:
             for name, value in machine.items()
             if place == 1 or environments[0].get(name) != value
         ]
-    study = findings.study
-    times = f"{study.warm_up_seconds:g} s of warm-up, {study.duration_seconds:g} s measured, seed {study.seed}"
-    rows.append(("each point", times))
+    rows.append(("each point", _each_point(findings.study)))
     return element(
         "section", element("h2", "Machine"), pairs("table-machine", "Where it was measured", rows), id="machine"
     )
+
+
+def _each_point(study: Study) -> str:
+    if study.model is not None:
+        model = study.model
+        width = format.percent(model.half_width)
+        return f"solved for {model.system}; simulated until the mean is known to {width}, seed {study.seed}"
+    if study.program is not None:
+        return "one run of its program"
+    return f"{study.warm_up_seconds:g} s of warm-up, {study.duration_seconds:g} s measured, seed {study.seed}"

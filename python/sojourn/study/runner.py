@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from sojourn.failure import CouldNotRun
-from sojourn.study.document import SYSTEM, Study
+from sojourn.study.declarations import SYSTEM
+from sojourn.study.document import Study
 from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.points import Point, in_order
 
-OVERHEAD_SECONDS = 1.5
+OVERHEAD_SECONDS = {"workload": 1.5, "model": 0.3, "program": 5.0}
 """Of a point beside its warm-up and its measured time, until some have been timed: servers start and stop."""
 
 Ending = Literal["complete", "out of time", "interrupted"]
@@ -61,9 +62,15 @@ class Sitting:
         return self.before + self.measured + self.skipped
 
 
-def estimate_seconds(study: Study, points: int, overhead_seconds: float = OVERHEAD_SECONDS) -> float:
+def estimate_seconds(study: Study, points: int, overhead_seconds: float | None = None) -> float:
     """How long so many points take."""
-    return points * (study.warm_up_seconds + study.duration_seconds + overhead_seconds)
+    overhead = OVERHEAD_SECONDS[study.kind] if overhead_seconds is None else overhead_seconds
+    return points * (_measured_seconds(study) + overhead)
+
+
+def _measured_seconds(study: Study) -> float:
+    """Of a point: only load takes the time that it is told."""
+    return study.warm_up_seconds + study.duration_seconds if study.kind == "workload" else 0.0
 
 
 def run(
@@ -79,7 +86,7 @@ def run(
     order = in_order(study)
     missing = [point for point in order if not folder.has(point)]
     sitting = Sitting(len(order), len(order) - len(missing))
-    began, overhead = clock(), OVERHEAD_SECONDS
+    began, overhead = clock(), OVERHEAD_SECONDS[study.kind]
     try:
         for place, point in enumerate(missing):
             if point.settings[SYSTEM] in sitting.missing:
@@ -98,7 +105,7 @@ def run(
                 continue
             sitting.measured += 1
             spent = (clock() - began) / sitting.measured
-            overhead = max(0.0, spent - study.warm_up_seconds - study.duration_seconds)
+            overhead = max(0.0, spent - _measured_seconds(study))
     except KeyboardInterrupt:
         sitting.ending = "interrupted"
     return sitting

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sojourn.failure import CouldNotRun
-from sojourn.systems.apache2 import APACHE2
+from sojourn.systems.apache2 import APACHE2, APACHE2_PREFORK
 from sojourn.systems.h2o import H2O
 from sojourn.systems.lighttpd import LIGHTTPD
 from sojourn.systems.nginx import NGINX
@@ -27,7 +27,7 @@ PEERS = (NGINX, H2O, LIGHTTPD, APACHE2)
 """Other people's servers, those first that ours are compared with most."""
 PROXIES = (NGINX_PROXY, SQUID, VARNISH, TRAFFIC_SERVER)
 """Other people's caching proxies."""
-_ALL: tuple[Server, ...] = (Sojourn(), *PEERS, SojournProxy(), *PROXIES)
+_ALL: tuple[Server, ...] = (Sojourn(), *PEERS, APACHE2_PREFORK, SojournProxy(), *PROXIES)
 SYSTEMS: Mapping[str, Server] = {each.name: each for each in _ALL}
 
 

@@ -1,6 +1,7 @@
-"""Apache httpd with the event MPM: one process, a listener thread and worker threads.
+"""Apache httpd, as a process with threads (the event MPM) and as a process per connection (prefork).
 
-Idle connections wait in the listener; a worker thread has a connection for as long as a request takes.
+Event: idle connections wait in the listener, a worker thread has a connection for as long as a request takes. Prefork:
+a process has a connection until it ends, as Apache was when the literature measured it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sojourn.failure import CouldNotRun
@@ -17,6 +18,30 @@ from sojourn.systems.running import Running
 from sojourn.systems.server import Launch
 
 UNPRIVILEGED = ("www-data", "nobody")
+PROCESSES_MAX = 512
+"""Of the prefork MPM: so many connections are served at a time, the others wait."""
+EVENT = """
+LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so
+# One process as for the other servers. On one core a few threads are enough for what is in memory already, and
+# each idle one lets the listener hold AsyncRequestWorkerFactor connections more.
+StartServers 1
+ServerLimit 1
+ThreadsPerChild 64
+ThreadLimit 64
+MaxRequestWorkers 64
+AsyncRequestWorkerFactor $connections
+MinSpareThreads 1
+MaxSpareThreads 64
+"""
+PREFORK = f"""
+LoadModule mpm_prefork_module /usr/lib/apache2/modules/mod_mpm_prefork.so
+# All of them from the start: Apache would double their number once a second, which is its start-up and no server's.
+StartServers {PROCESSES_MAX}
+ServerLimit {PROCESSES_MAX}
+MaxRequestWorkers {PROCESSES_MAX}
+MinSpareServers 1
+MaxSpareServers {PROCESSES_MAX}
+"""
 COMBINED = '"%h %l %u %t \\"%r\\" %>s %b \\"%{Referer}i\\" \\"%{User-agent}i\\""'
 
 
@@ -53,4 +78,6 @@ APACHE2 = Apache2(
     access_log_off="",
     access_log_on=f"BufferedLogs On\nCustomLog $work/access.log {COMBINED}",
     user=f"User {_unprivileged()}",
+    variant=EVENT,
 )
+APACHE2_PREFORK = replace(APACHE2, name="apache2-prefork", program="apache2", template="apache2", variant=PREFORK)

@@ -18,7 +18,7 @@ from string import Template
 
 from sojourn.failure import CouldNotRun
 from sojourn.systems.running import Running, accepts, free_port, start_process, wait_until
-from sojourn.systems.server import Launch
+from sojourn.systems.server import LOOPBACK, Launch
 
 # Debian installs servers where ordinary users' PATH does not look.
 USUAL_PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin", "/usr/local/bin")
@@ -46,12 +46,18 @@ class Configured:
     """The words that keep it from changing to another user where it would."""
     program: str = ""
     """Its program, if that has another name."""
+    template: str = ""
+    """Whose template it takes, if not its own."""
+    variant: str = ""
+    """The configuration's words that tell this system from others with its template."""
 
     has_architectures = False
     builds_site = True
 
     def start(self, launch: Launch) -> Running:
         """Starts it in the foreground; the process is our child and its workers die with it."""
+        if launch.address != LOOPBACK:
+            raise CouldNotRun(f"{self.name} listens on the loopback alone here", "behind a link, study sojourn itself")
         if launch.options:
             raise CouldNotRun(f"{self.name} takes no options here", "it is set up by its configuration file alone")
         program = self._program()
@@ -65,7 +71,7 @@ class Configured:
         return Running(f"http://127.0.0.1:{port}", self._version(program), command, process, [process.pid])
 
     def _configure(self, values: dict[str, str]) -> None:
-        template = Template(Path(__file__).with_name(f"{self.name}.conf.template").read_text())
+        template = Template(Path(__file__).with_name(f"{self.template or self.name}.conf.template").read_text())
         Path(values["configuration"]).write_text(template.substitute(values))
 
     def _values(self, launch: Launch, port: int) -> dict[str, str]:
@@ -85,6 +91,7 @@ class Configured:
         user = self.user if os.geteuid() == 0 else ""
         return values | {
             "access_log": Template(access_log).substitute(values),
+            "variant": Template(self.variant).substitute(values),
             "user": Template(user).substitute(values),
         }
 
@@ -92,7 +99,7 @@ class Configured:
         name = self.program or self.name
         found = shutil.which(name) or shutil.which(name, path=":".join(USUAL_PLACES))
         if found is None:
-            raise CouldNotRun(f"{self.name} is not installed", f"on Debian or Ubuntu: apt-get install {self.package}")
+            raise CouldNotRun(f"{name} is not installed", f"on Debian or Ubuntu: apt-get install {self.package}")
         return found
 
     def _version(self, program: str) -> str:

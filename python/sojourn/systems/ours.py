@@ -41,7 +41,7 @@ class Sojourn:
 
 def start_engine(launch: Launch, words: list[str], said: Path) -> Running:
     """Starts the engine as a server on a port of the kernel's choice; `words` are what its servers differ in."""
-    command = [str(engine.path()), *words, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
+    command = [str(engine.path()), *words, "--listen", f"{launch.address}:0", "--admin-listen", "127.0.0.1:0"]
     command += ["--architecture", launch.architecture, "--defer-accept", "1s", *launch.options]
     if launch.access_log:
         command += ["--access-log", str(launch.work / "access.log")]

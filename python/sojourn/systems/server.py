@@ -10,6 +10,9 @@ from sojourn import cores
 from sojourn.confinement import Confinement
 from sojourn.systems.running import Running
 
+LOOPBACK = "127.0.0.1"
+EVERYWHERE = "0.0.0.0"
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -28,6 +31,8 @@ class Launch:
 
     confinement: Confinement | None = None
     """Less memory or a slower disk than the machine has."""
+    address: str = LOOPBACK
+    """Where it listens: clients behind a network link do not reach the loopback."""
     options: tuple[str, ...] = ()
     """Further options of the server's own command line, for those that take some."""
     upstream: str | None = None

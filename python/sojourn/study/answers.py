@@ -1,0 +1,94 @@
+"""What an analytic solver or a simulation says of a system, by the names of `figures.OF_MODELS`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sojourn.failure import CouldNotRun
+from sojourn.planning.by_size import mean_of_route
+from sojourn.planning.system_document import nearest
+from sojourn.queueing import Simulation, SolverAnswer, System
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An answer; classes and stations are those of solvers and simulations alike."""
+
+    system: System
+    classes: Mapping[str, Any]
+    stations: Mapping[str, Any]
+    times: Mapping[str, float | None]
+    """The response time over all classes."""
+    routes: Mapping[tuple[str, str], float | None]
+    """The mean response time by class and route."""
+
+    @classmethod
+    def of_solver(cls, system: System, solver: str, answer: SolverAnswer) -> Answered:
+        """Means of several classes add up; percentiles of their mixture are not known."""
+        classes = answer["classes"]
+        total = sum(each["throughput_per_second"] for each in classes.values())
+        jobs = [each["throughput_per_second"] * each["response_time_seconds"]["mean"] for each in classes.values()]
+        times: dict[str, Any] = {"mean": math.fsum(jobs) / total}
+        if len(classes) == 1:
+            times = dict(next(iter(classes.values()))["response_time_seconds"])
+        routes: dict[tuple[str, str], float | None] = {
+            (each.name, route.name): mean_of_route(system, solver, answer, route)
+            for each in system.classes
+            for route in each.routes
+        }
+        return cls(system, classes, answer["stations"], times, routes)
+
+    @classmethod
+    def of_simulation(cls, system: System, result: Simulation) -> Answered:
+        """All that was simulated."""
+        times: Mapping[str, Any] = result["response_time_seconds"]
+        routes = {
+            (name, route): each["response_time_seconds"]["mean"]
+            for name, of_class in result["classes"].items()
+            for route, each in of_class["routes"].items()
+        }
+        return cls(system, result["classes"], result["stations"], times, routes)
+
+    def value(self, name: str) -> float | None:
+        """A metric; None where the solver does not know it.
+
+        Raises:
+            CouldNotRun: it names a class, route or station that the system does not have.
+        """
+        kind, _, rest = name.partition(".")
+        match kind:
+            case "rps":
+                return math.fsum(each["throughput_per_second"] for each in self.classes.values())
+            case "residence":
+                return math.fsum(self._stay(station) for station in rest.split("+"))
+            case "share":
+                return self._stay(rest) / math.fsum(self._stay(station) for station in self.stations)
+            case "utilisation":
+                utilisation: float | None = _named(self.stations, rest)["utilisation"]
+                return utilisation
+            case "class":
+                name, _, statistic = rest.rpartition(".")
+                return self._of_class(_named(self.classes, name), statistic)
+            case "route":
+                class_name, _, route = rest.partition(".")
+                of_class = {route: time for (name, route), time in self.routes.items() if name == class_name}
+                time: float | None = _named(of_class, route)
+                return time
+            case _:
+                return self.times.get(name)
+
+    def _stay(self, station: str) -> float:
+        return float(_named(self.stations, station)["residence_time_seconds"])
+
+    def _of_class(self, found: Mapping[str, Any], statistic: str) -> float | None:
+        value: float | None = found["throughput_per_second"]
+        return value if statistic == "rps" else found["response_time_seconds"].get(statistic)
+
+
+def _named(table: Mapping[str, Any], name: str) -> Any:
+    if name not in table:
+        raise CouldNotRun(f"the system has no {name}", nearest(name, table))
+    return table[name]

@@ -1,0 +1,218 @@
+"""The parts of a study's file: systems, what they are asked, checks, plots, printed figures, and the shorter study.
+
+Texts of systems, workloads, models and programs may name factors in braces: `--clients {clients}`; braces of their own
+are doubled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from sojourn.loading.metrics import Quantity
+
+Value = str | int | float
+"""Of a factor."""
+Where = dict[str, Value | list[Value]]
+"""Which cells: factors and their values, or bounds as in `<= 10KiB`."""
+
+SYSTEM = "system"
+"""The factor that every study has."""
+NONE = "none"
+"""Of a link or a limit: there is none."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SystemEntry(_Part):
+    """A system under test, by the name that plots and checks call it."""
+
+    name: str
+    system: str = "sojourn"
+    """Of the table of systems, or the URL of a server that runs."""
+    architecture: str = "amped"
+    options: list[str] = []
+    """Further options of a system that takes some."""
+    solver: str | None = None
+    """Of a model: the analytic solver's name, or `simulation`."""
+    run: list[str] = []
+    """A command: of the program that is asked for figures, or of a server that is none of the table's."""
+
+
+class FileEntry(_Part):
+    """A file of the site, and its share of the requests."""
+
+    path: str
+    size: str
+    weight: Value = 1
+
+
+class Workload(_Part):
+    """What a server is asked for, and how."""
+
+    files: str | list[FileEntry] | None = None
+    """Or a set's name: `webstone`, `webstone at 9.5kB` (its mean), `log-normal at 9.5kB`, `log` (its documents)."""
+    load: list[str] = []
+    """Options of `sojourn load`."""
+    replay: list[str] = []
+    """Options of `sojourn replay`, which asks for the documents of the study's log instead."""
+    link: str = NONE
+    """Options of `sojourn link`, behind which the clients then are."""
+    memory: str = NONE
+    """How much of it the server has, the pages of its files included."""
+    cold: bool = False
+    """Whether the files' pages are dropped from memory before each point."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.files is None) != bool(self.replay):
+            raise ValueError("a workload has `files` and `load`, or `replay`")
+        return self
+
+
+class Model(_Part):
+    """A system file that solvers answer for."""
+
+    system: str
+    """Its name in `studies/systems`, or its path."""
+    settings: list[str] = []
+    """Of its parameters, as `--set` of `sojourn predict` takes them."""
+    half_width: float = Field(default=0.01, gt=0, lt=1)
+    """At which a simulation ends, as a fraction of the mean."""
+    jobs_max: int = Field(default=2_000_000, ge=100_000)
+    """Of a simulation."""
+    document: str | None = None
+    """A size: what the metric `by_size` is the mean response time of."""
+    find: str | None = None
+    """A parameter whose smallest value that meets `target` is the metric `found`."""
+    target: str | None = None
+    """As `sojourn plan` takes it: `residence of line < {delay}`."""
+
+
+class Declared(_Part):
+    """A metric that is read from a program's output."""
+
+    at: str
+    """Keys and places of the JSON object, joined by dots."""
+    quantity: Quantity
+
+
+class Program(_Part):
+    """Programs that print one JSON object each; every system has its own command, `run`."""
+
+    metrics: dict[str, Declared]
+    files: str | list[FileEntry] | None = None
+    """A site for them, `{root}` in their commands; its list of files is `{mix}`."""
+
+
+class Ratio(_Part):
+    """Left over right lies between `least` and `most`, taken together over all places where both were measured."""
+
+    kind: Literal["ratio"] = "ratio"
+    says: str
+    metric: str
+    right_metric: str | None = None
+    """Of the right side, where it is another."""
+    left: Where = {}
+    right: Where = {}
+    over: Where = {}
+    least: float | None = None
+    most: float | None = None
+
+
+class Within(_Part):
+    """The metric itself lies between `least` and `most`, taken together over the cells."""
+
+    kind: Literal["within"]
+    says: str
+    metric: str
+    over: Where = {}
+    least: float | None = None
+    most: float | None = None
+
+
+class Monotone(_Part):
+    """The metric rises, or falls, along a factor."""
+
+    kind: Literal["monotone"]
+    says: str
+    metric: str
+    along: str
+    direction: Literal["rises", "falls"]
+    over: Where = {}
+
+
+class Crossing(_Part):
+    """Left is below right at one end of a factor and above at the other, with the change between two of its values."""
+
+    kind: Literal["crossing"]
+    says: str
+    metric: str
+    right_metric: str | None = None
+    along: str
+    left: Where = {}
+    right: Where = {}
+    over: Where = {}
+    after: Value | None = None
+    before: Value | None = None
+
+
+def _kind(check: object) -> str:
+    found = check.get("kind", "ratio") if isinstance(check, Mapping) else getattr(check, "kind", "ratio")
+    return str(found)
+
+
+Check = Annotated[
+    Annotated[Ratio, Tag("ratio")]
+    | Annotated[Within, Tag("within")]
+    | Annotated[Monotone, Tag("monotone")]
+    | Annotated[Crossing, Tag("crossing")],
+    Discriminator(_kind),
+]
+
+
+class Plot(_Part):
+    """A figure: metrics over a factor, a line per value of others."""
+
+    title: str
+    x: str
+    y: str | list[str]
+    lines: str | list[str] = SYSTEM
+    over: Where = {}
+    x_scale: Literal["linear", "logarithmic"] = "linear"
+    y_scale: Literal["linear", "logarithmic"] = "linear"
+
+    @property
+    def metrics(self) -> list[str]:
+        """What is drawn."""
+        return [self.y] if isinstance(self.y, str) else self.y
+
+    @property
+    def by(self) -> list[str]:
+        """The factors whose values have a line each."""
+        return [self.lines] if isinstance(self.lines, str) else self.lines
+
+
+class Printed(_Part):
+    """A figure that the source prints."""
+
+    metric: str
+    value: float
+    at: Where
+    where_printed: str
+
+
+class Quick(_Part):
+    """What `--quick` replaces."""
+
+    repetitions: int | None = Field(default=None, ge=1)
+    warm_up_seconds: float | None = Field(default=None, gt=0)
+    duration_seconds: float | None = Field(default=None, gt=0)
+    half_width: float | None = Field(default=None, gt=0, lt=1)
+    systems: list[str] | None = None
+    factors: dict[str, list[Value]] = {}
+    listed: list[dict[str, Value]] | None = None

@@ -1,0 +1,66 @@
+"""The metrics that a study's checks, plots and printed figures may name, and how their values are written.
+
+A study that loads servers has the metrics of load runs; one with a model has times, rates and utilisations of its
+stations and classes; one with programs declares what it reads from their output.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sojourn.failure import CouldNotRun
+from sojourn.loading import metrics
+from sojourn.loading.metrics import Quantity
+from sojourn.study.declarations import Model, Program
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A metric by its name, and what it is a quantity of."""
+
+    name: str
+    quantity: Quantity
+
+    def write(self, value: float | None) -> str:
+        """The value with its unit, as people read it."""
+        return metrics.written(self.quantity, value)
+
+
+FOUND = "found"
+"""The value of a parameter that a model was searched for."""
+BY_SIZE = "by_size"
+_STATISTIC = "mean|p50|p90|p95|p99|p999"
+OF_MODELS: tuple[tuple[str, Quantity, str], ...] = (
+    (_STATISTIC, "time", "the response time over all classes"),
+    ("rps", "rate", "jobs per second over all classes"),
+    (rf"class\.[\w-]+\.(?:{_STATISTIC})", "time", "class.NAME.mean: the response time of a class"),
+    (r"class\.[\w-]+\.rps", "rate", "class.NAME.rps: jobs of a class per second"),
+    (r"route\.[\w-]+\.[\w-]+", "time", "route.CLASS.NAME: the mean response time of a route"),
+    (r"residence\.[\w-]+(?:\+[\w-]+)*", "time", "residence.A+B: mean times per visit, added up"),
+    (r"share\.[\w-]+", "fraction", "share.A: of the mean times per visit of all stations"),
+    (r"utilisation\.[\w-]+", "fraction", "utilisation.A"),
+    (BY_SIZE, "time", "by_size: the mean response time of documents of the size `document`"),
+)
+"""Patterns of names, what they are quantities of, and what they mean."""
+
+
+def find(name: str, model: Model | None, program: Program | None) -> Figure:
+    """The metric of a study with this model or these programs; with neither, of one that loads servers.
+
+    Raises:
+        CouldNotRun: there is none of the name; the hint says which there are.
+    """
+    if program is not None:
+        if name not in program.metrics:
+            raise CouldNotRun(f"{name!r} is not a metric", f"declared are {', '.join(program.metrics)}")
+        return Figure(name, program.metrics[name].quantity)
+    if model is None:
+        return Figure(name, metrics.find(name).quantity)
+    if name == FOUND and model.find is not None:
+        return Figure(name, "bandwidth" if model.find.endswith(".rate") else "number")
+    for pattern, quantity, _ in OF_MODELS:
+        if re.fullmatch(pattern, name):
+            return Figure(name, quantity)
+    known = [meaning if ":" in meaning else pattern for pattern, _, meaning in OF_MODELS]
+    raise CouldNotRun(f"{name!r} is not a metric of a model", f"there are {'; '.join(known)}; and {FOUND} with `find`")

@@ -1,0 +1,27 @@
+"""The kinds of points, by the table of the study's file that asks for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sojourn.study import catalogue
+from sojourn.study.document import Study
+from sojourn.study.folder import StudyFolder
+from sojourn.study.load_point import LoadPoints
+from sojourn.study.model_point import ModelPoints
+from sojourn.study.program_point import ProgramPoints
+from sojourn.study.runner import Measure
+
+
+def measure(study: Study, file: Path, folder: StudyFolder, work: Path) -> Measure:
+    """Who measures the points of the study that was read from `file`.
+
+    Raises:
+        CouldNotRun: its system file is not there, or is another than the folder's points are of.
+    """
+    if study.model is not None:
+        source = catalogue.system_file(study.model.system, file)
+        return ModelPoints(study, folder.hold("system.toml", source.read_text(encoding="utf-8")))
+    if study.program is not None:
+        return ProgramPoints(study, work)
+    return LoadPoints(study, work)

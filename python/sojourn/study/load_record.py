@@ -1,0 +1,68 @@
+"""What is kept of a point that was loaded: metrics, the server's counters, and why it is not to be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from sojourn.loading import metrics
+from sojourn.loading.result import LoadResult
+from sojourn.study.folder import Record
+from sojourn.systems import Running
+
+METRICS = (
+    "rps",
+    "throughput",
+    "mean",
+    "p50",
+    "p95",
+    "p99",
+    "ttfb.p50",
+    "ttfb.p95",
+    "ttfb.p99",
+    "error_rate",
+    "generator.cpu",
+    "server.cpu",
+    "server.cpu_per_request",
+    "server.cpu_user_per_request",
+    "server.cpu_system_per_request",
+    "server.minor_faults",
+    "server.major_faults",
+)
+"""What is kept of every point, beside what the study's own checks and plots speak of."""
+
+
+def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Record:
+    """A point that was measured."""
+    values = {name: metrics.find(name).of_run(result) for name in dict.fromkeys(names)}
+    probe = result.record.get("probe") or {}
+    return {
+        "failed": None if result.complete else str(result.record["stopped_because"]),
+        "generator_limited": result.limited_because,
+        "server_version": server.version,
+        "server_command": server.command,
+        "requests": result.requests,
+        "errors": result.errors,
+        # JSON has no NaN, and what was not measured is null.
+        "metrics": {name: None if math.isnan(value) else value for name, value in values.items()},
+        "counters": {name: _figure(each) for name, each in (probe.get("counters") or {}).items()},
+    }
+
+
+def failed(because: str, server: Running) -> Record:
+    """A point of which nothing was measured."""
+    return {
+        "failed": because,
+        "generator_limited": None,
+        "server_version": server.version,
+        "server_command": server.command,
+        "metrics": {},
+        "counters": {},
+    }
+
+
+def _figure(counter: dict[str, Any]) -> float | None:
+    """A counter's total over the measured time, or a level's mean; None where there was none."""
+    value = counter.get("total", counter.get("mean"))
+    return None if value is None else float(value)

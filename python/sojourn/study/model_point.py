@@ -1,0 +1,140 @@
+"""One point by a model: a system file with a cell's settings, answered by an analytic solver or simulated.
+
+Simulations of a repetition have the same seed, so that cells see the same jobs; another repetition draws others. What
+an analytic solver says is the same in all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sojourn import __version__, quantity, queueing
+from sojourn.failure import CouldNotRun
+from sojourn.planning.by_size import mean_of_sizes
+from sojourn.planning.evaluation import Evaluator
+from sojourn.planning.parameters import parameter
+from sojourn.planning.search import smallest_unconfirmed
+from sojourn.planning.system_document import SystemDocument
+from sojourn.planning.target import parse_target
+from sojourn.queueing import Simulation, SolverAnswer, System
+from sojourn.study.answers import Answered
+from sojourn.study.by_size import simulated_mean
+from sojourn.study.declarations import SYSTEM, Model
+from sojourn.study.document import Study
+from sojourn.study.figures import BY_SIZE, FOUND
+from sojourn.study.folder import Record
+from sojourn.study.points import Point, Settings, filled
+
+SIMULATION = "simulation"
+"""The solver that is none."""
+METRICS = ("mean", "p50", "p95", "p99", "rps")
+"""What is kept of every point that has it, beside what the study's own checks and plots speak of."""
+
+
+@dataclass
+class ModelPoints:
+    """Answers the points of a study whose system file is `system`."""
+
+    study: Study
+    system: Path
+    _simulated: dict[tuple[str, int], Simulation] = field(default_factory=dict)
+    """By system and seed: cells that differ in what they ask alone have one simulation."""
+
+    def __call__(self, point: Point) -> Record:
+        """See `runner.Measure`."""
+        settings = [filled(each, point.settings) for each in self.model.settings]
+        try:
+            metrics = self._metrics(SystemDocument.read(self.system, settings), point)
+        except CouldNotRun as error:
+            return _record({}, error.what + (f"; {error.hint}" if error.hint else ""))
+        return _record(metrics)
+
+    @property
+    def model(self) -> Model:
+        """What is solved."""
+        assert self.study.model is not None
+        return self.study.model
+
+    def _metrics(self, document: SystemDocument, point: Point) -> dict[str, float | None]:
+        names = self.study.metrics()
+        solver = self.study.system(point.settings[SYSTEM]).solver
+        assert solver is not None
+        seed = self.study.seed * 1000 + point.repetition
+        if (unstable := document.system.unstable_station()) is not None and FOUND not in names:
+            raise CouldNotRun(f"the station {unstable} is unstable", "give it less traffic")
+        special: dict[str, float | None] = {}
+        if FOUND in names:
+            special[FOUND] = self._found(solver, document, point.settings, seed)
+        if BY_SIZE in names:
+            special[BY_SIZE] = self._by_size(solver, document, point.settings, seed)
+        plain = [name for name in names if name not in special]
+        if not plain:
+            return special
+        answered = self._answered(solver, document, seed)
+        return special | {name: answered.value(name) for name in _each_once(METRICS, plain)}
+
+    def _answered(self, solver: str, document: SystemDocument, seed: int) -> Answered:
+        if solver == SIMULATION:
+            return Answered.of_simulation(document.system, self._simulate(document.system, seed))
+        return Answered.of_solver(document.system, solver, _answer(solver, document))
+
+    def _simulate(self, system: System, seed: int) -> Simulation:
+        key = (system.text, seed)
+        if key not in self._simulated:
+            model = self.model
+            result = queueing.simulate(system, half_width=model.half_width, jobs_max=model.jobs_max, seed=seed)
+            if not result["complete"]:
+                raise KeyboardInterrupt
+            self._simulated[key] = result
+        return self._simulated[key]
+
+    def _by_size(self, solver: str, document: SystemDocument, settings: Settings, seed: int) -> float:
+        if self.model.document is None:
+            raise CouldNotRun(f"{BY_SIZE} needs a size", 'give the model document = "{size}"')
+        size = float(quantity.size_bytes(filled(self.model.document, settings)))
+        system = document.system
+        if solver == SIMULATION:
+            return simulated_mean(system, size, self.model.jobs_max, seed)
+        if len(system.classes) != 1:
+            raise CouldNotRun(f"{BY_SIZE} is of a system with one class", "ask for class.NAME.mean")
+        return float(mean_of_sizes(system, solver, _answer(solver, document), system.classes[0], [size])[0])
+
+    def _found(self, solver: str, document: SystemDocument, settings: Settings, seed: int) -> float:
+        model = self.model
+        if model.find is None or model.target is None:
+            raise CouldNotRun(f"{FOUND} needs a parameter and a target", "give the model `find` and `target`")
+        target, loaded = parse_target(filled(model.target, settings), document)
+        sought = parameter(loaded, model.find)
+        evaluator = Evaluator(target.metric, seed=seed, using="simulation" if solver == SIMULATION else "auto")
+        value = smallest_unconfirmed(evaluator, loaded, sought, target.limit_seconds)
+        if value is None:
+            raise CouldNotRun(f"no value of {model.find} meets {target.text}")
+        return quantity.bits_per_second(f"{value:.9f}{sought.unit}") if model.find.endswith(".rate") else value
+
+
+def _answer(solver: str, document: SystemDocument) -> SolverAnswer:
+    solvers = queueing.predict(document.system)["solvers"]
+    if solver not in solvers:
+        raise CouldNotRun(f"there is no solver {solver!r} for it", f"one of {', '.join([*solvers, SIMULATION])}")
+    answer = solvers[solver]["answer"]
+    if answer is None:
+        raise CouldNotRun(document.said(str(solvers[solver]["refusal"])))
+    return answer
+
+
+def _each_once(*names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name for each in names for name in each))
+
+
+def _record(metrics: dict[str, float | None], failed: str | None = None) -> Record:
+    return {
+        "failed": failed,
+        "generator_limited": None,
+        "server_version": __version__,
+        # JSON has no NaN, and what is not known is null.
+        "metrics": {name: None if value is None or math.isnan(value) else value for name, value in metrics.items()},
+        "counters": {},
+    }

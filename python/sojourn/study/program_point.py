@@ -1,0 +1,126 @@
+"""One point by a program: a command that is run to its end, and figures out of the JSON object that it prints.
+
+The command may name the factors and, beside them, `{root}` (the folder of the study's files), `{mix}` (their list),
+`{work}` (an empty folder), `{log}` (the study's log), `{port}` (one that is free) and `{seed}`. `sojourn` and
+`sojourn-engine` are those that run here.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sojourn import __version__, engine
+from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
+from sojourn.fileset import FILELIST
+from sojourn.study.declarations import SYSTEM, Program
+from sojourn.study.document import Study
+from sojourn.study.folder import Record
+from sojourn.study.logs import log_file
+from sojourn.study.points import Point, filled
+from sojourn.study.runner import SystemMissing
+from sojourn.study.sites import site
+from sojourn.systems.running import free_port
+
+OUTPUT_BYTES_MAX = 256 << 20
+_SAID_LINES = 3
+
+
+@dataclass
+class ProgramPoints:
+    """Runs the points of a study; `work` holds sites and what the programs write."""
+
+    study: Study
+    work: Path
+
+    def __call__(self, point: Point) -> Record:
+        """See `runner.Measure`."""
+        with tempfile.TemporaryDirectory(dir=self.work) as scratch:
+            command = self._command(point, scratch)
+            try:
+                done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            except OSError as error:
+                raise SystemMissing(CouldNotRun(f"cannot run {command[0]}: {error.strerror}", "install it")) from error
+        said = done.stderr.decode(errors="replace").strip()
+        if done.returncode == EXIT_COULD_NOT_RUN:
+            what, _, hint = said.removeprefix("error: ").partition("\nhint: ")
+            raise SystemMissing(CouldNotRun(what, hint or None))
+        if done.returncode < 0:
+            # Ctrl-C on a terminal reaches the program as well as us.
+            raise KeyboardInterrupt
+        try:
+            metrics = self._metrics(done.stdout)
+        except CouldNotRun as error:
+            last = "; ".join(said.splitlines()[-_SAID_LINES:])
+            return _record(command, {}, f"{error.what}" + (f"; it said: {last}" if last else ""))
+        return _record(command, metrics, f"its exit code was {done.returncode}" if done.returncode else None)
+
+    @property
+    def program(self) -> Program:
+        """What is read from the output."""
+        assert self.study.program is not None
+        return self.study.program
+
+    def _command(self, point: Point, scratch: str) -> list[str]:
+        places: dict[str, str | int | float] = {"work": scratch, "port": free_port()}
+        if any("{log}" in word for word in self.study.system(point.settings[SYSTEM]).run):
+            places["log"] = str(log_file(self.study.log, self.work))
+        places["seed"] = self.study.seed * 1000 + point.repetition
+        if self.program.files is not None:
+            root = site(self.program.files, point.settings, self.work, self.study.log)
+            places |= {"root": str(root), "mix": str(root / FILELIST)}
+        words = [filled(word, {**point.settings, **places}) for word in self.study.system(point.settings[SYSTEM]).run]
+        return [_OURS[word]() if word in _OURS else word for word in words]
+
+    def _metrics(self, printed: bytes) -> dict[str, float | None]:
+        if len(printed) > OUTPUT_BYTES_MAX:
+            raise CouldNotRun(f"it printed more than {OUTPUT_BYTES_MAX:,} bytes")
+        try:
+            whole = json.loads(printed)
+        except ValueError:
+            raise CouldNotRun("it did not print one JSON object") from None
+        return {name: _at(whole, each.at) for name, each in self.program.metrics.items()}
+
+
+def _sojourn() -> str:
+    return str(Path(sys.executable).parent / "sojourn")
+
+
+def _engine() -> str:
+    return str(engine.path())
+
+
+_OURS: dict[str, Callable[[], str]] = {"sojourn": _sojourn, "sojourn-engine": _engine}
+
+
+def _at(whole: Any, path: str) -> float | None:
+    """The number at a path; None where it is null, or an object that says why it is unavailable."""
+    found = whole
+    for step in path.split("."):
+        try:
+            found = found[int(step)] if isinstance(found, list) else found[step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            known = list(found)[:20] if isinstance(found, Mapping) else f"{type(found).__name__}"
+            raise CouldNotRun(f"its output has no {path}: at {step!r} there is {known}") from None
+    if found is None or (isinstance(found, Mapping) and "unavailable" in found):
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise CouldNotRun(f"{path} of its output is no number: {str(found)[:80]}")
+    return float(found)
+
+
+def _record(command: list[str], metrics: dict[str, float | None], failed: str | None = None) -> Record:
+    return {
+        "failed": failed,
+        "generator_limited": None,
+        "server_version": __version__,
+        "server_command": command,
+        "metrics": metrics,
+        "counters": {},
+    }

@@ -1,0 +1,76 @@
+"""The files that a point's server is asked for, written once for all points with the same files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from sojourn import _native, fileset, quantity
+from sojourn.failure import CouldNotRun
+from sojourn.fileset import File, FileSet
+from sojourn.study.declarations import FileEntry
+from sojourn.study.logs import EXAMPLE, trace_file
+from sojourn.study.points import Settings, filled
+
+SITE_BYTES_MAX = 8 << 30
+LOG = "log"
+"""The set of a log's documents, each as popular as it was there."""
+LOG_NORMAL_SIGMA = 1.573
+"""Of document sizes at a provider's proxy, as the thesis has it."""
+_NAMED = re.compile(r"(webstone|log-normal)(?: at (\S+))?")
+
+
+def site(files: str | Sequence[FileEntry], settings: Settings, work: Path, log: str = EXAMPLE) -> Path:
+    """The folder of a cell's files, below `work`; `log` is the access log whose documents the set "log" is.
+
+    Raises:
+        CouldNotRun: the files cannot be, or not be written.
+    """
+    if files == LOG:
+        made = fileset.from_trace(_native.StoredTrace.open(str(trace_file(log, work))), log)
+    else:
+        made = _named(filled(files, settings)) if isinstance(files, str) else _listed(files, settings)
+    # A thousand files would make too long a name.
+    known = "-".join(f"{file.path}:{file.bytes}x{file.weight:g}" for file in made.files)
+    root = work / f"site-{hashlib.sha256(known.encode()).hexdigest()[:16]}"
+    fileset.write(made, root, SITE_BYTES_MAX)
+    return root
+
+
+def _named(text: str) -> FileSet:
+    match = _NAMED.fullmatch(text)
+    if match is None:
+        raise CouldNotRun(f"{text!r} is no file set", "write webstone, webstone at 9.5kB, log-normal at 9.5kB or log")
+    mean = None if match[2] is None else quantity.size_bytes(match[2])
+    if match[1] == "webstone":
+        return fileset.webstone() if mean is None else fileset.with_mean(fileset.webstone(), mean)
+    if mean is None:
+        raise CouldNotRun(f"{text!r} has no mean", "write log-normal at 9.5kB")
+    return fileset.lognormal_quantiles(mean, LOG_NORMAL_SIGMA)
+
+
+def _listed(files: Sequence[FileEntry], settings: Settings) -> FileSet:
+    rows = [
+        File(
+            filled(each.path, settings),
+            quantity.size_bytes(filled(each.size, settings)),
+            "study",
+            _weight(filled(str(each.weight), settings)),
+        )
+        for each in files
+    ]
+    return FileSet("study", rows)
+
+
+def _weight(text: str) -> float:
+    """A number, or a difference of two as in `1000 - 300`, for what is left to a file by another."""
+    first, _, second = text.partition("-")
+    try:
+        weight = float(first) - float(second or 0)
+    except ValueError:
+        raise CouldNotRun(f"{text!r} is no weight of a file", "write a number, or a difference as 1000 - {x}") from None
+    if weight < 0:
+        raise CouldNotRun(f"the weight {text!r} of a file is below 0", "give a factor that stays within")
+    return weight

@@ -1,0 +1,173 @@
+"""Points by a model and by a program: what is asked, what is read, and what is said where nothing can be had."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from sojourn.failure import CouldNotRun
+from sojourn.study import catalogue, kinds
+from sojourn.study.document import Study
+from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.points import in_order
+from sojourn.study.runner import SystemMissing
+
+MODEL = """
+name = "test/model"
+title = "A line"
+source = "nobody"
+question = "does it run?"
+repetitions = 2
+systems = [{ name = "analysis", solver = "open" }, { name = "simulation", solver = "simulation" }]
+factors = { rate = [2, 8] }
+model = { system = "public-site", settings = ["class.visitors.rate={rate}/s"], half_width = 0.05 }
+
+[[checks]]
+says = "they agree"
+metric = "residence.line"
+left = { system = "analysis" }
+right = { system = "simulation" }
+least = 0.8
+most = 1.25
+"""
+STATISTICS = ("class.visitors.p95", "route.visitors.all", "share.backbone", "utilisation.web")
+
+
+def study(text: str) -> Study:
+    return Study.model_validate(tomllib.loads(text))
+
+
+def measured(text: str, path: Path) -> dict[tuple[object, ...], Record]:
+    """Every point of the study, by its settings' values and its repetition."""
+    declared = study(text)
+    folder = StudyFolder.begin(path / "run", declared, text)
+    measure = kinds.measure(declared, path / "study.toml", folder, path)
+    folder.close()
+    return {(*point.settings.values(), point.repetition): measure(point) for point in in_order(declared)}
+
+
+def test_a_model_is_answered_by_solvers_and_simulated(tmp_path: Path) -> None:
+    printed = '[[printed]]\nmetric = "{}"\nvalue = 1\nat = {{}}\nwhere_printed = ""\n'
+    found = measured(MODEL + "".join(map(printed.format, STATISTICS)), tmp_path)
+    line = {key: record["metrics"]["residence.line"] for key, record in found.items()}
+    # 8 E[X] / C / (1 - rho) with E[X] = 8502.9 B and 1.5 Mbit/s.
+    for rate in (2, 8):
+        demand = 8 * 8502.9 / 1.5e6
+        assert line["analysis", rate, 1] == pytest.approx(demand / (1 - rate * demand), rel=1e-3)
+        assert line["simulation", rate, 1] == pytest.approx(line["analysis", rate, 1], rel=0.1)
+    assert line["analysis", 8, 1] == line["analysis", 8, 2]
+    assert line["simulation", 8, 1] != line["simulation", 8, 2], "a repetition draws other numbers"
+    for solver in ("analysis", "simulation"):
+        metrics = found[solver, 8, 1]["metrics"]
+        assert metrics["route.visitors.all"] == pytest.approx(metrics["mean"], rel=0.01)
+        assert metrics["utilisation.web"] == pytest.approx(8 * 0.025675, rel=0.05)
+        assert metrics["share.backbone"] == pytest.approx(0.195 / metrics["mean"], rel=0.03)
+        assert metrics["class.visitors.p95"] > metrics["mean"]
+    assert (tmp_path / "run" / "system.toml").is_file(), "the folder holds the system that was solved"
+
+
+def test_what_a_model_cannot_answer_is_said(tmp_path: Path) -> None:
+    overloaded = MODEL.replace("rate = [2, 8]", "rate = [100]")
+    (first, *_) = measured(overloaded, tmp_path / "overloaded").values()
+    assert "unstable" in first["failed"]
+    refused = MODEL.replace('solver = "open"', 'solver = "fixed-point"')
+    records = measured(refused, tmp_path / "refused")
+    assert records["analysis", 2, 1]["failed"]
+    assert records["simulation", 2, 1]["failed"] is None
+    with pytest.raises(CouldNotRun, match="there is no system file"):
+        measured(MODEL.replace("public-site", "public-sight"), tmp_path / "missing")
+
+
+def test_a_model_is_searched_for_the_capacity_that_meets_a_target(tmp_path: Path) -> None:
+    find = 'find = "station.line.rate", target = "residence of line < {delay}"'
+    text = MODEL.replace("half_width = 0.05", find).replace("residence.line", "found")
+    text = text.replace('{ name = "simulation", solver = "simulation" }', "").replace(
+        "factors = { rate = [2, 8] }", 'factors = { rate = [10], delay = ["100ms"] }'
+    )
+    found = measured(text.replace('right = { system = "simulation" }', ""), tmp_path)
+    # The line's delay is that of processor sharing: C = 8 E[X] (rate + 1 / delay).
+    assert found["analysis", 10, "100ms", 1]["metrics"]["found"] == pytest.approx(8 * 8502.9 * 20, rel=0.01)
+
+
+def test_the_mean_by_size_is_that_of_equation_2_1(tmp_path: Path) -> None:
+    text = MODEL.replace('"public-site"', '"web-server", document = "{size}", jobs_max = 400_000')
+    text = text.replace("class.visitors.rate={rate}/s", "station.web.r={helpers}").replace("residence.line", "by_size")
+    text = text.replace("rate = [2, 8]", 'helpers = [1], size = ["500B", "50kB"]')
+    found = measured(text, tmp_path)
+    # r = 1 is first come, first served: Pollaczek-Khinchine's wait, whatever the size.
+    mean, second = 0.025675, 844.2e-6
+    wait = 31.16 * second / 2 / (1 - 31.16 * mean)
+    for size, bytes in (("500B", 500), ("50kB", 50_000)):
+        demand = 0.02155 + bytes * 0.4851e-6
+        assert found["analysis", 1, size, 1]["metrics"]["by_size"] == pytest.approx(wait + demand, rel=0.01)
+        assert found["simulation", 1, size, 1]["metrics"]["by_size"] == pytest.approx(wait + demand, rel=0.1)
+
+
+PROGRAM = """
+name = "test/program"
+title = "A program"
+source = "nobody"
+question = "does it run?"
+repetitions = 1
+systems = [{ name = "python", run = ["PYTHON", "-c", "{{script}}", "{size}", "{root}", "{mix}"] }]
+factors = { size = ["2kB"] }
+plots = [{ title = "bytes", x = "size", y = "bytes" }]
+
+[program]
+files = [{ path = "/file", size = "{size}" }]
+
+[program.metrics]
+bytes = { at = "files.0.bytes", quantity = "size" }
+absent = { at = "absent", quantity = "time" }
+"""
+SIZES = (
+    "import json, os, sys; "
+    "size = os.path.getsize(sys.argv[2] + '/file'); "
+    "print(json.dumps(dict(files=[dict(bytes=size)], absent=dict(unavailable='why'))))"
+)
+
+
+def program(script: str, path: Path) -> Record:
+    text = PROGRAM.replace("PYTHON", sys.executable).replace("{{script}}", script.replace("{", "{{").replace("}", "}}"))
+    (record,) = measured(text, path).values()
+    return record
+
+
+def test_a_program_says_its_figures_as_json(tmp_path: Path) -> None:
+    record = program(SIZES, tmp_path)
+    assert record["failed"] is None
+    assert record["metrics"] == {"bytes": 2000.0, "absent": None}
+    assert record["server_command"][3] == "2kB"
+
+
+@pytest.mark.parametrize(
+    ("script", "failed"),
+    [
+        ("print('nothing of use')", "did not print one JSON object"),
+        ("print('[1]')", "its output has no files.0.bytes: at 'files' there is list"),
+        ("import sys; print('{}'); sys.exit('I fell')", "it said: I fell"),
+    ],
+)
+def test_a_program_that_says_something_else_is_a_failed_point(script: str, failed: str, tmp_path: Path) -> None:
+    assert failed in program(script, tmp_path)["failed"]
+
+
+def test_a_program_that_could_not_run_is_left_out(tmp_path: Path) -> None:
+    script = "import sys; sys.stderr.write('error: it needs root' + chr(10) + 'hint: be root'); sys.exit(2)"
+    with pytest.raises(SystemMissing, match="it needs root; be root"):
+        program(script, tmp_path)
+
+
+def test_every_study_that_comes_along_has_what_it_names() -> None:
+    found = catalogue.studies()
+    assert len(found) > 20
+    for path, declared in found:
+        assert declared.name == f"{path.parent.name}/{path.stem}"
+        if declared.model is not None:
+            assert catalogue.system_file(declared.model.system, path).is_file()
+        short = declared.shortened()
+        assert short.repetitions > 1, f"{declared.name}: one repetition decides nothing"
+        assert len(in_order(short)) <= len(in_order(declared))
