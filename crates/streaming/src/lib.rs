@@ -11,4 +11,6 @@
 pub mod hls;
 pub mod mp4;
 pub mod packets;
+pub mod rtp;
+pub mod rtsp;
 pub mod sdp;

@@ -16,7 +16,7 @@ pub const MEDIA_TYPE: &str = "application/sdp";
 const PAYLOAD_TYPE_FIRST: u8 = 96;
 
 /// What precedes a track's number in its name.
-const CONTROL: &str = "trackID=";
+pub const CONTROL: &str = "trackID=";
 
 /// What is said of a session beside the film.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,254 @@
+//! What a request comes to: what is asked of which film, or the status by which it is refused.
+//!
+//! Here is everything that a request alone decides. What depends on films and sessions is decided by [`Session`] and by
+//! whoever has the films.
+//!
+//! [`Session`]: super::Session
+
+use super::message::{Request, Version};
+use super::method::Method;
+use super::range::{NptRange, RangeError};
+use super::session::SessionId;
+use super::status::Status;
+use super::transport::{Transport, TransportError};
+use crate::sdp::CONTROL;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// Which methods there are.
+    Options,
+    /// The film's description.
+    Describe,
+    /// A way for a track's packets, the most wanted first.
+    Setup(Vec<Transport>),
+    /// To play.
+    Play {
+        /// Which part; if nothing is said, from where it is.
+        range: Option<NptRange>,
+        /// How fast the film is to pass; 1 is its own speed.
+        scale: Option<f64>,
+    },
+    /// To stop sending for a while.
+    Pause,
+    /// To end.
+    Teardown,
+    /// Nothing: a sign of life.
+    Parameter,
+}
+
+/// Of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'b> {
+    /// The URL as it was sent, without the part that names a track.
+    pub url: &'b str,
+    /// Its path, escapes and all: it begins with a slash, or is `*`.
+    pub path: &'b str,
+    /// What its description calls the track, if one is named.
+    pub track: Option<&'b str>,
+}
+
+/// Why a request is not followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status.
+    pub status: Status,
+    /// A field that goes with it.
+    pub field: Option<(&'static str, String)>,
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Refusal {
+        Refusal { status, field: None }
+    }
+}
+
+impl Ask {
+    /// What `request` asks for.
+    ///
+    /// # Errors
+    /// If no film and no session could make it right.
+    pub fn of(request: &Request<'_>) -> Result<Ask, Refusal> {
+        if request.version != Version::Rtsp10 {
+            return Err(Status::VersionNotSupported.into());
+        }
+        if request.sequence().is_none() {
+            return Err(Status::BadRequest.into());
+        }
+        if let Some(options) = request.fields.value("Require") {
+            // RFC 2326, 12.32: there is none that we support.
+            return Err(Refusal {
+                status: Status::OptionNotSupported,
+                field: Some(("Unsupported", options.to_owned())),
+            });
+        }
+        let fields = request.fields;
+        match request.method {
+            Method::Options => Ok(Ask::Options),
+            Method::Describe if accepts_descriptions(fields.value("Accept")) => Ok(Ask::Describe),
+            Method::Describe => Err(Status::NotAcceptable.into()),
+            Method::Setup => {
+                let offered = fields.value("Transport").ok_or(Status::BadRequest)?;
+                Transport::parse_all(offered).map(Ask::Setup).map_err(|error| match error {
+                    TransportError::Malformed => Status::BadRequest.into(),
+                    TransportError::Unsupported => Status::UnsupportedTransport.into(),
+                })
+            }
+            Method::Play => {
+                let range = fields.value("Range").map(NptRange::parse).transpose();
+                let range = range.map_err(|error| match error {
+                    // RFC 2326, 12.29.
+                    RangeError::Unit => Status::NotImplemented,
+                    RangeError::Malformed => Status::BadRequest,
+                })?;
+                let scale =
+                    fields.value("Scale").map(|text| scale(text).ok_or(Status::BadRequest)).transpose()?;
+                Ok(Ask::Play { range, scale })
+            }
+            Method::Pause => Ok(Ask::Pause),
+            Method::Teardown => Ok(Ask::Teardown),
+            // With nothing in it, it only says that the client is there (RFC 2326, 10.8).
+            Method::GetParameter | Method::SetParameter if request.body.is_empty() => Ok(Ask::Parameter),
+            Method::GetParameter | Method::SetParameter => Err(Status::ParameterNotUnderstood.into()),
+            Method::Announce | Method::Record | Method::Redirect => Err(Refusal {
+                status: Status::MethodNotAllowed,
+                field: Some(("Allow", Method::PUBLIC.to_owned())),
+            }),
+            Method::Unknown => Err(Refusal {
+                status: Status::NotImplemented,
+                field: Some(("Public", Method::PUBLIC.to_owned())),
+            }),
+        }
+    }
+}
+
+impl Request<'_> {
+    /// The session that the request names.
+    ///
+    /// # Errors
+    /// If it is none that could be ours.
+    pub fn session(&self) -> Result<Option<SessionId>, Refusal> {
+        let Some(field) = self.fields.value("Session") else { return Ok(None) };
+        let name = field.split(';').next().unwrap_or_default().trim();
+        SessionId::parse(name).map(Some).ok_or_else(|| Status::SessionNotFound.into())
+    }
+}
+
+impl<'b> Target<'b> {
+    /// The target of a request: `*`, a path, or a URL of RTSP.
+    ///
+    /// # Errors
+    /// 400 if it is none of these.
+    pub fn parse(target: &'b str) -> Result<Target<'b>, Refusal> {
+        if target == "*" {
+            return Ok(Target { url: target, path: target, track: None });
+        }
+        let authority = match target.split_once("://") {
+            Some((scheme, rest)) if ["rtsp", "rtspu"].iter().any(|it| scheme.eq_ignore_ascii_case(it)) => {
+                rest
+            }
+            Some(_) => return Err(Status::BadRequest.into()),
+            None if target.starts_with('/') => target,
+            None => return Err(Status::BadRequest.into()),
+        };
+        let path = authority.find('/').map_or("", |slash| &authority[slash..]);
+        let (film, track) = split_track(path);
+        let url = &target[..target.len() - (path.len() - film.len())];
+        Ok(Target { url, path: if film.is_empty() { "/" } else { film }, track })
+    }
+}
+
+/// The film's part of a path, without a slash at its end, and the track's name.
+fn split_track(path: &str) -> (&str, Option<&str>) {
+    match path.rsplit_once('/') {
+        Some((film, track)) if track.starts_with(CONTROL) => (film.trim_end_matches('/'), Some(track)),
+        // Some players send the base of the description as the film's URL.
+        _ => (path.trim_end_matches('/'), None),
+    }
+}
+
+/// Whether a client that accepts `field` takes session descriptions (SDP).
+fn accepts_descriptions(field: Option<&str>) -> bool {
+    let Some(field) = field else { return true };
+    let mut types = field.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());
+    types.any(|it| {
+        ["application/sdp", "application/*", "*/*"].iter().any(|ours| it.eq_ignore_ascii_case(ours))
+    })
+}
+
+/// A decimal number as RFC 2326, 12.34 has it: no exponent, no infinity, not zero.
+fn scale(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_number = digits.starts_with(|first: char| first.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    text.parse().ok().filter(|scale: &f64| is_number && scale.is_finite() && *scale != 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rtsp::{Message, Parsed, Parser};
+
+    fn ask(head: &str) -> Result<Ask, Refusal> {
+        let bytes = format!("{head}\r\n\r\n");
+        let Ok(Parsed::Complete(Message::Request(request), _)) = Parser::default().parse(bytes.as_bytes())
+        else {
+            panic!("{head}")
+        };
+        Ask::of(&request)
+    }
+
+    fn check(head: &str, status: Status) {
+        assert_eq!(ask(head).unwrap_err().status, status, "{head}");
+    }
+
+    #[test]
+    fn what_is_asked() {
+        assert_eq!(ask("OPTIONS * RTSP/1.0\r\nCSeq: 1"), Ok(Ask::Options));
+        assert_eq!(
+            ask("DESCRIBE /f RTSP/1.0\r\nCSeq: 1\r\nAccept: text/plain, application/sdp;q=1"),
+            Ok(Ask::Describe)
+        );
+        let played = ask("PLAY /f RTSP/1.0\r\nCSeq: 1\r\nRange: npt=5-\r\nScale: -2.0");
+        let Ok(Ask::Play { range: Some(range), scale: Some(-2.0) }) = played else { panic!("{played:?}") };
+        assert_eq!(range.to_string(), "npt=5-");
+        assert_eq!(ask("GET_PARAMETER /f RTSP/1.0\r\nCSeq: 1\r\nSession: 0"), Ok(Ask::Parameter));
+    }
+
+    #[test]
+    fn refusals() {
+        check("OPTIONS * RTSP/1.0", Status::BadRequest);
+        check("OPTIONS * RTSP/1.0\r\nCSeq: x", Status::BadRequest);
+        check("OPTIONS * RTSP/2.0\r\nCSeq: 1", Status::VersionNotSupported);
+        check("SETUP /f RTSP/1.0\r\nCSeq: 1\r\nRequire: funky", Status::OptionNotSupported);
+        check("DESCRIBE /f RTSP/1.0\r\nCSeq: 1\r\nAccept: text/html", Status::NotAcceptable);
+        check("SETUP /f RTSP/1.0\r\nCSeq: 1", Status::BadRequest);
+        check("SETUP /f RTSP/1.0\r\nCSeq: 1\r\nTransport: RTP/SAVP;unicast", Status::UnsupportedTransport);
+        check("PLAY /f RTSP/1.0\r\nCSeq: 1\r\nRange: smpte=0-", Status::NotImplemented);
+        check("PLAY /f RTSP/1.0\r\nCSeq: 1\r\nRange: npt=x-", Status::BadRequest);
+        for scale in ["0", "inf", "nan", "1e3", "", "+2", "-.5"] {
+            check(&format!("PLAY /f RTSP/1.0\r\nCSeq: 1\r\nScale: {scale}"), Status::BadRequest);
+        }
+        check("ANNOUNCE /f RTSP/1.0\r\nCSeq: 1", Status::MethodNotAllowed);
+        check("SING /f RTSP/1.0\r\nCSeq: 1", Status::NotImplemented);
+        let asked = ask("SETUP /f RTSP/1.0\r\nCSeq: 1\r\nRequire: funky").unwrap_err();
+        assert_eq!(asked.field, Some(("Unsupported", "funky".to_owned())));
+    }
+
+    #[test]
+    fn targets() {
+        let check = |target: &str, url: &str, path: &str, track| {
+            assert_eq!(Target::parse(target), Ok(Target { url, path, track }), "{target}");
+        };
+        check("*", "*", "*", None);
+        check("rtsp://h:8554/a/b.mp4", "rtsp://h:8554/a/b.mp4", "/a/b.mp4", None);
+        check("RTSP://h/a.mp4/", "RTSP://h/a.mp4", "/a.mp4", None);
+        check("rtsp://h/a.mp4/trackID=2", "rtsp://h/a.mp4", "/a.mp4", Some("trackID=2"));
+        check("rtsp://h/a.mp4//trackID=2", "rtsp://h/a.mp4", "/a.mp4", Some("trackID=2"));
+        check("/a.mp4/trackID=0", "/a.mp4", "/a.mp4", Some("trackID=0"));
+        check("rtsp://h", "rtsp://h", "/", None);
+        for bad in ["http://h/a", "a.mp4", ""] {
+            assert_eq!(Target::parse(bad).unwrap_err().status, Status::BadRequest, "{bad}");
+        }
+    }
+}

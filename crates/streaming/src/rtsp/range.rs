@@ -1,0 +1,164 @@
+//! The Range field in normal play time (RFC 2326, 3.6): which part of a film.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Where playing is to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At this time from the film's beginning.
+    At(Duration),
+    /// Wherever it is now.
+    Now,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NptRange {
+    /// The beginning.
+    pub start: Start,
+    /// The end, unless it is the film's.
+    pub end: Option<Duration>,
+}
+
+/// Why a Range names no part of a film.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RangeError {
+    /// Another unit: smpte, clock.
+    #[error("the range is not in normal play time")]
+    Unit,
+    /// No range of normal play time looks like that.
+    #[error("the range is malformed")]
+    Malformed,
+}
+
+/// Seconds in which nothing overflows.
+const SECONDS_MAX: u64 = 1 << 40;
+
+impl NptRange {
+    /// The range that `field` names; parameters after it are ignored.
+    ///
+    /// # Errors
+    /// If it is in another unit, or malformed.
+    pub fn parse(field: &str) -> Result<NptRange, RangeError> {
+        let range = field.split(';').next().unwrap_or_default().trim();
+        let (unit, range) = range.split_once('=').ok_or(RangeError::Malformed)?;
+        if unit.trim() != "npt" {
+            return Err(RangeError::Unit);
+        }
+        let (start, end) = range.split_once('-').ok_or(RangeError::Malformed)?;
+        let (start, end) = (start.trim(), end.trim());
+        let end = if end.is_empty() { None } else { Some(time(end).ok_or(RangeError::Malformed)?) };
+        let start = match start {
+            "now" => Start::Now,
+            // From where it is up to there.
+            "" if end.is_some() => Start::Now,
+            "" => return Err(RangeError::Malformed),
+            text => Start::At(time(text).ok_or(RangeError::Malformed)?),
+        };
+        Ok(NptRange { start, end })
+    }
+}
+
+impl fmt::Display for NptRange {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.start {
+            Start::At(time) => write!(out, "npt={}-", Seconds(time))?,
+            Start::Now => write!(out, "npt=now-")?,
+        }
+        self.end.map_or(Ok(()), |end| write!(out, "{}", Seconds(end)))
+    }
+}
+
+/// A time in seconds and, where there are any, their millionths.
+struct Seconds(Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:06}", self.0.as_secs(), self.0.subsec_micros());
+        out.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// `12.5` or `1:02:03.25`.
+fn time(text: &str) -> Option<Duration> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let mut parts = whole.split(':');
+    let seconds = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(seconds), None, ..) => number(seconds)?,
+        (Some(hours), Some(minutes), Some(seconds), None) => {
+            let (minutes, seconds) = (number(minutes)?, number(seconds)?);
+            if minutes > 59 || seconds > 59 {
+                return None;
+            }
+            number(hours)?.checked_mul(3600)? + minutes * 60 + seconds
+        }
+        _ => return None,
+    };
+    if seconds > SECONDS_MAX {
+        return None;
+    }
+    let is_fraction = fraction.bytes().all(|byte| byte.is_ascii_digit());
+    // More digits than nanoseconds say nothing.
+    let nanoseconds = format!("{:0<9.9}", fraction).parse().ok().filter(|_| is_fraction)?;
+    Some(Duration::new(seconds, nanoseconds))
+}
+
+fn number(text: &str) -> Option<u64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(field: &str, expected: Result<&str, RangeError>) {
+        let range = NptRange::parse(field).map(|range| range.to_string());
+        assert_eq!(range, expected.map(str::to_owned), "{field}");
+    }
+
+    #[test]
+    fn ranges() {
+        check("npt=0.000-", Ok("npt=0-"));
+        check("npt=12.5-20", Ok("npt=12.5-20"));
+        check("npt= 1:02:03.25 - ;time=19970123T143720Z", Ok("npt=3723.25-"));
+        check("npt=now-", Ok("npt=now-"));
+        check("npt=-30", Ok("npt=now-30"));
+        check("npt=0.0000000009-", Ok("npt=0-"));
+    }
+
+    #[test]
+    fn refusals() {
+        check("smpte=10:12:33:20-", Err(RangeError::Unit));
+        check("clock=19961108T143720.25Z-", Err(RangeError::Unit));
+        for malformed in [
+            "",
+            "npt",
+            "npt=",
+            "npt=-",
+            "npt=5",
+            "npt=a-",
+            "npt=1:2-",
+            "npt=1:60:00-",
+            "npt=+1-",
+            "npt=1.5.5-",
+            "npt=1.x-",
+            "npt=99999999999999999999-",
+            "npt=9999999999999-",
+            "npt=1--2",
+        ] {
+            check(malformed, Err(RangeError::Malformed));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(start in 0..1_000_000_000_u64, end in proptest::option::of(0..1_000_000_000_u64)) {
+            let at = Duration::from_micros;
+            let range = NptRange { start: Start::At(at(start)), end: end.map(at) };
+            prop_assert_eq!(NptRange::parse(&range.to_string()), Ok(range));
+        }
+    }
+}
