@@ -1,6 +1,8 @@
 //! The proxy between real sockets: what passes it, and what it does about upstreams that fail.
 
 mod engine;
+#[path = "proxy/exchange.rs"]
+mod exchange;
 #[path = "proxy/upstream.rs"]
 mod upstream;
 
@@ -9,23 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use engine::Client;
+use exchange::{exchange, get, status};
 use sojourn_server::Counter;
 use upstream::{Upstream, over_all, proxy};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nDate: x\r\n\r\nhello";
-
-fn exchange(client: &mut Client, request: &str) -> String {
-    client.send(request.as_bytes());
-    String::from_utf8_lossy(&client.rest()).into_owned()
-}
-
-fn get(server: &engine::Server, target: &str) -> String {
-    exchange(&mut server.connect(), &format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"))
-}
-
-fn status(answer: &str) -> &str {
-    answer.get(9..12).unwrap_or(answer)
-}
 
 #[test]
 fn one_request_each_way() {
@@ -35,7 +25,7 @@ fn one_request_each_way() {
         |server, upstream| {
             let mut client = server.connect();
             client.send(b"GET http://h/a?b HTTP/1.1\r\nHost: x\r\nConnection: x-a\r\nX-A: 1\r\nX-B: 2\r\nUpgrade: h2c\r\n\r\n");
-            let expected = b"HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 me\r\nContent-Length: 5\r\n\r\nhello";
+            let expected = b"HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 me\r\nContent-Length: 5\r\nCache-Status: me; fwd=uri-miss\r\n\r\nhello";
             assert_eq!(client.take(expected.len()), expected);
             // The same connections, on both sides.
             assert!(exchange(&mut client, "HEAD / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
@@ -263,11 +253,11 @@ fn request_bodies_are_passed_on() {
                 b"ENDPUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n",
             );
             client.send(b"0\r\nX-T: z\r\n\r\n");
-            let first = client.take(b"HTTP/1.1 200 OK\r\nVia: 1.1 me\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 8\r\n\r\nhelloEND".len());
+            let first = client.take(b"HTTP/1.1 200 OK\r\nVia: 1.1 me\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 8\r\nCache-Status: me; fwd=method\r\n\r\nhelloEND".len());
             assert!(first.ends_with(b"helloEND"));
             let rest = "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
             client.send(rest.as_bytes());
-            let second = client.take(b"HTTP/1.1 200 OK\r\nVia: 1.1 me\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 13\r\n\r\n3\r\nabc\r\n0\r\n\r\n".len());
+            let second = client.take(b"HTTP/1.1 200 OK\r\nVia: 1.1 me\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 13\r\nCache-Status: me; fwd=method\r\n\r\n3\r\nabc\r\n0\r\n\r\n".len());
             assert!(
                 second.ends_with(b"\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
                 "{}",

@@ -1,47 +1,51 @@
-//! What a proxy keeps of answers, and what of that answers a request: the rules and the store brought together.
+//! What of a proxy's store answers a request, and what an upstream is asked for otherwise: the rules and the store
+//! brought together. What comes of the upstream's answer is in [`super::hearing`].
 
 use std::sync::Arc;
 
+use sojourn_http::condition::Conditions;
 use sojourn_http::request::{Body, Method, Request};
-use sojourn_http::upstream::{self, Head};
 use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::forward::Via;
 use sojourn_proxy::rules::vary::secondary_key;
 use sojourn_proxy::rules::{
-    self, Answer, Metadata, Moments, Policy, RequestDirectives, Target, Use, invalidated, storable,
+    self, Allowance, Answer, Forwarded, Metadata, Need, Policy, RequestDirectives, Target, Use, invalidated,
 };
-use sojourn_proxy::store::{Begun, Fill, Found, Key, Object, Settings, Sharing, Started, Store, Vary};
+use sojourn_proxy::store::{Found, Key, Object, Settings, Store, Variants};
+
+use super::Keyed;
+
+/// An upstream is asked about so many variants at most, if none is the one that was asked for.
+const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
+
+/// Their entity tags have so many bytes at most; a longer one is not asked about.
+const ENTITY_TAG_BYTES_ASKED_ABOUT_MAX: usize = 256;
 
 /// The cache of a proxy; all its loops share it.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    store: Store,
-    policy: Policy,
+    pub(super) store: Store,
+    pub(super) policy: Policy,
 }
 
 /// What a cache says to a request.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Answer with this.
-    Hit(Arc<Object>),
+    /// Answer with this. If it is to be validated meanwhile, by that.
+    Hit(Arc<Object>, Option<Keyed>),
     /// Ask an upstream; the answer may be kept.
     Fill(Keyed),
-    /// Ask an upstream for this client alone.
-    Pass,
+    /// Ask an upstream for this client alone; why, if there is a cache at all.
+    Pass(Option<Forwarded>),
     /// The client wants an answer from the cache or none, and there is none.
     GatewayTimeout,
 }
 
-/// A request whose answer may be kept.
-#[derive(Clone, Debug)]
-pub struct Keyed {
-    /// What it would be found by.
-    pub key: Key<'static>,
-    /// Whether the answer to another request for the same would do.
-    pub may_join: bool,
-    directives: RequestDirectives,
-    /// What is there and cannot be used as it is.
-    known: Option<Arc<Object>>,
+/// What there is for a request.
+#[derive(Default)]
+struct Kept {
+    object: Option<Arc<Object>>,
+    /// If the object varies; it may have none that fits.
+    variants: Option<Arc<Variants>>,
 }
 
 impl Cache {
@@ -52,81 +56,62 @@ impl Cache {
 
     /// What to do with `request`, which came by `scheme` for `host`, at `now` in seconds since 1970.
     pub fn look_up(&self, request: &Request<'_>, scheme: &str, host: &[u8], now: i64) -> Verdict {
-        if !matches!(request.method, Method::Get | Method::Head) || request.body != Body::Length(0) {
-            return Verdict::Pass;
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return Verdict::Pass(Some(Forwarded::Method));
+        }
+        if request.body != Body::Length(0) {
+            return Verdict::Pass(Some(Forwarded::Bypass));
         }
         let text = Target { scheme, host, target: request.target }.key();
         let key = Key::new(&text);
         let directives = RequestDirectives::read(request.fields);
-        let object = self.find(&key, request);
-        let stored = object.as_ref().and_then(|object| Metadata::read(object.metadata()).ok());
-        match rules::lookup(&directives, stored.as_ref(), now) {
+        let kept = self.find(&key, request);
+        let stored = kept.object.as_ref().and_then(|object| Metadata::read(object.metadata()).ok());
+        let used = rules::lookup(&directives, stored.as_ref(), now);
+        let why = match used {
             Use::GatewayTimeout => return Verdict::GatewayTimeout,
-            Use::Forward => return Verdict::Pass,
-            Use::Fresh | Use::Stale { allowed_by: rules::Allowance::Client } => {
-                if let (Some(object), Some(stored)) = (&object, &stored) {
-                    return match answer(request, stored, object.length()) {
-                        Answer::Whole | Answer::NotModified => Verdict::Hit(Arc::clone(object)),
-                        // The upstream sends parts.
-                        Answer::Parts(_) | Answer::RangeNotSatisfiable => Verdict::Pass,
-                    };
-                }
+            Use::Forward => return Verdict::Pass(Some(Forwarded::Bypass)),
+            Use::Miss if kept.variants.is_some() => Forwarded::VaryMiss,
+            Use::Miss => Forwarded::UriMiss,
+            Use::Revalidate(Need::Client) => Forwarded::Request,
+            Use::Fresh | Use::Stale { .. } | Use::Revalidate(Need::Stale | Need::NoCache) => Forwarded::Stale,
+        };
+        let has_validator = stored.as_ref().is_some_and(Metadata::has_validator);
+        let keyed = || self.keyed(&key, request, directives, why, &kept, has_validator);
+        match (used, &kept.object) {
+            (Use::Fresh | Use::Stale { allowed_by: Allowance::Client }, Some(object)) => {
+                Verdict::Hit(Arc::clone(object), None)
             }
-            _ => {}
+            (Use::Stale { .. }, Some(object)) if request.method == Method::Get => {
+                Verdict::Hit(Arc::clone(object), Some(keyed()))
+            }
+            _ if may_fill(request, kept.object.is_some(), has_validator) => Verdict::Fill(keyed()),
+            _ => Verdict::Pass(Some(why)),
         }
-        // What would bring a part, or nothing but a status, is for this client alone.
-        let is_plain = request.method == Method::Get
-            && request.range.is_none()
-            && request.conditions == Default::default();
-        if !is_plain {
-            return Verdict::Pass;
-        }
-        let may_join = directives == RequestDirectives::default() && request.field("authorization").is_none();
-        Verdict::Fill(Keyed { key: key.into_owned(), may_join, directives, known: object })
     }
 
-    /// Begins to keep the answer with this head to the request of `keyed`, which went out as `sent`; `None` if it must not
-    /// be kept, or somebody else does.
-    pub fn begin(
+    fn keyed(
         &self,
-        keyed: &Keyed,
-        sent: &[u8],
-        head: &Head<'_>,
-        via: Via<'_>,
-        moments: Moments,
-    ) -> Option<Fill> {
-        // Nobody can tell such a body from a part of it.
-        if head.body == upstream::Body::UntilClose {
-            return None;
-        }
-        let fields = sent.iter().position(|byte| *byte == b'\n').map_or(&[][..], |end| &sent[end + 1..]);
-        let request = rules::Request {
-            method: b"GET",
-            fields: Section(fields),
-            directives: keyed.directives,
-            has_body: false,
+        key: &Key<'_>,
+        request: &Request<'_>,
+        directives: RequestDirectives,
+        why: Forwarded,
+        kept: &Kept,
+        has_validator: bool,
+    ) -> Keyed {
+        let is_for_anybody = directives == RequestDirectives::default();
+        let about = match (&kept.object, &kept.variants) {
+            (Some(object), _) if has_validator => vec![Arc::clone(object)],
+            (None, Some(variants)) => self.tagged(key, variants),
+            _ => Vec::new(),
         };
-        let response = rules::Response { status: head.status, fields: Section(head.fields), moments, via };
-        let metadata = storable(&request, &response, &self.policy).ok()?;
-        let stored = Metadata::read(&metadata).ok()?;
-        let vary = (!stored.vary.is_empty()).then(|| Vary {
-            fields: vec![stored.vary.as_bytes().into()],
-            secondary: stored.secondary_key.into(),
-        });
-        let length = match head.body {
-            upstream::Body::Length(length) => Some(length),
-            upstream::Body::None => Some(0),
-            upstream::Body::Chunked | upstream::Body::UntilClose => None,
-        };
-        if length.is_some_and(|length| length > self.store.settings().memory_object_bytes_max) {
-            return None;
-        }
-        match self.store.begin(&keyed.key, keyed.known.as_ref()) {
-            Begun::Fill(mut fill) => {
-                fill.start(Started { metadata, length, vary, sharing: Sharing::Stored });
-                Some(fill)
-            }
-            Begun::Filling(_) | Begun::Hit(_) => None,
+        Keyed {
+            key: key.clone().into_owned(),
+            may_join: is_for_anybody && request.range.is_none() && request.field("authorization").is_none(),
+            why,
+            directives,
+            known: kept.object.clone(),
+            about,
         }
     }
 
@@ -142,20 +127,50 @@ impl Cache {
         self.store.settings().memory_object_bytes_max
     }
 
-    fn find(&self, key: &Key<'_>, request: &Request<'_>) -> Option<Arc<Object>> {
+    fn find(&self, key: &Key<'_>, request: &Request<'_>) -> Kept {
+        match self.store.lookup(key) {
+            Found::Hit(object) => Kept { object: Some(object), variants: None },
+            Found::Varies(variants) => {
+                let names = variants.fields.first().and_then(|names| std::str::from_utf8(names).ok());
+                let secondary = secondary_key(names.unwrap_or_default(), Section(request.fields));
+                let object = self.hit(&key.variant(&secondary));
+                Kept { object, variants: Some(variants) }
+            }
+            _ => Kept::default(),
+        }
+    }
+
+    fn hit(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         match self.store.lookup(key) {
             Found::Hit(object) => Some(object),
-            Found::Varies(variants) => {
-                let names = variants.fields.first().and_then(|names| std::str::from_utf8(names).ok())?;
-                let secondary = secondary_key(names, Section(request.fields));
-                match self.store.lookup(&key.variant(&secondary)) {
-                    Found::Hit(object) => Some(object),
-                    _ => None,
-                }
-            }
             _ => None,
         }
     }
+
+    /// Whether `object` is what is found at `key`.
+    pub(super) fn is_at(&self, key: &Key<'_>, object: &Arc<Object>) -> bool {
+        self.hit(key).is_some_and(|found| Arc::ptr_eq(&found, object))
+    }
+
+    /// The latest variants that an upstream can tell from others by their entity tags.
+    fn tagged(&self, key: &Key<'_>, variants: &Variants) -> Vec<Arc<Object>> {
+        let is_tagged = |object: &Arc<Object>| {
+            let stored = Metadata::read(object.metadata());
+            stored.is_ok_and(|it| (1..=ENTITY_TAG_BYTES_ASKED_ABOUT_MAX).contains(&it.entity_tag.len()))
+        };
+        let latest = variants.keys(key).take(VARIANTS_ASKED_ABOUT_MAX);
+        latest.filter_map(|key| self.hit(&key)).filter(is_tagged).collect()
+    }
+}
+
+/// Whether the whole may be asked for, to be stored, with something stored for the request or not.
+fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool {
+    let is_conditional = request.conditions != Conditions::default();
+    // What would bring a part, or nothing but a status, is for this client alone; unless what is stored is asked about:
+    // then it is judged by that.
+    request.method == Method::Get
+        && (request.range.is_none() || has_validator)
+        && (is_stored || request.range.is_none() && !is_conditional)
 }
 
 /// What of the stored response answers `request`.
@@ -164,12 +179,7 @@ pub fn answer(request: &Request<'_>, stored: &Metadata<'_>, length: u64) -> Answ
     Answer::of(&request.conditions, range, stored, length)
 }
 
-/// Whether an answer that is being kept under `kept` answers `request` too.
-pub fn fits(request: &Request<'_>, kept: &Fill) -> bool {
-    let filling = kept.filling();
-    let Some(started) = filling.started() else { return false };
-    started.vary.as_ref().is_none_or(|vary| {
-        let names = vary.fields.first().and_then(|names| std::str::from_utf8(names).ok());
-        names.is_some_and(|names| secondary_key(names, Section(request.fields)) == *vary.secondary)
-    })
+/// Whether what was stored for one request answers another, `request`.
+pub fn fits(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
+    secondary_key(stored.vary, Section(request.fields)) == stored.secondary_key
 }

@@ -13,10 +13,9 @@ use sojourn_http::Status;
 use sojourn_http::upstream::Head;
 use sojourn_proxy::rules::Moments;
 use sojourn_proxy::rules::forward::Via;
-use sojourn_proxy::store::Fill;
 
 use super::health::Health;
-use super::{Cache, End, Flow, FlowId, FollowerId, Keyed, Proxy};
+use super::{Cache, End, Flow, FlowId, FollowerId, Heard, Keyed, Proxy, Received};
 use crate::connection::Fetch;
 use crate::counters::{Counter, Served};
 use crate::site::Limits;
@@ -134,17 +133,50 @@ impl Exchanges {
         may_follow.then(|| (id, flow.follow(self.token)))
     }
 
-    /// Keeps the answer with this head, if that may be; what it may have changed is forgotten.
-    pub fn keep_answer(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> Option<Fill> {
+    /// Begins `flow` for the cache alone, unless a request for the same is under way.
+    pub fn refresh(&mut self, mut flow: Flow, served: &mut Served) {
+        let Some(hash) = flow.keyed.as_ref().map(|keyed| keyed.key.hash()) else { return };
+        if self.shared.contains_key(&hash) {
+            return;
+        }
+        flow.is_shared = true;
+        flow.begin_for_nobody();
+        let id = FlowId(self.flows.insert(flow));
+        self.shared.insert(hash, id);
+        self.dispatch(id, served);
+    }
+
+    /// Whether a request that others may follow is under way for what `keyed` names.
+    pub fn is_under_way(&self, keyed: &Keyed) -> bool {
+        self.shared.contains_key(&keyed.key.hash())
+    }
+
+    /// What becomes of the answer with this head; what it may have changed is forgotten.
+    pub fn hear(&self, id: FlowId, head: &Head<'_>, now: i64) -> Heard {
         let flow = &self.flows[id.0];
-        let cache = self.proxy.cache.as_ref()?;
+        let Some(cache) = &self.proxy.cache else { return Heard::Answer(None) };
         if let Some(changes) = &flow.changes {
             cache.invalidate(&changes.method, &changes.target(), head.status, head.fields);
         }
+        let Some(keyed) = &flow.keyed else { return Heard::Answer(None) };
         let waited = self.now.saturating_sub(flow.began).as_secs() as i64;
         let moments = Moments { request: now - waited, response: now };
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        cache.begin(flow.keyed.as_ref()?, &flow.request, head, via, moments)
+        cache.hear(keyed, &Received { sent: &flow.request, head, moments, via })
+    }
+
+    /// Asks for the flow once more, without conditions.
+    pub fn begin_again(&mut self, id: FlowId, served: &mut Served) {
+        let flow = &mut self.flows[id.0];
+        (flow.fetch, flow.has_fetch, flow.attempts) = (None, false, 0);
+        if flow.end.is_some() {
+            return self.finish(id, End::Abandoned);
+        }
+        flow.request = flow.unconditional.take().expect("only what was sent with conditions is sent again");
+        if let Some(keyed) = &mut flow.keyed {
+            keyed.forget_stored();
+        }
+        self.dispatch(id, served);
     }
 
     /// What has become too long to be kept is held for nobody but those who follow it.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Body, Head};
 use sojourn_proxy::rules::Target;
-use sojourn_proxy::store::Fill;
+use sojourn_proxy::store::{Fill, Filling};
 
-use super::Keyed;
+use super::{Keyed, Standing};
 
 /// What may wait for a client before no more is received for it, and of a client's body for an upstream.
 pub const HELD_BYTES_MAX: usize = 256 * 1024;
@@ -47,6 +47,8 @@ pub(super) struct Follower {
 pub struct Flow {
     /// The head of the request, as it is sent.
     pub request: Vec<u8>,
+    /// The same without conditions, to be sent should the answer be about nothing that is stored.
+    pub unconditional: Option<Vec<u8>>,
     /// What is asked for, as far as that says whether a body follows.
     pub asked: Asked,
     /// Whether asking twice is as good as once.
@@ -55,6 +57,8 @@ pub struct Flow {
     pub upload: Option<Upload>,
     /// Once it is there.
     pub answer: Option<Arc<Answer>>,
+    /// The stored response that answers instead.
+    pub standing: Option<Standing>,
     /// How it ended, once it has.
     pub end: Option<End>,
     /// How often it has been given to a connection.
@@ -73,6 +77,8 @@ pub struct Flow {
     pub changes: Option<Changes>,
     /// Who keeps it.
     pub fill: Option<Fill>,
+    /// What is kept, or was to be, also when it is complete.
+    pub kept: Option<Arc<Filling>>,
     /// All of it stays here for others to follow.
     pub is_shared: bool,
     /// The clients' requests.
@@ -148,10 +154,12 @@ impl Flow {
     pub fn new(request: Vec<u8>, asked: Asked, is_repeatable: bool, upload: Option<Upload>) -> Flow {
         Flow {
             request,
+            unconditional: None,
             asked,
             is_repeatable,
             upload,
             answer: None,
+            standing: None,
             end: None,
             attempts: 0,
             upstream: 0,
@@ -161,6 +169,7 @@ impl Flow {
             keyed: None,
             changes: None,
             fill: None,
+            kept: None,
             is_shared: false,
             followers: Vec::new(),
             followers_ever: 0,
@@ -181,8 +190,16 @@ impl Flow {
         }));
     }
 
+    /// Whether those who follow it can go on.
+    pub fn has_news(&self) -> bool {
+        self.answer.is_some() || self.standing.is_some() || self.end.is_some()
+    }
+
     /// Takes the next bytes of the answer's body.
     pub fn append(&mut self, part: Arc<[u8]>) {
+        if self.standing.is_some() {
+            return;
+        }
         self.held_bytes += part.len();
         if let Some(fill) = &mut self.fill {
             fill.append(Arc::clone(&part));
@@ -199,6 +216,11 @@ impl Flow {
         self.followers_ever += 1;
         self.followers.push(Follower { id, token, position: 0 });
         id
+    }
+
+    /// It is for the cache: who follows it did not begin it.
+    pub(super) fn begin_for_nobody(&mut self) {
+        self.followers_ever = 1;
     }
 
     /// Whether the beginning is still here.

@@ -11,14 +11,18 @@ mod cache;
 mod exchanges;
 mod flow;
 mod health;
+mod hearing;
 mod nothing;
 mod request;
+mod stored;
 
-pub use cache::{Cache, Keyed, Verdict, answer, fits};
+pub use cache::{Cache, Verdict, answer, fits};
 pub use exchanges::{Exchanges, Launch};
 pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Upload};
+pub use hearing::{Heard, Received, Without, metadata};
 pub use nothing::Nothing;
-pub use request::{Ask, Refusal, ask, host};
+pub use request::{Ask, Refusal, ask, host, refusal};
+pub use stored::{Keyed, Standing};
 
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]

@@ -1,5 +1,6 @@
 //! A client's request as the one request that goes to an upstream, or why none does.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use sojourn_http::request::{Body, Method, Request};
@@ -8,8 +9,9 @@ use sojourn_http::{Status, head};
 
 use sojourn_proxy::rules::fields::Section;
 use sojourn_proxy::rules::forward::{self, Hop, Originator, Purpose, Via};
+use sojourn_proxy::rules::key::normalised;
 
-use super::{Changes, Flow, Proxy, Upload};
+use super::{Changes, Flow, Keyed, Proxy, Upload};
 
 /// What is added to a head, about.
 const ADDED_BYTES: usize = 256;
@@ -44,26 +46,71 @@ pub enum Refusal {
     Options,
 }
 
-/// The flow for `request`.
-pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy) -> Result<Flow, Refusal> {
-    let method = request.line.split(|byte| *byte == b' ').next().unwrap_or_default();
+/// Why `request` goes no further, if that is so.
+pub fn refusal(request: &Request<'_>, proxy: &Proxy) -> Option<Refusal> {
     match request.method {
-        Method::Connect => return Err(Refusal::Status(Status::NotImplemented)),
+        Method::Connect => return Some(Refusal::Status(Status::NotImplemented)),
         // It would show the client what this proxy adds, and what cookies a browser has.
-        _ if method == b"TRACE" => return Err(Refusal::Status(Status::NotImplemented)),
+        _ if method(request) == b"TRACE" => return Some(Refusal::Status(Status::NotImplemented)),
         // RFC 9110, 7.6.2: whoever receives 0 answers itself.
         Method::Options if request.target == b"*" || request.field("max-forwards") == Some(b"0") => {
-            return Err(Refusal::Options);
+            return Some(Refusal::Options);
         }
-        _ if !request.target.starts_with(b"/") => return Err(Refusal::Status(Status::BadRequest)),
+        _ if !request.target.starts_with(b"/") => return Some(Refusal::Status(Status::BadRequest)),
         _ => {}
     }
-    let fields = Section(request.fields);
-    if forward::is_loop(fields, &proxy.pseudonym) {
-        return Err(Refusal::Status(Status::LoopDetected));
-    }
+    let is_loop = forward::is_loop(Section(request.fields), &proxy.pseudonym);
+    is_loop.then_some(Refusal::Status(Status::LoopDetected))
+}
+
+/// The flow for `request`, which was not refused. `keyed`, if its answer may be kept.
+pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>) -> Flow {
+    let method = method(request);
+    let mut unconditional = None;
+    let mut text = match &keyed {
+        None => head_for(request, ask, proxy, Purpose::Pass),
+        Some(keyed) => {
+            let whole = head_for(request, ask, proxy, Purpose::Fill);
+            let stored = keyed.stored();
+            if stored.is_empty() {
+                whole
+            } else {
+                unconditional = Some([&whole, b"\r\n".as_slice()].concat());
+                head_for(request, ask, proxy, Purpose::Revalidate(&stored))
+            }
+        }
+    };
+    let upload = append_framing(&mut text, method, request);
+    text.extend_from_slice(b"\r\n");
+    let asked = if request.method == Method::Head { Asked::Head } else { Asked::Other };
+    // RFC 9110, 9.2.2; what has a body is not kept for a second time.
+    let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
+    let is_repeatable = is_idempotent && upload.is_none();
+    let mut flow = Flow::new(text, asked, is_repeatable, upload);
+    (flow.keyed, flow.unconditional) = (keyed, unconditional);
+    flow.changes =
+        (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| Changes {
+            method: method.into(),
+            scheme: ask.scheme(),
+            host: host(request, proxy).into(),
+            path: request.target.into(),
+        });
+    flow
+}
+
+fn method<'a>(request: &Request<'a>) -> &'a [u8] {
+    request.line.split(|byte| *byte == b' ').next().unwrap_or_default()
+}
+
+/// The head of the request to the upstream as far as the framing.
+fn head_for(request: &Request<'_>, ask: Ask, proxy: &Proxy, purpose: Purpose<'_>) -> Vec<u8> {
+    let target = match purpose {
+        Purpose::Pass => Cow::Borrowed(request.target),
+        // Requests with one key must get the same answer from every origin.
+        Purpose::Fill | Purpose::Revalidate(_) => normalised(request.target),
+    };
     let mut text = Vec::with_capacity(request.head_len + ADDED_BYTES);
-    for part in [method, b" ", request.target, b" HTTP/1.1\r\n"] {
+    for part in [method(request), b" ", &target, b" HTTP/1.1\r\n"] {
         text.extend_from_slice(part);
     }
     let hop = Hop {
@@ -72,24 +119,10 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy) -> Result<Flow, Refus
         scheme: ask.scheme(),
         host: host(request, proxy),
         originator: Originator::Overwrite,
-        purpose: Purpose::Pass,
+        purpose,
     };
-    forward::append_request(&mut text, fields, &hop);
-    let upload = append_framing(&mut text, method, request);
-    text.extend_from_slice(b"\r\n");
-    let asked = if request.method == Method::Head { Asked::Head } else { Asked::Other };
-    // RFC 9110, 9.2.2; what has a body is not kept for a second time.
-    let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
-    let is_repeatable = is_idempotent && upload.is_none();
-    let mut flow = Flow::new(text, asked, is_repeatable, upload);
-    flow.changes =
-        (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| Changes {
-            method: method.into(),
-            scheme: ask.scheme(),
-            host: hop.host.into(),
-            path: request.target.into(),
-        });
-    Ok(flow)
+    forward::append_request(&mut text, Section(request.fields), &hop);
+    text
 }
 
 /// Says how the body is framed, once more and in one way.
@@ -120,7 +153,10 @@ mod tests {
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
         };
-        let flow = ask(&request, Ask { peer: [192, 0, 2, 1].into(), is_secure: true }, &proxy)?;
+        if let Some(refusal) = refusal(&request, &proxy) {
+            return Err(refusal);
+        }
+        let flow = ask(&request, Ask { peer: [192, 0, 2, 1].into(), is_secure: true }, &proxy, None);
         let text = String::from_utf8(flow.request).unwrap();
         let mut lines: Vec<_> = text.split_terminator("\r\n").map(str::to_owned).collect();
         assert_eq!(lines.pop().as_deref(), Some(""));

@@ -3,6 +3,7 @@
 //! It is driven like a client's connection and fills [flows](crate::proxy::Flow) one after the other. It never hears of
 //! clients: who follows the flow is woken when there is news, and wakes this connection when there is room again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sojourn_http::Status;
@@ -12,7 +13,7 @@ use sojourn_proxy::rules::forward::{self, Via};
 
 use super::{Buffer, Context, Event, Output, Reason, Wait, Want};
 use crate::counters::Counter;
-use crate::proxy::{End, Exchanges, Flow, FlowId, Upload};
+use crate::proxy::{End, Exchanges, Flow, FlowId, Heard, Upload};
 
 mod body;
 
@@ -269,20 +270,34 @@ impl Fetch {
                 self.keeps = head.keep_alive && self.is_sent;
                 let now = context.clock.second.seconds() as i64;
                 let exchanges = exchanges(context);
-                let via = Via { received: head.version, pseudonym: &exchanges.proxy().pseudonym };
-                let mut fields = Vec::with_capacity(head_len);
-                forward::append_response(&mut fields, Section(head.fields), via, now, |_| true);
-                let fill = exchanges.keep_answer(id, &head, now);
-                exchanges.settle(id, fill.is_some());
-                let flow = exchanges.flow(id);
-                flow.fill = fill;
-                let began = flow.began;
-                flow.begin_answer(&head, &fields);
                 exchanges.succeed_at(self.upstream);
+                let heard = exchanges.hear(id, &head, now);
+                let is_again = matches!(heard, Heard::Again);
+                let began = exchanges.flow(id).began;
+                match heard {
+                    Heard::Again => {}
+                    Heard::Stored(standing) => {
+                        exchanges.settle(id, standing.is_for_all);
+                        exchanges.flow(id).standing = Some(standing);
+                    }
+                    Heard::Answer(fill) => {
+                        let via = Via { received: head.version, pseudonym: &exchanges.proxy().pseudonym };
+                        let mut fields = Vec::with_capacity(head_len);
+                        forward::append_response(&mut fields, Section(head.fields), via, now, |_| true);
+                        exchanges.settle(id, fill.is_some());
+                        let flow = exchanges.flow(id);
+                        flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.filling()));
+                        flow.fill = fill;
+                        flow.begin_answer(&head, &fields);
+                    }
+                }
                 self.head_came = context.clock.now;
                 let waited = self.head_came.saturating_sub(began);
                 context.served.add(Counter::UpstreamHeadWait, waited.as_nanos() as u64);
                 self.input.consume(head_len);
+                if is_again {
+                    return self.ask_again(context);
+                }
                 self.stage = Stage::Body(body);
                 return self.read_body(context);
             }
@@ -321,6 +336,20 @@ impl Fetch {
         context.served.add(Counter::UpstreamBodyWait, took.as_nanos() as u64);
         let flow = self.flow.take().expect("there was a request");
         exchanges(context).finish(flow, End::Complete);
+        self.rest(context)
+    }
+
+    /// What came was about nothing that is stored: the flow begins again, here or elsewhere.
+    fn ask_again(&mut self, context: &mut Context<'_>) -> Want {
+        let flow = self.flow.take().expect("there was a request");
+        let want = self.rest(context);
+        let exchanges = context.exchanges.as_mut().expect("who has upstreams has exchanges");
+        exchanges.begin_again(flow, context.served);
+        want
+    }
+
+    /// Nothing is left to do.
+    fn rest(&mut self, context: &mut Context<'_>) -> Want {
         self.answered += 1;
         // What comes unasked, or a request that the upstream has not taken whole, leaves the next answer in doubt.
         let may_stay = self.keeps && self.input.unread().is_empty() && !context.is_draining;

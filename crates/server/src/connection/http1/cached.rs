@@ -4,98 +4,281 @@ use std::io::Write;
 use std::sync::Arc;
 
 use http::StatusCode;
-use sojourn_http::head;
+use sojourn_http::range::ByteRange;
 use sojourn_http::request::{Method, Request};
 use sojourn_http::upstream::Asked;
+use sojourn_http::{Status, head};
+use sojourn_proxy::rules::fields::{Section, append_line};
 use sojourn_proxy::rules::{Answer, CacheStatus, Metadata, append_not_modified};
 use sojourn_proxy::store::Object;
 
 use super::Http1;
 use super::answer::Step;
+use super::partial::{append_boundary, parts_of};
 use super::relay::Relay;
+use super::stream::Part;
 use crate::connection::Context;
 use crate::counters::Counter;
-use crate::proxy::{Ask, Flow, Verdict, answer, host};
+use crate::proxy::{Ask, Flow, Keyed, Standing, Verdict, Without, answer, fits, host};
 
 impl Http1 {
     /// What the cache, if there is one, says to `request`.
     pub(super) fn look_up(&self, request: &Request<'_>, ask: Ask, context: &mut Context<'_>) -> Verdict {
         let now = context.clock.second.seconds() as i64;
-        let Some(exchanges) = &context.exchanges else { return Verdict::Pass };
+        let Some(exchanges) = &context.exchanges else { return Verdict::Pass(None) };
         let proxy = exchanges.proxy();
-        let Some(cache) = &proxy.cache else { return Verdict::Pass };
+        let Some(cache) = &proxy.cache else { return Verdict::Pass(None) };
         cache.look_up(request, ask.scheme(), host(request, proxy), now)
     }
 
-    /// Answers with what is stored.
+    /// Answers with what is stored; `status` says how that came about.
     pub(super) fn answer_from_cache(
         &mut self,
         request: &Request<'_>,
         object: &Arc<Object>,
+        status: CacheStatus<'_>,
         context: &mut Context<'_>,
     ) -> Step {
         let stored = Metadata::read(object.metadata()).expect("it was read when it was found");
-        context.served.count(Counter::CacheHits);
-        let is_current = answer(request, &stored, object.length()) == Answer::NotModified;
-        let status = if is_current { 304 } else { stored.status };
-        self.begin_stored(request, status, &stored, object.length(), context);
-        if is_current || request.method == Method::Head || object.length() == 0 {
-            return self.answered_with(request, status, 0, context);
+        if status.forwarded.is_none() {
+            context.served.count(Counter::CacheHits);
         }
-        context.served.add(Counter::CacheHitBytes, object.length());
+        let length = object.length();
+        let ranges = match answer(request, &stored, length) {
+            Answer::Whole => None,
+            Answer::NotModified => {
+                return self.answer_not_modified(request, &stored, stored.status, status, context);
+            }
+            Answer::RangeNotSatisfiable => {
+                return self.no_such_part(request, &stored, length, status, context);
+            }
+            // Nothing says whether a coding belongs to the parts or to what they are wrapped in.
+            Answer::Parts(ranges) if ranges.len() > 1 && Section(stored.fields).has("content-encoding") => {
+                None
+            }
+            Answer::Parts(ranges) => Some(ranges),
+        };
+        let code = if ranges.is_some() { 206 } else { stored.status };
+        self.start_stored(code, request, context);
+        let parts = ranges.map(|ranges| self.append_parts_head(&stored, length, &ranges));
+        if parts.is_none() {
+            self.output.extend_from_slice(stored.fields);
+            if code != 204 {
+                head::content_length(&mut self.output, length);
+            }
+        }
+        let origin_status = status.origin_status.filter(|origin| *origin != code);
+        self.end_stored(request, &stored, CacheStatus { origin_status, ..status }, context);
+        self.count_response(code, context);
+        if request.method == Method::Head || length == 0 {
+            return self.answered_with(request, code, 0, context);
+        }
+        match (parts, object.small_body()) {
+            (None, Some(body)) => {
+                context.served.add(Counter::CacheHitBytes, length);
+                self.output.extend_from_slice(body);
+                self.answered_with(request, code, body.len(), context)
+            }
+            (None, None) => self.answer_parts(request, code, object, vec![Part::whole(length)], context),
+            (Some(parts), _) => self.answer_parts(request, code, object, parts, context),
+        }
+    }
+
+    /// Sends what `parts` say, the head being in the output.
+    fn answer_parts(
+        &mut self,
+        request: &Request<'_>,
+        code: u16,
+        object: &Object,
+        parts: Vec<Part>,
+        context: &mut Context<'_>,
+    ) -> Step {
+        let length: u64 = parts.iter().map(Part::length).sum();
+        context.served.add(Counter::CacheHitBytes, length);
         if let Some(body) = object.small_body() {
-            self.output.extend_from_slice(body);
-            return self.answered_with(request, status, body.len(), context);
+            for Part { preamble, range } in parts {
+                self.output.extend_from_slice(&preamble);
+                if let Some(ByteRange { first, last }) = range {
+                    self.output.extend_from_slice(&body[first as usize..=last as usize]);
+                }
+            }
+            return self.answered_with(request, code, length as usize, context);
         }
         let mut flow = Flow::new(Vec::new(), Asked::Other, false, None);
         // Its parts are the store's in any case.
         flow.is_shared = true;
-        let mut position = 0;
-        while let Some(slice) = object.slice(position) {
-            position += slice.as_bytes().len() as u64;
-            // A chunk of a large body is an allocation of its own.
-            flow.append(slice.into_parts().0);
+        for Part { preamble, range } in parts {
+            if !preamble.is_empty() {
+                flow.append(preamble.into());
+            }
+            range.into_iter().for_each(|range| append_range(&mut flow, object, range));
         }
         let followed = context.exchanges.as_mut().expect("a proxy has exchanges").begin_complete(flow);
-        let line = self.open_line(Some(request), status, context);
+        let line = self.open_line(Some(request), code, context);
         self.take_leave(request);
         Step::Follow {
             consumed: request.head_len,
-            relay: Relay::new(followed, None, request).answering(line),
+            relay: Relay::new(followed, None, request, None).answering(line),
         }
     }
 
-    fn begin_stored(
+    /// 304: the client has what is stored, or what is being stored, with the status `whole`.
+    pub(super) fn answer_not_modified(
         &mut self,
         request: &Request<'_>,
-        status: u16,
+        stored: &Metadata<'_>,
+        whole: u16,
+        status: CacheStatus<'_>,
+        context: &mut Context<'_>,
+    ) -> Step {
+        self.start_stored(304, request, context);
+        append_not_modified(&mut self.output, stored);
+        let origin_status = status.forwarded.map(|_| status.origin_status.unwrap_or(whole));
+        let status = CacheStatus { origin_status: origin_status.filter(|origin| *origin != 304), ..status };
+        self.end_stored(request, stored, status, context);
+        self.count_response(304, context);
+        self.answered_with(request, 304, 0, context)
+    }
+
+    /// 416: the stored response is shorter.
+    fn no_such_part(
+        &mut self,
+        request: &Request<'_>,
         stored: &Metadata<'_>,
         length: u64,
+        status: CacheStatus<'_>,
         context: &mut Context<'_>,
-    ) {
+    ) -> Step {
+        self.begin(Status::RangeNotSatisfiable, Some(request), context);
+        head::unsatisfied_range(&mut self.output, length);
+        self.append_cache_status(stored, status, context);
+        self.end_page(request, Status::RangeNotSatisfiable, context)
+    }
+
+    /// Answers with what an upstream's word was about.
+    pub(super) fn answer_with(
+        &mut self,
+        request: &Request<'_>,
+        relay: &Relay,
+        standing: &Standing,
+        context: &mut Context<'_>,
+    ) -> Step {
+        if !relay.follower.is_first() && !(standing.is_for_all && stored_fits(request, &standing.object)) {
+            return self.begin_flow(request, None, relay.why, context);
+        }
+        let is_validated = standing.is_validated();
+        context.served.count(if is_validated { Counter::CacheUnchanged } else { Counter::CacheStale });
+        let status = CacheStatus {
+            forwarded: relay.why,
+            origin_status: Some(standing.upstream_status),
+            is_stored: is_validated && standing.is_for_all,
+            is_collapsed: !relay.follower.is_first(),
+            ..CacheStatus::default()
+        };
+        self.answer_from_cache(request, &standing.object, status, context)
+    }
+
+    /// Answers although no upstream has: with what is stored if that may be, else with an error.
+    pub(super) fn answer_without_upstream(
+        &mut self,
+        request: &Request<'_>,
+        relay: &Relay,
+        keyed: Option<&Keyed>,
+        error: Status,
+        context: &mut Context<'_>,
+    ) -> Step {
         let now = context.clock.second.seconds() as i64;
+        let cache = context.exchanges.as_ref().and_then(|exchanges| exchanges.proxy().cache.as_ref());
+        let without = cache.zip(keyed).map(|(cache, keyed)| cache.without_upstream(keyed, now));
+        match without {
+            Some(Without::Stored(object)) if relay.follower.is_first() || stored_fits(request, &object) => {
+                context.served.count(Counter::CacheStale);
+                let status = CacheStatus {
+                    forwarded: relay.why,
+                    is_collapsed: !relay.follower.is_first(),
+                    detail: Some("no-answer"),
+                    ..CacheStatus::default()
+                };
+                self.answer_from_cache(request, &object, status, context)
+            }
+            Some(Without::Forbidden) => self.page(request, Status::GatewayTimeout, context),
+            _ => self.page(request, error, context),
+        }
+    }
+
+    /// Begins the head of an answer with what is stored.
+    fn start_stored(&mut self, code: u16, request: &Request<'_>, context: &mut Context<'_>) {
         if self.output.capacity() == 0 {
             self.output = context.pool.take();
         }
         self.decide_after(request, context);
         self.head_start = self.output.len() as u32;
-        let output = &mut self.output;
-        let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-        let _ = write!(output, "HTTP/1.1 {status} {}\r\n", reason.unwrap_or_default());
-        if status == 304 {
-            append_not_modified(output, stored);
-        } else {
-            output.extend_from_slice(stored.fields);
-            if status != 204 {
-                head::content_length(output, length);
-            }
-        }
-        let _ = write!(output, "Age: {}\r\n", stored.age(now));
-        let cache_status = CacheStatus { ttl_seconds: Some(stored.freshness(now)), ..CacheStatus::default() };
-        let pseudonym = &context.exchanges.as_ref().expect("a proxy has exchanges").proxy().pseudonym;
-        cache_status.append(output, pseudonym);
+        let reason = StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason());
+        let _ = write!(self.output, "HTTP/1.1 {code} {}\r\n", reason.unwrap_or_default());
+    }
+
+    /// Ends it.
+    fn end_stored(
+        &mut self,
+        request: &Request<'_>,
+        stored: &Metadata<'_>,
+        status: CacheStatus<'_>,
+        context: &mut Context<'_>,
+    ) {
+        let now = context.clock.second.seconds() as i64;
+        let _ = write!(self.output, "Age: {}\r\n", stored.age(now));
+        self.append_cache_status(stored, status, context);
         self.append_connection(Some(request));
         head::end(&mut self.output);
-        self.count_response(status, context);
+    }
+
+    fn append_cache_status(&mut self, stored: &Metadata<'_>, status: CacheStatus<'_>, context: &Context<'_>) {
+        let ttl_seconds = Some(stored.freshness(context.clock.second.seconds() as i64));
+        let pseudonym = &context.exchanges.as_ref().expect("a proxy has exchanges").proxy().pseudonym;
+        CacheStatus { ttl_seconds, ..status }.append(&mut self.output, pseudonym);
+    }
+
+    /// The fields of a 206 with `ranges` of what is stored; what follows the head is returned.
+    fn append_parts_head(&mut self, stored: &Metadata<'_>, length: u64, ranges: &[ByteRange]) -> Vec<Part> {
+        let media_type = Section(stored.fields).values("content-type").next();
+        let (parts, boundary) = parts_of(media_type, length, ranges);
+        let output = &mut self.output;
+        match boundary {
+            None => {
+                output.extend_from_slice(stored.fields);
+                head::content_range(output, ranges[0], length);
+            }
+            Some(boundary) => {
+                let is_kept = |name: &[u8]| !name.eq_ignore_ascii_case(b"content-type");
+                for (name, value) in Section(stored.fields).lines().filter(|(name, _)| is_kept(name)) {
+                    append_line(output, name, &[value]);
+                }
+                append_boundary(output, &boundary);
+            }
+        }
+        head::content_length(output, parts.iter().map(Part::length).sum());
+        parts
+    }
+}
+
+/// Whether the client has what is stored.
+pub(super) fn is_current(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
+    answer(request, stored, 0) == Answer::NotModified
+}
+
+fn stored_fits(request: &Request<'_>, object: &Object) -> bool {
+    Metadata::read(object.metadata()).is_ok_and(|stored| fits(request, &stored))
+}
+
+/// Appends a range of a body to the parts of a flow.
+fn append_range(flow: &mut Flow, object: &Object, range: ByteRange) {
+    let mut position = range.first;
+    while position <= range.last {
+        let Some(slice) = object.slice(position) else { break };
+        let slice = slice.up_to(range.last + 1 - position);
+        position += slice.as_bytes().len() as u64;
+        let (bytes, within) = slice.into_parts();
+        // A chunk of a large body is an allocation of its own; of a part of it a copy is made.
+        flow.append(if within == (0..bytes.len()) { bytes } else { Arc::from(&bytes[within]) });
     }
 }

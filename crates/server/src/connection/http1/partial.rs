@@ -7,6 +7,7 @@ use sojourn_content::{CHUNK_BYTES, Document, FileRange};
 use sojourn_http::range::ByteRange;
 use sojourn_http::request::Request;
 use sojourn_http::{Status, head};
+use sojourn_proxy::rules::fields::append_line;
 
 use super::Http1;
 use super::answer::Step;
@@ -79,20 +80,16 @@ impl Http1 {
         context: &mut Context<'_>,
     ) -> Vec<Part> {
         self.begin(Status::PartialContent, Some(request), context);
+        let (parts, boundary) = parts_of(Some(document.media_type.as_bytes()), document.size, ranges);
         let head = &mut self.output;
-        let parts = if let [range] = ranges {
-            head::content_length(head, range.length());
-            document.append_description(head);
-            head::content_range(head, *range, document.size);
-            vec![Part { preamble: Vec::new(), range: Some(*range) }]
-        } else {
-            // Not to be guessed, so that no content can hold it.
-            let boundary = format!("{:016x}", RandomState::new().hash_one(document.id));
-            let parts = multipart(document, ranges, &boundary);
-            head::content_length(head, parts.iter().map(Part::length).sum());
-            head::field(head, "Content-Type", &format!("multipart/byteranges; boundary={boundary}"));
-            parts
-        };
+        head::content_length(head, parts.iter().map(Part::length).sum());
+        match boundary {
+            None => {
+                document.append_description(head);
+                head::content_range(head, ranges[0], document.size);
+            }
+            Some(boundary) => append_boundary(head, &boundary),
+        }
         head::validator_fields(head, &document.entity_tag, document.modified);
         document.append_terms(head);
         head::end(head);
@@ -101,17 +98,43 @@ impl Http1 {
 }
 
 impl Part {
-    fn length(&self) -> u64 {
+    /// All of a body of `length` bytes.
+    pub(super) fn whole(length: u64) -> Part {
+        let range = length.checked_sub(1).map(|last| ByteRange { first: 0, last });
+        Part { preamble: Vec::new(), range }
+    }
+
+    /// Bytes.
+    pub(super) fn length(&self) -> u64 {
         self.preamble.len() as u64 + self.range.map_or(0, ByteRange::length)
     }
 }
 
+/// The body of a 206 with `ranges` of what has `size` bytes, and the boundary if it is of several parts.
+pub(super) fn parts_of(
+    media_type: Option<&[u8]>,
+    size: u64,
+    ranges: &[ByteRange],
+) -> (Vec<Part>, Option<String>) {
+    if let [range] = ranges {
+        return (vec![Part { preamble: Vec::new(), range: Some(*range) }], None);
+    }
+    // Not to be guessed, so that no content can hold it.
+    let boundary = format!("{:016x}", RandomState::new().hash_one(size));
+    (multipart(media_type, size, ranges, &boundary), Some(boundary))
+}
+
+/// The media type of a multipart body.
+pub(super) fn append_boundary(head: &mut Vec<u8>, boundary: &str) {
+    head::field(head, "Content-Type", &format!("multipart/byteranges; boundary={boundary}"));
+}
+
 /// The parts of a multipart body, the closing boundary as the last (RFC 2046, 5.1.1).
-fn multipart(document: &Document, ranges: &[ByteRange], boundary: &str) -> Vec<Part> {
+fn multipart(media_type: Option<&[u8]>, size: u64, ranges: &[ByteRange], boundary: &str) -> Vec<Part> {
     let opening = |range: &ByteRange| {
         let mut preamble = format!("\r\n--{boundary}\r\n").into_bytes();
-        head::field(&mut preamble, "Content-Type", &document.media_type);
-        head::content_range(&mut preamble, *range, document.size);
+        media_type.iter().for_each(|media_type| append_line(&mut preamble, b"Content-Type", &[media_type]));
+        head::content_range(&mut preamble, *range, size);
         head::end(&mut preamble);
         Part { preamble, range: Some(*range) }
     };

@@ -7,14 +7,18 @@ use std::io::Write;
 
 use sojourn_http::request::{Body, BodyReader, Request, Scheme, Version};
 use sojourn_http::{Status, head, upstream};
+use sojourn_proxy::rules::{CacheStatus, Forwarded};
 
 use super::answer::Step;
 use super::body::{CONTINUE, Content};
+use super::cached::is_current;
 use super::{After, Http1, OUTPUT_BYTES_MAX, State};
 use crate::connection::{Buffer, Context, Piece, Reason, Want};
 use crate::counters::Counter;
 use crate::log::OpenLine;
-use crate::proxy::{Answer, Ask, End, Exchanges, FlowId, FollowerId, Refusal, Verdict, ask, fits};
+use crate::proxy::{
+    Answer, Ask, End, Exchanges, FlowId, FollowerId, Keyed, Refusal, Verdict, ask, fits, metadata, refusal,
+};
 
 /// The end of a chunked body.
 const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
@@ -24,11 +28,13 @@ const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 pub(super) struct Relay {
     flow: FlowId,
     /// Which of its followers this is.
-    follower: FollowerId,
+    pub follower: FollowerId,
     /// The request's body while it arrives; its coding is undone, and done again.
     body: Option<Box<BodyReader>>,
     is_chunked: bool,
     head_len: usize,
+    /// Why the cache did not answer it, if there is one.
+    pub why: Option<Forwarded>,
     framing: Framing,
     line: Option<OpenLine>,
     pub body_bytes_sent: u64,
@@ -60,42 +66,53 @@ impl Http1 {
         if request.scheme == Some(Scheme::Https) && !self.is_secure {
             return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
         }
-        let asking = Ask { peer: self.peer, is_secure: self.is_secure };
-        let mut flow = match ask(request, asking, exchanges(context).proxy()) {
-            Err(refusal) => return self.refuse_relay(request, refusal, context),
-            Ok(flow) => flow,
-        };
-        match self.look_up(request, asking, context) {
-            Verdict::Hit(object) => return self.answer_from_cache(request, &object, context),
-            Verdict::GatewayTimeout => return self.page(request, Status::GatewayTimeout, context),
-            Verdict::Pass => {}
-            Verdict::Fill(keyed) => flow.keyed = Some(keyed),
+        if let Some(refusal) = refusal(request, exchanges(context).proxy()) {
+            return self.refuse_relay(request, refusal, context);
         }
+        let asking = Ask { peer: self.peer, is_secure: self.is_secure };
+        let (keyed, why) = match self.look_up(request, asking, context) {
+            Verdict::Hit(object, refresh) => {
+                if let Some(keyed) = refresh {
+                    refresh_stored(request, asking, keyed, context);
+                }
+                return self.answer_from_cache(request, &object, CacheStatus::default(), context);
+            }
+            Verdict::GatewayTimeout => return self.page(request, Status::GatewayTimeout, context),
+            Verdict::Pass(why) => (None, why),
+            Verdict::Fill(keyed) => {
+                let why = keyed.why;
+                (Some(keyed), Some(why))
+            }
+        };
         if !self.output.is_empty() {
             // Earlier answers do not wait for the upstream; then the request is read again.
             return Step::Flush;
         }
-        let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
-        let joined = flow.keyed.as_ref().and_then(|keyed| exchanges.join(keyed));
-        if flow.keyed.is_some() {
-            let counter = if joined.is_some() { Counter::CacheCollapsed } else { Counter::CacheMisses };
+        if let Some(keyed) = &keyed {
+            if let Some(joined) = exchanges(context).join(keyed) {
+                context.served.count(Counter::CacheCollapsed);
+                return Step::Relay(Relay::new(joined, None, request, why));
+            }
+            let is_validation = keyed.is_validation();
+            let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             context.served.count(counter);
         }
-        let body = flow.upload.is_some().then(|| Box::new(BodyReader::new(request.body)));
-        let followed = joined.unwrap_or_else(|| exchanges.begin(flow, context.served));
-        Step::Relay(Relay::new(followed, body, request))
+        self.begin_flow(request, keyed, why, context)
     }
 
-    /// Asks again, for this client alone: what others get does not fit.
-    fn relay_alone(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
+    /// Asks an upstream for `request`: to keep the answer if it is `keyed`, else for this client alone.
+    pub(super) fn begin_flow(
+        &mut self,
+        request: &Request<'_>,
+        keyed: Option<Keyed>,
+        why: Option<Forwarded>,
+        context: &mut Context<'_>,
+    ) -> Step {
         let asking = Ask { peer: self.peer, is_secure: self.is_secure };
-        match ask(request, asking, exchanges(context).proxy()) {
-            Err(refusal) => self.refuse_relay(request, refusal, context),
-            Ok(flow) => {
-                let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
-                Step::Relay(Relay::new(exchanges.begin(flow, context.served), None, request))
-            }
-        }
+        let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
+        let flow = ask(request, asking, exchanges.proxy(), keyed);
+        let body = flow.upload.is_some().then(|| Box::new(BodyReader::new(request.body)));
+        Step::Relay(Relay::new(exchanges.begin(flow, context.served), body, request, why))
     }
 
     fn refuse_relay(&mut self, request: &Request<'_>, refusal: Refusal, context: &mut Context<'_>) -> Step {
@@ -121,7 +138,7 @@ impl Http1 {
             return self.send(None);
         }
         let flow = exchanges(context).flow(relay.flow);
-        if flow.answer.is_some() || flow.end.is_some() {
+        if flow.has_news() {
             let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Requests) else {
                 unreachable!("a request is relayed")
             };
@@ -152,7 +169,7 @@ impl Http1 {
         }
         let flow = exchanges(context).flow(relay.flow);
         let is_asked_for = flow.upload.as_ref().is_some_and(|upload| upload.is_asked_for);
-        if flow.answer.is_some() || flow.end.is_some() || is_asked_for { Want::Recall } else { Want::Wait }
+        if flow.has_news() || is_asked_for { Want::Recall } else { Want::Wait }
     }
 
     /// The answer has begun, or there is none.
@@ -167,16 +184,36 @@ impl Http1 {
             self.content = Content::Left;
         }
         let flow = exchanges(context).flow(relay.flow);
+        if let Some(standing) = flow.standing.clone() {
+            exchanges(context).leave(relay.flow, relay.follower);
+            return self.answer_with(request, &relay, &standing, context);
+        }
         let Some(answer) = flow.answer.clone() else {
             let Some(End::Failed(status)) = flow.end else {
                 unreachable!("only its followers abandon a flow")
             };
+            let keyed = flow.keyed.clone();
             exchanges(context).leave(relay.flow, relay.follower);
-            return self.page(request, status, context);
+            return self.answer_without_upstream(request, &relay, keyed.as_ref(), status, context);
         };
-        if !relay.follower.is_first() && !flow.fill.as_ref().is_some_and(|fill| fits(request, fill)) {
+        let kept = flow.kept.clone();
+        let stored = kept.as_ref().and_then(|kept| metadata(kept));
+        if !relay.follower.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
             exchanges(context).leave(relay.flow, relay.follower);
-            return self.relay_alone(request, context);
+            return self.begin_flow(request, None, relay.why, context);
+        }
+        let now = context.clock.second.seconds() as i64;
+        let status = CacheStatus {
+            forwarded: relay.why,
+            ttl_seconds: stored.map(|stored| stored.freshness(now)),
+            is_stored: stored.is_some(),
+            is_collapsed: !relay.follower.is_first(),
+            ..CacheStatus::default()
+        };
+        if let Some(stored) = stored.filter(|stored| is_current(request, stored)) {
+            // The whole was asked for, and the client has it.
+            exchanges(context).leave(relay.flow, relay.follower);
+            return self.answer_not_modified(request, &stored, answer.status, status, context);
         }
         let is_unframed = matches!(answer.body, upstream::Body::Chunked | upstream::Body::UntilClose);
         if is_unframed && request.version == Version::Http11 {
@@ -186,7 +223,7 @@ impl Http1 {
         if is_unframed && request.version == Version::Http10 && self.after == After::Keep {
             self.after = After::Close;
         }
-        self.append_relayed_head(request, &answer, relay.framing, context);
+        self.append_relayed_head(request, &answer, relay.framing, status, context);
         self.count_response(answer.status, context);
         relay.line = self.open_line(Some(request), answer.status, context);
         relay.is_answering = true;
@@ -199,6 +236,7 @@ impl Http1 {
         request: &Request<'_>,
         answer: &Answer,
         framing: Framing,
+        status: CacheStatus<'_>,
         context: &mut Context<'_>,
     ) {
         if self.output.capacity() == 0 {
@@ -218,6 +256,9 @@ impl Http1 {
                 head::content_length(output, length);
             }
             _ => {}
+        }
+        if status.forwarded.is_some() {
+            status.append(output, &exchanges(context).proxy().pseudonym);
         }
         self.append_connection(Some(request));
         head::end(&mut self.output);
@@ -290,6 +331,7 @@ impl Relay {
         (flow, follower): (FlowId, FollowerId),
         body: Option<Box<BodyReader>>,
         request: &Request<'_>,
+        why: Option<Forwarded>,
     ) -> Box<Relay> {
         Box::new(Relay {
             flow,
@@ -297,6 +339,7 @@ impl Relay {
             body,
             is_chunked: request.body == Body::Chunked,
             head_len: request.head_len,
+            why,
             framing: Framing::Plain,
             line: None,
             body_bytes_sent: 0,
@@ -364,6 +407,19 @@ impl Framing {
             }
             output.extend_from_slice(LAST_CHUNK);
         }
+    }
+}
+
+/// Has what is stored validated, for whoever comes next.
+fn refresh_stored(request: &Request<'_>, asking: Ask, keyed: Keyed, context: &mut Context<'_>) {
+    context.served.count(Counter::CacheStale);
+    let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
+    if !exchanges.is_under_way(&keyed) {
+        let is_validation = keyed.is_validation();
+        let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
+        context.served.count(counter);
+        let flow = ask(request, asking, exchanges.proxy(), Some(keyed));
+        exchanges.refresh(flow, context.served);
     }
 }
 

@@ -1,0 +1,195 @@
+//! What becomes of what an upstream has said: passed on, kept, or only the word that what is stored is current.
+
+use std::sync::Arc;
+
+use sojourn_http::upstream::{self, Head};
+use sojourn_proxy::rules::fields::{Section, append_line};
+use sojourn_proxy::rules::forward::Via;
+use sojourn_proxy::rules::validation::{Freshened, freshen, validated};
+use sojourn_proxy::rules::{self, Failure, Metadata, Moments, NotStorable, may_answer_after, storable};
+use sojourn_proxy::store::{Begun, Fill, Filling, Key, Object, Sharing, Started, Vary};
+
+use super::{Cache, Keyed, Standing};
+
+/// The head of an answer, and what led to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// The head of the request as it was sent.
+    pub sent: &'a [u8],
+    /// The head.
+    pub head: &'a Head<'a>,
+    /// When it was asked for and came.
+    pub moments: Moments,
+    /// What this proxy adds to Via.
+    pub via: Via<'a>,
+}
+
+/// What becomes of an answer.
+#[derive(Debug)]
+pub enum Heard {
+    /// It is passed on, and kept if there is somebody for that.
+    Answer(Option<Fill>),
+    /// What is stored answers.
+    Stored(Standing),
+    /// It is about nothing that is stored: ask again, without conditions.
+    Again,
+}
+
+/// What answers when the upstream does not.
+#[derive(Debug)]
+pub enum Without {
+    /// What is stored, stale.
+    Stored(Arc<Object>),
+    /// An error, for what is stored must not be used so: 504 (RFC 9111, 5.2.2.2).
+    Forbidden,
+    /// An error.
+    Nothing,
+}
+
+impl Cache {
+    /// What becomes of what an upstream has said to the request of `keyed`.
+    pub fn hear(&self, keyed: &Keyed, received: &Received<'_>) -> Heard {
+        let status = received.head.status;
+        if status == 304 && keyed.is_validation() {
+            return self.validate(keyed, received);
+        }
+        let now = received.moments.response;
+        match self.stands_in(Failure::Status(status), keyed, now) {
+            Some(object) => Heard::Stored(Standing { object, upstream_status: status, is_for_all: true }),
+            None => Heard::Answer(self.begin(keyed, received)),
+        }
+    }
+
+    /// What answers the request of `keyed` at `now`, after no upstream has (RFC 9111, 4.2.4 and 4.3.3).
+    pub fn without_upstream(&self, keyed: &Keyed, now: i64) -> Without {
+        if let Some(object) = self.stands_in(Failure::Disconnected, keyed, now) {
+            return Without::Stored(object);
+        }
+        let stored = keyed.known.as_ref().and_then(|known| Metadata::read(known.metadata()).ok());
+        match stored {
+            Some(stored) if stored.forbids_stale => Without::Forbidden,
+            _ => Without::Nothing,
+        }
+    }
+
+    fn stands_in(&self, failure: Failure, keyed: &Keyed, now: i64) -> Option<Arc<Object>> {
+        let known = keyed.known.as_ref()?;
+        let stored = Metadata::read(known.metadata()).ok()?;
+        may_answer_after(failure, &keyed.directives, &stored, now, &self.policy).then(|| Arc::clone(known))
+    }
+
+    /// A 304 to what was asked with the conditions of what is stored (RFC 9111, 4.3.3 and 4.3.4).
+    fn validate(&self, keyed: &Keyed, received: &Received<'_>) -> Heard {
+        let (all, fields) = (keyed.stored(), Section(received.head.fields));
+        let Some(current) = validated(fields, &all) else { return Heard::Again };
+        let place = all.iter().position(|one| std::ptr::eq(one, current)).expect("it is one of them");
+        let object = &keyed.about[place];
+        let Received { moments, via, .. } = *received;
+        let standing = |object, is_for_all| Standing { object, upstream_status: 304, is_for_all };
+        let key = key_of(&keyed.key, current);
+        match freshen(current, &received.request(keyed), fields, moments, via, &self.policy) {
+            // What was purged meanwhile does not come back.
+            Freshened::Stored(metadata) if self.is_at(&key, object) => {
+                Heard::Stored(standing(self.store.freshen(object, &metadata), true))
+            }
+            Freshened::Stored(metadata) => {
+                Heard::Stored(standing(Arc::new(object.with_metadata(&metadata)), false))
+            }
+            Freshened::Once(lines, reason) => {
+                if !reason.is_of_request() {
+                    self.store.purge(&key);
+                }
+                // Its age is computed anew.
+                let mut fields = Vec::with_capacity(lines.len());
+                let is_kept = |name: &[u8]| !name.eq_ignore_ascii_case(b"age");
+                for (name, value) in Section(&lines).lines().filter(|(name, _)| is_kept(name)) {
+                    append_line(&mut fields, name, &[value]);
+                }
+                let response_time = moments.response;
+                let once = Metadata { fields: &fields, response_time, initial_age: 0, ..*current };
+                Heard::Stored(standing(Arc::new(object.with_metadata(&once.write())), false))
+            }
+            Freshened::Changed => {
+                self.store.purge(&keyed.key);
+                Heard::Again
+            }
+        }
+    }
+
+    /// Begins to keep the answer; `None` if it must not be kept, or somebody else does.
+    fn begin(&self, keyed: &Keyed, received: &Received<'_>) -> Option<Fill> {
+        let Received { head, .. } = received;
+        // Nobody can tell such a body from a part of it.
+        if head.body == upstream::Body::UntilClose {
+            return None;
+        }
+        let metadata = match storable(&received.request(keyed), &received.response(), &self.policy) {
+            Ok(metadata) => metadata,
+            Err(reason) => {
+                self.forget_replaced(keyed, head.status, reason);
+                return None;
+            }
+        };
+        let stored = Metadata::read(&metadata).ok()?;
+        let vary = (!stored.vary.is_empty()).then(|| Vary {
+            fields: vec![stored.vary.as_bytes().into()],
+            secondary: stored.secondary_key.into(),
+        });
+        let length = match head.body {
+            upstream::Body::Length(length) => Some(length),
+            upstream::Body::None => Some(0),
+            upstream::Body::Chunked | upstream::Body::UntilClose => None,
+        };
+        if length.is_some_and(|length| length > self.store.settings().memory_object_bytes_max) {
+            return None;
+        }
+        match self.store.begin(&keyed.key, keyed.known.as_ref()) {
+            Begun::Fill(mut fill) => {
+                fill.start(Started { metadata, length, vary, sharing: Sharing::Stored });
+                Some(fill)
+            }
+            Begun::Filling(_) | Begun::Hit(_) => None,
+        }
+    }
+
+    /// A new answer that must not be stored makes what is stored outdated; what failed, or is no answer to a whole
+    /// request, does not, and neither does what another client's request would have got.
+    fn forget_replaced(&self, keyed: &Keyed, status: u16, reason: NotStorable) {
+        let is_answer = status < 500 && reason != NotStorable::Status && !reason.is_of_request();
+        let stored = keyed.known.as_ref().and_then(|known| Metadata::read(known.metadata()).ok());
+        if let Some(stored) = stored.filter(|_| is_answer) {
+            self.store.purge(&key_of(&keyed.key, &stored));
+        }
+    }
+}
+
+impl Received<'_> {
+    fn request(&self, keyed: &Keyed) -> rules::Request<'_> {
+        let line_end = self.sent.iter().position(|byte| *byte == b'\n');
+        let fields = line_end.map_or(&[][..], |end| &self.sent[end + 1..]);
+        rules::Request {
+            method: b"GET",
+            fields: Section(fields),
+            directives: keyed.directives,
+            has_body: false,
+        }
+    }
+
+    fn response(&self) -> rules::Response<'_> {
+        let Received { head, moments, via, .. } = *self;
+        rules::Response { status: head.status, fields: Section(head.fields), moments, via }
+    }
+}
+
+/// Where a stored response is found.
+fn key_of(primary: &Key<'_>, stored: &Metadata<'_>) -> Key<'static> {
+    match stored.vary {
+        "" => primary.clone().into_owned(),
+        _ => primary.variant(stored.secondary_key),
+    }
+}
+
+/// The metadata of what is being kept.
+pub fn metadata(kept: &Filling) -> Option<Metadata<'_>> {
+    Metadata::read(&kept.started()?.metadata).ok()
+}
