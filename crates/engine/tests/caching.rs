@@ -391,3 +391,35 @@ fn what_else_is_answered_from_the_cache() {
         },
     );
 }
+
+#[test]
+fn hits_by_lot() {
+    const REQUESTS: usize = 200;
+    let serve = |_: &str| ok("Cache-Control: max-age=0\r\nETag: \"x\"", "hello");
+    over_all(
+        &["--force-hit-ratio", "0.4", "--force-hit-seed", "7"],
+        || answering(serve),
+        |server, upstream| {
+            let mut client = server.connect();
+            let request = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+            client.send(request.repeat(REQUESTS).as_bytes());
+            client.send(b"GET /b HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+            let answers = String::from_utf8(client.rest()).unwrap();
+            let sequence: Vec<bool> = answers
+                .lines()
+                .filter_map(|line| line.strip_prefix("Cache-Status: me; "))
+                .map(|said| said.starts_with("hit"))
+                .collect();
+            assert_eq!(sequence.len(), REQUESTS + 1);
+            let hits = sequence.iter().filter(|is_hit| **is_hit).count();
+            // Six standard deviations.
+            assert!((39..121).contains(&hits), "{hits}");
+            let asked = heads(upstream, "/a");
+            assert_eq!(asked.len() + 1, sequence.len() - hits);
+            assert!(asked.iter().all(|head| !is_conditional(head)));
+            let counters = server.counters();
+            assert_eq!(counters.value(Counter::CacheForcedHits), hits as u64);
+            assert_eq!(counters.value(Counter::CacheForcedMisses), (sequence.len() - hits) as u64);
+        },
+    );
+}

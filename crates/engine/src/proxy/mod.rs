@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_proxy::store::Settings;
-use sojourn_server::proxy::{Cache, Nothing, Proxy};
+use sojourn_server::proxy::{Cache, ForcedHits, Nothing, Proxy};
 use sojourn_server::{Architecture, Board, Site, Stop, architecture, metrics, reopen_on_signal};
 
 use crate::serve::listener::Listeners;
@@ -85,7 +85,7 @@ impl Options {
         site.log = self.log.open(&site.board)?;
         site.proxy = Some(Arc::new(Proxy {
             upstreams: self.upstream.upstreams()?,
-            cache: self.cache(),
+            cache: self.cache()?,
             pseudonym: self.pseudonym.clone().map_or_else(pseudonym, Ok)?,
         }));
         Ok(site)
@@ -94,9 +94,16 @@ impl Options {
 
 impl Options {
     /// The cache, unless it is to have no memory.
-    fn cache(&self) -> Option<Cache> {
+    fn cache(&self) -> anyhow::Result<Option<Cache>> {
         let settings = Settings { memory_bytes: self.cache_memory, ..Settings::default() };
-        (self.cache_memory > 0).then(|| Cache::new(settings))
+        let cache = (self.cache_memory > 0).then(|| Cache::new(settings));
+        let Some(ratio) = self.force_hit_ratio else { return Ok(cache) };
+        let cache =
+            cache.context("--force-hit-ratio needs a cache\nhint: give --cache-memory more than 0")?;
+        eprintln!(
+            "warning: an experiment: hits are drawn by lot (--force-hit-ratio {ratio}), clients get outdated answers"
+        );
+        Ok(Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))))
     }
 }
 

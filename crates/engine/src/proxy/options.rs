@@ -40,6 +40,13 @@ pub struct Options {
     /// Memory for answers that may be used again (RFC 9111), of all loops together; 0 keeps none
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = size)]
     pub cache_memory: usize,
+    /// For experiments: the share of requests that are hits, from 0 to 1, drawn for each plain GET. A hit is answered with
+    /// what is stored, however stale; a miss goes to an upstream and is stored anew. Clients get outdated answers
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
+    pub force_hit_ratio: Option<f64>,
+    /// What those draws are drawn from: the same, the same sequence
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "force_hit_ratio")]
+    pub force_hit_seed: u64,
     /// What the proxy calls itself in Via, by which it knows requests that come back to it; unlike every other proxy's
     /// on the way [default: sojourn- and a random number]
     #[arg(long = "via", value_name = "NAME", value_parser = pseudonym)]
@@ -147,6 +154,11 @@ impl UpstreamUrl {
 fn architectures() -> PossibleValuesParser {
     let rows = ALL.iter().filter(|row| row.has_upstreams());
     rows.map(|row| PossibleValue::new(row.name()).help(row.summary())).collect::<Vec<_>>().into()
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "a ratio is a number from 0 to 1".to_owned())
 }
 
 /// A token (RFC 9110, 7.6.3).

@@ -12,7 +12,7 @@ use sojourn_proxy::rules::{
 };
 use sojourn_proxy::store::{Found, Key, Object, Settings, Store, Variants};
 
-use super::Keyed;
+use super::{ForcedHits, Keyed};
 
 /// An upstream is asked about so many variants at most, if none is the one that was asked for.
 const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
@@ -25,6 +25,7 @@ const ENTITY_TAG_BYTES_ASKED_ABOUT_MAX: usize = 256;
 pub struct Cache {
     pub(super) store: Store,
     pub(super) policy: Policy,
+    forced: Option<Arc<ForcedHits>>,
 }
 
 /// What a cache says to a request.
@@ -51,7 +52,17 @@ struct Kept {
 impl Cache {
     /// An empty cache in memory.
     pub fn new(settings: Settings) -> Cache {
-        Cache { store: Store::new(settings), policy: Policy::default() }
+        Cache { store: Store::new(settings), policy: Policy::default(), forced: None }
+    }
+
+    /// The same, but the lot says what is a hit: an experiment.
+    pub fn by_lot(self, forced: ForcedHits) -> Cache {
+        Cache { forced: Some(Arc::new(forced)), ..self }
+    }
+
+    /// Whether the lot, not the rules, says what answers `request`.
+    pub fn is_by_lot(&self, request: &Request<'_>) -> bool {
+        self.forced.is_some() && is_plain(request)
     }
 
     /// What to do with `request`, which came by `scheme` for `host`, at `now` in seconds since 1970.
@@ -66,6 +77,9 @@ impl Cache {
         let key = Key::new(&text);
         let directives = RequestDirectives::read(request.fields);
         let kept = self.find(&key, request);
+        if let Some(forced) = self.forced.as_ref().filter(|_| is_plain(request)) {
+            return self.drawn(forced.draw(), &key, request, directives, kept);
+        }
         let stored = kept.object.as_ref().and_then(|object| Metadata::read(object.metadata()).ok());
         let used = rules::lookup(&directives, stored.as_ref(), now);
         let why = match used {
@@ -87,6 +101,27 @@ impl Cache {
             }
             _ if may_fill(request, kept.object.is_some(), has_validator) => Verdict::Fill(keyed()),
             _ => Verdict::Pass(Some(why)),
+        }
+    }
+
+    /// What the lot has said about a request for which `kept` is there.
+    fn drawn(
+        &self,
+        is_hit: bool,
+        key: &Key<'_>,
+        request: &Request<'_>,
+        directives: RequestDirectives,
+        kept: Kept,
+    ) -> Verdict {
+        match kept.object.clone() {
+            Some(object) if is_hit => Verdict::Hit(object, None),
+            object => {
+                let why = if object.is_some() { Forwarded::Bypass } else { Forwarded::UriMiss };
+                let known = Kept { object, variants: None };
+                // Every miss is to be a request of its own, for the whole.
+                let keyed = self.keyed(key, request, directives, why, &known, false);
+                Verdict::Fill(Keyed { may_join: false, ..keyed })
+            }
         }
     }
 
@@ -163,14 +198,20 @@ impl Cache {
     }
 }
 
+/// Whether all of something is asked for, whatever the client has.
+fn is_plain(request: &Request<'_>) -> bool {
+    request.method == Method::Get
+        && request.body == Body::Length(0)
+        && request.range.is_none()
+        && request.conditions == Conditions::default()
+}
+
 /// Whether the whole may be asked for, to be stored, with something stored for the request or not.
 fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool {
-    let is_conditional = request.conditions != Conditions::default();
     // What would bring a part, or nothing but a status, is for this client alone; unless what is stored is asked about:
     // then it is judged by that.
-    request.method == Method::Get
-        && (request.range.is_none() || has_validator)
-        && (is_stored || request.range.is_none() && !is_conditional)
+    let is_judged_here = is_stored && (request.range.is_none() || has_validator);
+    is_plain(request) || request.method == Method::Get && is_judged_here
 }
 
 /// What of the stored response answers `request`.

@@ -70,7 +70,17 @@ impl Http1 {
             return self.refuse_relay(request, refusal, context);
         }
         let asking = Ask { peer: self.peer, is_secure: self.is_secure };
-        let (keyed, why) = match self.look_up(request, asking, context) {
+        let is_by_lot = is_by_lot(request, context);
+        if is_by_lot && !self.output.is_empty() {
+            // One draw for each request: it is read again before its own.
+            return Step::Flush;
+        }
+        let verdict = self.look_up(request, asking, context);
+        if is_by_lot {
+            let is_hit = matches!(verdict, Verdict::Hit(..));
+            context.served.count(if is_hit { Counter::CacheForcedHits } else { Counter::CacheForcedMisses });
+        }
+        let (keyed, why) = match verdict {
             Verdict::Hit(object, refresh) => {
                 if let Some(keyed) = refresh {
                     refresh_stored(request, asking, keyed, context);
@@ -408,6 +418,11 @@ impl Framing {
             output.extend_from_slice(LAST_CHUNK);
         }
     }
+}
+
+fn is_by_lot(request: &Request<'_>, context: &Context<'_>) -> bool {
+    let cache = context.exchanges.as_ref().and_then(|exchanges| exchanges.proxy().cache.as_ref());
+    cache.is_some_and(|cache| cache.is_by_lot(request))
 }
 
 /// Has what is stored validated, for whoever comes next.

@@ -1,0 +1,48 @@
+//! An experiment: the cache answers by lot, not by the rules, so that hits and misses come in a share that is chosen.
+//!
+//! One draw per request, in the order in which requests come; the sequence is the seed's. What is not stored yet cannot
+//! be a hit, whatever was drawn.
+
+use std::sync::{Mutex, PoisonError};
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Draws whether requests are hits.
+#[derive(Debug)]
+pub struct ForcedHits {
+    ratio: f64,
+    random: Mutex<Xoshiro256PlusPlus>,
+}
+
+impl ForcedHits {
+    /// A share of hits of `ratio`, from 0 to 1.
+    pub fn new(ratio: f64, seed: u64) -> ForcedHits {
+        ForcedHits { ratio, random: Mutex::new(Xoshiro256PlusPlus::seed_from_u64(seed)) }
+    }
+
+    /// Whether the next request is to be a hit.
+    pub fn draw(&self) -> bool {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        random.random::<f64>() < self.ratio
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_the_ratio_and_the_sequence_the_seed() {
+        let draws = |ratio, seed| {
+            let forced = ForcedHits::new(ratio, seed);
+            (0..10_000).map(|_| forced.draw()).collect::<Vec<_>>()
+        };
+        let hits = draws(0.4, 1).into_iter().filter(|is_hit| *is_hit).count();
+        // Six standard deviations.
+        assert!((3_706..4_294).contains(&hits), "{hits}");
+        assert_eq!(draws(0.4, 1), draws(0.4, 1));
+        assert_ne!(draws(0.4, 1), draws(0.4, 2));
+        assert!(draws(1.0, 1).iter().all(|is_hit| *is_hit) && !draws(0.0, 1).contains(&true));
+    }
+}
