@@ -392,6 +392,56 @@ fn what_else_is_answered_from_the_cache() {
     );
 }
 
+/// RFC 9111, 4.3.5.
+#[test]
+fn heads_tell_of_what_is_stored() {
+    let serve = |head: &str| {
+        let is_head = head.starts_with("HEAD");
+        let body = if is_head && head.contains("/other") { "hello!" } else { "hello" };
+        let answer = ok("ETag: \"x\"\r\nCache-Control: max-age=60", body);
+        match (is_head, is_conditional(head)) {
+            (true, _) => answer.replace("max-age=60\r\n", "max-age=60\r\nX-New: yes\r\n").replace(body, ""),
+            (false, true) => not_modified("ETag: \"x\""),
+            (false, false) => answer,
+        }
+    };
+    over_all(
+        &[],
+        || answering(serve),
+        |server, upstream| {
+            for target in ["/same", "/other"] {
+                get(server, target);
+                let head = ask(server, "HEAD", target, "Cache-Control: no-cache\r\n");
+                assert_eq!(said(&head), "fwd=request", "{target}: {head}");
+            }
+            let updated = get(server, "/same");
+            assert!(said(&updated).starts_with("hit") && updated.contains("X-New: yes\r\n"), "{updated}");
+            assert!(said(&get(server, "/other")).starts_with("fwd=stale"));
+            assert!(is_conditional(&heads(upstream, "/other")[2]));
+        },
+    );
+}
+
+/// RFC 9111, 4.2.4.
+#[test]
+fn who_is_disconnected_answers_stale_if_that_is_wanted() {
+    let serve = |head: &str| match (head.contains("X-Close"), head.contains("/must")) {
+        (true, _) => String::new(),
+        (false, true) => ok("ETag: \"x\"\r\nCache-Control: max-age=0, must-revalidate", "hello"),
+        (false, false) => ok("ETag: \"x\"\r\nCache-Control: max-age=0", "hello"),
+    };
+    over_all(
+        &["--cache-stale-disconnected", "60s"],
+        || answering(serve),
+        |server, _| {
+            for (target, expected) in [("/may", "200"), ("/must", "504")] {
+                get(server, target);
+                assert_eq!(status(&get_with(server, target, "X-Close: yes\r\n")), expected, "{target}");
+            }
+        },
+    );
+}
+
 #[test]
 fn hits_by_lot() {
     const REQUESTS: usize = 200;

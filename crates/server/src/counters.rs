@@ -88,7 +88,7 @@ counters! {
     CacheCollapsed "cache_collapsed" Total "Requests that followed another client's for the same."
     CacheRevalidations "cache_revalidations" Total "Requests to upstreams whether what is stored is current."
     CacheUnchanged "cache_unchanged" Total "Those of them that found it current."
-    CacheStale "cache_stale" Total "Requests answered from the proxy's cache stale: while an upstream was asked, or because it failed."
+    CacheStale "cache_stale" Total "Requests answered from the proxy's cache stale: the client wants that, an upstream is asked meanwhile, or it failed."
     CacheForcedHits "cache_forced_hits" Total "Requests answered from the proxy's cache by lot, whatever the rules say: --force-hit-ratio, an experiment."
     CacheForcedMisses "cache_forced_misses" Total "Requests sent to upstreams by lot, or because nothing was stored yet: --force-hit-ratio, an experiment."
     UpstreamRequests "upstream_requests" Total "Requests sent to upstreams, each repetition counted."

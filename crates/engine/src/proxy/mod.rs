@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
+use sojourn_proxy::rules::Policy;
 use sojourn_proxy::store::Settings;
 use sojourn_server::proxy::{Cache, ForcedHits, Nothing, Proxy};
 use sojourn_server::{Architecture, Board, Site, Stop, architecture, metrics, reopen_on_signal};
@@ -96,7 +97,9 @@ impl Options {
     /// The cache, unless it is to have no memory.
     fn cache(&self) -> anyhow::Result<Option<Cache>> {
         let settings = Settings { memory_bytes: self.cache_memory, ..Settings::default() };
-        let cache = (self.cache_memory > 0).then(|| Cache::new(settings));
+        let disconnected_seconds = self.cache_stale_disconnected.as_secs().try_into().unwrap_or(u32::MAX);
+        let policy = Policy { disconnected_seconds, ..Policy::default() };
+        let cache = (self.cache_memory > 0).then(|| Cache::new(settings, policy));
         let Some(ratio) = self.force_hit_ratio else { return Ok(cache) };
         let cache =
             cache.context("--force-hit-ratio needs a cache\nhint: give --cache-memory more than 0")?;

@@ -40,6 +40,10 @@ pub struct Options {
     /// Memory for answers that may be used again (RFC 9111), of all loops together; 0 keeps none
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = size)]
     pub cache_memory: usize,
+    /// How long answers may be used stale when no upstream answers, unless they forbid it; their own stale-if-error counts
+    /// if it is longer
+    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
+    pub cache_stale_disconnected: Duration,
     /// For experiments: the share of requests that are hits, from 0 to 1, drawn for each plain GET. A hit is answered with
     /// what is stored, however stale; a miss goes to an upstream and is stored anew. Clients get outdated answers
     #[arg(long, value_name = "RATIO", value_parser = ratio)]

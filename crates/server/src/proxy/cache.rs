@@ -51,8 +51,8 @@ struct Kept {
 
 impl Cache {
     /// An empty cache in memory.
-    pub fn new(settings: Settings) -> Cache {
-        Cache { store: Store::new(settings), policy: Policy::default(), forced: None }
+    pub fn new(settings: Settings, policy: Policy) -> Cache {
+        Cache { store: Store::new(settings), policy, forced: None }
     }
 
     /// The same, but the lot says what is a hit: an experiment.
@@ -134,15 +134,20 @@ impl Cache {
         kept: &Kept,
         has_validator: bool,
     ) -> Keyed {
+        let is_get = request.method == Method::Get;
         let is_for_anybody = directives == RequestDirectives::default();
         let about = match (&kept.object, &kept.variants) {
+            _ if !is_get => Vec::new(),
             (Some(object), _) if has_validator => vec![Arc::clone(object)],
             (None, Some(variants)) => self.tagged(key, variants),
             _ => Vec::new(),
         };
         Keyed {
             key: key.clone().into_owned(),
-            may_join: is_for_anybody && request.range.is_none() && request.field("authorization").is_none(),
+            may_join: is_get
+                && is_for_anybody
+                && request.range.is_none()
+                && request.field("authorization").is_none(),
             why,
             directives,
             known: kept.object.clone(),
@@ -211,7 +216,11 @@ fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool
     // What would bring a part, or nothing but a status, is for this client alone; unless what is stored is asked about:
     // then it is judged by that.
     let is_judged_here = is_stored && (request.range.is_none() || has_validator);
-    is_plain(request) || request.method == Method::Get && is_judged_here
+    match request.method {
+        Method::Get => is_plain(request) || is_judged_here,
+        // It goes as it is, but what it brings tells something about what is stored.
+        _ => is_stored,
+    }
 }
 
 /// What of the stored response answers `request`.

@@ -162,7 +162,7 @@ impl Exchanges {
         let waited = self.now.saturating_sub(flow.began).as_secs() as i64;
         let moments = Moments { request: now - waited, response: now };
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        cache.hear(keyed, &Received { sent: &flow.request, head, moments, via })
+        cache.hear(keyed, &Received { asked: flow.asked, sent: &flow.request, head, moments, via })
     }
 
     /// Asks for the flow once more, without conditions.

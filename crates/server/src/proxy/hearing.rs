@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use sojourn_http::upstream::{self, Head};
+use sojourn_http::upstream::{self, Asked, Head};
 use sojourn_proxy::rules::fields::{Section, append_line};
 use sojourn_proxy::rules::forward::Via;
-use sojourn_proxy::rules::validation::{Freshened, freshen, validated};
+use sojourn_proxy::rules::validation::{Freshened, freshen, matches_head, validated};
 use sojourn_proxy::rules::{self, Failure, Metadata, Moments, NotStorable, may_answer_after, storable};
 use sojourn_proxy::store::{Begun, Fill, Filling, Key, Object, Sharing, Started, Vary};
 
@@ -14,6 +14,8 @@ use super::{Cache, Keyed, Standing};
 /// The head of an answer, and what led to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
+    /// What was asked for.
+    pub asked: Asked,
     /// The head of the request as it was sent.
     pub sent: &'a [u8],
     /// The head.
@@ -56,6 +58,10 @@ impl Cache {
         let now = received.moments.response;
         match self.stands_in(Failure::Status(status), keyed, now) {
             Some(object) => Heard::Stored(Standing { object, upstream_status: status, is_for_all: true }),
+            None if received.asked == Asked::Head => {
+                self.learn(keyed, received);
+                Heard::Answer(None)
+            }
             None => Heard::Answer(self.begin(keyed, received)),
         }
     }
@@ -113,6 +119,27 @@ impl Cache {
                 self.store.purge(&keyed.key);
                 Heard::Again
             }
+        }
+    }
+
+    /// A 200 to a HEAD brings the stored response up to date that it is about; one that is about another makes that stale
+    /// (RFC 9111, 4.3.5).
+    fn learn(&self, keyed: &Keyed, received: &Received<'_>) {
+        let Some(object) = &keyed.known else { return };
+        let Ok(stored) = Metadata::read(object.metadata()) else { return };
+        let Received { head, moments, via, .. } = *received;
+        let (key, fields) = (key_of(&keyed.key, &stored), Section(head.fields));
+        if head.status != 200 || !self.is_at(&key, object) {
+            return;
+        }
+        if !matches_head(fields, &stored, object.length(), head.content_length) {
+            self.store.freshen(object, &Metadata { lifetime: 0, ..stored }.write());
+            return;
+        }
+        match freshen(&stored, &received.request(keyed), fields, moments, via, &self.policy) {
+            Freshened::Stored(metadata) => drop(self.store.freshen(object, &metadata)),
+            Freshened::Once(_, reason) if reason.is_of_request() => {}
+            Freshened::Once(..) | Freshened::Changed => drop(self.store.purge(&key)),
         }
     }
 

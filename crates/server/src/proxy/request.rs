@@ -63,13 +63,12 @@ pub fn refusal(request: &Request<'_>, proxy: &Proxy) -> Option<Refusal> {
     is_loop.then_some(Refusal::Status(Status::LoopDetected))
 }
 
-/// The flow for `request`, which was not refused. `keyed`, if its answer may be kept.
+/// The flow for `request`, which was not refused. `keyed`, if its answer may be kept, or is about what is.
 pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>) -> Flow {
     let method = method(request);
     let mut unconditional = None;
     let mut text = match &keyed {
-        None => head_for(request, ask, proxy, Purpose::Pass),
-        Some(keyed) => {
+        Some(keyed) if request.method == Method::Get => {
             let whole = head_for(request, ask, proxy, Purpose::Fill);
             let stored = keyed.stored();
             if stored.is_empty() {
@@ -79,6 +78,7 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>)
                 head_for(request, ask, proxy, Purpose::Revalidate(&stored))
             }
         }
+        _ => head_for(request, ask, proxy, Purpose::Pass),
     };
     let upload = append_framing(&mut text, method, request);
     text.extend_from_slice(b"\r\n");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sojourn_proxy::rules::{Forwarded, Metadata, RequestDirectives};
 use sojourn_proxy::store::{Key, Object};
 
-/// A request whose answer may be kept.
+/// A request whose answer may be kept; to a HEAD, tells of what is.
 #[derive(Clone, Debug)]
 pub struct Keyed {
     /// What it would be found by.

@@ -42,6 +42,9 @@ impl Http1 {
         let stored = Metadata::read(object.metadata()).expect("it was read when it was found");
         if status.forwarded.is_none() {
             context.served.count(Counter::CacheHits);
+            if stored.freshness(context.clock.second.seconds() as i64) <= 0 {
+                context.served.count(Counter::CacheStale);
+            }
         }
         let length = object.length();
         let ranges = match answer(request, &stored, length) {

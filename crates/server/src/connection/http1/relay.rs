@@ -427,7 +427,6 @@ fn is_by_lot(request: &Request<'_>, context: &Context<'_>) -> bool {
 
 /// Has what is stored validated, for whoever comes next.
 fn refresh_stored(request: &Request<'_>, asking: Ask, keyed: Keyed, context: &mut Context<'_>) {
-    context.served.count(Counter::CacheStale);
     let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
     if !exchanges.is_under_way(&keyed) {
         let is_validation = keyed.is_validation();

@@ -1,0 +1,1 @@
+"""The proxy's cache under the public suite http-cache-tests."""
