@@ -180,7 +180,8 @@ impl Cache {
         }
     }
 
-    fn hit(&self, key: &Key<'_>) -> Option<Arc<Object>> {
+    /// What is found at `key`, unless that is a list of variants.
+    pub(super) fn hit(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         match self.store.lookup(key) {
             Found::Hit(object) => Some(object),
             _ => None,

@@ -94,12 +94,16 @@ impl Cache {
         let standing = |object, is_for_all| Standing { object, upstream_status: 304, is_for_all };
         let key = key_of(&keyed.key, current);
         match freshen(current, &received.request(keyed), fields, moments, via, &self.policy) {
-            // What was purged meanwhile does not come back.
-            Freshened::Stored(metadata) if self.is_at(&key, object) => {
-                Heard::Stored(standing(self.store.freshen(object, &metadata), true))
-            }
             Freshened::Stored(metadata) => {
-                Heard::Stored(standing(Arc::new(object.with_metadata(&metadata)), false))
+                let now_there = self.hit(&key);
+                let is_same = now_there.as_ref().is_some_and(|there| Arc::ptr_eq(there, object));
+                let fresh = match is_same {
+                    true => self.store.freshen(object, &metadata),
+                    // Another loop has brought it up to date, or it was purged: then it does not come back, and is for
+                    // nobody else.
+                    false => Arc::new(object.with_metadata(&metadata)),
+                };
+                Heard::Stored(standing(fresh, now_there.is_some()))
             }
             Freshened::Once(lines, reason) => {
                 if !reason.is_of_request() {
