@@ -1,5 +1,7 @@
 //! Upstreams that do as a test says: slow, dead, lying or rude.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;

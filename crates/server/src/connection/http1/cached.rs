@@ -166,7 +166,8 @@ impl Http1 {
         standing: &Standing,
         context: &mut Context<'_>,
     ) -> Step {
-        if !relay.follower.is_first() && !(standing.is_for_all && stored_fits(request, &standing.object)) {
+        let is_for_it = standing.is_for_all && stored_fits(request, &standing.object);
+        if !relay.follower.is_first() && !is_for_it {
             return self.begin_flow(request, None, relay.why, context);
         }
         let is_validated = standing.is_validated();
