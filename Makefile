@@ -6,7 +6,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server bench-proxy bench-load bench-probe bench-memory bench-models bench-import clean
+.PHONY: demo test quick peers bench-server bench-proxy bench-load bench-probe bench-memory bench-conformance bench-models bench-import clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -48,6 +48,11 @@ bench-probe: $(INSTALLED) peers
 bench-memory: $(INSTALLED)
 	benchmarks/memory/peers
 	benchmarks/memory/bench --docs docs $(BENCH)
+
+## bench-conformance: the proxy's cache under the public suite http-cache-tests, with node and npm
+bench-conformance: $(INSTALLED)
+	benchmarks/conformance/peers
+	benchmarks/conformance/bench
 
 ## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
 bench-models: $(INSTALLED)

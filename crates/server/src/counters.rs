@@ -87,7 +87,7 @@ counters! {
     CacheMisses "cache_misses" Total "Requests that the cache could have answered, and an upstream did."
     CacheCollapsed "cache_collapsed" Total "Requests that followed another client's for the same."
     CacheRevalidations "cache_revalidations" Total "Requests to upstreams whether what is stored is current."
-    CacheUnchanged "cache_unchanged" Total "Those of them that found it current."
+    CacheUnchanged "cache_unchanged" Total "Requests answered from the proxy's cache once an upstream had called that current."
     CacheStale "cache_stale" Total "Requests answered from the proxy's cache stale: the client wants that, an upstream is asked meanwhile, or it failed."
     CacheForcedHits "cache_forced_hits" Total "Requests answered from the proxy's cache by lot, whatever the rules say: --force-hit-ratio, an experiment."
     CacheForcedMisses "cache_forced_misses" Total "Requests sent to upstreams by lot, or because nothing was stored yet: --force-hit-ratio, an experiment."

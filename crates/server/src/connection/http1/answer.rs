@@ -247,7 +247,7 @@ impl Http1 {
         self.end_page(request, status, context)
     }
 
-    fn status_fields(&mut self, status: Status) {
+    pub(super) fn status_fields(&mut self, status: Status) {
         match status {
             Status::MethodNotAllowed => head::field(&mut self.output, "Allow", ALLOWED),
             Status::NotAcceptable => head::field(&mut self.output, "Vary", "Accept-Encoding"),

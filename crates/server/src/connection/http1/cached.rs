@@ -197,17 +197,28 @@ impl Http1 {
         match without {
             Some(Without::Stored(object)) if relay.follower.is_first() || stored_fits(request, &object) => {
                 context.served.count(Counter::CacheStale);
-                let status = CacheStatus {
-                    forwarded: relay.why,
-                    is_collapsed: !relay.follower.is_first(),
-                    detail: Some("no-answer"),
-                    ..CacheStatus::default()
-                };
+                let status = CacheStatus { is_collapsed: !relay.follower.is_first(), ..no_answer(relay) };
                 self.answer_from_cache(request, &object, status, context)
             }
-            Some(Without::Forbidden) => self.page(request, Status::GatewayTimeout, context),
-            _ => self.page(request, error, context),
+            Some(Without::Forbidden) => self.no_answer_page(request, relay, Status::GatewayTimeout, context),
+            _ => self.no_answer_page(request, relay, error, context),
         }
+    }
+
+    fn no_answer_page(
+        &mut self,
+        request: &Request<'_>,
+        relay: &Relay,
+        error: Status,
+        context: &mut Context<'_>,
+    ) -> Step {
+        self.begin(error, Some(request), context);
+        self.status_fields(error);
+        if relay.why.is_some() {
+            let pseudonym = &context.exchanges.as_ref().expect("a proxy has exchanges").proxy().pseudonym;
+            no_answer(relay).append(&mut self.output, pseudonym);
+        }
+        self.end_page(request, error, context)
     }
 
     /// Begins the head of an answer with what is stored.
@@ -268,6 +279,11 @@ impl Http1 {
 /// Whether the client has what is stored.
 pub(super) fn is_current(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
     answer(request, stored, 0) == Answer::NotModified
+}
+
+/// What Cache-Status says where no upstream has answered.
+fn no_answer(relay: &Relay) -> CacheStatus<'static> {
+    CacheStatus { forwarded: relay.why, detail: Some("no-answer"), ..CacheStatus::default() }
 }
 
 fn stored_fits(request: &Request<'_>, object: &Object) -> bool {
