@@ -161,6 +161,49 @@ fn a_few_bytes_cannot_promise_much() {
     assert!(refusal(&empty).contains("at most 2097152 are allowed"));
 }
 
+/// A film of four samples of 3, 5, 7 and 9 bytes, whose sizes, chunks and samples per chunk these tables tell.
+fn told_by(sizes: &[u8], chunks: &[u8], runs: &[u32]) -> Vec<u8> {
+    let table = [
+        video_description(),
+        full(b"stts", 0, &[&words(&[1, 4, 40])]),
+        full(b"stsc", 0, &[&words(runs)]),
+        sizes.to_vec(),
+        chunks.to_vec(),
+    ];
+    let track = example::track(1, b"vide", 1000, &[0, 0], &table.concat());
+    [example::header(), boxed(b"mdat", &[&[0; 64]]), example::movie(&[track])].concat()
+}
+
+#[test]
+fn tables_of_every_width_say_the_same() {
+    let first = example::SAMPLES_OFFSET as u32;
+    let sizes = [
+        full(b"stsz", 0, &[&words(&[0, 4, 3, 5, 7, 9])]),
+        full(b"stz2", 0, &[&words(&[4, 4]), &[0x35, 0x79]]),
+        full(b"stz2", 0, &[&words(&[8, 4]), &[3, 5, 7, 9]]),
+        full(b"stz2", 0, &[&words(&[16, 4]), &[0, 3, 0, 5, 0, 7, 0, 9]]),
+    ];
+    let chunks = [
+        // Chunks of one, one and two samples, the last first.
+        full(b"stco", 0, &[&words(&[3, first + 40, first + 20, first])]),
+        full(b"co64", 0, &[&words(&[3, 0, first + 40, 0, first + 20, 0, first])]),
+    ];
+    for sizes in &sizes {
+        for chunks in &chunks {
+            let index = read(&told_by(sizes, chunks, &[2, 1, 1, 1, 3, 2, 1])).unwrap();
+            let places = index.tracks()[0].samples_from(0).map(|it| (it.offset - u64::from(first), it.size));
+            assert_eq!(places.collect::<Vec<_>>(), [(40, 3), (20, 5), (0, 7), (7, 9)]);
+            assert!(index.tracks()[0].is_sync(3), "without a table, all are");
+        }
+    }
+    let short = refusal(&told_by(&sizes[0], &chunks[0], &[1, 1, 1, 1]));
+    assert!(short.contains("track 1 has 4 samples, but places of only 3"), "{short}");
+    let other = refusal(&told_by(&sizes[0], &chunks[0], &[2, 1, 1, 1, 3, 2, 2]));
+    assert!(other.contains("a track that changes its coding midway"), "{other}");
+    let odd = refusal(&told_by(&full(b"stz2", 0, &[&words(&[5, 4]), &[0; 4]]), &chunks[0], &[1, 1, 2, 1]));
+    assert!(odd.contains("sizes of 5 bits"), "{odd}");
+}
+
 fn video_description() -> Vec<u8> {
     let track = example::video_track(&example::pictures());
     let start = track.windows(4).position(|kind| kind == b"stsd").unwrap() - 4;
