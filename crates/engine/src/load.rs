@@ -12,6 +12,8 @@ pub mod common;
 mod progress;
 mod requests;
 mod start;
+pub mod streams;
+mod streams_text;
 mod text;
 
 use arrivals::{ArrivalOptions, Coming};
@@ -43,6 +45,9 @@ Examples
     sojourn load http://127.0.0.1:8080/cart --clients 8 --method POST --body cart.json -H 'Content-Type: application/json'
     sojourn load http://127.0.0.1:8080/big --clients 200 --read-rate 400kbit/s --think-time 1s
     sojourn load http://127.0.0.1:8080 --preset webstone --clients 20
+
+  viewers of films; their options: sojourn load rtsp:// --help
+    sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 100
 
 What is reported
 

@@ -31,6 +31,7 @@ enum Command {
     Link(Box<link::Options>),
     Confine(confine::Options),
     Load(Box<load::Options>),
+    LoadStreams(Box<load::streams::Options>),
     Machine(machine::Options),
     Memory(memory::Options),
     Probe(probe::Options),
@@ -40,7 +41,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if load::streams::are_meant(&words) {
+        words[1] = "load-streams".into();
+    }
     match run(&words) {
         Ok(code) => code,
         Err(error) => {
@@ -62,6 +66,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Link(options) => link::run(&options),
         Command::Confine(options) => confine::run(&options),
         Command::Load(options) => load::run(&options),
+        Command::LoadStreams(options) => load::streams::run(&options),
         Command::Machine(options) => machine::run(&options),
         Command::Memory(options) => memory::run(&options),
         Command::Probe(options) => probe::run(&options),

@@ -4,7 +4,8 @@
 //! [`run`] does it and answers a [`Report`] that distrusts itself: it says how late the generator was, how
 //! busy its core was, and whether it, not the server, was the limit.
 //!
-//! Reading order: `plan`, `run`, `rhythm`, `client`, `exchange`, `reception` (pure), `ledger`, `record`, `report`.
+//! Reading order for HTTP: `plan`, `run`, `rhythm`, `client`, `exchange`, `reception` (pure), `ledger`, `record`, `report`.
+//! [`streaming`] has its own: viewers of films, over RTSP.
 
 mod agenda;
 mod catalogue;
@@ -39,6 +40,7 @@ mod session_file;
 mod sources;
 mod span;
 mod stamped;
+pub mod streaming;
 mod target;
 mod timeline;
 mod timers;

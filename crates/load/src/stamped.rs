@@ -20,13 +20,22 @@ const CONTROL_WORDS: usize = 8;
 
 /// Asks the kernel for timestamps on a socket.
 pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(socket, libc::SO_TIMESTAMPNS)
+}
+
+/// Asks the kernel to tell of datagrams that it throws away.
+pub(crate) fn enable_overflows(socket: BorrowedFd<'_>) -> io::Result<()> {
+    switch_on(socket, libc::SO_RXQ_OVFL)
+}
+
+fn switch_on(socket: BorrowedFd<'_>, option: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the option's value is an int that lives through the call, and its size is given.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
+            option,
             (&raw const on).cast(),
             size_of_val(&on) as libc::socklen_t,
         )
@@ -68,16 +77,27 @@ fn receive_into(
 }
 
 /// When the kernel says that what was received had come, on the wall clock.
-fn arrived(message: &libc::msghdr) -> Option<Nanos> {
+pub(crate) fn arrived(message: &libc::msghdr) -> Option<Nanos> {
+    // A message of this type holds a timespec.
+    let time: libc::timespec = control_message(message, libc::SCM_TIMESTAMPNS)?;
+    Some(Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+}
+
+/// How many datagrams the kernel has thrown away for want of room in the socket's buffer, ever; if any.
+pub(crate) fn overflowed(message: &libc::msghdr) -> Option<u32> {
+    control_message(message, libc::SO_RXQ_OVFL)
+}
+
+/// The content of the socket's own control message of a type; `T` is what the kernel puts into it.
+fn control_message<T: Copy>(message: &libc::msghdr, wanted: libc::c_int) -> Option<T> {
     // SAFETY: the kernel has filled in the control data and its length; the macros stay within it.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
     while !header.is_null() {
         // SAFETY: the header was given by the macros and lies within the control data.
         let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
-        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPNS {
-            // SAFETY: a message of this type holds a timespec, which may lie unaligned.
-            let time: libc::timespec = unsafe { ptr::read_unaligned(libc::CMSG_DATA(header).cast()) };
-            return Some(Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64));
+        if level == libc::SOL_SOCKET && kind == wanted {
+            // SAFETY: a message of this type holds such a value, which may lie unaligned.
+            return Some(unsafe { ptr::read_unaligned(libc::CMSG_DATA(header).cast()) });
         }
         // SAFETY: as for the first.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };

@@ -75,7 +75,7 @@ impl Target {
     }
 }
 
-fn address(host: &str, usual_port: u16) -> Result<SocketAddr, TargetError> {
+pub(crate) fn address(host: &str, usual_port: u16) -> Result<SocketAddr, TargetError> {
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let with_port = if has_port { host.to_owned() } else { format!("{host}:{usual_port}") };
     let failed = |why: String| TargetError::Resolve { host: with_port.clone(), why };

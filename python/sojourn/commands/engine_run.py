@@ -17,7 +17,7 @@ import typer
 
 from sojourn import engine, quantity
 from sojourn.commands.run_options import RunOptions
-from sojourn.failure import EXIT_RAN_WITH_FAILURES
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 if TYPE_CHECKING:
     from sojourn.loading.result import LoadResult
@@ -40,6 +40,10 @@ def run(tool: Tool, words: Sequence[str], wanted: RunOptions, typed: Sequence[st
 
 def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
     """What makes the load: the engine here, or engines elsewhere; with a probe beside it where one is wanted."""
+    from sojourn.loading.run import plays_streams
+
+    if wanted.machines is not None and plays_streams(words):
+        raise CouldNotRun("viewers of films are made by one machine", "leave out --on")
     if wanted.machines is None:
         from sojourn.loading.run import local
 
@@ -82,13 +86,18 @@ def line_bits_per_second(wanted: RunOptions) -> float | None:
     return None if wanted.line is None else quantity.bits_per_second(wanted.line)
 
 
-def thresholds_of(texts: Sequence[str]) -> list[Threshold]:
-    """The conditions, read."""
+def thresholds_of(texts: Sequence[str], words: Sequence[str]) -> list[Threshold]:
+    """The conditions, read; on what these words of the engine measure."""
     if not texts:
         return []
+    from sojourn.loading.run import plays_streams
+    from sojourn.loading.streams.metrics import require_of_streams
     from sojourn.loading.threshold import Threshold
 
-    return [Threshold.parse(text) for text in texts]
+    thresholds = [Threshold.parse(text) for text in texts]
+    if plays_streams(words):
+        require_of_streams([threshold.metric for threshold in thresholds])
+    return thresholds
 
 
 def print_help(context: typer.Context, tool: Tool) -> None:
@@ -96,7 +105,8 @@ def print_help(context: typer.Context, tool: Tool) -> None:
     from sojourn.loading import metrics
 
     # The engine says first what it does; it calls itself by the command that was typed.
-    subprocess.run(["sojourn", tool, "--help"], executable=str(engine.path()), check=True)
+    named = [word for word in context.args if word.startswith("rtsp://")]
+    subprocess.run(["sojourn", tool, *named, "--help"], executable=str(engine.path()), check=True)
     print("\nBeside the engine's options there are these:\n")
     print(context.get_help())
     print("\nMetrics of thresholds and searches:")
@@ -108,16 +118,19 @@ def _measure(
     tool: Tool, runner: Runner, words: Sequence[str], wanted: RunOptions, draws: bool, typed: Sequence[str]
 ) -> None:
     from sojourn.loading.live import LiveView
+    from sojourn.loading.run import plays_streams
     from sojourn.loading.steps import with_saturation
+    from sojourn.loading.streams.live import StreamView
 
-    thresholds = thresholds_of(wanted.thresholds)
+    thresholds = thresholds_of(wanted.thresholds, words)
     folder = None
     if wanted.output is not None:
         from sojourn.loading import folder as load_folder
 
         folder = load_folder.create(wanted.output)
     if draws:
-        with LiveView(f"sojourn {tool} {' '.join(typed)}") as view:
+        kind = StreamView if plays_streams(words) else LiveView
+        with kind(f"sojourn {tool} {' '.join(typed)}") as view:
             result = runner(words, view)
     else:
         result = runner(words, None)
@@ -149,7 +162,8 @@ def _write(
         from sojourn.report.load_run import write_report
 
         load_folder.write(folder, result, words, verdicts, environment.describe(result.record.get("machine")))
-        written.append(write_report(folder.path))
+        # The page is one of requests.
+        written.append(folder.path if result.is_streams else write_report(folder.path))
     return written
 
 

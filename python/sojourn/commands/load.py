@@ -19,7 +19,7 @@ _SEARCH = "Search for the largest load"
 
 def register(app: typer.Typer) -> None:
     """Adds the command; the engine parses the options that are not declared here."""
-    help = "Load a server and measure what its clients see."
+    help = "Load a server and measure what its clients see: requests (http://), or viewers of films (rtsp://)."
     app.command("load", context_settings=EVERYTHING, help=help)(with_run_options(_load))
 
 
@@ -55,7 +55,7 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
     from sojourn.loading.load_search import LoadSearch
     from sojourn.loading.search_terminal import print_found, said
 
-    thresholds = engine_run.thresholds_of(limits)
+    thresholds = engine_run.thresholds_of(limits, words)
     folder = None if wanted.output is None else load_folder.create(wanted.output).path
     runner = engine_run.runner("load", words, wanted)
     search = LoadSearch(

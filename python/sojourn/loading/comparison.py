@@ -17,7 +17,7 @@ import numpy as np
 
 from sojourn.loading import metrics
 from sojourn.loading.confidence import LEVEL, Spread, over_runs, sections, student_t
-from sojourn.loading.metrics import Metric
+from sojourn.loading.metric import Metric
 from sojourn.loading.result import LoadResult
 from sojourn.report import format
 

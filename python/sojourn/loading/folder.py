@@ -51,7 +51,7 @@ def rewrite(folder: RunFolder, result: LoadResult) -> None:
     """Writes the run again, with what was added to it since."""
     if result.timeline:
         outputs.timeline(result).write_parquet(folder.path / "timeline.parquet")
-    if result.intervals:
+    if result.interval_table:
         outputs.intervals(result).write_parquet(folder.path / "intervals.parquet")
     if result.recording is not None:
         files.write(folder.path / PROBE, result.recording)
@@ -73,7 +73,7 @@ def read(path: Path) -> LoadResult:
         printed = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise CouldNotRun(f"cannot read {path}: {error}", "give a run folder or a JSON result") from error
-    if not isinstance(printed, dict) or "requests_per_second" not in printed:
+    if not isinstance(printed, dict) or not {"requests_per_second", "streaming"} & printed.keys():
         raise CouldNotRun(f"{path} is not the result of a load run", "write one with sojourn load --format json")
     return LoadResult.of(printed)
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -21,6 +22,31 @@ GENERATOR_BUSY = 0.9
 _UP, _WIPE_LINE, _WIPE_BELOW = "\x1b[{}A", "\x1b[K", "\x1b[J"
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 _BOLD, _DIM, _YELLOW, _RED, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
+
+
+@dataclass(frozen=True)
+class Screen:
+    """How wide the terminal is, and lines as they are drawn on it."""
+
+    width: int
+
+    @classmethod
+    def now(cls) -> Screen:
+        """As it is at the moment."""
+        return cls(min(shutil.get_terminal_size().columns, 100))
+
+    @property
+    def room(self) -> int:
+        """What is left beside a line's name."""
+        return max(10, self.width - 12)
+
+    def line(self, name: str, said: str) -> str:
+        """A line with its name."""
+        return f"{name:<11} {said}"
+
+    def dim(self, name: str, said: str) -> str:
+        """A line that stands back."""
+        return f"{_DIM}{self.line(name, said)}{_PLAIN}"
 
 
 class LiveView:
@@ -64,29 +90,38 @@ class LiveView:
         self._draw(self._lines(progress, latency))
 
     def _lines(self, progress: Mapping[str, Any], latency: Mapping[str, Any]) -> list[str]:
-        width = min(shutil.get_terminal_size().columns, 100)
-        room = max(10, width - 12)
+        screen = Screen.now()
+        state = "measuring" if progress.get("step") is not None else "warming up"
+        times = "  ".join(f"{name} {time_of(latency.get(name)):>8}" for name in ("p50", "p90", "p99", "max"))
+        errors = progress.get("errors_per_second") or 0.0
+        rate = f"{_BOLD}{progress['requests_per_second']:>11,.0f}{_PLAIN}   in flight {progress.get('in_flight', 0):,}"
+        return [
+            *self._head(screen, progress, state),
+            screen.line("requests/s", rate),
+            screen.dim("", sparkline(self._rates, screen.room)),
+            screen.line("first byte", times),
+            screen.dim("  p99", sparkline(self._latencies, screen.room)),
+            screen.line("errors", f"{_RED if self._errors else ''}{errors:,.0f}/s, {self._errors:,.0f} in all{_PLAIN}"),
+            self._generator(screen, progress),
+            *server_lines(progress.get("probe") or {}),
+        ]
+
+    def _head(self, screen: Screen, progress: Mapping[str, Any], state: str) -> list[str]:
+        """What runs, and how much of it is over."""
         elapsed = time.monotonic() - self._began
         done = progress.get("progress") or 0.0
-        state = "measuring" if progress.get("step") is not None else "warming up"
-        filled = round(done * (room - 24))
-        bar = "█" * filled + "░" * max(0, room - 24 - filled)
-        times = "  ".join(f"{name} {_time(latency.get(name)):>8}" for name in ("p50", "p90", "p99", "max"))
-        generator = progress.get("generator_cpu_fraction") or 0.0
-        warning = "  near its limit: figures may be the generator's" if generator > GENERATOR_BUSY else ""
-        errors = progress.get("errors_per_second") or 0.0
+        filled = round(done * (screen.room - 24))
+        bar = "█" * filled + "░" * max(0, screen.room - 24 - filled)
         return [
-            f"{_BOLD}{self._title[:width]}{_PLAIN}",
-            f"{state:<11} {bar} {done * 100:3.0f} %  {elapsed:4.0f} s",
-            f"{'requests/s':<11} {_BOLD}{progress['requests_per_second']:>11,.0f}{_PLAIN}"
-            f"   in flight {progress.get('in_flight', 0):,}",
-            f"{_DIM}{'':<11} {sparkline(self._rates, room)}{_PLAIN}",
-            f"{'first byte':<11} {times}",
-            f"{_DIM}{'  p99':<11} {sparkline(self._latencies, room)}{_PLAIN}",
-            f"{'errors':<11} {_RED if self._errors else ''}{errors:,.0f}/s, {self._errors:,.0f} in all{_PLAIN}",
-            f"{'generator':<11} {_YELLOW if warning else ''}{generator * 100:.0f} % of a core{warning}{_PLAIN}",
-            *_server_lines(progress.get("probe") or {}),
+            f"{_BOLD}{self._title[: screen.width]}{_PLAIN}",
+            screen.line(state, f"{bar} {done * 100:3.0f} %  {elapsed:4.0f} s"),
         ]
+
+    def _generator(self, screen: Screen, progress: Mapping[str, Any]) -> str:
+        """How busy the generator is."""
+        busy = progress.get("generator_cpu_fraction") or 0.0
+        warning = "  near its limit: figures may be the generator's" if busy > GENERATOR_BUSY else ""
+        return screen.line("generator", f"{_YELLOW if warning else ''}{busy * 100:.0f} % of a core{warning}{_PLAIN}")
 
     def _draw(self, lines: list[str]) -> None:
         # Fewer rows than lines would scroll, and moving up would then miss the top.
@@ -108,7 +143,7 @@ def sparkline(values: deque[float], width: int) -> str:
     return "".join(BARS[min(len(BARS) - 1, int(value / top * len(BARS)))] for value in shown)
 
 
-def _server_lines(used: Mapping[str, float]) -> list[str]:
+def server_lines(used: Mapping[str, float]) -> list[str]:
     """What a probed server used in the last second: what is known of it."""
     cpu = {name: used.get(f"cpu_{key}seconds") for name, key in (("", ""), ("user", "user_"), ("system", "system_"))}
     said = [f"{value:.2f} {f'in {name}' if name else 'cores'}" for name, value in cpu.items() if value is not None]
@@ -137,7 +172,8 @@ def _together(machines: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     }
 
 
-def _time(seconds: float | None) -> str:
+def time_of(seconds: float | None) -> str:
+    """A time in the unit that suits it."""
     if seconds is None:
         return "-"
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.failure import CouldNotRun
-from sojourn.loading import folder
+from sojourn.loading import folder, metrics
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import option, with_option
+from sojourn.loading.run import option, plays_streams, with_option
 from sojourn.loading.saturation import Saturation, Setting
 from sojourn.loading.saturation import find as saturation_of
 from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
+from sojourn.loading.streams.metrics import require_of_streams
 from sojourn.loading.threshold import Threshold
 
 ERROR_RATE_MAX = "error_rate<1%"
@@ -44,9 +45,13 @@ class LoadSearch:
         varied = [name for name in LOADS if option(options, name) is not None]
         if len(varied) != 1:
             raise CouldNotRun("a search varies the rate or the clients", "give --rate or --clients to begin with")
-        if not any(threshold.metric.name.startswith("error") for threshold in thresholds):
+        plays = plays_streams(options)
+        if plays:
+            require_of_streams([threshold.metric for threshold in thresholds])
+        elif not any(threshold.metric.name.startswith("error") for threshold in thresholds):
             thresholds = [*thresholds, Threshold.parse(ERROR_RATE_MAX)]
-        self.name, self.unit, self.thresholds = varied[0], LOADS[varied[0]], thresholds
+        self.name, self.thresholds = varied[0], thresholds
+        self.unit = "streams" if plays else LOADS[varied[0]]
         self._options, self._runner, self._told, self._output = options, runner, told, output
         start = _start(self.name, option(options, self.name) or "")
         self._plan = Plan(start, precision, whole=self.name == "--clients")
@@ -82,7 +87,9 @@ class LoadSearch:
         # A server that went away has failed the load; that run is not void.
         passed = result.complete and all(each.holds(values[each.metric.name]) for each in self.thresholds)
         void = result.limited_because if result.complete else None
-        return Trial(load, passed and void is None, void, {**values, "rps": result.requests_per_second})
+        also = "throughput" if result.is_streams else "rps"
+        values[also] = metrics.find(also).of_run(result)
+        return Trial(load, passed and void is None, void, values)
 
     def _keep(self, found: Found) -> None:
         self._write(found)

@@ -8,62 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from sojourn import quantity
 from sojourn.failure import CouldNotRun
-from sojourn.loading.confidence import Estimate, estimate
+from sojourn.loading.metric import Figure, Metric, known
 from sojourn.loading.result import Interval, LoadResult, merged
-from sojourn.report import format
-
-Quantity = Literal["time", "rate", "bandwidth", "fraction", "count", "number", "size", "byte rate"]
-Figure = Callable[[Sequence[Interval]], float]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One figure of a run."""
-
-    name: str
-    help: str
-    quantity: Quantity
-    better: Literal["lower", "higher"]
-    of_run: Callable[[LoadResult], float]
-    """Over all of the run; NaN if it was not measured."""
-    of_intervals: Figure | None = None
-    """Over consecutive intervals, where they hold it."""
-
-    def estimate(self, result: LoadResult) -> Estimate:
-        """The run's value, with its interval where there is one: several steps have one each, see `steps`."""
-        return self.estimate_of(result, None if len(result.record.get("steps", ())) > 1 else result.intervals)
-
-    def estimate_of(self, result: LoadResult, intervals: Sequence[Interval] | None) -> Estimate:
-        """The value, with the interval that these intervals of one load give."""
-        value = self.of_run(result)
-        if self.of_intervals is None or intervals is None or math.isnan(value):
-            return Estimate(value)
-        found = estimate(intervals, self.of_intervals)
-        if found.low is None or found.high is None or not found.value > 0:
-            return Estimate(value)
-        # The interval belongs to the intervals' own value; edges of the run make the two differ a little.
-        return Estimate(value, value * found.low / found.value, value * found.high / found.value, found.batches)
-
-    def write(self, value: float | None) -> str:
-        """The value with its unit, as people read it."""
-        return written(self.quantity, value)
-
-    def parse(self, text: str) -> float:
-        """A limit with its unit."""
-        return _PARSERS[self.quantity](text)
-
-
-def written(quantity: Quantity, value: float | None) -> str:
-    """A value with the unit of its quantity, as people read it."""
-    if value is None or math.isnan(value):
-        return format.NOT_MEASURED
-    return _WRITERS[quantity](value)
-
+from sojourn.loading.streams.metrics import STREAM_LATENCIES, STREAM_METRICS
 
 LATENCIES = {
     "response": ("response_time", "response time, from when the request was due to the last byte"),
@@ -72,6 +22,7 @@ LATENCIES = {
     "handshake": ("handshake_time", "time of the TLS handshake"),
     "transfer": ("transfer_time", "time from the first byte to the last"),
     "lag": ("send_lag", "lateness of the generator"),
+    **STREAM_LATENCIES,
 }
 """By the name before the dot: the histogram's tag, and what it measures. Without a dot: the response time."""
 STATISTICS = "p50, p99, p99.9, ...; mean; max"
@@ -150,27 +101,27 @@ def _error_rate(run: LoadResult) -> float:
 
 def _server_cpu_per_request(run: LoadResult) -> float:
     steps = [step for step in run.record.get("steps", ()) if step.get("server")]
-    seconds = [_known(step["server"].get("cpu_seconds")) for step in steps]
+    seconds = [known(step["server"].get("cpu_seconds")) for step in steps]
     answered = sum(_answered(step) for step in steps)
     return sum(seconds) / answered if steps and answered else _probed_per_request("cpu_seconds_per_request")(run)
 
 
 def _probed_per_request(key: str) -> Callable[[LoadResult], float]:
-    return lambda run: _known((run.record.get("probe") or {}).get(key))
+    return lambda run: known((run.record.get("probe") or {}).get(key))
 
 
 def _probed_per_second(counter: str) -> Callable[[LoadResult], float]:
     def figure(run: LoadResult) -> float:
         probe = run.record.get("probe") or {}
         total = ((probe.get("counters") or {}).get(counter) or {}).get("total")
-        seconds = _known(probe.get("duration_seconds"))
-        return _known(total) / seconds if seconds > 0 else math.nan
+        seconds = known(probe.get("duration_seconds"))
+        return known(total) / seconds if seconds > 0 else math.nan
 
     return figure
 
 
 def _answered(step: Mapping[str, Any]) -> float:
-    return float((step["requests_per_second"] or 0.0) * step["duration_seconds"])
+    return float((step.get("requests_per_second") or 0.0) * step["duration_seconds"])
 
 
 def _server_cpu_of(intervals: Sequence[Interval]) -> float:
@@ -180,52 +131,6 @@ def _server_cpu_of(intervals: Sequence[Interval]) -> float:
     seconds = sum(interval.server_cpu_seconds for interval in known)
     return seconds / requests if requests else math.nan
 
-
-def _known(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else math.nan
-
-
-def _percent(text: str) -> float:
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*", text)
-    if match is None:
-        raise CouldNotRun(f"{text!r} is not a share", "write a percentage, as in 1%")
-    return float(match[1]) / (100 if match[2] else 1)
-
-
-def _per_second(text: str) -> float:
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:(k?)\s*(?:requests)?/s)?\s*", text)
-    if match is None:
-        raise CouldNotRun(f"{text!r} is not a rate", "write it as 1000/s")
-    return float(match[1]) * (1000 if match[2] else 1)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise CouldNotRun(f"{text!r} is not a number", "write it as 10") from None
-
-
-_WRITERS: dict[Quantity, Callable[[float], str]] = {
-    "time": format.seconds,
-    "rate": lambda value: f"{format.number(value, 4)}/s",
-    "bandwidth": lambda value: format.bandwidth(value),
-    "fraction": format.percent,
-    "count": format.count,
-    "number": lambda value: format.number(value),
-    "size": format.size,
-    "byte rate": lambda value: f"{format.size(value)}/s",
-}
-_PARSERS: dict[Quantity, Callable[[str], float]] = {
-    "time": quantity.seconds,
-    "rate": _per_second,
-    "bandwidth": quantity.bits_per_second,
-    "fraction": _percent,
-    "count": _number,
-    "number": _number,
-    "size": quantity.size_bytes,
-    "byte rate": lambda text: quantity.size_bytes(text.removesuffix("/s")),
-}
 
 _SCALARS = (
     Metric(
@@ -238,10 +143,10 @@ _SCALARS = (
     ),
     Metric(
         "throughput",
-        "bits received per second, heads and bodies",
+        "bits received per second: heads and bodies, or packets of streams",
         "bandwidth",
         "higher",
-        lambda run: 8 * _known(run.record["bytes_per_second"]),
+        lambda run: 8 * known(run.record["bytes_per_second"]),
     ),
     Metric("errors", "requests that failed", "count", "lower", lambda run: float(run.errors)),
     Metric("error_rate", "share of requests that failed or were not answered", "fraction", "lower", _error_rate),
@@ -250,7 +155,7 @@ _SCALARS = (
         "CPU of the generator, as a share of one core",
         "fraction",
         "lower",
-        lambda run: _known(run.record["generator"]["cpu_fraction"]),
+        lambda run: known(run.record["generator"]["cpu_fraction"]),
     ),
     Metric(
         "server.cpu_per_request",
@@ -296,5 +201,5 @@ _SCALARS = (
         _probed_per_second("major_faults"),
     ),
 )
-SCALARS = {metric.name: metric for metric in _SCALARS}
+SCALARS = {metric.name: metric for metric in (*_SCALARS, *STREAM_METRICS)}
 """Metrics that are not latencies."""

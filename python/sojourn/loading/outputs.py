@@ -11,6 +11,7 @@ import polars
 
 from sojourn.failure import CouldNotRun
 from sojourn.loading.result import LoadResult
+from sojourn.loading.streams.prometheus import families as stream_families
 
 PROMETHEUS_QUANTILES = {"0.5": "p50", "0.9": "p90", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
 
@@ -54,11 +55,11 @@ def prometheus(result: LoadResult) -> str:
             lines.append(f"# TYPE sojourn_load_{name} {kind}")
             lines.extend(f"sojourn_load_{name}{labels} {float(value):.9g}" for labels, value in known)
 
-    family("requests", "gauge", "Good answers.", [("", record["requests"])])
-    causes = [(f'{{cause="{cause}"}}', count) for cause, count in record["errors_by_cause"].items()]
-    family("errors", "gauge", "Requests that failed.", causes or [("", 0)])
-    family("requests_per_second", "gauge", "Good answers per second.", [("", record["requests_per_second"])])
-    family("bytes_per_second", "gauge", "Bytes received per second.", [("", record["bytes_per_second"])])
+    if result.is_streams:
+        for each in stream_families(result):
+            family(*each)
+    else:
+        _requests(record, family)
     for key in [key for key, value in record.items() if key.endswith("_seconds") and isinstance(value, dict)]:
         times = record[key]
         if "p99" not in times or not times["count"]:
@@ -73,6 +74,14 @@ def prometheus(result: LoadResult) -> str:
     family("generator_limited", "gauge", "1 if the generator, not the server, was the limit: do not compare.", limited)
     family("complete", "gauge", "1 if the run went to its end.", [("", int(record["complete"]))])
     return "\n".join(lines) + "\n"
+
+
+def _requests(record: Mapping[str, Any], family: Callable[[str, str, str, list[tuple[str, Any]]], None]) -> None:
+    family("requests", "gauge", "Good answers.", [("", record["requests"])])
+    causes = [(f'{{cause="{cause}"}}', count) for cause, count in record["errors_by_cause"].items()]
+    family("errors", "gauge", "Requests that failed.", causes or [("", 0)])
+    family("requests_per_second", "gauge", "Good answers per second.", [("", record["requests_per_second"])])
+    family("bytes_per_second", "gauge", "Bytes received per second.", [("", record["bytes_per_second"])])
 
 
 _OUTPUTS = (

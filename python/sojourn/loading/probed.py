@@ -28,6 +28,7 @@ TICKED_SECONDS_MIN = 0.1
 """Ten ticks: with less CPU time, its split into user and system is chance."""
 PROBE = "probe"
 """The key in the record of a run and of each step."""
+_PORTS = {"https": 443, "rtsp": 554}
 
 
 def probed(runner: Runner, watched: Watched) -> Runner:
@@ -75,13 +76,15 @@ def attached(
     whole = as_json(within(recording, begin, end, offset_seconds=offset_seconds))
     described = {key: whole[key] for key in ("pids", "samples", "duration_seconds", "probe_cpu_fraction", "counters")}
     parts = [as_json(each)["counters"] for each in used]
-    answered = [_answered(step) for step in steps]
+    # What the server's work is counted in.
+    unit = "stream_second" if record.get("kind") == "streams" else "request"
+    done = [_done(step, unit) for step in steps]
     return {
         **record,
-        PROBE: {**described, "offset_seconds": offset_seconds, "cores": cores, **_per_request(parts, sum(answered))},
+        PROBE: {**described, "offset_seconds": offset_seconds, "cores": cores, **_per_unit(parts, sum(done), unit)},
         "steps": [
-            {**step, PROBE: {"counters": counters, **_per_request([counters], count)}}
-            for step, counters, count in zip(steps, parts, answered, strict=True)
+            {**step, PROBE: {"counters": counters, **_per_unit([counters], count, unit)}}
+            for step, counters, count in zip(steps, parts, done, strict=True)
         ],
     }
 
@@ -91,7 +94,7 @@ def watched_by(url: str, pids: Sequence[int], port: int | None, interval: str) -
     if pids or port is not None:
         return Watched(tuple(pids), port, interval)
     split = urlsplit(url)
-    named = split.port or (443 if split.scheme == "https" else 80)
+    named = split.port or _PORTS.get(split.scheme, 80)
     if not _is_local(split.hostname or ""):
         raise CouldNotRun(
             f"{split.hostname} is not this machine, so its processes cannot be probed from here",
@@ -106,20 +109,22 @@ def _cores(options: Sequence[str]) -> dict[str, Any]:
     return {name: int(core) for name, core in found.items() if core is not None and re.fullmatch(r"\d+", core)}
 
 
-def _answered(step: Any) -> float:
-    """Good answers completed in a step."""
+def _done(step: Any, unit: str) -> float:
+    """Good answers completed in a step, or seconds of streams."""
+    if unit == "stream_second":
+        return float(step["stream_seconds"])
     return float((step["requests_per_second"] or 0.0) * step["duration_seconds"])
 
 
-def _per_request(spans: Sequence[Any], answered: float) -> dict[str, Any]:
-    """What an answer cost over some spans, by the counters of each."""
-    whole, user, system = "cpu_seconds_per_request", "cpu_user_seconds_per_request", "cpu_system_seconds_per_request"
+def _per_unit(spans: Sequence[Any], done: float, unit: str) -> dict[str, Any]:
+    """What a unit of work cost over some spans, by the counters of each."""
+    whole, user, system = (f"cpu_{part}seconds_per_{unit}" for part in ("", "user_", "system_"))
     spent = [counters.get("cpu_seconds", {"unavailable": "no process was probed"}) for counters in spans]
     lacking = next((each["unavailable"] for each in spent if "total" not in each), None)
-    if answered <= 0 or lacking:
-        why = lacking or "nothing was answered"
+    if done <= 0 or lacking:
+        why = lacking or "nothing was done for clients"
         return {key: {"unavailable": why} for key in (whole, user, system)}
-    each = sum(part["total"] for part in spent) / answered
+    each = sum(part["total"] for part in spent) / done
     ticks = [
         sum(counters.get(name, {}).get("total") or 0.0 for counters in spans)
         for name in ("cpu_user_seconds", "cpu_system_seconds")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _native
-from sojourn.probe.merging import per_interval
+from sojourn.probe.merging import PREFIX, per_interval
 from sojourn.probe.recording import Recording
 
 Column = NDArray[np.float64]
@@ -81,17 +81,22 @@ class LoadResult:
     @property
     def requests(self) -> int:
         """Good answers to requests due in the measured time."""
-        return int(self.record["requests"])
+        return int(self.record.get("requests") or 0)
 
     @property
     def errors(self) -> int:
         """Requests that failed."""
-        return int(self.record["errors"])
+        return int(self.record.get("errors") or 0)
 
     @property
     def requests_per_second(self) -> float:
         """Good answers per second; NaN if nothing was measured."""
-        return _number(self.record["requests_per_second"])
+        return _number(self.record.get("requests_per_second"))
+
+    @property
+    def is_streams(self) -> bool:
+        """Whether viewers of films made it, whose figures are others than those of requests."""
+        return self.record.get("kind") == "streams"
 
     @property
     def complete(self) -> bool:
@@ -166,6 +171,8 @@ class LoadResult:
     @cached_property
     def interval_table(self) -> Mapping[str, Column]:
         """The intervals as columns of equal length: what `--csv` and `--parquet` write."""
+        if self.is_streams:
+            return self._stream_table()
         columns: dict[str, list[float]] = {}
         for interval in self.intervals:
             for name, value in _row(interval).items():
@@ -175,6 +182,16 @@ class LoadResult:
             return {}
         table["unix_seconds"] = self.started_at + table["time_seconds"]
         return {**table, **self._probe_columns(table["unix_seconds"], table["length_seconds"])}
+
+    def _stream_table(self) -> Mapping[str, Column]:
+        """The timeline of streams has a row per interval, which stands at its end."""
+        if not self.timeline:
+            return {}
+        own = {name: column for name, column in self.timeline.items() if not name.startswith(PREFIX)}
+        lengths = own["length_seconds"]
+        begins = {name: own[name] - lengths for name in ("time_seconds", "unix_seconds")}
+        table = {**begins, **{name: column for name, column in own.items() if name not in begins}}
+        return {**table, **self._probe_columns(table["unix_seconds"], lengths)}
 
     def _probe_columns(self, begins: Column, lengths: Column) -> Mapping[str, Column]:
         if self.recording is None:

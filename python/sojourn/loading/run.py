@@ -56,13 +56,14 @@ def run_replay(options: Sequence[str], progress: engine.Progress | None = None) 
 
 def _run(tool: Tool, options: Sequence[str], progress: engine.Progress | None) -> LoadResult:
     words = [tool, *recorded(tool, options)]
-    return with_confidence(LoadResult.of(engine.run(words, progress, quiet_cores=cores_of(options))))
+    result = LoadResult.of(engine.run(words, progress, quiet_cores=cores_of(options)))
+    return result if result.is_streams else with_confidence(result)
 
 
 def recorded(tool: Tool, options: Sequence[str]) -> list[str]:
     """The options with those that embed the run's records."""
     whole = [*options] if "--embed" in options else [*options, "--embed"]
-    if option(options, "--interval") is None:
+    if option(options, "--interval") is None and not plays_streams(options):
         whole += ["--interval", f"{interval_seconds(shortest_step(tool, options)):g}s"]
     return whole
 
@@ -86,6 +87,11 @@ def interval_seconds(step: str | None) -> float:
 
 def _seconds(text: str) -> float:
     return quantity.seconds(text)
+
+
+def plays_streams(options: Sequence[str]) -> bool:
+    """Whether these are the options of viewers of films: so it is with a URL of RTSP."""
+    return any(word.startswith("rtsp://") for word in options)
 
 
 def cores_of(options: Sequence[str]) -> frozenset[int]:

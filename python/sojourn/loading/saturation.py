@@ -150,7 +150,7 @@ def _faults(step: Step, setting: Setting) -> float | None:
     faults = _counter(step, "major_faults", "total")
     if faults is None:
         faults = _number((step.get("server") or {}).get("major_faults"))
-    answered = (step["requests_per_second"] or 0.0) * step["duration_seconds"]
+    answered = (step.get("requests_per_second") or 0.0) * step["duration_seconds"]
     return faults / answered if faults is not None and answered > 0 else None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from sojourn import _native
 from sojourn.loading import metrics
 from sojourn.loading.confidence import BATCHES_MIN, LEVEL, Estimate
+from sojourn.loading.metric import Metric
 from sojourn.loading.result import Interval, LoadResult
 from sojourn.loading.saturation import Setting, find
 
@@ -46,7 +47,7 @@ class StepResult:
         offered = self.record.get("clients") or self.record.get("offered_requests_per_second")
         return float(offered or self.number)
 
-    def estimate(self, metric: metrics.Metric) -> Estimate:
+    def estimate(self, metric: Metric) -> Estimate:
         """The metric with its interval; NaN where the step does not hold it."""
         return metric.estimate_of(self.as_run(), None if self.no_interval_because else self.intervals)
 

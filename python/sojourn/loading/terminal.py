@@ -11,6 +11,7 @@ from rich.text import Text
 from sojourn.loading import metrics
 from sojourn.loading.result import LoadResult
 from sojourn.loading.steps import StepResult, steps_of
+from sojourn.loading.streams.terminal import print_streams
 from sojourn.loading.threshold import Verdict
 from sojourn.report import format
 from sojourn.terminal import print_pairs, table
@@ -51,6 +52,10 @@ def print_result(result: LoadResult, console: Console) -> None:
     """The run in a screenful."""
     record = result.record
     print_marks(result, console)
+    if result.is_streams:
+        print_streams(result, console)
+        print_saturation(record, console)
+        return
     console.print(Text(f"{record['url']}, {record['connection']}", style="dim"), soft_wrap=True)
     answered = (
         f"{format.rate(result.requests_per_second, 4)}, {format.bandwidth(8 * (record['bytes_per_second'] or 0))}"

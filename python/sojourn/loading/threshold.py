@@ -11,7 +11,7 @@ from typing import Any
 from sojourn.failure import CouldNotRun
 from sojourn.loading import metrics
 from sojourn.loading.confidence import Estimate
-from sojourn.loading.metrics import Metric
+from sojourn.loading.metric import Metric
 from sojourn.loading.result import LoadResult
 
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}

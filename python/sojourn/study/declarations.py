@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from sojourn.loading.metrics import Quantity
+from sojourn.loading.metric import Quantity
 
 Value = str | int | float
 """Of a factor."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sojourn.failure import CouldNotRun
 from sojourn.loading import metrics
-from sojourn.loading.metrics import Quantity
+from sojourn.loading.metric import Quantity, written
 from sojourn.study.declarations import Model, Program
 
 
@@ -24,7 +24,7 @@ class Figure:
 
     def write(self, value: float | None) -> str:
         """The value with its unit, as people read it."""
-        return metrics.written(self.quantity, value)
+        return written(self.quantity, value)
 
 
 FOUND = "found"

@@ -162,7 +162,7 @@ enum VersionName {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Format {
+pub enum Format {
     Text,
     Json,
 }
@@ -323,7 +323,11 @@ fn interval(text: &str) -> anyhow::Result<Nanos> {
     Ok(interval)
 }
 
-fn write_file(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> anyhow::Result<()> {
+/// Writes a file in one go; what fails names it.
+pub fn write_file(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> anyhow::Result<()> {
     let written = File::create(path).and_then(|file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;

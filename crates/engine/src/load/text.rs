@@ -111,7 +111,8 @@ fn write_steps(output: &mut impl Write, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-fn write_row(output: &mut impl Write, name: &str, summary: &Summary) -> io::Result<()> {
+/// Writes a line of times in milliseconds.
+pub fn write_row(output: &mut impl Write, name: &str, summary: &Summary) -> io::Result<()> {
     write!(output, "{name:30}")?;
     for seconds in [summary.mean, summary.p50, summary.p95, summary.p99, summary.max] {
         write!(output, " {:>9}", number(seconds.map(|seconds| seconds * 1e3)))?;
@@ -120,7 +121,7 @@ fn write_row(output: &mut impl Write, name: &str, summary: &Summary) -> io::Resu
 }
 
 /// Three digits, or a dash where nothing was measured.
-fn number(value: Option<f64>) -> String {
+pub fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
         Some(value) if value >= 100.0 => format!("{value:.0}"),

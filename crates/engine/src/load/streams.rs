@@ -1,0 +1,352 @@
+//! `sojourn-engine load rtsp://…`: viewers of films.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use sojourn_load::{
+    TICK, duration, parse_rate,
+    streaming::{
+        Film, Quality, StreamLimits, StreamOutcome, StreamPlan, StreamProgress, StreamReport, StreamTimeline,
+        Transport, run_streams,
+    },
+};
+use sojourn_measure::{Nanos, affinity, machine::Machine};
+
+use super::{
+    common::{Format, bit_rate, interrupt_flag, write_file},
+    streams_text::write_text,
+};
+
+/// Loads a streaming server: many viewers of films, over RTSP, and what a player would make of what they receive.
+///
+/// This is what `sojourn load` does with a URL that begins with rtsp://. Everything runs on one thread, which should
+/// have a core of its own (--core).
+#[derive(Args)]
+#[command(
+    override_usage = "sojourn load [OPTIONS] --clients N rtsp://HOST[:PORT]/PATH...",
+    after_help = "\
+Examples
+
+  500 viewers of one film by UDP, 50 coming a second, for a minute once all are there
+    sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 500 --duration 60s
+
+  many films, from a file that names one in each line; each viewer begins somewhere in its film
+    sojourn load rtsp://127.0.0.1:8554/ --media films.txt --clients 500 --random-start
+
+  over TCP, some viewers too slow and some that vanish: do the others still see their film?
+    sojourn load rtsp://127.0.0.1:8554/film.mp4 --transport tcp --clients 200 --slow 5% --vanish 5%
+
+  how many streams the server carries, what it uses meanwhile
+    sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 100 --search 'conforming>=99%' --probe
+
+What is reported
+
+  A stream conforms if it was neither refused nor cut off, if its player never had nothing to show, if at most 1 % of \
+its packets were late or lost, and if its media came at 95 % of its pace or faster. A player begins --prebuffer after \
+the first packet and never waits; a packet is late when it comes after the player wanted it. Slow and vanishing \
+viewers are not judged. Where `generator.limited` is true, the figures say what the generator can do, not the server. \
+docs/load-streaming.md defines every figure.
+
+Exit code: 0 the run is complete, 1 it is not, 2 it could not run."
+)]
+pub struct Options {
+    /// Films: rtsp://[NAME:PASSWORD@]HOST[:PORT]/PATH; several are dealt to the viewers in turn.
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<String>,
+    /// More films: a file with a URL, or a path under the first URL, in each line.
+    #[arg(long, value_name = "FILE", help_heading = VIEWERS)]
+    media: Option<PathBuf>,
+    /// How many viewers play at the same time; whose film ends begins with the next.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = VIEWERS)]
+    clients: u32,
+    /// How many viewers come a second, until all are there.
+    #[arg(long, value_name = "RATE", default_value = "50/s", value_parser = positive_rate, help_heading = VIEWERS)]
+    ramp: f64,
+    /// How long to go on once all have come.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse, help_heading = VIEWERS)]
+    duration: Nanos,
+    /// How packets come: to ports of the viewer, or in its connection.
+    #[arg(long, value_name = "udp|tcp", default_value = "udp", help_heading = VIEWERS)]
+    transport: TransportName,
+    /// Begin anywhere in the first nine tenths of the film, where its length is known.
+    #[arg(long, help_heading = VIEWERS)]
+    random_start: bool,
+    /// The share of viewers that read too slowly; with --transport tcp.
+    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
+    slow: f64,
+    /// How fast those read.
+    #[arg(long, value_name = "RATE", default_value = "100kbit/s", value_parser = bit_rate, help_heading = VIEWERS)]
+    slow_rate: f64,
+    /// The share of viewers that vanish while they play: they say and read nothing any more, and close nothing.
+    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
+    vanish: f64,
+    /// How long after a track's first packet the player begins to show it.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse, help_heading = QUALITY)]
+    prebuffer: Nanos,
+    /// The share of a stream's packets that may be late or lost.
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share, help_heading = QUALITY)]
+    tolerance: f64,
+    /// Judge a stream by its bits instead of its media time: 95 % of this rate have to come.
+    #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = QUALITY)]
+    nominal: Option<f64>,
+    /// How long to wait for a connection, and for each reply.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = QUALITY)]
+    timeout: Nanos,
+    /// How long to wait for the first packet.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = QUALITY)]
+    first_packet_timeout: Nanos,
+    /// How long to wait for a packet after another.
+    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = duration::parse, help_heading = QUALITY)]
+    silence_timeout: Nanos,
+    /// Packets that the generator looks at later than this after they came are void samples; with more than 1 % of
+    /// them the generator was the limit.
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration::parse, help_heading = MACHINE)]
+    lag_limit: Nanos,
+    /// The receive buffer of each UDP socket, in bytes [default: the system's].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(2_304..=67_108_864), help_heading = MACHINE)]
+    receive_buffer: Option<u32>,
+    /// Says everything that is random.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = MACHINE)]
+    seed: u64,
+    /// Pin the generator to this core.
+    #[arg(long, value_name = "N", help_heading = MACHINE)]
+    core: Option<usize>,
+    /// What to print.
+    #[arg(long, default_value = "text", help_heading = OUTPUT)]
+    format: Format,
+    /// Write the times of all streams here, as an HDR interval log.
+    #[arg(long, value_name = "FILE.hlog", help_heading = OUTPUT)]
+    histograms: Option<PathBuf>,
+    /// Write a row per interval here: streams, rates, losses.
+    #[arg(long, value_name = "FILE.json", help_heading = OUTPUT)]
+    timeline: Option<PathBuf>,
+    /// How long an interval is.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, help_heading = OUTPUT)]
+    interval: Nanos,
+    /// Put the timeline and the times into the JSON object.
+    #[arg(long, help_heading = OUTPUT)]
+    embed: bool,
+    /// Say on stderr, once per interval, how it goes: a JSON object a line.
+    #[arg(long, help_heading = OUTPUT)]
+    progress: bool,
+}
+
+const VIEWERS: &str = "Viewers";
+const QUALITY: &str = "What a good stream is";
+const MACHINE: &str = "The machine";
+const OUTPUT: &str = "Output";
+const SCHEME: &str = "rtsp://";
+/// More films than viewers there can be are of no use.
+const FILMS_MAX: usize = 1_000_000;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TransportName {
+    Udp,
+    Tcp,
+}
+
+/// Whether these words of `load` are about viewers of films.
+pub fn are_meant(words: &[std::ffi::OsString]) -> bool {
+    words.get(1).is_some_and(|word| word == "load")
+        && words.iter().any(|word| word.to_str().is_some_and(|word| word.starts_with(SCHEME)))
+}
+
+pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let plan = options.plan()?;
+    if let Some(core) = options.core {
+        affinity::pin_to(core).with_context(|| format!("cannot pin the generator to core {core}"))?;
+    }
+    let films = plan.films.len();
+    let interrupted = interrupt_flag()?;
+    let mut print = print_progress;
+    let progress = if options.progress { Some(&mut print as &mut dyn FnMut(&StreamProgress)) } else { None };
+    let outcome = run_streams(plan, &interrupted, progress)?;
+    options.write_files(&outcome)?;
+    let report = outcome.report();
+    let complete = report.complete;
+    let result = StreamResult {
+        tool: "load",
+        kind: "streams",
+        version: env!("CARGO_PKG_VERSION"),
+        machine: Machine::describe(),
+        url: options.urls[0].clone(),
+        films,
+        seed: options.seed,
+        connection: options.transport().name(),
+        report,
+    };
+    let embedded = options.embed.then(|| Embedded::of(&outcome)).transpose()?;
+    let mut output = io::stdout().lock();
+    match options.format {
+        Format::Json => {
+            serde_json::to_writer(&mut output, &Printed { result: &result, embedded })?;
+            writeln!(output)?;
+        }
+        Format::Text => write_text(&mut output, &result)?,
+    }
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+impl Options {
+    fn plan(&self) -> anyhow::Result<StreamPlan> {
+        ensure!(
+            self.slow == 0.0 || matches!(self.transport, TransportName::Tcp),
+            "by UDP nobody notices who reads slowly: --slow needs --transport tcp"
+        );
+        ensure!(self.duration > Nanos::ZERO, "the duration must be longer than nothing");
+        Ok(StreamPlan {
+            films: self.films()?,
+            clients: self.clients,
+            clients_per_second: self.ramp,
+            duration: self.duration,
+            transport: self.transport(),
+            random_start: self.random_start,
+            slow_share: self.slow,
+            slow_bytes_per_second: self.slow_rate / 8.0,
+            vanishing_share: self.vanish,
+            quality: Quality {
+                prebuffer: self.prebuffer,
+                late_or_lost_max: self.tolerance,
+                nominal_bits_per_second: self.nominal,
+                ..Quality::default()
+            },
+            limits: StreamLimits {
+                reply_timeout: self.timeout,
+                first_packet_timeout: self.first_packet_timeout,
+                silence_timeout: self.silence_timeout,
+                receive_lag: self.lag_limit,
+            },
+            receive_buffer_bytes: self.receive_buffer.map(|bytes| bytes as usize),
+            interval: self.interval,
+            seed: self.seed,
+            core: self.core,
+        })
+    }
+
+    fn transport(&self) -> Transport {
+        match self.transport {
+            TransportName::Udp => Transport::Udp,
+            TransportName::Tcp => Transport::Interleaved,
+        }
+    }
+
+    /// The films of the URLs, or with a file those that it names.
+    fn films(&self) -> anyhow::Result<Vec<Film>> {
+        let Some(path) = &self.media else {
+            return Ok(self.urls.iter().map(|url| Film::resolve(url)).collect::<Result<_, _>>()?);
+        };
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let base = self.urls[0].trim_end_matches('/');
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let url = |line: &str| {
+            if line.starts_with(SCHEME) {
+                line.to_owned()
+            } else {
+                format!("{base}/{}", line.trim_start_matches('/'))
+            }
+        };
+        let films: Vec<Film> =
+            lines.take(FILMS_MAX).map(|line| Film::resolve(&url(line))).collect::<Result<_, _>>()?;
+        if films.is_empty() {
+            bail!("{} names no film: write a URL or a path in each line", path.display());
+        }
+        Ok(films)
+    }
+
+    fn write_files(&self, outcome: &StreamOutcome) -> anyhow::Result<()> {
+        if let Some(path) = &self.histograms {
+            write_file(path, |file| outcome.write_histograms(file))?;
+        }
+        if let Some(path) = &self.timeline {
+            write_file(path, |file| Ok(serde_json::to_writer(file, outcome.timeline())?))?;
+        }
+        Ok(())
+    }
+}
+
+/// The one object that is printed.
+#[derive(Serialize)]
+pub struct StreamResult {
+    pub tool: &'static str,
+    /// Tells it from a load of requests.
+    pub kind: &'static str,
+    pub version: &'static str,
+    /// The generator's.
+    pub machine: Machine,
+    /// The first.
+    pub url: String,
+    /// How many films were dealt.
+    pub films: usize,
+    pub seed: u64,
+    /// How packets came.
+    pub connection: &'static str,
+    #[serde(flatten)]
+    pub report: StreamReport,
+}
+
+#[derive(Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    result: &'a StreamResult,
+    #[serde(flatten)]
+    embedded: Option<Embedded<'a>>,
+}
+
+/// What otherwise goes to files, for a reader who has only the output.
+#[derive(Serialize)]
+struct Embedded<'a> {
+    timeline: &'a StreamTimeline,
+    /// An HDR interval log.
+    histograms: String,
+}
+
+impl<'a> Embedded<'a> {
+    fn of(outcome: &'a StreamOutcome) -> anyhow::Result<Embedded<'a>> {
+        let mut histograms = Vec::new();
+        outcome.write_histograms(&mut histograms)?;
+        Ok(Embedded { timeline: outcome.timeline(), histograms: String::from_utf8(histograms)? })
+    }
+}
+
+fn print_progress(progress: &StreamProgress) {
+    let line = serde_json::json!({
+        "progress": progress.fraction,
+        "streams_started": progress.started,
+        "streams_playing": progress.playing,
+        "streams_conforming": progress.conforming,
+        "streams_refused": progress.refused,
+        "streams_timed_out": progress.timed_out,
+        "streams_failed": progress.failed,
+        "bits_per_second": progress.bits_per_second,
+        "behind_seconds": progress.behind,
+        "generator_cpu_fraction": progress.generator_cpu_fraction,
+    });
+    eprintln!("{line}");
+}
+
+/// Parses a share: `5%` or `0.05`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share = number.trim().parse::<f64>().ok().map(|number| number / scale);
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("{text:?} is not a share; write it as 5% or 0.05"))
+}
+
+fn positive_rate(text: &str) -> Result<f64, String> {
+    let rate = parse_rate(text).map_err(|error| error.to_string())?;
+    if rate > 0.0 { Ok(rate) } else { Err("the rate must be above 0".into()) }
+}
+
+fn interval(text: &str) -> anyhow::Result<Nanos> {
+    let interval = duration::parse(text)?;
+    ensure!(interval >= TICK, "an interval of {text} is shorter than 100 ms");
+    Ok(interval)
+}

@@ -1,0 +1,101 @@
+//! A run of viewers for people: streams, packets, times, and whether to believe it.
+
+use std::io::{self, Write};
+
+use super::{
+    streams::StreamResult,
+    text::{number, write_row},
+};
+
+/// Writes a result as text.
+pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<()> {
+    let report = &result.report;
+    let streams = &report.streaming.streams;
+    writeln!(
+        output,
+        "{} of {} ({} films), packets by {}",
+        result.tool, result.url, result.films, result.connection
+    )?;
+    if let Some(why) = &report.stopped_because {
+        writeln!(output, "NOT COMPLETE: {why}")?;
+    }
+    let percent = |share: Option<f64>| number(share.map(|share| share * 100.0));
+    writeln!(
+        output,
+        "{} of {} streams conform ({} %); {} started, {} refused, {} timed out, {} not begun at the end",
+        streams.conforming,
+        streams.judged,
+        percent(streams.conforming_fraction),
+        streams.started,
+        streams.refused,
+        streams.timed_out,
+        streams.unfinished,
+    )?;
+    for (fault, count) in &streams.faults {
+        writeln!(output, "  {count} not because: {}", fault.replace('_', " "))?;
+    }
+    for (status, count) in &streams.refused_by_status {
+        writeln!(output, "  {count} refused with {status}")?;
+    }
+    for (cause, count) in &streams.failures_by_cause {
+        writeln!(output, "  {count} failed: {}", cause.replace('_', " "))?;
+    }
+    if streams.slow + streams.vanishing > 0 {
+        writeln!(output, "  not judged: {} slow, {} vanishing", streams.slow, streams.vanishing)?;
+    }
+    write_packets(output, result)?;
+    writeln!(
+        output,
+        "\n{:30} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "milliseconds", "mean", "p50", "p95", "p99", "max"
+    )?;
+    write_row(output, "connecting until playing", &report.setup_time_seconds)?;
+    write_row(output, "PLAY until the first packet", &report.time_to_first_packet_seconds)?;
+    write_row(output, "packets behind the first's pace", &report.behind_seconds)?;
+    write_row(output, "jitter of tracks", &report.jitter_seconds)?;
+    write_row(output, "generator's lateness", &report.generator.receive_lag_seconds)?;
+    let generator = &report.generator;
+    writeln!(
+        output,
+        "\ngenerator: {} % of a core; arrivals by {}",
+        percent(generator.cpu_fraction),
+        generator.arrival_clock
+    )?;
+    generator
+        .reasons
+        .iter()
+        .try_for_each(|why| writeln!(output, "THE GENERATOR WAS THE LIMIT, not the server: {why}"))?;
+    report.warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))
+}
+
+fn write_packets(output: &mut impl Write, result: &StreamResult) -> io::Result<()> {
+    let streaming = &result.report.streaming;
+    let packets = &streaming.packets;
+    let bits = result.report.bytes_per_second.map(|bytes| bytes * 8.0 / 1e6);
+    writeln!(
+        output,
+        "{} packets, {} Mbit/s: {} lost, {} late, {} out of order, {} void",
+        packets.received,
+        number(bits),
+        packets.lost,
+        packets.late,
+        packets.reordered,
+        packets.void,
+    )?;
+    let starvation = &streaming.starvation;
+    writeln!(
+        output,
+        "{} streams had nothing to show, {} times, {} s in all",
+        starvation.streams,
+        starvation.count,
+        number(Some(starvation.seconds)),
+    )?;
+    let Some(rates) = &streaming.bit_rate else { return Ok(()) };
+    writeln!(
+        output,
+        "kbit/s of a stream: mean {}, from {} to {}",
+        number(Some(rates.mean_bits_per_second / 1e3)),
+        number(Some(rates.min_bits_per_second / 1e3)),
+        number(Some(rates.max_bits_per_second / 1e3)),
+    )
+}

@@ -1,0 +1,71 @@
+//! A film to be played: an `rtsp://` URL resolved once, so that DNS is no part of any time.
+
+use std::net::SocketAddr;
+
+use thiserror::Error;
+
+use super::authorization::Credentials;
+use crate::{TargetError, target::address};
+
+const RTSP_PORT: u16 = 554;
+const SCHEME: &str = "rtsp://";
+
+/// Where a film is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Film {
+    /// The URL, without name and password.
+    pub url: String,
+    /// Whom to connect to.
+    pub address: SocketAddr,
+    /// Who asks, if the URL says so.
+    pub credentials: Option<Credentials>,
+}
+
+/// Why a URL is no film's.
+#[derive(Debug, Error)]
+pub enum FilmError {
+    /// Another scheme, no host, or characters that have no place in a request.
+    #[error("{0:?} is not a URL of the form rtsp://host:port/path")]
+    Form(String),
+    /// The name has no address.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+}
+
+impl Film {
+    /// Parses a URL and resolves its host.
+    pub fn resolve(url: &str) -> Result<Film, FilmError> {
+        let refused = || FilmError::Form(url.to_owned());
+        let rest = url.strip_prefix(SCHEME).ok_or_else(refused)?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (user, host) =
+            authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+        if host.is_empty() || !url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"') {
+            return Err(refused());
+        }
+        let credentials = user.map(|user| {
+            let (user, password) = user.split_once(':').unwrap_or((user, ""));
+            Credentials { user: user.into(), password: password.into() }
+        });
+        Ok(Film { url: format!("{SCHEME}{host}{path}"), address: address(host, RTSP_PORT)?, credentials })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let film = Film::resolve("rtsp://anna:secret@127.0.0.1:8554/films/a.mp4?x=1").unwrap();
+        assert_eq!(film.url, "rtsp://127.0.0.1:8554/films/a.mp4?x=1");
+        assert_eq!(film.address, "127.0.0.1:8554".parse().unwrap());
+        assert_eq!(film.credentials, Some(Credentials { user: "anna".into(), password: "secret".into() }));
+        assert_eq!(Film::resolve("rtsp://127.0.0.1").unwrap().address.port(), RTSP_PORT);
+        for refused in
+            ["http://127.0.0.1/", "rtsp://", "rtsp:///film", "rtsp://127.0.0.1/a b", "rtsp://\"@127.0.0.1/"]
+        {
+            assert!(matches!(Film::resolve(refused), Err(FilmError::Form(_))), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Viewers of films: many clients of a streaming server, and what a player would make of what they receive.
+//!
+//! A [`StreamPlan`] says what is wanted, [`run_streams`] does it and answers a [`StreamOutcome`]. A stream conforms by
+//! the rule in `verdict`: it was neither refused nor cut off, its player never had nothing to show, and packets were
+//! neither late nor lost nor too few. The generator measures its own lateness beside it.
+//!
+//! Reading order: `plan`; pure `dialogue`, `description`, `authorization`, `sequence`, `playout`, `verdict`; then what
+//! performs: `run`, `talk`, `receive`, `leave`; `tally`, `outcome`, `report`. Messages, and headers of RTP and RTCP,
+//! are the streaming crate's.
+
+mod authorization;
+mod description;
+mod dialogue;
+mod film;
+mod leave;
+mod mark;
+mod outcome;
+mod plan;
+mod playout;
+mod progress;
+mod receive;
+mod report;
+mod run;
+mod sequence;
+mod sockets;
+mod talk;
+mod tally;
+mod verdict;
+mod viewer;
+
+pub use film::{Film, FilmError};
+pub use outcome::StreamOutcome;
+pub use plan::{Quality, StreamLimits, StreamPlan, Transport};
+pub use progress::StreamProgress;
+pub use report::StreamReport;
+pub use run::run_streams;
+pub use tally::StreamTimeline;

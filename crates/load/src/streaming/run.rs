@@ -1,0 +1,433 @@
+//! The loop of a run of viewers: one thread, one epoll descriptor, as many viewers as descriptors allow.
+//!
+//! It waits for sockets or for what is due, whichever comes first. Packets carry the kernel's time of arrival, so that
+//! at high rates turns may be put off a little and many packets be taken by one. How viewers talk is in `talk`, what
+//! they receive in `receive`, how they end in `leave`.
+
+use std::{
+    collections::BTreeMap,
+    mem::MaybeUninit,
+    net::SocketAddr,
+    num::NonZeroU64,
+    os::fd::OwnedFd,
+    sync::atomic::{AtomicBool, Ordering},
+    time::SystemTime,
+};
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::{
+    event::epoll::{self, CreateFlags, Event, EventData, EventFlags},
+    io::Errno,
+    thread::{clock_nanosleep_absolute, set_current_timer_slack},
+    time::{ClockId, Timespec},
+};
+use slab::Slab;
+use sojourn_measure::{Histogram, Nanos, clock, limits};
+use sojourn_streaming::rtsp::Parser;
+
+use super::{
+    dialogue::Dialogue,
+    mark::Mark,
+    outcome::StreamOutcome,
+    plan::{StreamPlan, Transport},
+    progress::{LastRow, StreamProgress},
+    sockets::{Batch, Ports},
+    tally::{Counts, StreamTimeline, Streams, Times},
+    verdict::{Ending, Failure},
+    viewer::{Manner, Phase, Viewer},
+};
+use crate::{
+    Cause, RunError, connector::Connector, ledger::Level, reader::Reader, readiness, stamped, timers::Timers,
+    turns::Turns,
+};
+
+/// Descriptors asked for: some fifty thousand viewers of two tracks by UDP.
+const DESCRIPTORS_WANTED: u64 = 262_144;
+/// Descriptors kept free of viewers.
+const DESCRIPTORS_RESERVED: u64 = 64;
+const EVENTS_MAX: usize = 256;
+/// By how much turns may be put off at high rates: far less than what makes a sample void.
+const TURN_SLACK: Nanos = Nanos(1_000_000);
+/// How often a viewer's limits are looked at.
+const CHECK_EVERY: Nanos = Nanos(250_000_000);
+/// Viewers that begin and limits that are looked at before sockets are looked at again.
+const WAKES_MAX: usize = 64;
+/// For answers to TEARDOWN at the end.
+const DRAIN: Nanos = Nanos(2_000_000_000);
+/// What is read of a connection at once.
+pub(super) const BUFFER_BYTES: usize = 64 * 1024;
+const SECOND: u64 = 1_000_000_000;
+
+/// Does what the plan says until it ends or `interrupted` is set.
+pub fn run_streams(
+    plan: StreamPlan,
+    interrupted: &AtomicBool,
+    progress: Option<&mut dyn FnMut(&StreamProgress)>,
+) -> Result<StreamOutcome, RunError> {
+    let descriptors = limits::raise_descriptors(DESCRIPTORS_WANTED);
+    // Sleep to the nanosecond; not granted in some sandboxes, where the default of 50 µs stays.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    let mut run = Run::new(plan, descriptors)?;
+    let was_interrupted = run.until_over(interrupted, progress)?;
+    Ok(run.outcome(was_interrupted))
+}
+
+/// A run under way.
+pub(super) struct Run {
+    pub(super) plan: StreamPlan,
+    pub(super) viewers: Slab<Viewer>,
+    pub(super) connectors: Vec<Connector>,
+    /// By server, and whether they read slowly.
+    connector_of: BTreeMap<(SocketAddr, bool), usize>,
+    pub(super) ports: Ports,
+    pub(super) descriptors_left: u64,
+    pub(super) descriptors: u64,
+    pub(super) epoll: OwnedFd,
+    pub(super) timers: Timers,
+    pub(super) readers: Timers,
+    pub(super) batch: Option<Batch>,
+    pub(super) buffer: Vec<u8>,
+    pub(super) random: Xoshiro256PlusPlus,
+    pub(super) serial: u32,
+    /// Viewers let in so far, those after the end of a film included.
+    pub(super) begun: u64,
+    pub(super) origin: Nanos,
+    pub(super) started_at: SystemTime,
+    /// How far the wall clock, on which the kernel stamps, is ahead of ours.
+    pub(super) wall_ahead: Nanos,
+    /// Since when this turn's events are worked off: the time of arrival of what has no stamp.
+    pub(super) turn_at: Nanos,
+    pub(super) stamped: u64,
+    pub(super) unstamped: u64,
+    turns: Turns,
+    pub(super) turns_taken: u64,
+    pub(super) counts: Counts,
+    pub(super) streams: Streams,
+    pub(super) times: Times,
+    /// How late packets were since it was last looked at.
+    pub(super) recent: Histogram,
+    pub(super) playing: Level,
+    pub(super) timeline: StreamTimeline,
+    pub(super) last_row: LastRow,
+    pub(super) marks: Vec<Mark>,
+    /// What servers said that made no sense, by how often.
+    pub(super) complaints: BTreeMap<String, u64>,
+    pub(super) draining: bool,
+}
+
+impl Run {
+    fn new(plan: StreamPlan, descriptors: u64) -> Result<Run, RunError> {
+        let (origin, started_at) = (clock::now(), SystemTime::now());
+        Ok(Run {
+            viewers: Slab::new(),
+            connectors: Vec::new(),
+            connector_of: BTreeMap::new(),
+            ports: Ports::new(),
+            descriptors_left: descriptors.saturating_sub(DESCRIPTORS_RESERVED),
+            descriptors,
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            timers: Timers::default(),
+            readers: Timers::default(),
+            batch: Some(Batch::new()),
+            buffer: vec![0; BUFFER_BYTES],
+            random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
+            serial: 0,
+            begun: 0,
+            origin,
+            started_at,
+            wall_ahead: stamped::wall_ahead(origin),
+            turn_at: origin,
+            stamped: 0,
+            unstamped: 0,
+            turns: Turns::new(TURN_SLACK),
+            turns_taken: 0,
+            counts: Counts::default(),
+            streams: Streams::default(),
+            times: Times::default(),
+            recent: Histogram::coarse(),
+            playing: Level::default(),
+            timeline: StreamTimeline::new(started_at),
+            last_row: LastRow::new(origin),
+            marks: Vec::new(),
+            complaints: BTreeMap::new(),
+            draining: false,
+            plan,
+        })
+    }
+
+    /// How long the viewers take to come.
+    pub(super) fn ramp(&self) -> Nanos {
+        Nanos::from_seconds(f64::from(self.plan.clients) / self.plan.clients_per_second)
+    }
+
+    /// Runs; whether it was interrupted.
+    fn until_over(
+        &mut self,
+        interrupted: &AtomicBool,
+        mut progress: Option<&mut dyn FnMut(&StreamProgress)>,
+    ) -> Result<bool, RunError> {
+        let measured_from = self.origin + self.ramp();
+        let end = measured_from + self.plan.duration;
+        let mut next_row = self.origin + self.plan.interval;
+        let mut drained_by = Nanos::MAX;
+        let mut was_interrupted = false;
+        let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
+        loop {
+            let now = clock::now();
+            if self.marks.is_empty() && now >= measured_from {
+                self.mark();
+            }
+            let is_asked = interrupted.load(Ordering::Relaxed);
+            if !self.draining && (now >= end || is_asked) {
+                was_interrupted = is_asked && now < end;
+                self.add_row(now);
+                self.draining = true;
+                self.end_all(now);
+                drained_by = now + DRAIN;
+            }
+            if self.draining
+                && (now >= drained_by || self.viewers.iter().all(|(_, each)| each.phase == Phase::Gone))
+            {
+                return Ok(was_interrupted);
+            }
+            if !self.draining && now >= next_row {
+                let row = self.add_row(now);
+                if let Some(progress) = &mut progress {
+                    progress(
+                        &row.with_fraction((now - self.origin).seconds() / (end - self.origin).seconds()),
+                    );
+                }
+                // A late row does not bunch up with the next.
+                next_row = (next_row + self.plan.interval).max(now);
+            }
+            let due = self.wake_due(now);
+            let mark = if self.marks.is_empty() { measured_from } else { Nanos::MAX };
+            let last = if self.draining { drained_by } else { end.min(next_row) };
+            self.wait(due.min(mark).min(last), &mut events)?;
+        }
+    }
+
+    /// Reads everything cumulative.
+    pub(super) fn mark(&mut self) {
+        self.marks.push(Mark::read(self.plan.core, self.counts, self.playing, self.turns_taken));
+    }
+
+    /// Lets in viewers and looks at limits as far as they are due; answers when the next is.
+    fn wake_due(&mut self, now: Nanos) -> Nanos {
+        for _ in 0..WAKES_MAX {
+            let start = self.next_start();
+            let timer = self.timers.next().unwrap_or(Nanos::MAX);
+            let reader = self.readers.next().unwrap_or(Nanos::MAX);
+            let first = start.min(timer).min(reader);
+            if first > now {
+                return first;
+            }
+            if start == first {
+                self.begin_viewer(now);
+            } else if timer == first {
+                let Some((key, serial)) = self.timers.take_due(now) else { continue };
+                if self.is_live(key, serial) {
+                    self.check(key, now);
+                    self.timers.set(now + CHECK_EVERY, key, serial);
+                }
+            } else if let Some((key, serial)) = self.readers.take_due(now)
+                && self.is_live(key, serial)
+            {
+                self.read_on(key, now);
+            }
+        }
+        now
+    }
+
+    /// When the next of the clients comes that the plan speaks of.
+    fn next_start(&self) -> Nanos {
+        let come = self.serial_of_plan();
+        if self.draining || come >= u64::from(self.plan.clients) {
+            return Nanos::MAX;
+        }
+        self.origin + Nanos::from_seconds(come as f64 / self.plan.clients_per_second)
+    }
+
+    /// How many of the plan's clients have come; those that begin another film are not among them.
+    fn serial_of_plan(&self) -> u64 {
+        self.begun - self.streams.films_over
+    }
+
+    /// Whether what has this serial is still there.
+    pub(super) fn is_live(&self, key: usize, serial: u32) -> bool {
+        self.viewers.get(key).is_some_and(|viewer| viewer.serial == serial)
+    }
+
+    /// Lets in a viewer: it connects.
+    pub(super) fn begin_viewer(&mut self, now: Nanos) {
+        let film = self.plan.films[(self.begun % self.plan.films.len() as u64) as usize].clone();
+        self.begun += 1;
+        self.streams.started += 1;
+        let manner = self.draw_manner();
+        let start = self.plan.random_start.then(|| self.random.random::<f64>());
+        let is_slow = manner == Manner::Slow;
+        let connector = self.connector(film.address, is_slow);
+        let opened = if self.descriptors_left == 0 {
+            Err(Cause::Descriptors)
+        } else {
+            self.connectors[connector].open()
+        };
+        let (socket, source) = match opened {
+            Ok(opened) => opened,
+            Err(cause) => return self.fail_to_begin(manner, failure(cause)),
+        };
+        self.descriptors_left -= 1;
+        self.serial = self.serial.wrapping_add(1);
+        let serial = self.serial;
+        let entry = self.viewers.vacant_entry();
+        let key = entry.key();
+        let flags = EventFlags::IN | EventFlags::OUT;
+        if epoll::add(&self.epoll, &socket, EventData::new_u64(event_data(key, serial, 0)), flags).is_err() {
+            self.connectors[connector].closed(source, false);
+            self.descriptors_left += 1;
+            return self.fail_to_begin(manner, Failure::Descriptors);
+        }
+        entry.insert(Viewer {
+            serial,
+            manner,
+            phase: Phase::Connecting,
+            server: film.address.ip(),
+            dialogue: Dialogue::new(&film.url, film.credentials, start),
+            socket,
+            opened_by: (connector, source),
+            local: None,
+            input: Vec::new(),
+            parser: Parser::default(),
+            output: Vec::new(),
+            reader: is_slow.then(|| Reader::new(self.plan.slow_bytes_per_second)),
+            tracks: Vec::new(),
+            counts: Counts::default(),
+            began: now,
+            asked: now,
+            play_asked: now,
+            playing_since: None,
+            last_packet: None,
+            reports_due: Nanos::MAX,
+            sign_of_life_due: Nanos::MAX,
+            leave_by: Nanos::MAX,
+            ending: None,
+        });
+        self.timers.set(now + CHECK_EVERY, key, serial);
+    }
+
+    fn fail_to_begin(&mut self, manner: Manner, failure: Failure) {
+        self.streams.end(Ending::Failed(failure));
+        if manner == Manner::Usual {
+            self.streams.judge(Some(super::verdict::Fault::Failed));
+        }
+    }
+
+    /// Each viewer draws as often, so that one share does not change who falls into another.
+    fn draw_manner(&mut self) -> Manner {
+        let (vanishes, slow, when): (f64, f64, f64) =
+            (self.random.random(), self.random.random(), self.random.random());
+        if vanishes < self.plan.vanishing_share {
+            Manner::Vanishing(Nanos::from_seconds(when * self.plan.duration.seconds()))
+        } else if slow < self.plan.slow_share && self.plan.transport == Transport::Interleaved {
+            Manner::Slow
+        } else {
+            Manner::Usual
+        }
+    }
+
+    fn connector(&mut self, server: SocketAddr, is_slow: bool) -> usize {
+        let (connectors, plan, descriptors) = (&mut self.connectors, &self.plan, self.descriptors);
+        *self.connector_of.entry((server, is_slow)).or_insert_with(|| {
+            let transport = crate::Transport {
+                read_bytes_per_second: is_slow.then_some(plan.slow_bytes_per_second),
+                timestamps: true,
+                ..crate::Transport::default()
+            };
+            connectors.push(Connector::new(server, true, descriptors, &transport));
+            connectors.len() - 1
+        })
+    }
+
+    fn wait(&mut self, until: Nanos, events: &mut [MaybeUninit<Event>]) -> Result<(), RunError> {
+        let mut now = clock::now();
+        if until > now
+            && let Some(turn) = self.turns.put_off_until(now)
+        {
+            let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
+            // A signal ends it early: the loop looks at what it asks for.
+            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
+            now = clock::now();
+        }
+        let ready = match readiness::wait(&self.epoll, events, until - now) {
+            Ok(ready) => ready,
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        self.turn_at = clock::now();
+        self.wall_ahead = stamped::wall_ahead(self.turn_at);
+        self.turns_taken += 1;
+        for event in ready {
+            let (key, serial, slot) = event_of(event.data.u64());
+            if !self.is_live(key, serial) {
+                continue;
+            }
+            match slot {
+                0 => self.on_connection(key, serial, event.flags),
+                slot if slot % 2 == 1 => self.receive_media(key, (slot - 1) / 2),
+                slot => self.receive_reports(key, (slot - 1) / 2),
+            }
+        }
+        self.turns.begin(self.turn_at);
+        Ok(())
+    }
+
+    /// Everything that was measured.
+    fn outcome(mut self, was_interrupted: bool) -> StreamOutcome {
+        let kept: Vec<usize> = self.viewers.iter().map(|(key, _)| key).collect();
+        for key in kept {
+            self.remove(key, false);
+        }
+        StreamOutcome {
+            was_interrupted,
+            started_at: self.started_at,
+            origin: self.origin,
+            ramp: self.ramp(),
+            descriptors: self.descriptors,
+            marks: self.marks,
+            streams: self.streams,
+            times: self.times,
+            timeline: self.timeline,
+            stamped: self.stamped,
+            unstamped: self.unstamped,
+            complaints: self.complaints,
+            plan: self.plan,
+        }
+    }
+}
+
+const KEY_BITS: u32 = 24;
+const SLOT_BITS: u32 = 8;
+
+/// What an event carries: which viewer, its serial, and which of its sockets.
+pub(super) fn event_data(key: usize, serial: u32, slot: usize) -> u64 {
+    (u64::from(serial) << (KEY_BITS + SLOT_BITS)) | ((slot as u64) << KEY_BITS) | key as u64
+}
+
+fn event_of(data: u64) -> (usize, u32, usize) {
+    let key = data & ((1 << KEY_BITS) - 1);
+    let slot = (data >> KEY_BITS) & ((1 << SLOT_BITS) - 1);
+    (key as usize, (data >> (KEY_BITS + SLOT_BITS)) as u32, slot as usize)
+}
+
+/// The failure that a cause of the connector is.
+pub(super) fn failure(cause: Cause) -> Failure {
+    match cause {
+        Cause::ConnectRefused => Failure::ConnectRefused,
+        Cause::ConnectTimeout => Failure::ConnectTimeout,
+        Cause::Descriptors => Failure::Descriptors,
+        Cause::Addresses => Failure::Addresses,
+        Cause::Reset => Failure::Reset,
+        _ => Failure::ConnectFailed,
+    }
+}

@@ -1,0 +1,228 @@
+//! What the sequence numbers of one source say: how many packets there were, came, came twice, came out of order.
+//!
+//! RTP's numbers have 16 bits and wrap; they are extended as in RFC 3550, appendix A.1. Packets that come after a later
+//! one are looked up in a window, so that one that is late and one that comes again are told apart, to the packet.
+
+/// A packet further ahead than this is no gap but another beginning, or rubbish (MAX_DROPOUT of RFC 3550).
+const AHEAD_MAX: u16 = 3_000;
+/// How far back packets are told apart from copies; older ones count as stale and stay lost.
+const WINDOW_PACKETS: u32 = 512;
+const WORD_BITS: u32 = u64::BITS;
+
+/// How a packet fits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Later than all before it.
+    Newest,
+    /// Missed until now: a later one had come before it.
+    Reordered,
+    /// It had come already.
+    Duplicate,
+    /// Too old to say whether it had come.
+    Stale,
+    /// Far from what was expected: rubbish, unless the next one follows it.
+    Elsewhere,
+}
+
+/// The sequence numbers of one source.
+#[derive(Clone, Debug)]
+pub struct Sequence {
+    /// The number before the first, extended.
+    before_first: u32,
+    newest: u32,
+    /// Bit `n` of the window is set where the packet `n` before the newest came.
+    window: [u64; (WINDOW_PACKETS / WORD_BITS) as usize],
+    unique: u64,
+    /// Of beginnings before this one.
+    expected_before: u64,
+    /// The number that would show that the source began anew.
+    expected_elsewhere: Option<u16>,
+    /// What had been expected and come at the last receiver report.
+    reported: (u64, u64),
+}
+
+impl Sequence {
+    /// Begins with the first packet.
+    pub fn new(first: u16) -> Sequence {
+        // One cycle ahead, so that what precedes the first has a number.
+        let newest = (1 << 16) + u32::from(first);
+        let mut window = [0; (WINDOW_PACKETS / WORD_BITS) as usize];
+        window[0] = 1;
+        Sequence {
+            before_first: newest - 1,
+            newest,
+            window,
+            unique: 1,
+            expected_before: 0,
+            expected_elsewhere: None,
+            reported: (0, 0),
+        }
+    }
+
+    /// Counts the next packet.
+    pub fn take(&mut self, number: u16) -> Place {
+        let ahead = number.wrapping_sub(self.newest as u16);
+        if ahead != 0 && ahead < AHEAD_MAX {
+            self.advance(u32::from(ahead));
+            return Place::Newest;
+        }
+        let behind = u32::from((self.newest as u16).wrapping_sub(number));
+        if behind < WINDOW_PACKETS {
+            return self.look_up(behind);
+        }
+        if behind < u32::from(AHEAD_MAX) {
+            return Place::Stale;
+        }
+        if self.expected_elsewhere == Some(number) {
+            self.begin_anew(number);
+            return Place::Newest;
+        }
+        self.expected_elsewhere = Some(number.wrapping_add(1));
+        Place::Elsewhere
+    }
+
+    /// Packets that were sent, as far as the numbers say.
+    pub fn expected(&self) -> u64 {
+        self.expected_before + u64::from(self.newest - self.before_first)
+    }
+
+    /// Packets that were sent and did not come, so far.
+    pub fn lost(&self) -> u64 {
+        self.expected().saturating_sub(self.unique)
+    }
+
+    /// The highest number, extended by cycles as receiver reports want it.
+    pub fn extended(&self) -> u32 {
+        self.newest - (1 << 16)
+    }
+
+    /// The share lost since the last report, in 256ths (RFC 3550, appendix A.3).
+    pub fn fraction_lost(&mut self) -> u8 {
+        let now = (self.expected(), self.unique);
+        let (expected, came) = (now.0 - self.reported.0, now.1 - self.reported.1);
+        self.reported = now;
+        let lost = expected.saturating_sub(came);
+        (lost * 256).checked_div(expected).unwrap_or(0).min(255) as u8
+    }
+
+    fn advance(&mut self, by: u32) {
+        self.newest += by;
+        self.shift(by);
+        self.window[0] |= 1;
+        self.unique += 1;
+        self.expected_elsewhere = None;
+    }
+
+    /// Moves every bit of the window `by` packets into the past.
+    fn shift(&mut self, by: u32) {
+        let (words, bits) = ((by / WORD_BITS) as usize, by % WORD_BITS);
+        for index in (0..self.window.len()).rev() {
+            let at = |back: usize| index.checked_sub(back).map_or(0, |from| self.window[from]);
+            let (here, below) = (at(words), at(words + 1));
+            self.window[index] =
+                if bits == 0 { here } else { (here << bits) | (below >> (WORD_BITS - bits)) };
+        }
+    }
+
+    fn look_up(&mut self, behind: u32) -> Place {
+        // What precedes the first packet was not sent to us, and counts neither as expected nor as come.
+        if self.newest - behind <= self.before_first {
+            return Place::Stale;
+        }
+        let (word, bit) = ((behind / WORD_BITS) as usize, 1 << (behind % WORD_BITS));
+        if self.window[word] & bit != 0 {
+            return Place::Duplicate;
+        }
+        self.window[word] |= bit;
+        self.unique += 1;
+        Place::Reordered
+    }
+
+    /// Two in a row elsewhere: the source began anew. The first of them is counted now.
+    fn begin_anew(&mut self, number: u16) {
+        let (expected_before, unique, reported) = (self.expected(), self.unique, self.reported);
+        *self = Sequence::new(number.wrapping_sub(1));
+        (self.expected_before, self.unique, self.reported) = (expected_before, unique + 1, reported);
+        self.advance(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn taken(numbers: &[u16]) -> (Sequence, Vec<Place>) {
+        let mut sequence = Sequence::new(numbers[0]);
+        let places = numbers[1..].iter().map(|&number| sequence.take(number)).collect();
+        (sequence, places)
+    }
+
+    #[test]
+    fn losses_copies_and_disorder_are_told_apart() {
+        use Place::{Duplicate, Newest, Reordered};
+        let (sequence, places) = taken(&[65_534, 65_535, 2, 0, 0, 2, 5]);
+        assert_eq!(places, [Newest, Newest, Reordered, Duplicate, Duplicate, Newest]);
+        assert_eq!((sequence.expected(), sequence.unique, sequence.lost()), (8, 5, 3));
+        assert_eq!(sequence.extended(), (1 << 16) + 5);
+        assert_eq!(taken(&[10, 9]).1, [Place::Stale], "what came before the first was not ours");
+    }
+
+    #[test]
+    fn a_jump_is_rubbish_until_the_next_one_follows() {
+        let (mut sequence, places) = taken(&[1, 30_000, 2]);
+        assert_eq!(places, [Place::Elsewhere, Place::Newest]);
+        assert_eq!(sequence.lost(), 0);
+        assert_eq!([sequence.take(40_000), sequence.take(40_001)], [Place::Elsewhere, Place::Newest]);
+        assert_eq!((sequence.expected(), sequence.unique), (4, 4));
+    }
+
+    #[test]
+    fn reports_say_what_was_lost_since_the_last_one() {
+        let (mut sequence, _) = taken(&[1, 2, 3, 8]);
+        assert_eq!(sequence.fraction_lost(), 128);
+        assert_eq!(sequence.fraction_lost(), 0);
+        sequence.take(9);
+        assert_eq!(sequence.fraction_lost(), 0);
+    }
+
+    proptest! {
+        /// However packets are lost, copied and shuffled within the window, the counts are those of a set.
+        #[test]
+        fn counts_are_those_of_a_set(
+            first in any::<u16>(),
+            steps in prop::collection::vec((0_u16..200, 0_u16..400), 1..300),
+        ) {
+            let mut sequence = Sequence::new(first);
+            let (mut newest, mut came) = (0_i64, BTreeSet::from([0_i64]));
+            for (ahead, behind) in steps {
+                let number = if ahead > 0 { newest + i64::from(ahead) } else { newest - i64::from(behind) };
+                if number < 0 {
+                    continue;
+                }
+                let expected = match (number > newest, came.insert(number)) {
+                    (true, _) => Place::Newest,
+                    (false, true) => Place::Reordered,
+                    (false, false) => Place::Duplicate,
+                };
+                newest = newest.max(number);
+                prop_assert_eq!(sequence.take(first.wrapping_add(number as u16)), expected);
+            }
+            prop_assert_eq!(sequence.unique, came.len() as u64);
+            prop_assert_eq!(sequence.expected(), newest as u64 + 1);
+            prop_assert_eq!(sequence.lost(), newest as u64 + 1 - came.len() as u64);
+        }
+
+        /// Nothing that a server sends makes the counts inconsistent.
+        #[test]
+        fn no_numbers_break_it(numbers in prop::collection::vec(any::<u16>(), 2..400)) {
+            let (mut sequence, _) = taken(&numbers);
+            prop_assert!(sequence.unique <= sequence.expected());
+            prop_assert!(sequence.unique <= numbers.len() as u64);
+            sequence.fraction_lost();
+        }
+    }
+}

@@ -1,0 +1,110 @@
+"""A figure of a load run that people name: its value, its interval, how it is written and read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sojourn import quantity
+from sojourn.failure import CouldNotRun
+from sojourn.loading.confidence import Estimate, estimate
+from sojourn.loading.result import Interval, LoadResult
+from sojourn.report import format
+
+Quantity = Literal["time", "rate", "bandwidth", "fraction", "count", "number", "size", "byte rate"]
+Figure = Callable[[Sequence[Interval]], float]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a run."""
+
+    name: str
+    help: str
+    quantity: Quantity
+    better: Literal["lower", "higher"]
+    of_run: Callable[[LoadResult], float]
+    """Over all of the run; NaN if it was not measured."""
+    of_intervals: Figure | None = None
+    """Over consecutive intervals, where they hold it."""
+
+    def estimate(self, result: LoadResult) -> Estimate:
+        """The run's value, with its interval where there is one: several steps have one each, see `steps`."""
+        return self.estimate_of(result, None if len(result.record.get("steps", ())) > 1 else result.intervals)
+
+    def estimate_of(self, result: LoadResult, intervals: Sequence[Interval] | None) -> Estimate:
+        """The value, with the interval that these intervals of one load give."""
+        value = self.of_run(result)
+        if self.of_intervals is None or intervals is None or math.isnan(value):
+            return Estimate(value)
+        found = estimate(intervals, self.of_intervals)
+        if found.low is None or found.high is None or not found.value > 0:
+            return Estimate(value)
+        # The interval belongs to the intervals' own value; edges of the run make the two differ a little.
+        return Estimate(value, value * found.low / found.value, value * found.high / found.value, found.batches)
+
+    def write(self, value: float | None) -> str:
+        """The value with its unit, as people read it."""
+        return written(self.quantity, value)
+
+    def parse(self, text: str) -> float:
+        """A limit with its unit."""
+        return _PARSERS[self.quantity](text)
+
+
+def written(quantity: Quantity, value: float | None) -> str:
+    """A value with the unit of its quantity, as people read it."""
+    if value is None or math.isnan(value):
+        return format.NOT_MEASURED
+    return _WRITERS[quantity](value)
+
+
+def _percent(text: str) -> float:
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)\s*", text)
+    if match is None:
+        raise CouldNotRun(f"{text!r} is not a share", "write a percentage, as in 1%")
+    return float(match[1]) / (100 if match[2] else 1)
+
+
+def _per_second(text: str) -> float:
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(?:(k?)\s*(?:requests)?/s)?\s*", text)
+    if match is None:
+        raise CouldNotRun(f"{text!r} is not a rate", "write it as 1000/s")
+    return float(match[1]) * (1000 if match[2] else 1)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CouldNotRun(f"{text!r} is not a number", "write it as 10") from None
+
+
+_WRITERS: dict[Quantity, Callable[[float], str]] = {
+    "time": format.seconds,
+    "rate": lambda value: f"{format.number(value, 4)}/s",
+    "bandwidth": lambda value: format.bandwidth(value),
+    "fraction": format.percent,
+    "count": format.count,
+    "number": lambda value: format.number(value),
+    "size": format.size,
+    "byte rate": lambda value: f"{format.size(value)}/s",
+}
+_PARSERS: dict[Quantity, Callable[[str], float]] = {
+    "time": quantity.seconds,
+    "rate": _per_second,
+    "bandwidth": quantity.bits_per_second,
+    "fraction": _percent,
+    "count": _number,
+    "number": _number,
+    "size": quantity.size_bytes,
+    "byte rate": lambda text: quantity.size_bytes(text.removesuffix("/s")),
+}
+
+
+def known(value: object) -> float:
+    """A figure of a record; NaN where it says that it was not measured."""
+    return float(value) if isinstance(value, int | float) else math.nan
