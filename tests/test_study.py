@@ -6,10 +6,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from conftest import SOJOURN, run
+from example_run import write_example
+from sojourn.study.index import write_index
 
 SETTLE_LIMIT_SECONDS = 60.0
 STUDY = """
@@ -94,6 +99,70 @@ def test_a_study_that_was_killed_goes_on(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "duration_seconds changed" in refused.stderr
     assert "another --output" in refused.stderr
+
+
+REPLAY = """
+name = "test/replay"
+title = "A log, replayed"
+source = "nobody"
+question = "does it run?"
+repetitions = 1
+warm_up_seconds = 0.1
+duration_seconds = 0.6
+systems = [
+  { name = "sped", architecture = "sped" },
+  { name = "any", run = ["PYTHON", "-m", "http.server", "{port}", "--bind", "{address}", "--directory", "{root}"] },
+]
+factors = { scale = [300] }
+workload = { replay = ["--scale", "{scale}"], cold = true }
+plots = [{ title = "first byte", x = "scale", y = "ttfb.p95" }]
+"""
+
+
+def test_a_log_is_replayed_against_cold_files_and_any_command(tmp_path: Path, small_log: Path) -> None:
+    file, folder = tmp_path / "replay.toml", tmp_path / "run"
+    file.write_text(REPLAY.replace("PYTHON", sys.executable))
+    done = run("study", file, "--output", folder, "--log", small_log, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["studies"]
+    assert {cell["settings"]["system"] for cell in found["cells"]} == {"any", "sped"}
+    for cell in found["cells"]:
+        assert cell["ttfb.p95"]["value"] > 0, cell
+    record = json.loads((folder / "points" / "001-0000.json").read_text())
+    assert (record["failed"], record["errors"]) == (None, 0)
+
+
+LINKED = STUDY.replace('{ name = "gone", system = "http://127.0.0.1:9" },', "").replace(
+    'load = ["--clients", "2"]', 'load = ["--clients", "2"], link = "--rate 8Mbit/s --network 10.83.0.0/24"'
+)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/net/tun").exists(), reason="a link needs root and TUN devices")
+def test_clients_may_be_behind_a_link(tmp_path: Path) -> None:
+    file, folder = tmp_path / "linked.toml", tmp_path / "run"
+    file.write_text(LINKED.replace("repetitions = 3", "repetitions = 1").replace('["100KiB", "1KiB"]', '["100KiB"]'))
+    done = run("study", file, "--output", folder, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    for path in (folder / "points").glob("*.json"):
+        record = json.loads(path.read_text())
+        assert record["failed"] is None
+        # Without it the loopback carries hundreds; the ends of a short run blur the line's eight.
+        assert record["metrics"]["throughput"] < 16e6
+
+
+def test_the_index_says_how_far_models_were_off(tmp_path: Path) -> None:
+    (tmp_path / "study" / "one").mkdir(parents=True)
+    summary = {"study": "one", "title": "One", "source": "nobody", "points": 1, "points_planned": 1, "verdicts": []}
+    (tmp_path / "study" / "one" / "study.json").write_text(json.dumps(summary))
+    write_example(tmp_path / "assessed")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "summary.json").write_text("{}")
+    page = write_index(tmp_path / "study")
+    assert page is not None
+    text = page.read_text()
+    assert 'href="../assessed/report.html"' in text
+    assert "steps held out" in text
+    assert text.count("<tr>") == 4, "two heads, a study and an assessment"
 
 
 def test_a_budget_that_is_over_leaves_a_folder_to_go_on_with(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use rustix::fs::{Access, Advice, AtFlags, CWD, accessat, fadvise, fsync};
+use rustix::fs::{Access, Advice, AtFlags, CWD, accessat, fadvise, syncfs};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::param::page_size;
@@ -86,12 +86,11 @@ impl SitePages {
 
     /// Drops their pages, as far as nobody has them mapped; what was written is on disk first.
     pub fn drop_pages(&self) -> io::Result<()> {
-        self.files.iter().try_for_each(|file| {
-            file.with(|open| {
-                fsync(open)?;
-                Ok(fadvise(open, 0, None, Advice::DontNeed)?)
-            })
-        })
+        // The whole file system at once: file by file, even what is on the disk already has the disk empty its cache.
+        if let Some(first) = self.files.first() {
+            first.with(|open| Ok(syncfs(open)?))?;
+        }
+        self.files.iter().try_for_each(|file| file.with(|open| Ok(fadvise(open, 0, None, Advice::DontNeed)?)))
     }
 
     /// What is in memory.

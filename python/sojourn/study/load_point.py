@@ -6,6 +6,7 @@ repetition, so that all systems of a repetition are asked for the same. Clients 
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import shlex
@@ -21,7 +22,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.fileset import FILELIST
 from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import Runner, Tool, behind, local
+from sojourn.loading.run import Runner, Tool, behind, local, option
 from sojourn.probe.companion import Watched
 from sojourn.study.declarations import NONE, SYSTEM, SystemEntry, Workload
 from sojourn.study.document import Study
@@ -36,8 +37,8 @@ from sojourn.systems.command import Command
 from sojourn.systems.server import EVERYWHERE, LOOPBACK
 
 PROBE_INTERVAL = "250ms"
-LINK_SERVER = "10.77.0.1"
-"""Where clients behind a link reach the server."""
+LINK_NETWORK = "10.77.0.0/16"
+"""A link's, unless its options name another; its first address is the server's."""
 _OPEN_TO_OTHERS = 0o755
 
 
@@ -132,7 +133,10 @@ class _Way:
         return self.folder / "link.json"
 
     def url(self, server: Running) -> str:
-        return server.url if self.link == NONE else f"http://{LINK_SERVER}:{urlsplit(server.url).port}"
+        if self.link == NONE:
+            return server.url
+        network = ipaddress.ip_network(option(shlex.split(self.link), "--network") or LINK_NETWORK)
+        return f"http://{network[1]}:{urlsplit(server.url).port}"
 
     def runner(self, tool: Tool) -> Runner:
         if self.link == NONE:

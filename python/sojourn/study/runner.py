@@ -17,7 +17,7 @@ from sojourn.study.document import Study
 from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.points import Point, in_order
 
-OVERHEAD_SECONDS = {"workload": 1.5, "model": 0.3, "program": 5.0}
+OVERHEAD_SECONDS = {"workload": 0.8, "model": 0.3, "program": 3.0}
 """Of a point beside its warm-up and its measured time, until some have been timed: servers start and stop."""
 
 Ending = Literal["complete", "out of time", "interrupted"]
