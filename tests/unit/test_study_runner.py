@@ -395,6 +395,32 @@ def test_a_file_may_have_the_weight_that_another_leaves(tmp_path: Path) -> None:
         site(wanted.files, {"system": "fast", "share": 12, "size": "1KiB"}, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "files", "mean_bytes"),
+    [
+        ("webstone", 5, 19_773),
+        ("webstone at 9.5kB", 5, 9_500),
+        ("log-normal at 9.5kB", 100, 9_500),
+        ("3 files of 50kB", 3, 50_000),
+        ("18 files of class 3", 18, 512_000),
+    ],
+)
+def test_a_set_of_files_has_the_mean_that_its_name_says(name: str, files: int, mean_bytes: int, tmp_path: Path) -> None:
+    root = site("{mix}", {"system": "any", "mix": name}, tmp_path)
+    rows = [line.split() for line in (root / "filelist").read_text().splitlines()]
+    assert len(rows) == files
+    weights = [float(weight) for _, weight, _ in rows]
+    mean = sum(weight * int(size[1:]) for weight, (_, _, size) in zip(weights, rows, strict=True)) / sum(weights)
+    assert mean == pytest.approx(mean_bytes, rel=1e-3)
+    for path, _, size in rows:
+        assert (root / path.lstrip("/")).stat().st_size == int(size[1:])
+
+
+def test_a_set_of_files_without_a_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CouldNotRun, match="'everything' is no file set"):
+        site("everything", {"system": "any"}, tmp_path)
+
+
 def test_a_point_of_which_nothing_was_measured_is_tried_again(tmp_path: Path) -> None:
     def fails_once(point: Point) -> Record:
         return (

@@ -49,7 +49,7 @@ class Study(BaseModel):
     differs: str | None = None
     """How this differs from the source's experiment, where a reader has to know."""
     repetitions: int = Field(default=5, ge=1)
-    warm_up_seconds: float = Field(default=2.0, gt=0)
+    warm_up_seconds: float = Field(default=2.0, ge=0)
     duration_seconds: float = Field(default=10.0, gt=0)
     seed: int = Field(default=1, ge=0)
     log: str = "example"

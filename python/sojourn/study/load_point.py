@@ -39,6 +39,8 @@ from sojourn.systems.server import EVERYWHERE, LOOPBACK
 PROBE_INTERVAL = "250ms"
 LINK_NETWORK = "10.77.0.0/16"
 """A link's, unless its options name another; its first address is the server's."""
+SEQUENCE = "{sequence}"
+"""Of a load's options: the file of a session that asks for each file once; no mix is given then."""
 _OPEN_TO_OTHERS = 0o755
 
 
@@ -117,8 +119,19 @@ class LoadPoints:
             options = [filled(each, point.settings) for each in self.workload.replay]
             trace = str(trace_file(self.study.log, self.work))
             return [trace, url, *options, "--duration", duration, "--settle", warm_up]
-        options = [filled(each, point.settings) for each in self.workload.load]
-        return [url, "--mix", str(root / FILELIST), *options, "--duration", duration, "--warm-up", warm_up]
+        asked = ["--mix", str(root / FILELIST)]
+        places = {}
+        if any(SEQUENCE in each for each in self.workload.load):
+            asked, places = [], {"sequence": str(self._sequence(root))}
+        options = [filled(each, {**point.settings, **places}) for each in self.workload.load]
+        return [url, *asked, *options, "--duration", duration, "--warm-up", warm_up]
+
+    def _sequence(self, root: Path) -> Path:
+        """A session that asks for each file of the site once, in order."""
+        sequence = self.work / f"{root.name}.sequence"
+        rows = (root / FILELIST).read_text().splitlines()
+        sequence.write_text("".join(f"{row.split()[0]}\n" for row in rows))
+        return sequence
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,10 @@ LOG = "log"
 """The set of a log's documents, each as popular as it was there."""
 LOG_NORMAL_SIGMA = 1.573
 """Of document sizes at a provider's proxy, as the thesis has it."""
+CLASS3_BYTES = tuple(range(102_400, 921_601, 102_400))
+"""The nine sizes of the largest class of SPECweb99."""
 _NAMED = re.compile(r"(webstone|log-normal)(?: at (\S+))?")
+_EACH_ONCE = re.compile(r"(\d+) files? of (class 3|\S+)")
 
 
 def site(files: str | Sequence[FileEntry], settings: Settings, work: Path, log: str = EXAMPLE) -> Path:
@@ -40,9 +43,15 @@ def site(files: str | Sequence[FileEntry], settings: Settings, work: Path, log: 
 
 
 def _named(text: str) -> FileSet:
+    if (counted := _EACH_ONCE.fullmatch(text)) is not None:
+        kinds = CLASS3_BYTES if counted[2] == "class 3" else (quantity.size_bytes(counted[2]),)
+        sizes = [kinds[place % len(kinds)] for place in range(int(counted[1]))]
+        # A proxy under test keeps no file of such a name: each is fetched.
+        return FileSet("each", [File(f"/{place:04d}.uncached", size, "each", 1) for place, size in enumerate(sizes)])
     match = _NAMED.fullmatch(text)
     if match is None:
-        raise CouldNotRun(f"{text!r} is no file set", "write webstone, webstone at 9.5kB, log-normal at 9.5kB or log")
+        known = "webstone, webstone at 9.5kB, log-normal at 9.5kB, 99 files of 50kB, 99 files of class 3, or log"
+        raise CouldNotRun(f"{text!r} is no file set", f"write {known}")
     mean = None if match[2] is None else quantity.size_bytes(match[2])
     if match[1] == "webstone":
         return fileset.webstone() if mean is None else fileset.with_mean(fileset.webstone(), mean)
