@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 import shlex
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,7 +49,6 @@ class LoadPoints:
 
     study: Study
     work: Path
-    _written_out: set[Path] = field(default_factory=set)
 
     @property
     def workload(self) -> Workload:
@@ -87,10 +85,6 @@ class LoadPoints:
         memory = filled(self.workload.memory, settings)
         if memory == NONE and not self.workload.cold:
             return None
-        if root not in self._written_out:
-            # Only pages that are on the disk can be dropped, and thousands of files one by one would take long.
-            os.sync()
-            self._written_out.add(root)
         return Confinement(root, None if memory == NONE else quantity.size_bytes(memory))
 
     def _loaded(self, point: Point, server: Running, root: Path, way: _Way, pinned: cores.Cores) -> Record:
