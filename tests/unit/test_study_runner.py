@@ -16,6 +16,7 @@ from sojourn.study.cells import Cells
 from sojourn.study.checks import judge
 from sojourn.study.declarations import Check, Crossing, Monotone, Ratio, Value, Within
 from sojourn.study.document import Study
+from sojourn.study.fits import fitted
 from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.index import write_index
 from sojourn.study.points import Point, Settings, cells, in_order, matches
@@ -432,3 +433,51 @@ def test_a_point_of_which_nothing_was_measured_is_tried_again(tmp_path: Path) ->
     sitting = run(folder(tmp_path), scripted)
     assert (sitting.before, sitting.measured) == (23, 1)
     assert report.find(folder(tmp_path)).verdicts[0].finding == "holds"
+
+
+LINES = """
+[[fits]]
+says = "a coefficient"
+metric = "rps"
+along = "hits"
+reference = 100
+over = { size = "1KiB" }
+printed = { intercept = 0.125, slope = 0.00875 }
+"""
+
+
+def test_a_line_is_fitted_in_each_repetition() -> None:
+    text = TEXT.replace('"100KiB"] }', '"100KiB"], hits = [20, 60, 100] }', 1) + LINES
+    study = Study.model_validate(tomllib.loads(text))
+    assert "rps" in study.metrics()
+
+    def record(hits: int, repetition: int, speed: float) -> Record:
+        value = speed * (0.5 + 0.005 * hits) * (1 + 0.001 * repetition * (hits - 100) / 80)
+        settings = {"system": "fast" if speed > 1 else "slow", "size": "1KiB", "hits": hits}
+        return {
+            "settings": settings,
+            "repetition": repetition,
+            "metrics": {"rps": value},
+            "failed": None,
+            "generator_limited": None,
+        }
+
+    records = [record(hits, repetition, speed) for hits in (20, 60, 100) for repetition in (1, 2) for speed in (1, 9)]
+    line = fitted(study.fits[0], Cells.of(records, frozenset()))
+    assert line.intercept is not None
+    assert line.slope is not None
+    assert line.intercept.value == pytest.approx(0.5, abs=0.01)
+    assert line.slope.value == pytest.approx(0.005, abs=1e-4)
+    assert line.slope.low is not None
+    assert line.slope.low < line.slope.value
+    assert line.as_json()["printed"] == {"intercept": 0.125, "slope": 0.00875}
+    without = fitted(study.fits[0], Cells.of(records[:2], frozenset()))
+    assert without.intercept is None
+    assert "two values of hits" in str(without.why)
+
+
+def test_a_size_may_be_a_difference(tmp_path: Path) -> None:
+    study = Study.model_validate(tomllib.loads(TEXT.replace('size = "{size}" }]', 'size = "{size} - 1B" }]', 1)))
+    assert study.workload is not None
+    root = site(study.workload.files or "", {"size": "10KiB"}, tmp_path)
+    assert (root / "file").stat().st_size == 10_239

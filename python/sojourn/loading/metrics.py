@@ -99,6 +99,11 @@ def _error_rate(run: LoadResult) -> float:
     return missed / asked if asked else math.nan
 
 
+def _mean_of_class(run: LoadResult, place: int) -> float:
+    answered = [each for each in run.record.get("by_size") or () if each["requests"]]
+    return _known(answered[place]["response_time_seconds"]["mean"]) if answered else math.nan
+
+
 def _server_cpu_per_request(run: LoadResult) -> float:
     steps = [step for step in run.record.get("steps", ()) if step.get("server")]
     seconds = [known(step["server"].get("cpu_seconds")) for step in steps]
@@ -150,6 +155,20 @@ _SCALARS = (
     ),
     Metric("errors", "requests that failed", "count", "lower", lambda run: float(run.errors)),
     Metric("error_rate", "share of requests that failed or were not answered", "fraction", "lower", _error_rate),
+    Metric(
+        "smallest.mean",
+        "mean response time of the smallest size class that has answers",
+        "time",
+        "lower",
+        lambda run: _mean_of_class(run, 0),
+    ),
+    Metric(
+        "largest.mean",
+        "mean response time of the largest size class that has answers",
+        "time",
+        "lower",
+        lambda run: _mean_of_class(run, -1),
+    ),
     Metric(
         "generator.cpu",
         "CPU of the generator, as a share of one core",

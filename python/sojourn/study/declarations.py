@@ -206,6 +206,25 @@ class Printed(_Part):
     where_printed: str
 
 
+class Coefficients(_Part):
+    """Of a straight line."""
+
+    intercept: float
+    slope: float
+
+
+class Fit(_Part):
+    """A straight line through a metric along a factor, over its value at `reference` if that is given."""
+
+    says: str
+    metric: str
+    along: str
+    reference: Value | None = None
+    over: Where = {}
+    printed: Coefficients | None = None
+    """The line that the source prints."""
+
+
 class Quick(_Part):
     """What `--quick` replaces."""
 

@@ -18,6 +18,7 @@ from sojourn.study.declarations import (
     SYSTEM,
     Check,
     Crossing,
+    Fit,
     Model,
     Monotone,
     Plot,
@@ -64,6 +65,7 @@ class Study(BaseModel):
     checks: list[Check] = []
     plots: list[Plot] = []
     printed: list[Printed] = []
+    fits: list[Fit] = []
     quick: Quick = Quick()
 
     @model_validator(mode="after")
@@ -76,9 +78,10 @@ class Study(BaseModel):
         if empty := [name for name, values in known.items() if not values]:
             raise ValueError(f"the factor {empty[0]} has no values")
         named = [where for each in self.checks for where in _wheres(each)]
-        named += [each.over for each in self.plots] + [each.at for each in self.printed]
+        named += [each.over for each in self.plots] + [each.over for each in self.fits]
+        named += [each.at for each in self.printed]
         used = {name for where in named for name in where}
-        used |= {each.along for each in self.checks if isinstance(each, Monotone | Crossing)}
+        used |= {each.along for each in (*self.checks, *self.fits) if isinstance(each, Monotone | Crossing | Fit)}
         used |= {name for each in self.plots for name in (each.x, *each.by)}
         used |= set(self.quick.factors)
         if unknown := sorted(used - set(known)):
@@ -148,7 +151,8 @@ class Study(BaseModel):
         two_sided = [each for each in self.checks if isinstance(each, Ratio | Crossing)]
         of_checks += [each.right_metric for each in two_sided if each.right_metric is not None]
         of_plots = [name for each in self.plots for name in each.metrics]
-        return list(dict.fromkeys([*of_checks, *(each.metric for each in self.printed), *of_plots]))
+        of_printed = [each.metric for each in self.printed] + [each.metric for each in self.fits]
+        return list(dict.fromkeys([*of_checks, *of_printed, *of_plots]))
 
     def figure(self, name: str) -> Figure:
         """A metric of this study.

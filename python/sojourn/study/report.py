@@ -20,6 +20,7 @@ from sojourn.study.charts import charts
 from sojourn.study.checks import Verdict, judge
 from sojourn.study.document import Study
 from sojourn.study.figures import Figure
+from sojourn.study.fits import Line, fitted
 from sojourn.study.folder import DOCUMENT, ENVIRONMENTS, REPORT, SUMMARY, StudyFolder
 from sojourn.study.points import in_order
 
@@ -33,6 +34,7 @@ class Findings:
     study: Study
     cells: Cells
     verdicts: list[Verdict]
+    lines: list[Line]
     points: int
     planned: int
     missing: dict[str, str]
@@ -48,6 +50,7 @@ class Findings:
             "points_planned": self.planned,
             "missing": self.missing,
             "verdicts": [each.as_json() for each in self.verdicts],
+            "fits": [each.as_json() for each in self.lines],
             "cells": [{"settings": dict(cell.settings), **self._figures(cell)} for cell in self.cells.cells],
         }
 
@@ -66,7 +69,8 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
     study = folder.study
     cells = Cells.of(records, study.linked)
     verdicts = [judge(check, cells, study.figure(check.metric)) for check in study.checks]
-    return Findings(study, cells, verdicts, len(records), len(in_order(study)), missing or {})
+    lines = [fitted(fit, cells) for fit in study.fits]
+    return Findings(study, cells, verdicts, lines, len(records), len(in_order(study)), missing or {})
 
 
 def write(folder: StudyFolder, findings: Findings) -> Path:
@@ -84,6 +88,7 @@ def write(folder: StudyFolder, findings: Findings) -> Path:
         element("section", element("h2", "Verdicts"), _verdicts(findings), id="verdicts"),
         element("section", element("h2", "Figures"), element("div", map(figure, drawn), class_="plots"), id="figures"),
         _printed(findings),
+        _lines(findings),
         _cells(findings),
         _machine(findings, environments),
     )
@@ -127,6 +132,18 @@ def _printed(findings: Findings) -> Markup | None:
         return None
     head = ["point", "metric", "printed", "here", "where"]
     return element("section", grid("table-printed", "Printed values beside ours", [head], rows), id="printed")
+
+
+def _lines(findings: Findings) -> Markup | None:
+    rows = []
+    for each in findings.lines:
+        printed = each.fit.printed
+        said = None if printed is None else f"{printed.intercept:g} {printed.slope:+g} y"
+        rows.append([each.fit.says, each.fit.metric, f"y = {each.fit.along}", said, each.said])
+    if not rows:
+        return None
+    head = ["line", "metric", "along", "printed", "here"]
+    return element("section", grid("table-fits", "Fitted lines", [head], rows), id="fits")
 
 
 def _cells(findings: Findings) -> Markup:

@@ -64,13 +64,22 @@ def _listed(files: Sequence[FileEntry], settings: Settings) -> FileSet:
     rows = [
         File(
             filled(each.path, settings),
-            quantity.size_bytes(filled(each.size, settings)),
+            _size(filled(each.size, settings)),
             "study",
             _weight(filled(str(each.weight), settings)),
         )
         for each in files
     ]
     return FileSet("study", rows)
+
+
+def _size(text: str) -> int:
+    """A size, or a difference of two as in `10KiB - 1B`, for a file that is to be in a size class of its own."""
+    first, _, second = text.partition(" - ")
+    size = quantity.size_bytes(first) - (quantity.size_bytes(second) if second else 0)
+    if size < 0:
+        raise CouldNotRun(f"the size {text!r} of a file is below 0", "give a factor that stays within")
+    return size
 
 
 def _weight(text: str) -> float:

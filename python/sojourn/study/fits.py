@@ -1,0 +1,102 @@
+"""Straight lines through a study's figures along a factor, each repetition by itself; the lines' spread is over these.
+
+With a reference the figures are divided by that at the reference, all other factors the same: the line then is a
+coefficient, as sources print them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import linear_regression, mean, stdev
+from typing import Any
+
+from sojourn.loading.confidence import LEVEL, Estimate, student_t
+from sojourn.study.cells import Cell, Cells
+from sojourn.study.declarations import Fit
+from sojourn.study.points import Settings, number
+
+
+@dataclass(frozen=True)
+class Line:
+    """A fitted line; `why` says what is missing where there is none."""
+
+    fit: Fit
+    intercept: Estimate | None = None
+    slope: Estimate | None = None
+    why: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.fit.says}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """The line, or why there is none."""
+        if self.intercept is None or self.slope is None:
+            return self.why or "nothing was measured"
+        return f"{_written(self.intercept)} + {_written(self.slope)} y"
+
+    def as_json(self) -> dict[str, Any]:
+        """For the summary."""
+        return {
+            "says": self.fit.says,
+            "metric": self.fit.metric,
+            "along": self.fit.along,
+            "printed": self.fit.printed.model_dump() if self.fit.printed else None,
+            "intercept": asdict(self.intercept) if self.intercept else None,
+            "slope": asdict(self.slope) if self.slope else None,
+            "unavailable": self.why,
+        }
+
+
+def fitted(fit: Fit, cells: Cells) -> Line:
+    """The line through the cells that are meant."""
+    chosen = cells.where(fit.over)
+    spoilt = next((said for cell in chosen if (said := cell.spoilt(fit.metric)) is not None), None)
+    if spoilt is not None:
+        return Line(fit, why=spoilt)
+    found = []
+    for repetition in cells.repetitions:
+        points = _points(fit, chosen, repetition)
+        if len({place for place, _ in points}) > 1:
+            slope, intercept = linear_regression(*zip(*points, strict=True))
+            found.append((intercept, slope))
+    if not found:
+        return Line(fit, why=f"no repetition has two values of {fit.along}")
+    intercepts, slopes = zip(*found, strict=True)
+    return Line(fit, _estimate(intercepts), _estimate(slopes))
+
+
+def _points(fit: Fit, chosen: Sequence[Cell], repetition: int) -> list[tuple[float, float]]:
+    """Places on the factor and figures, over the reference where there is one."""
+    references = {
+        _others(cell.settings, fit.along): cell.value(fit.metric, repetition)
+        for cell in chosen
+        if cell.settings[fit.along] == fit.reference
+    }
+    points = []
+    for cell in chosen:
+        place, value = number(cell.settings[fit.along]), cell.value(fit.metric, repetition)
+        base = 1.0 if fit.reference is None else references.get(_others(cell.settings, fit.along))
+        if place is not None and value is not None and base:
+            points.append((place, value / base))
+    return points
+
+
+def _others(settings: Settings, along: str) -> tuple[tuple[str, object], ...]:
+    return tuple((name, value) for name, value in sorted(settings.items()) if name != along)
+
+
+def _estimate(values: Sequence[float]) -> Estimate:
+    """The mean and its interval: coefficients may be negative, so not on logarithms."""
+    centre = mean(values)
+    if len(values) < 2:
+        return Estimate(centre, batches=len(values))
+    half = student_t(LEVEL, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return Estimate(centre, centre - half, centre + half, len(values))
+
+
+def _written(found: Estimate) -> str:
+    interval = "" if found.low is None else f" ({found.low:.3g} to {found.high:.3g})"
+    return f"{found.value:.3g}{interval}"
