@@ -101,7 +101,7 @@ def _error_rate(run: LoadResult) -> float:
 
 def _mean_of_class(run: LoadResult, place: int) -> float:
     answered = [each for each in run.record.get("by_size") or () if each["requests"]]
-    return _known(answered[place]["response_time_seconds"]["mean"]) if answered else math.nan
+    return known(answered[place]["response_time_seconds"]["mean"]) if answered else math.nan
 
 
 def _server_cpu_per_request(run: LoadResult) -> float:
