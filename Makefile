@@ -6,7 +6,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server bench-proxy bench-load bench-probe bench-memory bench-conformance bench-models bench-import clean
+.PHONY: demo test quick peers bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -53,6 +53,11 @@ bench-memory: $(INSTALLED)
 bench-conformance: $(INSTALLED)
 	benchmarks/conformance/peers
 	benchmarks/conformance/bench
+
+## bench-stream: our streaming server beside GStreamer's and VLC's: what a stream costs, how many conform; BENCH=--quick only tries
+bench-stream: $(INSTALLED)
+	benchmarks/stream/peers
+	benchmarks/stream/bench --docs docs $(BENCH)
 
 ## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
 bench-models: $(INSTALLED)

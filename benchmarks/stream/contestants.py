@@ -1,0 +1,132 @@
+"""The streaming servers: how each is started on a film, and under what URL it has it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn import engine
+from sojourn.cores import pinned_command
+from sojourn.failure import CouldNotRun
+
+STARTED_WITHIN_SECONDS = 20.0
+ENDED_WITHIN_SECONDS = 10.0
+_SYSTEM_PYTHON = "/usr/bin/python3"
+_GST_SERVER = Path(__file__).with_name("gst_server.py")
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A streaming server."""
+
+    name: str
+    command: Callable[[Path, int, Path], list[str]]
+    """For a film, a port and a folder of its own."""
+    path: Callable[[Path], str]
+    """Of the film in its URLs."""
+    lacking: Callable[[], str | None]
+    """Why it cannot run here, if it cannot."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server at work."""
+
+    pid: int
+    url: str
+
+
+@contextmanager
+def running(contestant: Contestant, film: Path, core: int | None) -> Iterator[Running]:
+    """The server on a free port, with one film, on a core of its own.
+
+    Raises:
+        CouldNotRun: it is not installed, or did not begin to listen.
+    """
+    if (why := contestant.lacking()) is not None:
+        raise CouldNotRun(f"{contestant.name}: {why}")
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        # A server that gives up root's rights has to read it.
+        Path(folder).chmod(0o777)
+        command = pinned_command(core, contestant.command(film, port, Path(folder)))
+        environment = {**os.environ, "HOME": folder}
+        with subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+        ) as process:
+            try:
+                _wait_until_it_listens(contestant.name, process, port)
+                yield Running(process.pid, f"rtsp://127.0.0.1:{port}{contestant.path(film)}")
+            finally:
+                process.terminate()
+                try:
+                    process.wait(ENDED_WITHIN_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+def _wait_until_it_listens(name: str, process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + STARTED_WITHIN_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise CouldNotRun(f"{name} did not begin to listen on port {port}")
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _ours(film: Path, port: int, folder: Path) -> list[str]:
+    return [str(engine.path()), "stream", str(film.parent), "--listen", f"127.0.0.1:{port}"]
+
+
+def _gstreamer(film: Path, port: int, folder: Path) -> list[str]:
+    return [_SYSTEM_PYTHON, str(_GST_SERVER), str(film), str(port)]
+
+
+def _vlc(film: Path, port: int, folder: Path) -> list[str]:
+    settings = folder / "film.vlm"
+    settings.write_text(f"new film vod enabled\nsetup film input {film.resolve().as_uri()}\n")
+    settings.chmod(0o644)
+    command = ["cvlc", "--intf", "dummy", "--no-dbus", "--vlm-conf", str(settings), "--rtsp-port", str(port)]
+    # It does not run as root.
+    return ["setpriv", "--reuid", "nobody", "--clear-groups", *command] if os.geteuid() == 0 else command
+
+
+def _ours_lacks() -> str | None:
+    done = subprocess.run([str(engine.path()), "stream", "--help"], capture_output=True, check=False)
+    return None if done.returncode == 0 else "the installed engine is older than `sojourn stream`"
+
+
+def _gstreamer_lacks() -> str | None:
+    asks = [_SYSTEM_PYTHON, "-c", "import gi; gi.require_version('GstRtspServer', '1.0')"]
+    try:
+        done = subprocess.run(asks, capture_output=True, check=False)
+    except OSError as error:
+        return f"{_SYSTEM_PYTHON}: {error.strerror}"
+    return None if done.returncode == 0 else "its bindings are not installed (benchmarks/stream/peers)"
+
+
+def _vlc_lacks() -> str | None:
+    return None if shutil.which("cvlc") else "not installed (benchmarks/stream/peers)"
+
+
+CONTESTANTS = (
+    Contestant("sojourn", _ours, lambda film: f"/{film.name}", _ours_lacks),
+    Contestant("gst-rtsp-server", _gstreamer, lambda film: "/film", _gstreamer_lacks),
+    Contestant("VLC", _vlc, lambda film: "/film", _vlc_lacks),
+)
+"""MediaMTX is not among them: it has no films of its own, but runs one ffmpeg per film."""
