@@ -12,6 +12,7 @@ use rustix::fs::{Stat, fstat};
 use rustix::io::Errno;
 use sojourn_http::{Coding, HttpDate, head, media};
 
+use crate::memory_budget::MemoryShare;
 use crate::memory_file::MemoryFile;
 
 /// What tells two versions of a file apart. The change time is part of it, so a new mode or owner counts.
@@ -71,6 +72,8 @@ pub struct Document {
     pub cache_control: Option<Arc<str>>,
     /// Where it came from.
     pub source: Source,
+    /// What it takes of a budget, if it was made.
+    pub share: Option<MemoryShare>,
     /// The version.
     pub identity: Identity,
 }
@@ -104,6 +107,8 @@ pub enum Source {
 pub struct Extract<'a> {
     /// Its bytes.
     pub content: MemoryFile,
+    /// What they take of a budget.
+    pub share: MemoryShare,
     /// What it is called: the extension says how caches are to treat it.
     pub name: &'a str,
     /// What the entity tag says beside the file's: another for other bytes made from the same file.
@@ -132,6 +137,7 @@ impl Document {
             fields: "".into(),
             cache_control: None,
             source: Source::File,
+            share: None,
             identity,
         }
     }
@@ -160,6 +166,7 @@ impl Document {
             entity_tag: format!("\"{tag}-{}\"", extract.tag).into(),
             media_type: extract.media_type.into(),
             source: Source::Extract,
+            share: Some(extract.share),
             // What it stands and falls with.
             identity: self.identity,
             ..Document::new(extract.content.into(), &self.file_path, &stat)

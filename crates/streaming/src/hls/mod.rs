@@ -27,8 +27,8 @@ pub const SEGMENT_SECONDS: u64 = 6;
 /// The most segments of a film: 33 hours.
 pub const SEGMENTS_MAX: usize = 20_000;
 
-/// The largest segment: a server may have a whole one in memory. 6 s at 180 Mbit/s, or a film without places to cut.
-pub const SEGMENT_BYTES_MAX: u64 = 128 << 20;
+/// The largest segment: a server has a whole one in memory. 6 s at 44 Mbit/s, or a film with few places to cut.
+pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
 /// A film, cut.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub enum Uncuttable {
 }
 
 /// A part of a film: what a client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The playlist.
     Playlist,

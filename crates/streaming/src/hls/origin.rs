@@ -6,16 +6,16 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::io::Errno;
 use sojourn_content::{
-    Directories, Directory, Document, Extract, Found, Identity, Lru, MemoryFile, OpenError, Origin, Place,
-    Source, Weight,
+    Directories, Directory, Document, Extract, Found, HostId, Identity, Lru, MemoryBudget, MemoryFile,
+    OpenError, Origin, Place, Source, Weight,
 };
 use sojourn_http::media::{EXTENSION_BYTES_MAX, extension};
 
-use super::{Film, Part};
+use super::{Film, Part, Segment};
 use crate::mp4::Index;
 
 /// Extensions of files that may be films.
@@ -23,6 +23,13 @@ const EXTENSIONS: [&[u8]; 4] = [b"mp4", b"m4v", b"m4a", b"mov"];
 
 /// What the indices of films may take in memory.
 const INDEX_BYTES_MAX: usize = 64 << 20;
+
+/// What all parts of films that are being sent or kept may take in memory, in one process. Beyond it clients are to come
+/// again later.
+const PARTS_BYTES_MAX: u64 = 256 << 20;
+
+/// Parts that are remembered while somebody has them: more than fit into [`PARTS_BYTES_MAX`] at 64 KiB.
+const PARTS_MAX: usize = 4096;
 
 /// What an index is counted as beside its content.
 const ENTRY_BYTES: usize = 256;
@@ -41,13 +48,28 @@ pub struct Films {
     offered: Vec<bool>,
     /// Films by version, also those that are refused.
     known: Mutex<Lru<Identity, Option<Arc<Film>>>>,
+    /// Parts that somebody has: they are made once for all who ask meanwhile.
+    parts: Mutex<Lru<(HostId, Identity, Part), Weak<Document>>>,
+    memory: MemoryBudget,
 }
 
 impl Films {
     /// The files of `files`, and their films as HLS where `offered`, by host, says so.
     pub fn new(files: Directories, offered: Vec<bool>) -> Films {
+        Films::within(PARTS_BYTES_MAX, files, offered)
+    }
+
+    /// The same with parts of at most so many bytes.
+    pub(super) fn within(parts_bytes_max: u64, files: Directories, offered: Vec<bool>) -> Films {
         let budget = Weight { bytes: INDEX_BYTES_MAX, count: usize::MAX };
-        Films { files, offered, known: Mutex::new(Lru::new(budget)) }
+        let parts = Weight { bytes: usize::MAX, count: PARTS_MAX };
+        Films {
+            files,
+            offered,
+            known: Mutex::new(Lru::new(budget)),
+            parts: Mutex::new(Lru::new(parts)),
+            memory: MemoryBudget::new(parts_bytes_max),
+        }
     }
 
     /// The film and the part of it that `place` names.
@@ -67,27 +89,36 @@ impl Films {
             Found::Document(file) if file.source == Source::File => file,
             _ => return Err(OpenError::NotFound),
         };
-        let film = self.film(&file).ok_or(OpenError::NotFound)?;
-        let mut content = MemoryFile::new("hls").map_err(failure)?;
-        match part {
-            Part::Playlist => content.append(film.playlist().as_bytes()).map_err(failure)?,
-            Part::Initialisation => content.append(&film.initialisation()).map_err(failure)?,
-            Part::Segment(number) => {
-                let segment = film.segment(number).ok_or(OpenError::NotFound)?;
-                content.append(&segment.head).map_err(failure)?;
-                self.copy(&file, &segment.ranges, &mut content)?;
-            }
+        let key = (place.host, file.identity, part);
+        if let Some(document) = lock(&self.parts).get(&key).and_then(|document| document.upgrade())
+            && document.file_path == file.file_path
+        {
+            return Ok(Found::Document(document));
         }
+        let document = self.extract(place, &file, part)?;
+        lock(&self.parts).insert(key, Arc::downgrade(&document), Weight { bytes: 0, count: 1 });
+        Ok(Found::Document(document))
+    }
+
+    fn extract(&self, place: &Place<'_>, file: &Document, part: Part) -> Result<Arc<Document>, OpenError> {
+        let film = self.film(file).ok_or(OpenError::NotFound)?;
+        let segment = match part {
+            Part::Playlist => Segment { head: film.playlist().into_bytes(), ranges: Vec::new() },
+            Part::Initialisation => Segment { head: film.initialisation(), ranges: Vec::new() },
+            Part::Segment(number) => film.segment(number).ok_or(OpenError::NotFound)?,
+        };
+        let share = self.memory.take(segment.size()).ok_or(OpenError::Busy)?;
+        let mut content = MemoryFile::new("hls").map_err(failure)?;
+        content.append(&segment.head).map_err(failure)?;
+        self.copy(file, &segment.ranges, &mut content)?;
         let (name, tag) = (part.name(), format!("{FORMAT}-{}", part.name()));
-        let extract = Extract { content, name: &name, tag: &tag, media_type: part.media_type() };
-        let directory = &self.files.directories()[usize::from(place.host.0)];
-        directory.extract(&file, extract).map(Found::Document)
+        let extract = Extract { content, share, name: &name, tag: &tag, media_type: part.media_type() };
+        self.files.directories()[usize::from(place.host.0)].extract(file, extract)
     }
 
     /// The film in `file`; `None` if it is refused, which is said the first time.
     fn film(&self, file: &Document) -> Option<Arc<Film>> {
-        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(film) = known().get(&file.identity) {
+        if let Some(film) = lock(&self.known).get(&file.identity) {
             return film.clone();
         }
         let film = match self.read_film(file) {
@@ -98,7 +129,7 @@ impl Films {
             }
         };
         let bytes = ENTRY_BYTES + film.as_ref().map_or(0, |film| film.memory_bytes());
-        known().insert(file.identity, film.clone(), Weight { bytes, count: 1 });
+        lock(&self.known).insert(file.identity, film.clone(), Weight { bytes, count: 1 });
         film
     }
 
@@ -159,6 +190,11 @@ impl Origin for Films {
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.files.read(document, offset, into)
     }
+}
+
+/// What a thread that panicked left behind is as good as ever: it is a cache.
+fn lock<T>(cache: &Mutex<T>) -> MutexGuard<'_, T> {
+    cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failure(error: Errno) -> OpenError {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use sojourn_content::{Directories, Directory, HostId, OpenError, Origin, Place, Rules};
+use sojourn_content::{Directories, Directory, Found, HostId, OpenError, Origin, Place, Rules};
 use sojourn_http::SitePath;
 
 use super::*;
@@ -127,9 +127,7 @@ fn place(target: &str) -> Place<'static> {
 
 /// The bytes and the entity tag at `target`.
 fn served(films: &Films, target: &str) -> Result<(Vec<u8>, String), OpenError> {
-    let sojourn_content::Found::Document(document) = films.open(&place(target))? else {
-        panic!("{target} is a directory")
-    };
+    let Found::Document(document) = films.open(&place(target))? else { panic!("{target} is a directory") };
     assert!(films.is_current(&place(target), &document));
     let mut bytes = vec![0; document.size as usize];
     assert_eq!(films.read(&document, 0, &mut bytes).unwrap(), bytes.len());
@@ -173,10 +171,31 @@ fn parts_go_when_their_film_does() {
     let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
     let films = Films::new(files, vec![true]);
     let playlist = place("/film.mp4/index.m3u8");
-    let Ok(sojourn_content::Found::Document(document)) = films.open(&playlist) else { panic!("a playlist") };
+    let Ok(Found::Document(document)) = films.open(&playlist) else { panic!("a playlist") };
     assert!(films.is_current(&playlist, &document) && document.memory_bytes() > 0);
     fs::write(&path, example::film_of_seconds(SECONDS)).unwrap();
     assert!(!films.is_current(&playlist, &document));
     fs::remove_file(&path).unwrap();
     assert!(!films.is_current(&playlist, &document));
+}
+
+#[test]
+fn parts_are_made_once_for_all_who_have_them_and_within_a_budget() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("film.mp4"), example::film_of_seconds(SECONDS)).unwrap();
+    let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+    let films = Films::within(30_000, files, vec![true]);
+    let open = |number: u32| match films.open(&place(&format!("/film.mp4/{number}.m4s"))) {
+        Ok(Found::Document(document)) => Ok(document),
+        Ok(Found::Directory) => panic!("a directory"),
+        Err(error) => Err(error),
+    };
+    let first = open(0).unwrap();
+    assert!(first.size > 15_000 && first.size < 30_000);
+    assert_eq!(open(0).unwrap().id, first.id);
+    assert_eq!(open(1).unwrap_err(), OpenError::Busy);
+    let id = first.id;
+    drop(first);
+    drop(open(1).unwrap());
+    assert_ne!(open(0).unwrap().id, id, "nobody had it any more");
 }
