@@ -13,7 +13,7 @@ use std::time::Duration;
 use engine::Client;
 use exchange::{ask, get, get_with, status};
 use sojourn_server::Counter;
-use upstream::{Peer, Upstream, over_all};
+use upstream::{Peer, Upstream, over_all, proxy};
 
 /// How long an upstream thinks about what several clients are to wait for.
 const THOUGHT: Duration = Duration::from_millis(500);
@@ -391,6 +391,24 @@ fn what_else_is_answered_from_the_cache() {
             assert_eq!(heads(upstream, "/~user%2F").len(), 1);
         },
     );
+}
+
+/// RFC 9111, 4.2.2; RFC 9110, 15.1.
+#[test]
+fn errors_are_kept_as_long_as_is_said() {
+    let serve = |head: &str| match head.contains("/unavailable") {
+        true => "HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno".to_owned(),
+        false => "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno".to_owned(),
+    };
+    for (time, asked) in [("0s", 2), ("60s", 1)] {
+        let upstream = answering(serve);
+        let server = proxy("amped", &[upstream.address], &["--cache-errors", time]);
+        for target in ["/missing", "/missing", "/unavailable", "/unavailable"] {
+            assert_eq!(body(&get(&server, target)), "no");
+        }
+        assert_eq!(heads(&upstream, "/missing").len(), asked);
+        assert_eq!(heads(&upstream, "/unavailable").len(), 2);
+    }
 }
 
 /// RFC 9111, 4.3.5.

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
@@ -97,8 +98,12 @@ impl Options {
     /// The cache, unless it is to have no memory.
     fn cache(&self) -> anyhow::Result<Option<Cache>> {
         let settings = Settings { memory_bytes: self.cache_memory, ..Settings::default() };
-        let disconnected_seconds = self.cache_stale_disconnected.as_secs().try_into().unwrap_or(u32::MAX);
-        let policy = Policy { disconnected_seconds, ..Policy::default() };
+        let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+        let policy = Policy {
+            error_seconds: seconds(self.cache_errors),
+            disconnected_seconds: seconds(self.cache_stale_disconnected),
+            ..Policy::default()
+        };
         let cache = (self.cache_memory > 0).then(|| Cache::new(settings, policy));
         let Some(ratio) = self.force_hit_ratio else { return Ok(cache) };
         let cache =

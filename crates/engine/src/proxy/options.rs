@@ -40,6 +40,9 @@ pub struct Options {
     /// Memory for answers that may be used again (RFC 9111), of all loops together; 0 keeps none
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = size)]
     pub cache_memory: usize,
+    /// How long errors are kept that say nothing about it and may be kept (404, 405, 410, 414, 501); 5 minutes at most
+    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
+    pub cache_errors: Duration,
     /// How long answers may be used stale when no upstream answers, unless they forbid it; their own stale-if-error counts
     /// if it is longer
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
