@@ -191,6 +191,37 @@ fn who_is_dead_is_left_out() {
 }
 
 #[test]
+fn a_body_that_comes_while_its_upstream_is_connected_to_goes_once() {
+    // One connection waits to be accepted, and there is room for no other: connecting takes until it is accepted.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = listener.local_addr().unwrap();
+    for architecture in ["amped", "uring"] {
+        let server =
+            proxy(architecture, &[address], &["--cache-memory", "0", "--upstream-connect-timeout", "15s"]);
+        let first = std::net::TcpStream::connect(address).unwrap();
+        let mut client = server.connect();
+        client.send(b"POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 15\r\n\r\nhello");
+        for part in [b"again", b"again"] {
+            std::thread::sleep(Duration::from_millis(100));
+            client.send(part);
+        }
+        drop((first, listener.accept().unwrap()));
+        let mut peer = engine::client::patient(listener.accept().unwrap().0);
+        let mut received = Vec::new();
+        let mut chunk = [0; 4096];
+        while !received.ends_with(b"\r\n\r\nhelloagainagain") {
+            let count = std::io::Read::read(&mut peer, &mut chunk).unwrap();
+            received.extend_from_slice(&chunk[..count]);
+            assert!(count > 0, "{}", String::from_utf8_lossy(&received));
+        }
+        assert_eq!(received.windows(5).filter(|part| part == b"POST ").count(), 1);
+        std::io::Write::write_all(&mut peer, OK).unwrap();
+        assert!(client.rest().ends_with(b"hello"));
+    }
+}
+
+#[test]
 fn only_what_can_be_repeated_is() {
     // Each connection answers once and then dies as the next request comes.
     let serve = |peer: &mut upstream::Peer| {
@@ -202,11 +233,18 @@ fn only_what_can_be_repeated_is() {
         &[],
         || Upstream::start(serve),
         |server, upstream| {
-            assert!(get(server, "/1").ends_with("hello"));
-            assert!(get(server, "/2").ends_with("hello"), "repeated on a new connection");
-            assert_eq!(upstream.connections(), 2);
+            // Another connection could be another loop's, with connections of its own.
+            let mut client = server.connect();
+            for number in 1..=2 {
+                client.send(format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"\r\n\r\nhello") {
+                    answer.extend(client.take(1));
+                }
+                assert_eq!(upstream.connections(), number, "repeated on a new connection");
+            }
             let post = "POST /3 HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 2\r\n\r\nab";
-            assert_eq!(status(&exchange(&mut server.connect(), post)), "502", "sent once, at most");
+            assert_eq!(status(&exchange(&mut client, post)), "502", "sent once, at most");
             assert_eq!(upstream.heads().iter().filter(|head| head.starts_with("POST")).count(), 1);
         },
     );

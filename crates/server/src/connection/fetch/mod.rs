@@ -49,8 +49,10 @@ pub struct Fetch {
 
 #[derive(Debug)]
 enum Stage {
-    /// Connecting; nothing was sent.
+    /// Nothing has been done.
     New,
+    /// Connecting, the first of the request waiting to be sent.
+    Connecting,
     /// Sending the request or a part of its body.
     Sending,
     /// Waiting for the head of the answer, and perhaps for more of the request's body.
@@ -107,7 +109,7 @@ impl Fetch {
     /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match self.stage {
-            Stage::New => Wait::UpstreamConnect,
+            Stage::New | Stage::Connecting => Wait::UpstreamConnect,
             Stage::Sending => Wait::UpstreamSend,
             // While the client has yet to send the rest, patience is with the client.
             Stage::Head if self.is_sent => Wait::UpstreamHead,
@@ -135,7 +137,7 @@ impl Fetch {
     fn woken(&mut self, was_receiving: bool, context: &mut Context<'_>) -> Want {
         let has_work = match self.stage {
             Stage::New => return self.begin(context),
-            Stage::Sending => false,
+            Stage::Connecting | Stage::Sending => false,
             Stage::Idle => exchanges(context).has_assignment(),
             Stage::Head | Stage::Body(_) if self.is_abandoned(context) => true,
             Stage::Head => !self.is_sent && self.flow(context).upload.as_ref().is_some_and(Upload::has_news),
@@ -166,7 +168,7 @@ impl Fetch {
                 None => self.receive(),
             },
             _ if self.is_abandoned(context) => Want::Close(Reason::Finished),
-            Stage::Sending => Want::Wait,
+            Stage::Connecting | Stage::Sending => Want::Wait,
             Stage::Head => self.send_on(context),
             Stage::Body(_) => self.receive_body(context),
         }
@@ -189,9 +191,7 @@ impl Fetch {
         }
         let has_upload = flow.upload.is_some();
         self.is_sent = flow.upload.as_ref().is_none_or(|upload| upload.is_complete);
-        if !matches!(self.stage, Stage::New) {
-            self.stage = Stage::Sending;
-        }
+        self.stage = if matches!(self.stage, Stage::New) { Stage::Connecting } else { Stage::Sending };
         if has_upload {
             // There is room for more.
             exchanges(context).wake_followers(id);
@@ -251,7 +251,7 @@ impl Fetch {
             Stage::Head => self.read_head(context),
             Stage::Body(_) => self.read_body(context),
             // Nothing was asked for: what this would answer must never be guessed.
-            Stage::New | Stage::Sending | Stage::Idle => self.end_idle(context),
+            Stage::New | Stage::Connecting | Stage::Sending | Stage::Idle => self.end_idle(context),
         }
     }
 
@@ -383,7 +383,7 @@ impl Fetch {
                 fail(flow, Status::BadGateway, true, context);
                 Want::Close(Reason::Failed)
             }
-            Stage::New => {
+            Stage::New | Stage::Connecting => {
                 exchanges(context).fail_at(self.upstream);
                 let flow = self.flow.take().expect("there is a request");
                 fail(flow, Status::BadGateway, true, context);
@@ -404,7 +404,7 @@ impl Fetch {
     fn expired(&mut self, context: &mut Context<'_>) -> Want {
         match self.stage {
             Stage::Idle => self.end_idle(context),
-            Stage::New => {
+            Stage::New | Stage::Connecting => {
                 exchanges(context).fail_at(self.upstream);
                 let flow = self.flow.take().expect("there is a request");
                 fail(flow, Status::GatewayTimeout, true, context);
