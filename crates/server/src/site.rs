@@ -121,6 +121,8 @@ impl Limits {
             Wait::UpstreamHead => Some(self.upstream.head),
             Wait::UpstreamBody => Some(self.upstream.body),
             Wait::UpstreamIdle => Some(self.upstream.idle),
+            Wait::Lookup => Some(self.upstream.lookup),
+            Wait::Tunnel => Some(self.upstream.tunnel),
         }
     }
 }

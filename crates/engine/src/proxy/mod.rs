@@ -20,6 +20,7 @@ use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::succession::{Estate, Inheritance};
 use crate::serve::{pin, serve, transports};
 
+mod forward;
 mod options;
 
 pub use options::Options;
@@ -76,17 +77,19 @@ impl Options {
         );
         let workers = self.workers.map(|workers| workers as usize).or(defaults.workers).unwrap_or(1);
         let usable = usable_descriptors(descriptors());
-        // A request may need a connection on each side.
-        let connections_max = self.limits.connections_max.unwrap_or(usable / 2).clamp(1, usable - 1);
+        // A request may need a connection on each side, and a tunnel two descriptors for each of them.
+        let descriptors = if self.forward.forward { 4 } else { 2 };
+        let connections_max = self.limits.connections_max.unwrap_or(usable / descriptors).clamp(1, usable - 1);
         let mut site = Site::new(Arc::new(Nothing));
         site.helpers = 1;
         site.workers = workers;
         site.board = board;
         site.limits = self.limits.limits(connections_max);
-        site.limits.upstream = self.upstream.limits();
+        site.limits.upstream = self.forward.limits(self.upstream.limits());
         site.log = self.log.open(&site.board)?;
         site.proxy = Some(Arc::new(Proxy {
             upstreams: self.upstream.upstreams()?,
+            forward: self.forward.rules(),
             cache: self.cache()?,
             pseudonym: self.pseudonym.clone().map_or_else(pseudonym, Ok)?,
         }));

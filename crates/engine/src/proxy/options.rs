@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use sojourn_server::ALL;
 use sojourn_server::proxy::{Upstream, UpstreamLimits};
 
+use super::forward::ForwardOptions;
 use crate::serve::options::limit::LimitOptions;
 use crate::serve::options::listen::ListenOptions;
 use crate::serve::options::log::LogOptions;
@@ -19,6 +20,8 @@ use crate::serve::options::values::{duration, size};
 const HTTP_PORT: u16 = 80;
 
 /// Pass requests on to other servers.
+///
+/// With --upstream they are servers of ours, and clients need not know; with --forward clients say where to go.
 ///
 /// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
 /// progress finish first, a second signal ends it at once. SIGUSR1 opens the access log again,
@@ -64,6 +67,8 @@ pub struct Options {
     #[command(flatten)]
     pub upstream: UpstreamOptions,
     #[command(flatten)]
+    pub forward: ForwardOptions,
+    #[command(flatten)]
     pub listening: ListenOptions,
     #[command(flatten)]
     pub tls: TlsOptions,
@@ -81,7 +86,7 @@ pub struct Options {
 pub struct UpstreamOptions {
     /// A server that requests are passed on to, http://HOST[:PORT], and perhaps its share compared with the others';
     /// several have the same content
-    #[arg(long, required = true, value_name = "URL[,weight=N]", value_parser = upstream)]
+    #[arg(long, required_unless_present = "forward", value_name = "URL[,weight=N]", value_parser = upstream)]
     pub upstream: Vec<UpstreamUrl>,
     /// How long connecting to an upstream may take, with the first of the request
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
@@ -135,6 +140,7 @@ impl UpstreamOptions {
             idle_max: self.upstream_idle_max,
             failures_max: self.upstream_failures_max,
             down: self.upstream_down_time,
+            ..UpstreamLimits::default()
         }
     }
 

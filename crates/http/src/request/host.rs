@@ -11,7 +11,7 @@ use memchr::memchr;
 use crate::response::decimal;
 
 /// Whether `host` is a name or address with an optional port: no user, no list, no empty name.
-pub(crate) fn is_host(host: &[u8]) -> bool {
+pub fn is_host(host: &[u8]) -> bool {
     let (is_named, port) = match host.strip_prefix(b"[") {
         Some(rest) => {
             let Some(end) = memchr(b']', rest) else { return false };

@@ -21,7 +21,7 @@ mod line;
 pub use body::{Body, BodyReader};
 pub use error::RequestError;
 use fields::Fields;
-pub(crate) use host::is_host;
+pub use host::is_host;
 use line::{Absolute, RequestLine, begins_with_method};
 
 /// The request methods told apart.

@@ -28,9 +28,11 @@ mod fetch;
 mod fixture;
 mod http1;
 mod http2;
+mod lookup;
 mod output;
 mod send_path;
 mod tls;
+mod tunnel;
 mod want;
 
 pub use application::Application;
@@ -38,9 +40,11 @@ pub use buffer::{Buffer, Pool};
 pub use fetch::Fetch;
 pub use http1::Http1;
 pub use http2::Http2;
+pub use lookup::Lookup;
 pub use output::{Output, Piece};
 pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
 pub use tls::{ALPN, TlsConnection};
+pub use tunnel::TunnelEnd;
 pub use want::{Event, Lane, Reason, Wait, Want};
 
 /// What a connection may use while it handles an event.
@@ -96,6 +100,10 @@ pub enum Connection {
     Tls(Box<TlsConnection>),
     /// The other side is an upstream.
     Upstream(Box<Fetch>),
+    /// The other side looks a name up.
+    Lookup(Box<Lookup>),
+    /// It is part of a tunnel, on whose client's socket it only sends.
+    Tunnel(Box<TunnelEnd>),
 }
 
 impl Connection {
@@ -118,7 +126,7 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.start(),
             Connection::Tls(tls) => tls.start(),
-            Connection::Upstream(_) => Want::Wait,
+            Connection::Upstream(_) | Connection::Lookup(_) | Connection::Tunnel(_) => Want::Wait,
         }
     }
 
@@ -131,6 +139,8 @@ impl Connection {
             Connection::Plain(application) => application.handle(event, context),
             Connection::Tls(tls) => tls.handle(event, context),
             Connection::Upstream(fetch) => fetch.handle(event, context),
+            Connection::Lookup(lookup) => lookup.handle(event, context),
+            Connection::Tunnel(end) => end.handle(event, context),
         }
     }
 
@@ -140,6 +150,8 @@ impl Connection {
             Connection::Plain(application) => application.waits_for(),
             Connection::Tls(tls) => tls.waits_for(),
             Connection::Upstream(fetch) => fetch.waits_for(),
+            Connection::Lookup(lookup) => lookup.waits_for(),
+            Connection::Tunnel(end) => end.waits_for(),
         }
     }
 
@@ -148,7 +160,7 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.has_streams(),
             Connection::Tls(tls) => tls.has_streams(),
-            Connection::Upstream(_) => false,
+            Connection::Upstream(_) | Connection::Lookup(_) | Connection::Tunnel(_) => false,
         }
     }
 
@@ -156,7 +168,10 @@ impl Connection {
     pub fn received(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::ReceivedBytes,
-            Connection::Upstream(_) => Counter::UpstreamReceivedBytes,
+            // Nothing is received from who looks up, and only from a tunnel's origin.
+            Connection::Upstream(_) | Connection::Lookup(_) | Connection::Tunnel(_) => {
+                Counter::UpstreamReceivedBytes
+            }
         }
     }
 
@@ -164,16 +179,20 @@ impl Connection {
     pub fn sent(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::SentBytes,
-            Connection::Upstream(_) => Counter::UpstreamSentBytes,
+            Connection::Upstream(_) | Connection::Lookup(_) => Counter::UpstreamSentBytes,
+            Connection::Tunnel(end) => end.sent(),
         }
     }
 
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
-            Connection::Plain(application) => application.finish(context),
-            Connection::Tls(tls) => tls.finish(context),
+            Connection::Plain(application) => return application.finish(context),
+            Connection::Tls(tls) => return tls.finish(context),
             Connection::Upstream(fetch) => fetch.finish(context),
+            Connection::Lookup(lookup) => lookup.finish(context),
+            Connection::Tunnel(end) => end.finish(context),
         }
+        context.exchanges.as_mut().expect("somebody has launched it").forget();
     }
 }

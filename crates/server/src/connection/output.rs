@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sojourn_content::FileRange;
 
 /// Bytes to send: a head (or several whole responses), then perhaps a body.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Output {
     /// Sent first.
     pub bytes: Vec<u8>,
@@ -13,6 +13,8 @@ pub struct Output {
     pub body: Option<Piece>,
     /// How much of both is sent already.
     pub sent: usize,
+    /// The connection is under way: nothing is sent before it is there, not even nothing.
+    pub awaits_connection: bool,
     /// Cork the socket before: until it is uncorked only full segments leave, whatever the client acknowledges.
     pub corks: bool,
     /// Uncork the socket afterwards.

@@ -122,6 +122,10 @@ pub enum Wait {
     UpstreamBody,
     /// The next request for an upstream.
     UpstreamIdle,
+    /// The system's saying where a name leads.
+    Lookup,
+    /// More to pass a tunnel, or the other side's taking it.
+    Tunnel,
 }
 
 impl Wait {
@@ -143,6 +147,7 @@ impl Wait {
             }
             Wait::Request | Wait::Disk | Wait::Upload | Wait::Answer => false,
             Wait::UpstreamConnect | Wait::UpstreamSend | Wait::UpstreamBody | Wait::UpstreamIdle => false,
+            Wait::Lookup | Wait::Tunnel => false,
         }
     }
 
@@ -157,8 +162,11 @@ impl Wait {
             Wait::UpstreamSend => Some(Counter::LimitUpstreamSend),
             Wait::UpstreamHead => Some(Counter::LimitUpstreamHead),
             Wait::UpstreamBody => Some(Counter::LimitUpstreamBody),
+            Wait::Lookup => Some(Counter::LimitLookup),
             // An idle connection that is closed is no limit reached by anybody.
             Wait::Disk | Wait::Answer | Wait::UpstreamIdle => None,
+            // The other way may not be idle.
+            Wait::Tunnel => None,
         }
     }
 }

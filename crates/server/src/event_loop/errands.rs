@@ -6,9 +6,9 @@
 use super::client::Client;
 use super::{Disk, Loop};
 use crate::board::Seat;
-use crate::connection::{Connection, Event};
+use crate::connection::Event;
 use crate::counters::Counter;
-use crate::proxy::Launch;
+use crate::proxy::{Destination, Launch};
 use crate::sockets::connect;
 
 impl<D: Disk> Loop<'_, D> {
@@ -28,12 +28,15 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    fn launch(&mut self, Launch { address, fetch }: Launch) {
-        let mut connection = Connection::Upstream(fetch);
+    fn launch(&mut self, Launch { to, mut connection }: Launch) {
         let token = self.clients.vacant();
-        match connect::begin(address) {
+        let connects = matches!(to, Destination::Address(_));
+        let socket = connect::socket(to, |other| self.clients.find(other).map(|client| &client.socket));
+        match socket {
             Ok(socket) => {
-                self.served.count(Counter::UpstreamConnections);
+                if connects {
+                    self.served.count(Counter::UpstreamConnections);
+                }
                 self.clients.insert(Client::new(socket, connection, Seat::default()));
                 self.happen(token, Event::Woken);
             }

@@ -12,6 +12,7 @@ use sojourn_http::upstream::{Asked, Body, Head};
 use sojourn_proxy::rules::Target;
 use sojourn_proxy::store::{Fill, Filling};
 
+use super::forward::{Obstacle, Origin};
 use super::{Keyed, Standing};
 
 /// What may wait for a client before no more is received for it, and of a client's body for an upstream.
@@ -63,6 +64,8 @@ pub struct Flow {
     pub end: Option<End>,
     /// How often it has been given to a connection.
     pub attempts: u32,
+    /// Where it goes, if not to one of the upstreams.
+    pub origin: Option<Arc<Origin>>,
     /// Which upstream has it.
     pub upstream: usize,
     /// When that was given it.
@@ -145,6 +148,8 @@ pub enum End {
     Truncated,
     /// There is none; clients get this status.
     Failed(Status),
+    /// There is none, because the origin cannot be or is not reached.
+    Obstructed(Obstacle),
     /// No client wants it any more.
     Abandoned,
 }
@@ -162,6 +167,7 @@ impl Flow {
             standing: None,
             end: None,
             attempts: 0,
+            origin: None,
             upstream: 0,
             began: Duration::ZERO,
             fetch: None,

@@ -5,12 +5,14 @@
 //! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 mod cache;
 mod exchanges;
 mod flow;
 mod forced;
+pub mod forward;
 mod health;
 mod hearing;
 mod nothing;
@@ -18,9 +20,10 @@ mod request;
 mod stored;
 
 pub use cache::{Cache, Verdict, answer, fits};
-pub use exchanges::{Exchanges, Launch};
+pub use exchanges::{Destination, Exchanges, Launch, Stage, TunnelId, Way};
 pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Upload};
 pub use forced::ForcedHits;
+pub use forward::{Forward, Obstacle};
 pub use hearing::{Heard, Received, Without, metadata};
 pub use nothing::Nothing;
 pub use request::{Ask, Refusal, ask, host, refusal};
@@ -29,8 +32,10 @@ pub use stored::{Keyed, Standing};
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Servers of the same content.
+    /// Servers of the same content; none if it is a forward proxy.
     pub upstreams: Vec<Upstream>,
+    /// The rules by which requests go where they say, if it is one.
+    pub forward: Option<Arc<Forward>>,
     /// What it is called in Via, by which it also knows requests that it has sent itself.
     pub pseudonym: String,
     /// What is kept, if anything is.
@@ -69,6 +74,12 @@ pub struct UpstreamLimits {
     pub failures_max: u32,
     /// For how long.
     pub down: Duration,
+    /// How long looking a name up may take.
+    pub lookup: Duration,
+    /// How long nothing may pass a tunnel.
+    pub tunnel: Duration,
+    /// Tunnels of one client, in each loop.
+    pub tunnels_per_client: usize,
 }
 
 impl Default for UpstreamLimits {
@@ -84,6 +95,9 @@ impl Default for UpstreamLimits {
             idle_max: 64,
             failures_max: 3,
             down: Duration::from_secs(10),
+            lookup: Duration::from_secs(5),
+            tunnel: Duration::from_secs(300),
+            tunnels_per_client: 256,
         }
     }
 }

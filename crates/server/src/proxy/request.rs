@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http::upstream::Asked;
@@ -11,7 +12,7 @@ use sojourn_proxy::rules::fields::Section;
 use sojourn_proxy::rules::forward::{self, Hop, Originator, Purpose, Via};
 use sojourn_proxy::rules::key::normalised;
 
-use super::{Changes, Flow, Keyed, Proxy, Upload};
+use super::{Changes, Flow, Keyed, Obstacle, Proxy, Upload};
 
 /// What is added to a head, about.
 const ADDED_BYTES: usize = 256;
@@ -34,7 +35,7 @@ impl Ask {
 
 /// The host that `request` is for.
 pub fn host<'a>(request: &Request<'a>, proxy: &'a Proxy) -> &'a [u8] {
-    request.host.unwrap_or_else(|| proxy.upstreams[0].authority.as_bytes())
+    request.host.or_else(|| Some(proxy.upstreams.first()?.authority.as_bytes())).unwrap_or_default()
 }
 
 /// Why a request goes no further.
@@ -44,10 +45,15 @@ pub enum Refusal {
     Status(Status),
     /// It asks what can be done, and this server is as far as it is to go.
     Options,
+    /// A forward proxy does not go there, or not for this client.
+    Obstacle(Obstacle),
 }
 
-/// Why `request` goes no further, if that is so.
-pub fn refusal(request: &Request<'_>, proxy: &Proxy) -> Option<Refusal> {
+/// Why `request` of a client at `peer` goes no further, if that is so.
+pub fn refusal(request: &Request<'_>, peer: IpAddr, proxy: &Proxy) -> Option<Refusal> {
+    if let Some(Err(obstacle)) = proxy.forward.as_ref().map(|forward| forward.origin(request, peer)) {
+        return Some(Refusal::Obstacle(obstacle));
+    }
     match request.method {
         Method::Connect => return Some(Refusal::Status(Status::NotImplemented)),
         // It would show the client what this proxy adds, and what cookies a browser has.
@@ -88,6 +94,8 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>)
     let is_repeatable = is_idempotent && upload.is_none();
     let mut flow = Flow::new(text, asked, is_repeatable, upload);
     (flow.keyed, flow.unconditional) = (keyed, unconditional);
+    let origin = proxy.forward.as_ref().and_then(|forward| forward.origin(request, ask.peer).ok());
+    flow.origin = origin.map(Arc::new);
     flow.changes =
         (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| Changes {
             method: method.into(),
@@ -118,7 +126,8 @@ fn head_for(request: &Request<'_>, ask: Ask, proxy: &Proxy, purpose: Purpose<'_>
         client: ask.peer,
         scheme: ask.scheme(),
         host: host(request, proxy),
-        originator: Originator::Overwrite,
+        // Upstreams are one's own; who asks is no business of whoever is asked.
+        originator: if proxy.forward.is_some() { Originator::Drop } else { Originator::Overwrite },
         purpose,
     };
     forward::append_request(&mut text, Section(request.fields), &hop);
@@ -149,11 +158,11 @@ mod tests {
     use sojourn_http::request::{Parsed, Parser};
 
     fn of(text: &str) -> Result<Vec<String>, Refusal> {
-        let proxy = Proxy { upstreams: vec![], pseudonym: "me".to_owned(), cache: None };
+        let proxy = Proxy { upstreams: vec![], forward: None, pseudonym: "me".to_owned(), cache: None };
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
         };
-        if let Some(refusal) = refusal(&request, &proxy) {
+        if let Some(refusal) = refusal(&request, [192, 0, 2, 1].into(), &proxy) {
             return Err(refusal);
         }
         let flow = ask(&request, Ask { peer: [192, 0, 2, 1].into(), is_secure: true }, &proxy, None);

@@ -6,10 +6,10 @@
 use super::Ring;
 use super::client::Client;
 use crate::board::Seat;
-use crate::connection::{Connection, Event};
+use crate::connection::Event;
 use crate::counters::Counter;
 use crate::patience::Patience;
-use crate::proxy::Launch;
+use crate::proxy::{Destination, Launch};
 use crate::sockets::connect;
 
 impl Ring<'_> {
@@ -29,12 +29,15 @@ impl Ring<'_> {
         }
     }
 
-    fn launch(&mut self, Launch { address, fetch }: Launch) {
-        let mut connection = Connection::Upstream(fetch);
+    fn launch(&mut self, Launch { to, mut connection }: Launch) {
         let token = self.clients.vacant();
-        match connect::begin(address) {
+        let connects = matches!(to, Destination::Address(_));
+        let socket = connect::socket(to, |other| self.clients.find(other).map(|client| &client.socket));
+        match socket {
             Ok(socket) => {
-                self.served.count(Counter::UpstreamConnections);
+                if connects {
+                    self.served.count(Counter::UpstreamConnections);
+                }
                 self.clients.insert(Client::new(socket, connection, Patience::new(), Seat::default()));
                 self.happen(token, Event::Woken);
             }

@@ -207,8 +207,8 @@ impl<'a> Ring<'a> {
 
     fn publish(&mut self) {
         self.served.set_caches(self.caches.counts());
-        let upstreams = self.exchanges.as_ref().map_or(0, Exchanges::open);
-        self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(upstreams) as u64);
+        let made = self.exchanges.as_ref().map_or(0, Exchanges::made);
+        self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(made) as u64);
         if let Some(exchanges) = &self.exchanges {
             exchanges.report(self.clock.now, &mut self.served);
         }

@@ -47,6 +47,14 @@ pub fn cork(socket: &OwnedFd, output: &mut Output) {
 /// Sends `output` as far as the socket takes it, remembering how far that was.
 pub fn transmit(socket: &OwnedFd, output: &mut Output) -> Transfer {
     let total = output.total_bytes();
+    if output.awaits_connection {
+        // TCP waits with nothing as it does with something.
+        match send(socket, &[], SendFlags::NOSIGNAL) {
+            Ok(_) => output.awaits_connection = false,
+            Err(Errno::AGAIN | Errno::INTR) => return Transfer::Blocked,
+            Err(_) => return Transfer::Failed,
+        }
+    }
     cork(socket, output);
     while output.sent < total {
         match send_some(socket, output) {

@@ -447,5 +447,5 @@ fn fail(flow: FlowId, status: Status, is_worth_repeating: bool, context: &mut Co
 }
 
 fn plain(bytes: Vec<u8>) -> Output {
-    Output { bytes, body: None, sent: 0, corks: false, uncorks: false, closes: false, is_last: false }
+    Output { bytes, ..Output::default() }
 }

@@ -13,10 +13,12 @@ use super::relay::Relay;
 use super::representation::choose;
 use super::resolve::{Resolved, resolve};
 use super::stream::Stream;
+use super::tunnel::Tunnelling;
 use super::{After, Http1, is_head};
 use crate::connection::{Context, HEAD_ALIGNMENT_BYTES};
 use crate::counters::Counter;
 use crate::log::{Entry, OpenLine};
+use crate::proxy::TunnelId;
 
 /// The methods of a static site.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
@@ -39,6 +41,10 @@ pub(super) enum Step {
     Relay(Box<Relay>),
     /// The head of an upstream's answer is in the output, its body follows as it comes.
     Follow { consumed: usize, relay: Box<Relay> },
+    /// A tunnel is being opened.
+    Tunnel(TunnelId),
+    /// It is there, and that is in the output.
+    Tunnelled { consumed: usize, tunnelling: Box<Tunnelling> },
     /// It needs a document opened.
     Open(Opening),
     /// It needs a small body.

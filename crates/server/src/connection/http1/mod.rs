@@ -18,16 +18,19 @@ use crate::counters::Counter;
 mod answer;
 mod body;
 mod cached;
+mod obstacle;
 mod partial;
 mod relay;
 mod representation;
 mod resolve;
 mod stream;
+mod tunnel;
 
 use answer::Step;
 use body::Content;
 use relay::Relay;
 use stream::{Next, Stream};
+use tunnel::Tunnelling;
 
 /// Answers to pipelined requests gather up to this before they are sent.
 const OUTPUT_BYTES_MAX: usize = 32 * 1024;
@@ -75,6 +78,8 @@ enum State {
     Streaming(Box<Stream>),
     /// An upstream answers the request, which is at the start of `input` until that has begun.
     Relaying(Box<Relay>),
+    /// The other end is an origin's, or is to be.
+    Tunnelling(Box<Tunnelling>),
     /// Done; throwing away what still comes.
     Lingering(u64),
 }
@@ -146,6 +151,13 @@ impl Http1 {
 
     /// Takes an event, says what is wanted next.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        if let Some(receiver) = self.tunnel_receiver() {
+            return receiver.handle(event, context);
+        }
+        if let Some(id) = self.tunnel_opening() {
+            // It waits, so it is woken.
+            return self.open_on(id, context);
+        }
         match event {
             Event::Received(buffer) => self.received(buffer, context),
             Event::Ended => Want::Close(Reason::Finished),
@@ -174,6 +186,10 @@ impl Http1 {
             State::Resolving(_) | State::Streaming(_) => Wait::Disk,
             State::Relaying(ref relay) if relay.is_receiving => Wait::Upload,
             State::Relaying(_) => Wait::Answer,
+            State::Tunnelling(ref tunnelling) => match **tunnelling {
+                Tunnelling::Opening(_) => Wait::Answer,
+                Tunnelling::Open { ref receiver, .. } => receiver.waits_for(),
+            },
             State::Requests if self.is_within_request() => Wait::Head(self.requests),
             State::Requests => Wait::Request,
         }
@@ -189,6 +205,7 @@ impl Http1 {
         if let State::Streaming(stream) = &self.state {
             stream.finish(context.log);
         }
+        self.leave_tunnel(context);
         self.leave_relay(context);
         context.pool.put_buffer(std::mem::take(&mut self.input));
         context.pool.put(std::mem::take(&mut self.output));
@@ -277,6 +294,11 @@ impl Http1 {
                     self.state = State::Relaying(relay);
                     return self.relay_on(context);
                 }
+                Step::Tunnel(id) => return self.open_on(id, context),
+                Step::Tunnelled { consumed, tunnelling } => {
+                    self.consume(consumed);
+                    return self.establish(tunnelling, context);
+                }
                 // Earlier answers do not wait for the disk; then the request is read again.
                 Step::Open(_) | Step::Load(_) if !self.output.is_empty() => return self.send(None),
                 Step::Open(opening) => {
@@ -330,13 +352,13 @@ impl Http1 {
             }
             _ => (may_close && !is_under_way, (false, false)),
         };
-        Want::Send(Output { bytes, body, sent: 0, corks, uncorks, closes, is_last })
+        Want::Send(Output { bytes, body, corks, uncorks, closes, is_last, ..Output::default() })
     }
 
     fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
         self.is_sending = false;
         context.pool.put(output.bytes);
-        if let Some(want) = self.relayed_sent(context) {
+        if let Some(want) = self.relayed_sent(context).or_else(|| self.established(context)) {
             return want;
         }
         if let State::Streaming(stream) = &mut self.state {

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use sojourn_http::request::{Body, BodyReader, Request, Scheme, Version};
+use sojourn_http::request::{Body, BodyReader, Method, Request, Scheme, Version};
 use sojourn_http::{Status, head, upstream};
 use sojourn_proxy::rules::{CacheStatus, Forwarded};
 
@@ -63,13 +63,21 @@ impl Http1 {
         if let Some(relay) = self.relayed.take() {
             return self.begin_relayed(request, relay, context);
         }
-        if request.scheme == Some(Scheme::Https) && !self.is_secure {
-            return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
+        let forward = exchanges(context).proxy().forward.clone();
+        match &forward {
+            Some(forward) if request.method == Method::Connect => {
+                return self.connect(request, forward, context);
+            }
+            Some(_) => {}
+            None if request.scheme == Some(Scheme::Https) && !self.is_secure => {
+                return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
+            }
+            None => {}
         }
-        if let Some(refusal) = refusal(request, exchanges(context).proxy()) {
+        if let Some(refusal) = refusal(request, self.peer, exchanges(context).proxy()) {
             return self.refuse_relay(request, refusal, context);
         }
-        let asking = Ask { peer: self.peer, is_secure: self.is_secure };
+        let asking = self.asking(context);
         let is_by_lot = is_by_lot(request, context);
         if is_by_lot && !self.output.is_empty() {
             // One draw for each request: it is read again before its own.
@@ -118,11 +126,17 @@ impl Http1 {
         why: Option<Forwarded>,
         context: &mut Context<'_>,
     ) -> Step {
-        let asking = Ask { peer: self.peer, is_secure: self.is_secure };
+        let asking = self.asking(context);
         let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
         let flow = ask(request, asking, exchanges.proxy(), keyed);
         let body = flow.upload.is_some().then(|| Box::new(BodyReader::new(request.body)));
         Step::Relay(Relay::new(exchanges.begin(flow, context.served), body, request, why))
+    }
+
+    /// Who asks. What a forward proxy is asked for is `http` in any case, whatever lies between it and the client.
+    fn asking(&self, context: &mut Context<'_>) -> Ask {
+        let is_forward = exchanges(context).proxy().forward.is_some();
+        Ask { peer: self.peer, is_secure: self.is_secure && !is_forward }
     }
 
     fn refuse_relay(&mut self, request: &Request<'_>, refusal: Refusal, context: &mut Context<'_>) -> Step {
@@ -132,6 +146,7 @@ impl Http1 {
         match refusal {
             Refusal::Status(status) => self.page(request, status, context),
             Refusal::Options => self.options(request, context),
+            Refusal::Obstacle(obstacle) => self.obstructed(request, obstacle, context),
         }
     }
 
@@ -199,12 +214,16 @@ impl Http1 {
             return self.answer_with(request, &relay, &standing, context);
         }
         let Some(answer) = flow.answer.clone() else {
-            let Some(End::Failed(status)) = flow.end else {
-                unreachable!("only its followers abandon a flow")
-            };
+            let end = flow.end;
             let keyed = flow.keyed.clone();
             exchanges(context).leave(relay.flow, relay.follower);
-            return self.answer_without_upstream(request, &relay, keyed.as_ref(), status, context);
+            return match end {
+                Some(End::Failed(status)) => {
+                    self.answer_without_upstream(request, &relay, keyed.as_ref(), status, context)
+                }
+                Some(End::Obstructed(obstacle)) => self.obstructed(request, obstacle, context),
+                _ => unreachable!("only its followers abandon a flow"),
+            };
         };
         let kept = flow.kept.clone();
         let stored = kept.as_ref().and_then(|kept| metadata(kept));
@@ -437,6 +456,6 @@ fn refresh_stored(request: &Request<'_>, asking: Ask, keyed: Keyed, context: &mu
     }
 }
 
-fn exchanges<'c>(context: &'c mut Context<'_>) -> &'c mut Exchanges {
+pub(super) fn exchanges<'c>(context: &'c mut Context<'_>) -> &'c mut Exchanges {
     context.exchanges.as_mut().expect("a proxy has exchanges")
 }

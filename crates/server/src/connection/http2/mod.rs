@@ -204,8 +204,7 @@ impl Http2 {
         if self.pipe.has_output() || self.is_over() {
             self.doing = Doing::Sending;
             let (bytes, is_last) = (self.pipe.take_output(), self.is_over());
-            let (corks, uncorks, closes) = (false, false, false);
-            return Want::Send(Output { bytes, body: None, sent: 0, corks, uncorks, closes, is_last });
+            return Want::Send(Output { bytes, is_last, ..Output::default() });
         }
         if let Some(lane) = self.free_lane()
             && let Some((stream, job)) = self.next_job()

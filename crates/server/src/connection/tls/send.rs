@@ -35,20 +35,18 @@ impl TlsConnection {
         output.sent += written;
         let is_complete = output.sent == output.total_bytes();
         let part = Output {
-            bytes: Vec::new(),
-            body: None,
-            sent: 0,
             corks: std::mem::take(&mut output.corks),
             uncorks: is_complete && output.uncorks,
             closes: is_complete && output.closes,
             is_last: is_complete && output.is_last,
+            ..Output::default()
         };
         self.send_encrypted(part, context)
     }
 
     /// Sends what TLS itself has to say.
     pub(super) fn flush(&mut self, context: &mut Context<'_>) -> Want {
-        self.send_encrypted(nothing(), context)
+        self.send_encrypted(Output::default(), context)
     }
 
     /// Tells the client what it did wrong, then discards what it still sends.
@@ -56,7 +54,7 @@ impl TlsConnection {
         self.closing = Some(Reason::Failed);
         // The alert says more.
         self.owes_goodbye = false;
-        self.send_encrypted(Output { is_last: true, ..nothing() }, context)
+        self.send_encrypted(Output { is_last: true, ..Output::default() }, context)
     }
 
     /// Closes, as the inside wants; says goodbye first, where there is somebody to hear it.
@@ -65,7 +63,7 @@ impl TlsConnection {
             return Want::Close(reason);
         }
         self.closing = Some(reason);
-        self.send_encrypted(Output { closes: true, ..nothing() }, context)
+        self.send_encrypted(Output { closes: true, ..Output::default() }, context)
     }
 
     /// Sends `output`, whose bytes are what TLS has encrypted.
@@ -79,18 +77,6 @@ impl TlsConnection {
         }
         self.doing = Doing::Sending;
         Want::Send(output)
-    }
-}
-
-fn nothing() -> Output {
-    Output {
-        bytes: Vec::new(),
-        body: None,
-        sent: 0,
-        corks: false,
-        uncorks: false,
-        closes: false,
-        is_last: false,
     }
 }
 

@@ -2,9 +2,13 @@
 //!
 //! Connections are known by the tokens that the driver gives them. A machine that has something for another adds its
 //! token to the [wakes](Exchanges::take_errands); one that needs a new connection adds a [`Launch`].
+//!
+//! A reverse proxy has its upstreams once and for all, and [`Health`] chooses among them. A forward proxy is told by each
+//! request where to go (`origins`), and has tunnels besides (`tunnels`).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +18,18 @@ use sojourn_http::upstream::Head;
 use sojourn_proxy::rules::Moments;
 use sojourn_proxy::rules::forward::Via;
 
+use super::forward::Origin;
 use super::health::Health;
 use super::{Cache, End, Flow, FlowId, FollowerId, Heard, Keyed, Proxy, Received};
-use crate::connection::Fetch;
+use crate::connection::{Connection, Fetch};
 use crate::counters::{Counter, Served};
 use crate::site::Limits;
+
+mod origins;
+mod tunnels;
+
+use origins::Lookups;
+pub use tunnels::{Stage, Tunnel, TunnelId, Way};
 
 /// How often a request is given to an upstream at most.
 const ATTEMPTS_MAX: u32 = 3;
@@ -27,9 +38,20 @@ const ATTEMPTS_MAX: u32 = 3;
 #[derive(Debug)]
 pub struct Launch {
     /// Whereto.
-    pub address: SocketAddr,
+    pub to: Destination,
     /// Who speaks on it, and is to be woken first.
-    pub fetch: Box<Fetch>,
+    pub connection: Connection,
+}
+
+/// What a new connection has for a socket.
+#[derive(Debug)]
+pub enum Destination {
+    /// One that connects to this address.
+    Address(SocketAddr),
+    /// That of the connection behind this token too: one receives on it while the other sends.
+    Beside(u64),
+    /// This one.
+    Socket(OwnedFd),
 }
 
 /// What a loop has under way.
@@ -39,7 +61,13 @@ pub struct Exchanges {
     limits: Limits,
     flows: Slab<Flow>,
     health: Health,
-    pools: Vec<Pool>,
+    /// Those of the upstreams come first, in their order; then those of origins, as long as there are connections.
+    pools: Slab<Pool>,
+    origins: HashMap<Arc<Origin>, usize>,
+    lookups: Lookups,
+    tunnels: Slab<Tunnel>,
+    /// Connections made from here, whatever for.
+    made: usize,
     /// Flows that others may join, by the hash of what they are asked for.
     shared: HashMap<u128, FlowId>,
     /// Idle connections that have been given something to do, and do not know yet.
@@ -51,9 +79,11 @@ pub struct Exchanges {
     now: Duration,
 }
 
-/// The connections to one upstream.
+/// The connections to one upstream, or origin.
 #[derive(Debug, Default)]
 struct Pool {
+    /// `None` for an upstream's.
+    origin: Option<Arc<Origin>>,
     /// Their tokens; the one that was used last is used next.
     idle: Vec<u64>,
     open: usize,
@@ -64,7 +94,11 @@ impl Exchanges {
     pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> Exchanges {
         Exchanges {
             health: Health::new(&proxy.upstreams),
-            pools: proxy.upstreams.iter().map(|_| Pool::default()).collect(),
+            pools: (0..proxy.upstreams.len()).map(|index| (index, Pool::default())).collect(),
+            origins: HashMap::new(),
+            lookups: Lookups::default(),
+            tunnels: Slab::new(),
+            made: 0,
             proxy: Arc::clone(proxy),
             limits: *limits,
             flows: Slab::new(),
@@ -299,12 +333,16 @@ impl Exchanges {
 
     /// `upstream` has begun to answer.
     pub fn succeed_at(&mut self, upstream: usize) {
-        self.health.succeed(upstream);
+        if upstream < self.proxy.upstreams.len() {
+            self.health.succeed(upstream);
+        }
     }
 
     /// `upstream` has failed.
     pub fn fail_at(&mut self, upstream: usize) {
-        self.health.fail(upstream, self.now, &self.limits.upstream);
+        if upstream < self.proxy.upstreams.len() {
+            self.health.fail(upstream, self.now, &self.limits.upstream);
+        }
     }
 
     /// The connection that is handling an event has nothing to do; returns whether it is kept.
@@ -322,47 +360,88 @@ impl Exchanges {
         let (pool, token) = (&mut self.pools[upstream], self.token);
         pool.idle.retain(|idle| *idle != token);
         pool.open -= 1;
+        if pool.open == 0
+            && let Some(origin) = pool.origin.take()
+        {
+            self.origins.remove(&origin);
+            self.pools.remove(upstream);
+        }
+    }
+
+    /// A connection that was launched is over.
+    pub fn forget(&mut self) {
+        self.made -= 1;
     }
 
     /// Writes what it counts itself to the table.
     pub fn report(&self, now: Duration, served: &mut Served) {
         served.set(Counter::UpstreamConnectionsOpen, self.open() as u64);
         served.set(Counter::UpstreamsDown, self.health.down(now));
+        served.set(Counter::TunnelsOpen, self.tunnels_open() as u64);
+    }
+
+    /// Connections made from here, whatever for: all that are no clients'.
+    pub fn made(&self) -> usize {
+        self.made
     }
 
     /// Connections to upstreams.
     pub fn open(&self) -> usize {
-        self.pools.iter().map(|pool| pool.open).sum()
+        self.pools.iter().map(|(_, pool)| pool.open).sum()
     }
 
     /// Gives a flow to a connection: an idle one if there is one.
     fn dispatch(&mut self, id: FlowId, served: &mut Served) {
-        let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
+        let (now, flow) = (self.now, &mut self.flows[id.0]);
         // What an idle connection has failed at gets a new one: there may be more that are dead.
-        let may_reuse = self.flows[id.0].attempts == 0;
-        let has_room = |index: usize| (may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max;
-        let Some(upstream) = self.health.choose(self.now, has_room) else {
-            served.count(Counter::LimitUpstreamConnections);
-            return self.finish(id, End::Failed(Status::ServiceUnavailable));
-        };
-        let flow = &mut self.flows[id.0];
+        let may_reuse = flow.attempts == 0;
         flow.attempts += 1;
-        flow.upstream = upstream;
-        flow.began = self.now;
+        flow.began = now;
         flow.has_fetch = true;
-        served.count(Counter::UpstreamRequests);
-        let pool = &mut self.pools[upstream];
-        if may_reuse && let Some(token) = pool.idle.pop() {
-            served.count(Counter::UpstreamConnectionsReused);
-            flow.fetch = Some(token);
-            self.assigned.insert(token, id);
-            self.wakes.push(token);
+        if let Some(origin) = flow.origin.clone() {
+            return self.dispatch_to(&origin, id, may_reuse, served);
+        }
+        let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
+        let has_room = |index: usize| (may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max;
+        let Some(upstream) = self.health.choose(now, has_room) else { return self.refuse_for_room(id, served) };
+        if may_reuse && self.reuse(id, upstream, served) {
             return;
         }
-        pool.open += 1;
         let addresses = &self.proxy.upstreams[upstream].addresses;
         let address = addresses[self.health.address(upstream, addresses.len())];
-        self.launches.push(Launch { address, fetch: Box::new(Fetch::new(upstream, id)) });
+        self.connect(id, upstream, address, served);
+    }
+
+    /// Every upstream, or the origin, has all the connections allowed.
+    fn refuse_for_room(&mut self, id: FlowId, served: &mut Served) {
+        served.count(Counter::LimitUpstreamConnections);
+        self.finish(id, End::Failed(Status::ServiceUnavailable));
+    }
+
+    /// Gives a flow to an idle connection to `upstream`, if there is one.
+    fn reuse(&mut self, id: FlowId, upstream: usize, served: &mut Served) -> bool {
+        let Some(token) = self.pools[upstream].idle.pop() else { return false };
+        served.count(Counter::UpstreamRequests);
+        served.count(Counter::UpstreamConnectionsReused);
+        let flow = &mut self.flows[id.0];
+        (flow.upstream, flow.fetch) = (upstream, Some(token));
+        self.assigned.insert(token, id);
+        self.wakes.push(token);
+        true
+    }
+
+    /// Gives a flow to a new connection.
+    fn connect(&mut self, id: FlowId, upstream: usize, address: SocketAddr, served: &mut Served) {
+        served.count(Counter::UpstreamRequests);
+        self.flows[id.0].upstream = upstream;
+        self.pools[upstream].open += 1;
+        let fetch = Box::new(Fetch::new(upstream, id));
+        self.launch(Destination::Address(address), Connection::Upstream(fetch));
+    }
+
+    fn launch(&mut self, to: Destination, connection: Connection) {
+        self.made += 1;
+        self.launches.push(Launch { to, connection });
     }
 
     fn forget_if_alone(&mut self, id: FlowId) {

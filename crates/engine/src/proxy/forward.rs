@@ -1,0 +1,79 @@
+//! The options of a forward proxy. It is closed unless they open it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sojourn_server::proxy::UpstreamLimits;
+use sojourn_server::proxy::forward::{
+    Forward, LOOPBACK, Network, NetworkError, PORTS, Ports, PortsError, Resolver, TUNNEL_PORTS,
+};
+
+use crate::serve::options::values::duration;
+
+/// Whom a forward proxy takes where.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Forward proxy")]
+pub struct ForwardOptions {
+    /// Go where requests say: http://HOST[:PORT]/… by absolute targets, anything else by tunnels (CONNECT)
+    #[arg(long, conflicts_with = "upstream")]
+    pub forward: bool,
+    /// Clients that are served, also several times [default: this host, 127.0.0.0/8 and ::1]
+    #[arg(long, value_name = "NETWORK", value_parser = network, requires = "forward")]
+    pub client: Vec<Network>,
+    /// Addresses that are connected to although they are not for everybody (loopback, private, link-local, multicast and
+    /// the like), also several times [default: none]
+    #[arg(long, value_name = "NETWORK", value_parser = network, requires = "forward")]
+    pub allow_address: Vec<Network>,
+    /// Ports that requests may go to, also several times [default: 80, 443 and 1024-65535]
+    #[arg(long, value_name = "PORT[-PORT]", value_parser = ports, requires = "forward")]
+    pub allow_port: Vec<Ports>,
+    /// Ports that tunnels may go to, also several times [default: 443]
+    #[arg(long, value_name = "PORT[-PORT]", value_parser = ports, requires = "forward")]
+    pub allow_tunnel_port: Vec<Ports>,
+    /// How long looking a name up may take
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
+    pub lookup_timeout: Duration,
+    /// How long nothing may pass a tunnel
+    #[arg(long, default_value = "5m", value_name = "TIME", value_parser = duration)]
+    pub tunnel_idle_timeout: Duration,
+    /// Tunnels that one client may have at once, in each loop; more are answered 503
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub tunnels_per_client: usize,
+}
+
+impl ForwardOptions {
+    /// `limits` with those of a forward proxy.
+    pub fn limits(&self, limits: UpstreamLimits) -> UpstreamLimits {
+        UpstreamLimits {
+            lookup: self.lookup_timeout,
+            tunnel: self.tunnel_idle_timeout,
+            tunnels_per_client: self.tunnels_per_client,
+            ..limits
+        }
+    }
+
+    /// The rules, if it is to be a forward proxy.
+    pub fn rules(&self) -> Option<Arc<Forward>> {
+        self.forward.then(|| {
+            Arc::new(Forward {
+                clients: given(&self.client, &LOOPBACK),
+                addresses: self.allow_address.clone(),
+                ports: given(&self.allow_port, &PORTS),
+                tunnel_ports: given(&self.allow_tunnel_port, &TUNNEL_PORTS),
+                resolver: Resolver::default(),
+            })
+        })
+    }
+}
+
+fn given<T: Clone>(values: &[T], default: &[T]) -> Vec<T> {
+    if values.is_empty() { default.to_vec() } else { values.to_vec() }
+}
+
+fn network(text: &str) -> Result<Network, NetworkError> {
+    text.parse()
+}
+
+fn ports(text: &str) -> Result<Ports, PortsError> {
+    text.parse()
+}

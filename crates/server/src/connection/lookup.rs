@@ -1,0 +1,63 @@
+//! A connection to whoever looks a name up: it ends when the outcome is there.
+//!
+//! Nothing is sent or received on it. It is a connection so that a loop waits for names as it waits for everything else,
+//! and loses patience with them in the same way.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{Buffer, Context, Event, Reason, Wait, Want};
+use crate::proxy::Obstacle;
+use crate::proxy::forward::Addresses;
+
+/// A name that is being looked up.
+#[derive(Debug)]
+pub struct Lookup {
+    host: Box<str>,
+    outcome: Arc<OnceLock<Addresses>>,
+    is_waiting: bool,
+    is_over: bool,
+}
+
+impl Lookup {
+    /// Of `host`; the `outcome` is there when the connection ends.
+    pub fn new(host: Box<str>, outcome: Arc<OnceLock<Addresses>>) -> Lookup {
+        Lookup { host, outcome, is_waiting: false, is_over: false }
+    }
+
+    /// Takes an event, says what is wanted next.
+    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        match event {
+            Event::Woken if self.is_waiting => Want::Wait,
+            Event::Woken => {
+                self.is_waiting = true;
+                Want::Receive(Buffer::default())
+            }
+            Event::Expired => {
+                self.end(Obstacle::LookupTime, context);
+                Want::Close(Reason::Finished)
+            }
+            _ => {
+                self.end(Obstacle::Name, context);
+                Want::Close(Reason::Finished)
+            }
+        }
+    }
+
+    /// What it waits for.
+    pub fn waits_for(&self) -> Wait {
+        Wait::Lookup
+    }
+
+    /// It is about to be forgotten.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        self.end(Obstacle::Name, context);
+    }
+
+    /// Tells those who wait of the outcome, or of the obstacle if there is none.
+    fn end(&mut self, obstacle: Obstacle, context: &mut Context<'_>) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            let exchanges = context.exchanges.as_mut().expect("who looks up has exchanges");
+            exchanges.found(&self.host, self.outcome.get().ok_or(obstacle), context.served);
+        }
+    }
+}

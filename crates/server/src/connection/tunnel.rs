@@ -1,0 +1,303 @@
+//! The connections of a tunnel: on each socket one that receives and one that sends.
+//!
+//! The client's receiver is what its connection has become; the origin's is what has connected to it. Their senders are
+//! launched beside them, on the same sockets. What they have to do with each other is in `proxy::exchanges`.
+
+use sojourn_http::Status;
+
+use super::{Buffer, Context, Event, Output, Reason, Wait, Want};
+use crate::counters::Counter;
+use crate::proxy::{Exchanges, Stage, TunnelId, Way};
+
+/// A receive of as many bytes says that more come at once than a small buffer holds.
+const BUSY_BYTES_MIN: usize = 4 * 1024;
+
+/// A connection made for a tunnel.
+#[derive(Debug)]
+pub enum TunnelEnd {
+    /// To the origin.
+    Far(Far),
+    /// Beside one that receives.
+    Sender(Sender),
+}
+
+/// What connects to the origin, and receives from it then.
+#[derive(Debug)]
+pub struct Far {
+    receiver: Receiver,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    New,
+    Connecting,
+    /// Nobody wants the tunnel any more, which the driver has yet to say that it knows.
+    Recalled,
+    Connected,
+}
+
+/// What receives for one way of a tunnel.
+#[derive(Debug)]
+pub struct Receiver {
+    tunnel: TunnelId,
+    way: Way,
+    /// The driver receives.
+    is_receiving: bool,
+    /// The driver has been told to stop that, and has yet to say that it has.
+    is_recalled: bool,
+    /// Much came at once.
+    is_busy: bool,
+}
+
+/// What sends what comes on one way of a tunnel.
+#[derive(Debug)]
+pub struct Sender {
+    tunnel: TunnelId,
+    way: Way,
+    doing: Doing,
+    is_recalled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Nothing,
+    Sending,
+    /// Saying that this was all.
+    Shutting,
+}
+
+impl TunnelEnd {
+    /// What is to connect to the origin.
+    pub fn far(tunnel: TunnelId) -> TunnelEnd {
+        TunnelEnd::Far(Far { receiver: Receiver::new(tunnel, Way::Back), step: Step::New })
+    }
+
+    /// What is to send what comes on `way`.
+    pub fn sender(tunnel: TunnelId, way: Way) -> TunnelEnd {
+        TunnelEnd::Sender(Sender { tunnel, way, doing: Doing::Nothing, is_recalled: false })
+    }
+
+    /// Takes an event, says what is wanted next.
+    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        match self {
+            TunnelEnd::Far(far) => far.handle(event, context),
+            TunnelEnd::Sender(sender) => sender.handle(event, context),
+        }
+    }
+
+    /// What it waits for while its want cannot be done.
+    pub fn waits_for(&self) -> Wait {
+        match self {
+            TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.waits_for(),
+            TunnelEnd::Far(_) => Wait::UpstreamConnect,
+            TunnelEnd::Sender(sender) if sender.doing == Doing::Nothing => Wait::Answer,
+            TunnelEnd::Sender(_) => Wait::Tunnel,
+        }
+    }
+
+    /// What counts the bytes sent on it.
+    pub fn sent(&self) -> Counter {
+        match self {
+            TunnelEnd::Sender(Sender { way: Way::Back, .. }) => Counter::SentBytes,
+            _ => Counter::UpstreamSentBytes,
+        }
+    }
+
+    /// It is about to be forgotten.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        match self {
+            TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.finish(context),
+            TunnelEnd::Far(far) => exchanges(context).release_tunnel(far.receiver.tunnel),
+            TunnelEnd::Sender(sender) => sender.finish(context),
+        }
+    }
+}
+
+impl Far {
+    fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        let tunnel = self.receiver.tunnel;
+        if self.step == Step::Connected {
+            return self.receiver.handle(event, context);
+        }
+        let is_wanted = exchanges(context).tunnel(tunnel).stage() == Stage::Opening;
+        match (event, self.step) {
+            (Event::Woken, Step::New) if is_wanted => {
+                self.step = Step::Connecting;
+                exchanges(context).receive_for(tunnel, Way::Back);
+                Want::Send(Output { awaits_connection: true, ..Output::default() })
+            }
+            (Event::Woken, Step::Connecting) if !is_wanted => {
+                self.step = Step::Recalled;
+                Want::Recall
+            }
+            (Event::Woken, Step::Connecting | Step::Recalled) => Want::Wait,
+            (Event::Sent(_), _) if reach(tunnel, context) => {
+                self.step = Step::Connected;
+                self.receiver.go_on(context)
+            }
+            (Event::Failed, Step::New | Step::Connecting) => {
+                exchanges(context).fail_tunnel(tunnel, Status::BadGateway);
+                Want::Close(Reason::Failed)
+            }
+            (Event::Expired, Step::Connecting) => {
+                exchanges(context).fail_tunnel(tunnel, Status::GatewayTimeout);
+                Want::Close(Reason::TimedOut)
+            }
+            _ => Want::Close(Reason::Finished),
+        }
+    }
+}
+
+impl Receiver {
+    /// For `way` of `tunnel`.
+    pub fn new(tunnel: TunnelId, way: Way) -> Receiver {
+        Receiver { tunnel, way, is_receiving: false, is_recalled: false, is_busy: false }
+    }
+
+    /// Takes an event, says what is wanted next.
+    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        if self.is_recalled && matches!(event, Event::Woken) {
+            return Want::Wait;
+        }
+        let was_receiving = std::mem::replace(&mut self.is_receiving, false);
+        self.is_recalled = false;
+        let tunnel = self.tunnel;
+        match event {
+            Event::Woken if was_receiving => {
+                if exchanges(context).tunnel(tunnel).is_over() {
+                    self.is_recalled = true;
+                    return Want::Recall;
+                }
+                self.is_receiving = true;
+                return Want::Wait;
+            }
+            Event::Received(buffer) => {
+                self.is_busy = buffer.unread().len() >= BUSY_BYTES_MIN;
+                let exchanges = context.exchanges.as_mut().expect("who has a tunnel has exchanges");
+                exchanges.push(tunnel, self.way, buffer.unread(), context.served);
+                context.pool.put_buffer(buffer);
+            }
+            Event::Ended => exchanges(context).end_way(tunnel, self.way),
+            Event::Expired if exchanges(context).ends_idle(tunnel) => {
+                context.served.count(Counter::LimitTunnelIdle);
+                return Want::Close(Reason::TimedOut);
+            }
+            Event::Failed => {
+                exchanges(context).break_tunnel(tunnel);
+                return Want::Close(Reason::Failed);
+            }
+            _ => {}
+        }
+        self.go_on(context)
+    }
+
+    /// Receives, if there is room; the driver does nothing for it.
+    pub fn go_on(&mut self, context: &mut Context<'_>) -> Want {
+        let tunnel = exchanges(context).tunnel(self.tunnel);
+        if tunnel.is_over() {
+            return Want::Close(Reason::Finished);
+        }
+        if !tunnel.takes(self.way) {
+            return Want::Wait;
+        }
+        self.is_receiving = true;
+        if !self.is_busy {
+            // A tunnel that waits holds no memory.
+            return Want::Receive(Buffer::default());
+        }
+        let mut buffer = context.pool.take_buffer();
+        buffer.expect_much();
+        Want::Receive(buffer)
+    }
+
+    /// What it waits for while its want cannot be done.
+    pub fn waits_for(&self) -> Wait {
+        // While it does not receive, those who send have to be patient.
+        if self.is_receiving { Wait::Tunnel } else { Wait::Answer }
+    }
+
+    /// It is about to be forgotten.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        exchanges(context).break_tunnel(self.tunnel);
+        exchanges(context).release_tunnel(self.tunnel);
+    }
+
+    /// The tunnel.
+    pub fn tunnel(&self) -> TunnelId {
+        self.tunnel
+    }
+}
+
+impl Sender {
+    fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        if self.is_recalled && matches!(event, Event::Woken) {
+            return Want::Wait;
+        }
+        let did = std::mem::replace(&mut self.doing, Doing::Nothing);
+        self.is_recalled = false;
+        let tunnel = self.tunnel;
+        match event {
+            Event::Woken if did != Doing::Nothing => {
+                self.doing = did;
+                self.is_recalled = exchanges(context).tunnel(tunnel).is_over();
+                if self.is_recalled { Want::Recall } else { Want::Wait }
+            }
+            Event::Sent(output) => {
+                context.pool.put(output.bytes);
+                if did == Doing::Shutting {
+                    exchanges(context).shut_way(tunnel, self.way);
+                    return Want::Close(Reason::Finished);
+                }
+                self.go_on(context)
+            }
+            Event::Expired if !exchanges(context).tunnel(tunnel).is_over() => {
+                context.served.count(Counter::LimitTunnelIdle);
+                exchanges(context).break_tunnel(tunnel);
+                Want::Close(Reason::TimedOut)
+            }
+            Event::Failed => {
+                exchanges(context).break_tunnel(tunnel);
+                Want::Close(Reason::Failed)
+            }
+            _ => self.go_on(context),
+        }
+    }
+
+    fn go_on(&mut self, context: &mut Context<'_>) -> Want {
+        let exchanges = context.exchanges.as_mut().expect("who has a tunnel has exchanges");
+        exchanges.send_for(self.tunnel, self.way);
+        let tunnel = exchanges.tunnel(self.tunnel);
+        if tunnel.is_over() {
+            return Want::Close(Reason::Finished);
+        }
+        if tunnel.is_drained(self.way) {
+            self.doing = Doing::Shutting;
+            return Want::Send(Output { is_last: true, ..Output::default() });
+        }
+        if !tunnel.has_bytes(self.way) {
+            return Want::Wait;
+        }
+        self.doing = Doing::Sending;
+        let bytes = exchanges.take(self.tunnel, self.way, context.pool.take());
+        Want::Send(Output { bytes, ..Output::default() })
+    }
+
+    fn finish(&mut self, context: &mut Context<'_>) {
+        let exchanges = exchanges(context);
+        if !exchanges.tunnel(self.tunnel).is_shut(self.way) {
+            exchanges.break_tunnel(self.tunnel);
+        }
+        exchanges.release_tunnel(self.tunnel);
+    }
+}
+
+/// The origin is reached; returns whether that is still of use.
+fn reach(tunnel: TunnelId, context: &mut Context<'_>) -> bool {
+    let exchanges = context.exchanges.as_mut().expect("who has a tunnel has exchanges");
+    exchanges.reach_tunnel(tunnel, context.served)
+}
+
+fn exchanges<'c>(context: &'c mut Context<'_>) -> &'c mut Exchanges {
+    context.exchanges.as_mut().expect("who has a tunnel has exchanges")
+}

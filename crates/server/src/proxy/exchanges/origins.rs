@@ -1,0 +1,108 @@
+//! Where a forward proxy's requests go: names looked up, addresses judged, connections kept by origin.
+//!
+//! Who seeks an origin waits, if its name has to be looked up, together with all others in the loop that seek the same.
+//! What is found is judged each time: a connection is made to an address that has just been permitted, or not at all.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::{Destination, Exchanges, FlowId, Pool, TunnelId};
+use crate::connection::{Connection, Lookup};
+use crate::counters::{Counter, Served};
+use crate::proxy::forward::{Addresses, Forward, Origin};
+use crate::proxy::{End, Obstacle};
+
+/// Who waits for which name.
+pub(super) type Lookups = HashMap<Box<str>, Vec<Seeker>>;
+
+/// Who is to be connected to an origin.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seeker {
+    Flow(FlowId),
+    Tunnel(TunnelId),
+}
+
+impl Exchanges {
+    /// Gives a flow to a connection to `origin`: to an idle one, if that is there and it `may_reuse` it.
+    pub(super) fn dispatch_to(
+        &mut self,
+        origin: &Arc<Origin>,
+        id: FlowId,
+        may_reuse: bool,
+        served: &mut Served,
+    ) {
+        let pool = self.origins.get(origin).copied();
+        if !(may_reuse && pool.is_some_and(|pool| self.reuse(id, pool, served))) {
+            self.seek(origin, Seeker::Flow(id), served);
+        }
+    }
+
+    /// Finds out where `origin` is, now or later, for `seeker`.
+    pub(super) fn seek(&mut self, origin: &Origin, seeker: Seeker, served: &mut Served) {
+        let forward = forward(&self.proxy.forward);
+        if let Some(addresses) = forward.known(origin) {
+            return self.find(seeker, Ok(&addresses), served);
+        }
+        if let Some(others) = self.lookups.get_mut(&origin.host) {
+            return others.push(seeker);
+        }
+        match forward.resolver.begin(&origin.host) {
+            Ok(pending) => {
+                served.count(Counter::Lookups);
+                self.lookups.insert(origin.host.clone(), vec![seeker]);
+                let lookup = Box::new(Lookup::new(origin.host.clone(), pending.outcome));
+                self.launch(Destination::Socket(pending.socket), Connection::Lookup(lookup));
+            }
+            Err(_) => self.find(seeker, Err(Obstacle::Lookups), served),
+        }
+    }
+
+    /// Looking `host` up has led to this.
+    pub fn found(&mut self, host: &str, outcome: Result<&Addresses, Obstacle>, served: &mut Served) {
+        for seeker in self.lookups.remove(host).unwrap_or_default() {
+            self.find(seeker, outcome, served);
+        }
+    }
+
+    fn find(&mut self, seeker: Seeker, outcome: Result<&Addresses, Obstacle>, served: &mut Served) {
+        let permitted = outcome.and_then(|addresses| forward(&self.proxy.forward).permitted(addresses));
+        match seeker {
+            Seeker::Flow(id) => self.connect_flow(id, permitted, served),
+            Seeker::Tunnel(id) => self.connect_tunnel(id, permitted),
+        }
+    }
+
+    fn connect_flow(&mut self, id: FlowId, permitted: Result<Addresses, Obstacle>, served: &mut Served) {
+        let flow = &self.flows[id.0];
+        let (addresses, origin) = match (permitted, &flow.origin) {
+            // Nobody waits any more.
+            _ if flow.end.is_some() => return self.finish(id, End::Abandoned),
+            (Err(obstacle), _) => return self.finish(id, End::Obstructed(obstacle)),
+            (Ok(addresses), Some(origin)) => (addresses, Arc::clone(origin)),
+            (Ok(_), None) => unreachable!("only who has an origin seeks it"),
+        };
+        // The next one, after one that has failed.
+        let address = addresses[(flow.attempts as usize - 1) % addresses.len()];
+        let max = self.limits.upstream.connections_max;
+        let pool = self.pool_of(&origin);
+        if self.pools[pool].open >= max {
+            return self.refuse_for_room(id, served);
+        }
+        self.connect(id, pool, SocketAddr::new(address, origin.port), served);
+    }
+
+    /// The pool of an origin to which a connection is about to be made.
+    fn pool_of(&mut self, origin: &Arc<Origin>) -> usize {
+        let pools = &mut self.pools;
+        *self
+            .origins
+            .entry(Arc::clone(origin))
+            .or_insert_with(|| pools.insert(Pool { origin: Some(Arc::clone(origin)), ..Pool::default() }))
+    }
+}
+
+/// The rules; only a forward proxy seeks.
+pub(super) fn forward(forward: &Option<Arc<Forward>>) -> &Forward {
+    forward.as_ref().expect("only a forward proxy has origins")
+}

@@ -1,0 +1,319 @@
+//! Tunnels (CONNECT): bytes from a client to an origin and back, whatever they are.
+//!
+//! Either side may send while the other does, and neither may wait for the other's reading. A connection does one thing
+//! at a time, so a tunnel has four: on each of its two sockets one that receives and one that sends. Between a receiver and
+//! the sender that goes with it is a [`Channel`], which holds the receiver back when it is full.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sojourn_http::Status;
+
+use super::origins::Seeker;
+use super::{ATTEMPTS_MAX, Destination, Exchanges};
+use crate::connection::{Connection, TunnelEnd};
+use crate::counters::{Counter, Served};
+use crate::proxy::forward::{Addresses, Origin};
+use crate::proxy::{End, Obstacle};
+
+/// What may wait on one way until it is sent.
+const CHANNEL_BYTES_MAX: usize = 64 * 1024;
+
+/// Which tunnel of its loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TunnelId(usize);
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// From the client to the origin.
+    Out,
+    /// From the origin to the client.
+    Back,
+}
+
+/// How far a tunnel has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The origin is looked for, or connected to.
+    Opening,
+    /// It is there.
+    Open,
+    /// It is not, for this reason, and never will be.
+    Closed(End),
+    /// One of its connections is gone: the others are to go too.
+    Broken,
+}
+
+/// A client, an origin, and what is on its way between them.
+#[derive(Debug)]
+pub struct Tunnel {
+    peer: IpAddr,
+    origin: Arc<Origin>,
+    stage: Stage,
+    /// Where the origin may be yet.
+    addresses: VecDeque<IpAddr>,
+    /// The client's connection.
+    client: u64,
+    out: Channel,
+    back: Channel,
+    /// When something last passed.
+    moved: Duration,
+    /// Connections, and a lookup, that know it.
+    holders: u32,
+}
+
+/// What is on its way one way.
+#[derive(Debug, Default)]
+struct Channel {
+    bytes: Vec<u8>,
+    /// Nothing more is received.
+    is_ended: bool,
+    /// That was said to the other side, and nothing more is sent.
+    is_shut: bool,
+    receiver: Option<u64>,
+    sender: Option<u64>,
+    moved_bytes: u64,
+}
+
+impl Tunnel {
+    fn channel(&mut self, way: Way) -> &mut Channel {
+        match way {
+            Way::Out => &mut self.out,
+            Way::Back => &mut self.back,
+        }
+    }
+
+    /// How far it has come.
+    pub fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// Whether it is of no more use.
+    pub fn is_over(&self) -> bool {
+        match self.stage {
+            Stage::Opening => false,
+            Stage::Open => self.out.is_shut && self.back.is_shut,
+            Stage::Closed(_) | Stage::Broken => true,
+        }
+    }
+
+    /// Whether receiving for `way` makes sense now.
+    pub fn takes(&mut self, way: Way) -> bool {
+        let channel = self.channel(way);
+        !channel.is_ended && channel.bytes.len() < CHANNEL_BYTES_MAX
+    }
+
+    /// Whether something is to be sent on `way`.
+    pub fn has_bytes(&mut self, way: Way) -> bool {
+        !self.channel(way).bytes.is_empty()
+    }
+
+    /// Whether nothing more will come on `way`, and nothing is left.
+    pub fn is_drained(&mut self, way: Way) -> bool {
+        let channel = self.channel(way);
+        channel.is_ended && channel.bytes.is_empty()
+    }
+
+    /// Whether the receiving side of `way` has been told that this was all.
+    pub fn is_shut(&mut self, way: Way) -> bool {
+        self.channel(way).is_shut
+    }
+
+    /// Bytes that came for `way` so far.
+    pub fn moved_bytes(&mut self, way: Way) -> u64 {
+        self.channel(way).moved_bytes
+    }
+}
+
+impl Exchanges {
+    /// Begins to open a tunnel to `origin` for the client at `peer`, whose connection is handling an event. That is woken
+    /// when it is open, or cannot be.
+    ///
+    /// # Errors
+    /// If the client has too many.
+    pub fn open_tunnel(
+        &mut self,
+        origin: Origin,
+        peer: IpAddr,
+        served: &mut Served,
+    ) -> Result<TunnelId, Obstacle> {
+        let count = self.tunnels.iter().filter(|(_, tunnel)| tunnel.peer == peer).count();
+        if count >= self.limits.upstream.tunnels_per_client {
+            return Err(Obstacle::Tunnels);
+        }
+        let origin = Arc::new(origin);
+        let id = TunnelId(self.tunnels.insert(Tunnel {
+            peer,
+            origin: Arc::clone(&origin),
+            stage: Stage::Opening,
+            addresses: VecDeque::new(),
+            client: self.token,
+            out: Channel::default(),
+            back: Channel::default(),
+            moved: self.now,
+            // The client, and whoever looks for the origin.
+            holders: 2,
+        }));
+        self.seek(&origin, Seeker::Tunnel(id), served);
+        Ok(id)
+    }
+
+    /// A tunnel that the caller holds.
+    pub fn tunnel(&mut self, id: TunnelId) -> &mut Tunnel {
+        &mut self.tunnels[id.0]
+    }
+
+    /// Tunnels through which bytes may pass.
+    pub(super) fn tunnels_open(&self) -> usize {
+        self.tunnels.iter().filter(|(_, tunnel)| tunnel.stage == Stage::Open).count()
+    }
+
+    /// The origin is found, or there is an obstacle.
+    pub(super) fn connect_tunnel(&mut self, id: TunnelId, permitted: Result<Addresses, Obstacle>) {
+        match permitted {
+            Ok(addresses) => {
+                self.tunnels[id.0].addresses =
+                    addresses.iter().copied().take(ATTEMPTS_MAX as usize).collect();
+                self.try_tunnel(id, End::Failed(Status::BadGateway));
+            }
+            Err(obstacle) => self.close_tunnel(id, End::Obstructed(obstacle)),
+        }
+        // Whoever has connected it holds it now.
+        self.release_tunnel(id);
+    }
+
+    /// Connects to the next address of the origin; if none is left, there is no tunnel because of `end`.
+    fn try_tunnel(&mut self, id: TunnelId, end: End) {
+        let tunnel = &mut self.tunnels[id.0];
+        if tunnel.stage != Stage::Opening {
+            return;
+        }
+        let Some(address) = tunnel.addresses.pop_front() else { return self.close_tunnel(id, end) };
+        tunnel.holders += 1;
+        let to = Destination::Address(SocketAddr::new(address, tunnel.origin.port));
+        self.launch(to, Connection::Tunnel(Box::new(TunnelEnd::far(id))));
+    }
+
+    fn close_tunnel(&mut self, id: TunnelId, end: End) {
+        let tunnel = &mut self.tunnels[id.0];
+        if tunnel.stage == Stage::Opening {
+            tunnel.stage = Stage::Closed(end);
+            self.wakes.push(tunnel.client);
+        }
+    }
+
+    /// The connection that is handling an event could not be made.
+    pub fn fail_tunnel(&mut self, id: TunnelId, status: Status) {
+        self.try_tunnel(id, End::Failed(status));
+    }
+
+    /// The connection that is handling an event has reached the origin; returns whether that is still of use.
+    pub fn reach_tunnel(&mut self, id: TunnelId, served: &mut Served) -> bool {
+        let tunnel = &mut self.tunnels[id.0];
+        let is_wanted = tunnel.stage == Stage::Opening;
+        if is_wanted {
+            (tunnel.stage, tunnel.moved) = (Stage::Open, self.now);
+            served.count(Counter::Tunnels);
+            self.wakes.push(tunnel.client);
+            self.launch_sender(id, Way::Out);
+        }
+        is_wanted
+    }
+
+    /// Sends what comes on `way` on the socket of the connection that is handling an event, which receives on it.
+    pub fn launch_sender(&mut self, id: TunnelId, way: Way) {
+        self.tunnels[id.0].holders += 1;
+        let sender = Box::new(TunnelEnd::sender(id, way));
+        self.launch(Destination::Beside(self.token), Connection::Tunnel(sender));
+    }
+
+    /// The connection that is handling an event receives for `way`.
+    pub fn receive_for(&mut self, id: TunnelId, way: Way) {
+        self.tunnels[id.0].channel(way).receiver = Some(self.token);
+    }
+
+    /// The connection that is handling an event sends what comes on `way`.
+    pub fn send_for(&mut self, id: TunnelId, way: Way) {
+        self.tunnels[id.0].channel(way).sender = Some(self.token);
+    }
+
+    /// These `bytes` have come for `way`.
+    pub fn push(&mut self, id: TunnelId, way: Way, bytes: &[u8], served: &mut Served) {
+        let tunnel = &mut self.tunnels[id.0];
+        tunnel.moved = self.now;
+        let channel = tunnel.channel(way);
+        channel.bytes.extend_from_slice(bytes);
+        channel.moved_bytes += bytes.len() as u64;
+        self.wakes.extend(channel.sender);
+        let counter = match way {
+            Way::Out => Counter::TunnelSentBytes,
+            Way::Back => Counter::TunnelReceivedBytes,
+        };
+        served.add(counter, bytes.len() as u64);
+    }
+
+    /// Nothing more comes for `way`.
+    pub fn end_way(&mut self, id: TunnelId, way: Way) {
+        let channel = self.tunnels[id.0].channel(way);
+        channel.is_ended = true;
+        self.wakes.extend(channel.sender);
+    }
+
+    /// Takes what is to be sent on `way` now, with `room` in which the next may come.
+    pub fn take(&mut self, id: TunnelId, way: Way, room: Vec<u8>) -> Vec<u8> {
+        let tunnel = &mut self.tunnels[id.0];
+        tunnel.moved = self.now;
+        let channel = tunnel.channel(way);
+        if channel.bytes.len() >= CHANNEL_BYTES_MAX {
+            self.wakes.extend(channel.receiver);
+        }
+        std::mem::replace(&mut channel.bytes, room)
+    }
+
+    /// All that came on `way` is sent, and that it was all is said.
+    pub fn shut_way(&mut self, id: TunnelId, way: Way) {
+        let tunnel = &mut self.tunnels[id.0];
+        tunnel.channel(way).is_shut = true;
+        if tunnel.is_over() {
+            self.wake_tunnel(id);
+        }
+    }
+
+    /// Breaks the tunnel if nothing has passed for too long; returns whether it did.
+    pub fn ends_idle(&mut self, id: TunnelId) -> bool {
+        let tunnel = &self.tunnels[id.0];
+        let is_idle = self.now.saturating_sub(tunnel.moved) >= self.limits.upstream.tunnel;
+        let ends = is_idle && !tunnel.is_over();
+        if ends {
+            self.break_tunnel(id);
+        }
+        ends
+    }
+
+    /// One of its connections is gone before its time.
+    pub fn break_tunnel(&mut self, id: TunnelId) {
+        let tunnel = &mut self.tunnels[id.0];
+        if !tunnel.is_over() {
+            tunnel.stage = Stage::Broken;
+            self.wake_tunnel(id);
+        }
+    }
+
+    /// The caller holds it no longer.
+    pub fn release_tunnel(&mut self, id: TunnelId) {
+        let tunnel = &mut self.tunnels[id.0];
+        tunnel.holders -= 1;
+        if tunnel.holders == 0 {
+            self.tunnels.remove(id.0);
+        }
+    }
+
+    fn wake_tunnel(&mut self, id: TunnelId) {
+        let Tunnel { out, back, .. } = &self.tunnels[id.0];
+        let tokens = [out.receiver, out.sender, back.receiver, back.sender];
+        self.wakes.extend(tokens.into_iter().flatten());
+    }
+}

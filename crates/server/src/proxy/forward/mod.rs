@@ -1,0 +1,167 @@
+//! What a forward proxy does for whom: clients by address, origins by port, and by the address that a name leads to.
+//!
+//! It is closed unless it is opened: only clients of this host are served, and nothing is connected to that is not for
+//! everybody ([`is_public`]). What is judged is the address, once it is known, and the connection goes to that address:
+//! no name is looked up twice for one connection, so nobody can answer differently in between.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sojourn_http::request::{Request, Scheme, Version};
+
+mod network;
+mod obstacle;
+mod origin;
+mod resolver;
+
+pub use network::{LOOPBACK, Network, NetworkError, is_public};
+pub use obstacle::Obstacle;
+pub use origin::{Origin, Ports, PortsError};
+pub use resolver::{Addresses, Busy, Pending, Resolver};
+
+/// The port of a URI that names none.
+const HTTP_PORT: u16 = 80;
+
+/// Where requests go unless something else is said: what the web is served at, and what needs no privileges.
+pub const PORTS: [Ports; 3] = [Ports::new(80, 80), Ports::new(443, 443), Ports::new(1024, 65535)];
+
+/// Where tunnels go unless something else is said: a tunnel could speak anything.
+pub const TUNNEL_PORTS: [Ports; 1] = [Ports::new(443, 443)];
+
+/// The rules of a forward proxy, and who looks names up for it.
+#[derive(Debug)]
+pub struct Forward {
+    /// Who is served.
+    pub clients: Vec<Network>,
+    /// What is connected to although it is not for everybody.
+    pub addresses: Vec<Network>,
+    /// Where requests may go.
+    pub ports: Vec<Ports>,
+    /// Where tunnels may go.
+    pub tunnel_ports: Vec<Ports>,
+    /// Names to addresses.
+    pub resolver: Resolver,
+}
+
+impl Forward {
+    /// Where `request`, of a client at `peer`, is to go.
+    pub fn origin(&self, request: &Request<'_>, peer: IpAddr) -> Result<Origin, Obstacle> {
+        self.check_client(peer)?;
+        match request.scheme {
+            Some(Scheme::Http) => {}
+            Some(Scheme::Https) => return Err(Obstacle::Scheme),
+            None => return Err(Obstacle::Target),
+        }
+        let origin = request.host.and_then(|host| Origin::parse(host, Some(HTTP_PORT)));
+        check_port(origin.ok_or(Obstacle::Target)?, &self.ports)
+    }
+
+    /// Where the tunnel is to go that `request` asks for.
+    pub fn tunnel_origin(
+        &self,
+        request: &Request<'_>,
+        peer: IpAddr,
+        is_secure: bool,
+    ) -> Result<Origin, Obstacle> {
+        self.check_client(peer)?;
+        if is_secure || request.version == Version::Http2 {
+            return Err(Obstacle::Scheme);
+        }
+        let origin = Origin::parse(request.target, None);
+        check_port(origin.ok_or(Obstacle::Target)?, &self.tunnel_ports)
+    }
+
+    /// Those of `addresses` that may be connected to.
+    pub fn permitted(&self, addresses: &[IpAddr]) -> Result<Addresses, Obstacle> {
+        if addresses.is_empty() {
+            return Err(Obstacle::Name);
+        }
+        let is_allowed = |address: IpAddr| self.addresses.iter().any(|network| network.contains(address));
+        let permitted: Addresses =
+            addresses.iter().copied().filter(|address| is_public(*address) || is_allowed(*address)).collect();
+        if permitted.is_empty() { Err(Obstacle::Address) } else { Ok(permitted) }
+    }
+
+    /// Where `origin` is, if that is known.
+    pub fn known(&self, origin: &Origin) -> Option<Addresses> {
+        match origin.address() {
+            Some(address) => Some(Arc::from([address])),
+            None => self.resolver.known(&origin.host),
+        }
+    }
+
+    fn check_client(&self, peer: IpAddr) -> Result<(), Obstacle> {
+        let is_served = self.clients.iter().any(|network| network.contains(peer));
+        if is_served { Ok(()) } else { Err(Obstacle::Client) }
+    }
+}
+
+fn check_port(origin: Origin, ports: &[Ports]) -> Result<Origin, Obstacle> {
+    if ports.iter().any(|ports| ports.contains(origin.port)) { Ok(origin) } else { Err(Obstacle::Port) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sojourn_http::request::{Parsed, Parser};
+
+    fn closed() -> Forward {
+        Forward {
+            clients: LOOPBACK.to_vec(),
+            addresses: vec![],
+            ports: PORTS.to_vec(),
+            tunnel_ports: TUNNEL_PORTS.to_vec(),
+            resolver: Resolver::default(),
+        }
+    }
+
+    fn origin(line: &str, peer: &str) -> Result<String, Obstacle> {
+        let text = format!("{line} HTTP/1.1\r\nHost: other\r\n\r\n");
+        let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
+            panic!("{text}")
+        };
+        let (forward, peer) = (closed(), peer.parse().unwrap());
+        let origin = match line.starts_with("CONNECT") {
+            true => forward.tunnel_origin(&request, peer, false),
+            false => forward.origin(&request, peer),
+        };
+        origin.map(|Origin { host, port }| format!("{host} {port}"))
+    }
+
+    #[test]
+    fn who_may_go_where() {
+        for (line, peer, expected) in [
+            ("GET http://H/a", "127.0.0.1", Ok("h 80")),
+            ("GET http://h:8080/a", "::1", Ok("h 8080")),
+            ("GET http://h/a", "::ffff:127.0.0.1", Ok("h 80")),
+            ("GET http://h/a", "192.0.2.1", Err(Obstacle::Client)),
+            ("GET /a", "127.0.0.1", Err(Obstacle::Target)),
+            ("GET ftp://h/a", "127.0.0.1", Err(Obstacle::Target)),
+            ("GET https://h/a", "127.0.0.1", Err(Obstacle::Scheme)),
+            ("GET http://h:25/a", "127.0.0.1", Err(Obstacle::Port)),
+            ("CONNECT h:443", "127.0.0.1", Ok("h 443")),
+            ("CONNECT [::1]:443", "127.0.0.1", Ok("::1 443")),
+            ("CONNECT h:22", "127.0.0.1", Err(Obstacle::Port)),
+            ("CONNECT h", "127.0.0.1", Err(Obstacle::Target)),
+            ("CONNECT /", "127.0.0.1", Err(Obstacle::Target)),
+            ("CONNECT http://h:443/", "127.0.0.1", Err(Obstacle::Target)),
+            ("CONNECT 127.1:443", "127.0.0.1", Err(Obstacle::Target)),
+            ("CONNECT h:443", "10.0.0.1", Err(Obstacle::Client)),
+        ] {
+            assert_eq!(origin(line, peer), expected.map(str::to_owned), "{line} from {peer}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_for_everybody_or_allowed() {
+        let addresses =
+            |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
+        let mut forward = closed();
+        let mixed = addresses(&["127.0.0.1", "1.1.1.1", "10.0.0.1"]);
+        assert_eq!(*forward.permitted(&mixed).unwrap(), addresses(&["1.1.1.1"])[..]);
+        assert_eq!(forward.permitted(&addresses(&["10.0.0.1", "::1"])), Err(Obstacle::Address));
+        assert_eq!(forward.permitted(&[]), Err(Obstacle::Name));
+        forward.addresses = vec!["10.0.0.0/8".parse().unwrap()];
+        assert_eq!(*forward.permitted(&mixed).unwrap(), addresses(&["1.1.1.1", "10.0.0.1"])[..]);
+    }
+}
