@@ -98,6 +98,14 @@ impl Peer {
         }
     }
 
+    /// Exactly so many bytes of a body; `None` if the connection ends before.
+    pub fn take(&mut self, count: usize) -> Option<Vec<u8>> {
+        while self.received.len() < count {
+            self.receive()?;
+        }
+        Some(self.received.drain(..count).collect())
+    }
+
     /// Sends; a proxy that has closed is no error here.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
