@@ -7,55 +7,15 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use engine::successor::{Successor, until};
 use engine::tls::{Identity, presented, trusting_all};
-use engine::{Client, ENGINE, PATIENCE, Server, WhenDropped, fixture, get, over_all};
+use engine::{Client, ENGINE, Server, WhenDropped, fixture, get, over_all};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use sojourn_server::Counter;
 
 const KEPT: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n";
-
-/// A successor, which is not the test's child: ended when it is dropped.
-struct Successor(Pid);
-
-impl Successor {
-    /// Asks `server` for it; waits until it has taken over and `server` has ended.
-    fn of(server: &mut Server) -> Successor {
-        kill_process(server.pid(), Signal::USR2).unwrap();
-        let announced = || {
-            let said = server.said();
-            let rest = said.iter().find_map(|line| line.strip_prefix("process "))?;
-            Pid::from_raw(rest.split(' ').next()?.parse().ok()?)
-        };
-        let successor = Successor(until("a successor", announced));
-        until("its predecessor's end", || server.is_over().then_some(()));
-        successor
-    }
-
-    fn stop(self) {
-        let process = self.0;
-        drop(self);
-        until("its end", || test_kill_process(process).is_err().then_some(()));
-    }
-}
-
-impl Drop for Successor {
-    fn drop(&mut self) {
-        let _ = kill_process(self.0, Signal::TERM);
-    }
-}
-
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "not in {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 #[test]
 fn no_request_fails_and_downloads_finish() {

@@ -1,6 +1,7 @@
 //! The options of `proxy`; those that it shares with `serve` are the same groups.
 
 use std::net::ToSocketAddrs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
@@ -25,12 +26,15 @@ const HTTP_PORT: u16 = 80;
 ///
 /// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
 /// progress finish first, a second signal ends it at once. SIGUSR1 opens the access log again,
-/// SIGHUP has a new process take over, with the program as it is then.
+/// SIGHUP has a new process take over, with the program and configuration as they are then.
 ///
 /// Example: sojourn proxy --listen 127.0.0.1:8080 --upstream http://127.0.0.1:9000
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Options {
+    /// Take options from this TOML file: keys are the long options without dashes; those on the command line win
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// How the server is organised
     #[arg(long, default_value = "amped", value_parser = architectures())]
     pub architecture: String,

@@ -1,4 +1,4 @@
-//! The configuration file of `serve`: TOML whose keys are the long options.
+//! The configuration file of `serve` and `proxy`: TOML whose keys are the long options.
 //!
 //! It becomes words of the command line, so options are declared, parsed and refused in one place. What stands on
 //! the command line wins.
@@ -14,6 +14,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 use toml::{Spanned, Table, Value};
+
+/// The commands that take a file.
+const COMMANDS: [&str; 2] = ["serve", "proxy"];
 
 /// The one option that has no dashes on the command line: the directory.
 const ROOT: &str = "root";
@@ -35,7 +38,11 @@ const NOT_IN_FILES: &[&str] =
 /// `FILE:LINE: …` with a hint if the file cannot be read or holds what no option takes.
 pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let mut expanded = words.to_vec();
-    let Some(given) = serve_matches(command, words) else { return Ok(expanded) };
+    let Some((name, given)) = matches(command, words).filter(|(name, _)| COMMANDS.contains(&&name[..]))
+    else {
+        return Ok(expanded);
+    };
+    let subcommand = command.find_subcommand(&name).expect("there is this command");
     let Some(path) = given.get_one::<PathBuf>("config") else { return Ok(expanded) };
     let text = std::fs::read_to_string(path).map_err(|error| {
         anyhow!(
@@ -43,14 +50,17 @@ pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsStr
             path.display()
         )
     })?;
-    let file = File { path, text: &text, command };
+    let file = File { path, text: &text, command, subcommand };
     let table = DeTable::parse(&text).map_err(|error| file.no_toml(&error))?;
     let mut from_file = Vec::new();
     for (key, value) in table.get_ref() {
         from_file.extend(file.words(key, value)?.into_iter().map(|word| (key, word)));
     }
     expanded.extend(
-        from_file.iter().filter(|(key, _)| !is_given(&given, key.get_ref())).map(|(_, word)| word.clone()),
+        from_file
+            .iter()
+            .filter(|(key, _)| !is_given(&given, &id(subcommand, key.get_ref())))
+            .map(|(_, word)| word.clone()),
     );
     // Whose mistake it is matters only if there is one: this runs for each connection under inetd.
     if command.clone().try_get_matches_from(&expanded).is_err() {
@@ -114,6 +124,8 @@ struct File<'a> {
     path: &'a Path,
     text: &'a str,
     command: &'a Command,
+    /// The one that takes the file.
+    subcommand: &'a Command,
 }
 
 impl File<'_> {
@@ -131,37 +143,50 @@ impl File<'_> {
         }
         let value = Value::deserialize(ValueDeserializer::from(value.clone()))
             .map_err(|error| self.refuse(at_key, error.message(), "see https://toml.io"))?;
-        if let (ROOT, Value::String(root)) = (name, &value) {
+        if let (ROOT, Value::String(root), true) = (name, &value, self.has_root()) {
             return Ok(vec![root.into()]);
         }
-        let serve = self.command.find_subcommand("serve").expect("there is this command");
-        let words = words(serve, name, &value).map_err(|kind| {
+        let words = words(self.subcommand, name, &value).map_err(|kind| {
             let what = format!("`{name}` has a value of the wrong kind: {kind}");
             self.refuse(at_key, &what, KINDS)
         })?;
         Ok(words.into_iter().map(OsString::from).collect())
     }
 
+    fn has_root(&self) -> bool {
+        self.subcommand.get_positionals().next().is_some()
+    }
+
     /// Whether the command line would take `word`, which stands for `key`.
     fn check(&self, key: &Spanned<impl AsRef<str>>, word: &OsString) -> anyhow::Result<()> {
         let (name, at) = (key.get_ref().as_ref(), key.span().start);
-        // The root is a word without dashes: any will do.
-        let words = ["sojourn".into(), "serve".into(), "DIR".into(), word.clone()];
-        let words = if name == ROOT { &words[..3] } else { &words };
+        let command = self.subcommand.get_name();
+        let mut words: Vec<OsString> = vec!["sojourn".into(), command.into()];
+        if self.has_root() {
+            // It is a word without dashes: any will do.
+            words.push("DIR".into());
+        }
+        if !(self.has_root() && name == ROOT) {
+            words.push(word.clone());
+        }
         let Err(error) = self.command.clone().try_get_matches_from(words) else { return Ok(()) };
+        if error.kind() == ErrorKind::MissingRequiredArgument {
+            // By itself it is no mistake; what is missing beside it is said of the whole.
+            return Ok(());
+        }
         if error.kind() == ErrorKind::UnknownArgument {
             let hint = match error.get(ContextKind::SuggestedArg) {
                 Some(ContextValue::String(near)) => {
                     format!("did you mean `{}`?", near.trim_start_matches('-'))
                 }
-                _ => "keys are the long options of `sojourn serve --help`, without dashes".to_owned(),
+                _ => format!("keys are the long options of `sojourn {command} --help`, without dashes"),
             };
             return Err(self.refuse(at, &format!("there is no option `{name}`"), &hint));
         }
         Err(self.refuse(
             at,
             &first_line(&error),
-            "values are as on the command line: see `sojourn serve --help`",
+            &format!("values are as on the command line: see `sojourn {command} --help`"),
         ))
     }
 
@@ -180,16 +205,25 @@ impl File<'_> {
     }
 }
 
-/// What the words say about `serve`, whatever else is wrong with them; `None` if they are about something else.
-fn serve_matches(command: &Command, words: &[OsString]) -> Option<ArgMatches> {
-    let matches = command.clone().ignore_errors(true).try_get_matches_from(words).ok()?;
-    let (name, serve) = matches.subcommand()?;
-    (name == "serve").then(|| serve.clone())
+/// What the words say about which command, whatever else is wrong with them.
+fn matches(command: &Command, words: &[OsString]) -> Option<(String, ArgMatches)> {
+    let mut matches = command.clone().ignore_errors(true).try_get_matches_from(words).ok()?;
+    matches.remove_subcommand()
 }
 
-fn is_given(given: &ArgMatches, key: &str) -> bool {
-    let id = key.replace('-', "_");
-    given.try_contains_id(&id).is_ok() && given.value_source(&id) == Some(ValueSource::CommandLine)
+/// The same, if they are about `serve`.
+fn serve_matches(command: &Command, words: &[OsString]) -> Option<ArgMatches> {
+    matches(command, words).filter(|(name, _)| name == "serve").map(|(_, given)| given)
+}
+
+/// What `command` calls the option of this name itself.
+fn id(command: &Command, name: &str) -> String {
+    let option = command.get_arguments().find(|option| option.get_long() == Some(name));
+    option.map_or(name, |option| option.get_id().as_str()).to_owned()
+}
+
+fn is_given(given: &ArgMatches, id: &str) -> bool {
+    given.try_contains_id(id).is_ok() && given.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// The words that `name = value` is for `command`; an error is the kind of a value that cannot be one.

@@ -24,6 +24,7 @@ pub mod fixture;
 pub mod rich_fixture;
 #[path = "../../../server/tests/support/script.rs"]
 pub mod script;
+pub mod successor;
 pub mod tls;
 
 pub use client::{Client, PATIENCE};
