@@ -68,6 +68,6 @@ pub use schedule::{Schedule, Step};
 pub use session_file::SessionFileError;
 pub use target::{Target, TargetError};
 pub use timeline::Timeline;
-pub use tls::{Tls, TlsError, Trust};
+pub use tls::{Tls, TlsError, Trust, client_config};
 pub use turns::TIMER_SLACK_MAX;
 pub use walk::WalkError;

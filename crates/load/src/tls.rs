@@ -70,22 +70,8 @@ impl Tls {
     pub fn new(target: &Target, trust: &Trust, resumes: bool) -> Result<Tls, TlsError> {
         let name = target.host_name();
         let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
-        let provider = Arc::new(ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()?;
-        let mut config = match authorities(trust)? {
-            Some(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
-            None => {
-                let anybody = Arc::new(Anybody(provider));
-                builder.dangerous().with_custom_certificate_verifier(anybody).with_no_client_auth()
-            }
-        };
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        config.resumption = match resumes {
-            true => Resumption::in_memory_sessions(SERVERS_REMEMBERED),
-            false => Resumption::disabled(),
-        };
-        Ok(Tls { config: Arc::new(config), name })
+        let remembered = if resumes { SERVERS_REMEMBERED } else { 0 };
+        Ok(Tls { config: Arc::new(client_config(trust, remembered)?), name })
     }
 
     /// The client's side of a new connection.
@@ -96,6 +82,27 @@ impl Tls {
         session.set_buffer_limit(None);
         Ok(session)
     }
+}
+
+/// How HTTP/1 over TLS is spoken with servers of whose certificates `trust` says which are good; the sessions of so many
+/// are `remembered` for resumption.
+pub fn client_config(trust: &Trust, remembered: usize) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let mut config = match authorities(trust)? {
+        Some(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
+        None => {
+            let anybody = Arc::new(Anybody(provider));
+            builder.dangerous().with_custom_certificate_verifier(anybody).with_no_client_auth()
+        }
+    };
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.resumption = match remembered {
+        0 => Resumption::disabled(),
+        servers => Resumption::in_memory_sessions(servers),
+    };
+    Ok(config)
 }
 
 /// What a failure of TLS amounts to.

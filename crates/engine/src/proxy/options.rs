@@ -2,12 +2,17 @@
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use sojourn_load::{TlsError, Trust, client_config};
 use sojourn_server::ALL;
 use sojourn_server::proxy::{Upstream, UpstreamLimits};
+use sojourn_server::tls::UpstreamTls;
 
 use super::forward::ForwardOptions;
 use crate::serve::options::limit::LimitOptions;
@@ -19,6 +24,9 @@ use crate::serve::options::values::{duration, size};
 
 /// The port of a URL that names none.
 const HTTP_PORT: u16 = 80;
+
+/// The same, with TLS.
+const HTTPS_PORT: u16 = 443;
 
 /// Pass requests on to other servers.
 ///
@@ -88,11 +96,17 @@ pub struct Options {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Upstreams")]
 pub struct UpstreamOptions {
-    /// A server that requests are passed on to, http://HOST[:PORT], and perhaps its share compared with the others';
-    /// several have the same content
+    /// A server that requests are passed on to, http://HOST[:PORT] or https://HOST[:PORT], and perhaps its share compared
+    /// with the others'; several have the same content
     #[arg(long, required_unless_present = "forward", value_name = "URL[,weight=N]", value_parser = upstream)]
     pub upstream: Vec<UpstreamUrl>,
-    /// How long connecting to an upstream may take, with the first of the request
+    /// The authorities that upstreams' certificates have to come from [default: the system's]
+    #[arg(long, value_name = "FILE", conflicts_with = "upstream_insecure")]
+    pub upstream_ca: Option<PathBuf>,
+    /// Take any certificate of an upstream: whoever is in between can read and change everything
+    #[arg(long)]
+    pub upstream_insecure: bool,
+    /// How long connecting to an upstream may take, with the TLS handshake and the first of the request
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub upstream_connect_timeout: Duration,
     /// How long an upstream may take nothing of the rest of a request
@@ -128,6 +142,7 @@ pub struct UpstreamUrl {
     authority: String,
     host: String,
     port: u16,
+    is_secure: bool,
     weight: u32,
 }
 
@@ -150,12 +165,36 @@ impl UpstreamOptions {
 
     /// The upstreams, their names resolved.
     pub fn upstreams(&self) -> anyhow::Result<Vec<Upstream>> {
-        self.upstream.iter().map(UpstreamUrl::resolve).collect()
+        let is_secure = self.upstream.iter().any(|url| url.is_secure);
+        ensure!(
+            is_secure || !(self.upstream_insecure || self.upstream_ca.is_some()),
+            "there is no upstream with TLS to trust\nhint: one looks like https://127.0.0.1:9443"
+        );
+        let config = if is_secure { Some(Arc::new(self.client_config()?)) } else { None };
+        self.upstream.iter().map(|url| url.resolve(config.as_ref())).collect()
+    }
+
+    fn client_config(&self) -> anyhow::Result<ClientConfig> {
+        let trust = match &self.upstream_ca {
+            _ if self.upstream_insecure => Trust::Anybody,
+            Some(file) => Trust::File(file.clone()),
+            None => Trust::System,
+        };
+        if trust == Trust::Anybody {
+            eprintln!("warning: --upstream-insecure: upstreams may be anybody, their certificates are not looked at");
+        }
+        client_config(&trust, self.upstream.len()).map_err(|error| match error {
+            TlsError::Authorities { from, why } => {
+                anyhow!("no authorities in {from}: {why}\nhint: give the upstreams' by --upstream-ca FILE")
+            }
+            other => anyhow!(other),
+        })
     }
 }
 
 impl UpstreamUrl {
-    fn resolve(&self) -> anyhow::Result<Upstream> {
+    /// With its addresses; `config` is how TLS is spoken.
+    fn resolve(&self, config: Option<&Arc<ClientConfig>>) -> anyhow::Result<Upstream> {
         let found = (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| {
             anyhow!(
                 "cannot find the upstream {}: {error}\nhint: check the name, or give an address",
@@ -164,7 +203,15 @@ impl UpstreamUrl {
         })?;
         let addresses: Vec<_> = found.collect();
         ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", self.authority);
-        Ok(Upstream { authority: self.authority.clone(), addresses, weight: self.weight })
+        let tls = match config.filter(|_| self.is_secure) {
+            Some(config) => {
+                let name = ServerName::try_from(self.host.clone())
+                    .map_err(|_| anyhow!("no certificate can be for the upstream {}\nhint: give a host name", self.host))?;
+                Some(UpstreamTls { config: Arc::clone(config), name })
+            }
+            None => None,
+        };
+        Ok(Upstream { authority: self.authority.clone(), addresses, tls, weight: self.weight })
     }
 }
 
@@ -197,7 +244,9 @@ fn upstream(text: &str) -> Result<UpstreamUrl, String> {
             )
         }
     };
-    let authority = url.strip_prefix("http://").ok_or("an upstream looks like http://127.0.0.1:9000")?;
+    let is_secure = url.starts_with("https://");
+    let authority = url.strip_prefix(if is_secure { "https://" } else { "http://" });
+    let authority = authority.ok_or("an upstream looks like http://127.0.0.1:9000 or https://app.example")?;
     let authority = authority.strip_suffix('/').unwrap_or(authority);
     let uri: http::uri::Authority = authority.parse().map_err(|error| format!("{authority}: {error}"))?;
     if authority.contains('@') || uri.host().is_empty() {
@@ -206,7 +255,8 @@ fn upstream(text: &str) -> Result<UpstreamUrl, String> {
     Ok(UpstreamUrl {
         authority: authority.to_owned(),
         host: uri.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
-        port: uri.port_u16().unwrap_or(HTTP_PORT),
+        port: uri.port_u16().unwrap_or(if is_secure { HTTPS_PORT } else { HTTP_PORT }),
+        is_secure,
         weight,
     })
 }
@@ -218,6 +268,7 @@ mod tests {
     #[test]
     fn upstreams() {
         let url = |text| upstream(text).map(|url| (url.authority, url.host, url.port, url.weight));
+        assert_eq!(url("https://a"), Ok(("a".to_owned(), "a".to_owned(), 443, 1)));
         let expected = |authority: &str, host: &str, port, weight| {
             Ok((authority.to_owned(), host.to_owned(), port, weight))
         };
@@ -225,7 +276,7 @@ mod tests {
         assert_eq!(url("http://[::1]:81/,weight=5"), expected("[::1]:81", "::1", 81, 5));
         for bad in [
             "a.example",
-            "https://a",
+            "ftp://a",
             "http://",
             "http://a/b",
             "http://u@a",

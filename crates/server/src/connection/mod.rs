@@ -100,6 +100,8 @@ pub enum Connection {
     Tls(Box<TlsConnection>),
     /// The other side is an upstream.
     Upstream(Box<Fetch>),
+    /// The same, with TLS in between.
+    UpstreamTls(Box<TlsConnection>),
     /// The other side looks a name up.
     Lookup(Box<Lookup>),
     /// It is part of a tunnel, on whose client's socket it only sends.
@@ -126,7 +128,10 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.start(),
             Connection::Tls(tls) => tls.start(),
-            Connection::Upstream(_) | Connection::Lookup(_) | Connection::Tunnel(_) => Want::Wait,
+            Connection::Upstream(_)
+            | Connection::UpstreamTls(_)
+            | Connection::Lookup(_)
+            | Connection::Tunnel(_) => Want::Wait,
         }
     }
 
@@ -137,7 +142,7 @@ impl Connection {
         }
         match self {
             Connection::Plain(application) => application.handle(event, context),
-            Connection::Tls(tls) => tls.handle(event, context),
+            Connection::Tls(tls) | Connection::UpstreamTls(tls) => tls.handle(event, context),
             Connection::Upstream(fetch) => fetch.handle(event, context),
             Connection::Lookup(lookup) => lookup.handle(event, context),
             Connection::Tunnel(end) => end.handle(event, context),
@@ -148,7 +153,7 @@ impl Connection {
     pub fn waits_for(&self) -> Wait {
         match self {
             Connection::Plain(application) => application.waits_for(),
-            Connection::Tls(tls) => tls.waits_for(),
+            Connection::Tls(tls) | Connection::UpstreamTls(tls) => tls.waits_for(),
             Connection::Upstream(fetch) => fetch.waits_for(),
             Connection::Lookup(lookup) => lookup.waits_for(),
             Connection::Tunnel(end) => end.waits_for(),
@@ -160,7 +165,10 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.has_streams(),
             Connection::Tls(tls) => tls.has_streams(),
-            Connection::Upstream(_) | Connection::Lookup(_) | Connection::Tunnel(_) => false,
+            Connection::Upstream(_)
+            | Connection::UpstreamTls(_)
+            | Connection::Lookup(_)
+            | Connection::Tunnel(_) => false,
         }
     }
 
@@ -169,9 +177,10 @@ impl Connection {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::ReceivedBytes,
             // Nothing is received from who looks up, and only from a tunnel's origin.
-            Connection::Upstream(_) | Connection::Lookup(_) | Connection::Tunnel(_) => {
-                Counter::UpstreamReceivedBytes
-            }
+            Connection::Upstream(_)
+            | Connection::UpstreamTls(_)
+            | Connection::Lookup(_)
+            | Connection::Tunnel(_) => Counter::UpstreamReceivedBytes,
         }
     }
 
@@ -179,7 +188,9 @@ impl Connection {
     pub fn sent(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::SentBytes,
-            Connection::Upstream(_) | Connection::Lookup(_) => Counter::UpstreamSentBytes,
+            Connection::Upstream(_) | Connection::UpstreamTls(_) | Connection::Lookup(_) => {
+                Counter::UpstreamSentBytes
+            }
             Connection::Tunnel(end) => end.sent(),
         }
     }
@@ -190,6 +201,7 @@ impl Connection {
             Connection::Plain(application) => return application.finish(context),
             Connection::Tls(tls) => return tls.finish(context),
             Connection::Upstream(fetch) => fetch.finish(context),
+            Connection::UpstreamTls(tls) => tls.finish(context),
             Connection::Lookup(lookup) => lookup.finish(context),
             Connection::Tunnel(end) => end.finish(context),
         }

@@ -83,7 +83,7 @@ mod tests {
 
     fn health(weights: &[u32]) -> Health {
         let upstream =
-            |weight: &u32| Upstream { authority: String::new(), addresses: vec![], weight: *weight };
+            |weight: &u32| Upstream { authority: String::new(), addresses: vec![], tls: None, weight: *weight };
         Health::new(&weights.iter().map(upstream).collect::<Vec<_>>())
     }
 

@@ -29,6 +29,8 @@ pub use nothing::Nothing;
 pub use request::{Ask, Refusal, ask, host, refusal};
 pub use stored::{Keyed, Standing};
 
+use crate::tls::UpstreamTls;
+
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]
 pub struct Proxy {
@@ -43,12 +45,14 @@ pub struct Proxy {
 }
 
 /// One upstream server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Upstream {
     /// Its name and port, for requests that name no host.
     pub authority: String,
     /// Where it is reached; the next one is tried when one fails.
     pub addresses: Vec<SocketAddr>,
+    /// How TLS is spoken with it, if it is.
+    pub tls: Option<UpstreamTls>,
     /// Its share of the requests, compared with the others'.
     pub weight: u32,
 }

@@ -11,9 +11,11 @@ use crate::connection::ALPN;
 mod certificate;
 mod names;
 mod tickets;
+mod upstream;
 
 pub use certificate::{CERTIFICATES_MAX, CertificateError, CertificateFiles};
 pub use tickets::{TICKETS_STATE_BYTES, Tickets};
+pub use upstream::UpstreamTls;
 
 /// Sessions that are kept for clients that resume by number (TLS 1.2) instead of with a ticket; each process keeps
 /// its own.

@@ -1,6 +1,6 @@
 //! TLS around what is spoken inside: a layer with the same seam on both sides.
 //!
-//! Inside is HTTP/2 or HTTP/1, as the handshake (ALPN) has it. What is received is decrypted and given to the inside;
+//! For a client, inside is HTTP/2 or HTTP/1, as the handshake (ALPN) has it; for an upstream it is what fetches from it. What is received is decrypted and given to the inside;
 //! what the inside sends is encrypted, a bounded part at a time. The kernel cannot send a file that is to be encrypted,
 //! so its bytes are loaded into memory first, by whoever waits for the disk in the architecture. The protocol is
 //! rustls's; certificates are in `crate::tls`.
@@ -9,19 +9,24 @@
 //! sends is discarded for a while: closing at once would reset the connection, and the alert would be lost.
 
 use std::io::BufRead;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use rustls::HandshakeKind;
+use rustls::client::ClientConnection;
 use rustls::server::ServerConnection;
+use rustls::{Connection, HandshakeKind};
 use sojourn_content::Done;
 use sojourn_http::Status;
 
 use super::http1::LINGER_BYTES_MAX;
-use super::{Application, Buffer, Context, Event, Http1, Http2, Output, Reason, Wait, Want};
+use super::{Application, Buffer, Context, Event, Fetch, Http1, Http2, Output, Reason, Wait, Want};
 use crate::counters::Counter;
 
+mod inside;
 mod send;
+mod upstream;
+
+use inside::Inside;
 
 /// HTTP/2 in ALPN (RFC 9113, 3.2).
 const H2: &[u8] = b"h2";
@@ -35,7 +40,8 @@ const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 /// A connection that speaks TLS.
 #[derive(Debug)]
 pub struct TlsConnection {
-    session: ServerConnection,
+    session: Connection,
+    /// The client, if there is one.
     peer: IpAddr,
     state: State,
     /// What the inside receives into, while it waits for that.
@@ -63,9 +69,9 @@ pub struct TlsConnection {
 
 #[derive(Debug)]
 enum State {
-    Handshake,
-    /// Inside is what the two sides have agreed upon.
-    Open(Application),
+    /// With an upstream, what is to fetch from it; with a client that is agreed upon.
+    Handshake(Option<Box<Fetch>>),
+    Open(Inside),
     /// The client does not speak TLS, and is told so.
     Clear(Http1),
 }
@@ -85,13 +91,23 @@ enum Doing {
 
 impl TlsConnection {
     /// A connection just accepted from `peer`.
-    pub fn new(peer: IpAddr, mut session: ServerConnection) -> TlsConnection {
+    pub fn new(peer: IpAddr, session: ServerConnection) -> TlsConnection {
+        TlsConnection::with(peer, session.into(), State::Handshake(None))
+    }
+
+    /// A connection that is yet to be made, on which `fetch` is to speak with an upstream.
+    pub fn to_upstream(session: ClientConnection, fetch: Box<Fetch>) -> TlsConnection {
+        let nobody = Ipv4Addr::UNSPECIFIED.into();
+        TlsConnection::with(nobody, session.into(), State::Handshake(Some(fetch)))
+    }
+
+    fn with(peer: IpAddr, mut session: Connection, state: State) -> TlsConnection {
         // What is given to it is bounded here.
         session.set_buffer_limit(None);
         TlsConnection {
             session,
             peer,
-            state: State::Handshake,
+            state,
             receiving: Buffer::default(),
             has_news: false,
             sending: None,
@@ -116,8 +132,14 @@ impl TlsConnection {
         if let State::Clear(http) = &mut self.state {
             return http.handle(event, context);
         }
+        if self.is_to_upstream()
+            && let Some(event) = self.failure(&event)
+        {
+            return self.break_off(event, context);
+        }
         let doing = self.doing;
         match (event, doing) {
+            (Event::Woken, _) if matches!(self.state, State::Handshake(_)) => self.begin(context),
             (Event::Received(buffer), Doing::Discarding(discarded)) => {
                 self.discard(buffer, discarded, context)
             }
@@ -158,11 +180,13 @@ impl TlsConnection {
     pub fn waits_for(&self) -> Wait {
         match (self.doing, &self.state) {
             (_, State::Clear(http)) => http.waits_for(),
+            (_, State::Handshake(Some(_))) => Wait::UpstreamConnect,
+            (_, State::Open(Inside::Upstream(fetch))) => fetch.waits_for(),
             (Doing::Sending, _) => Wait::Client,
             (Doing::Loading, _) => Wait::Disk,
             (Doing::Discarding(_), _) => Wait::End,
-            (Doing::Nothing, State::Handshake) if self.undelivered_bytes == 0 => Wait::Request,
-            (Doing::Nothing, State::Handshake) => Wait::Head(0),
+            (Doing::Nothing, State::Handshake(None)) if self.undelivered_bytes == 0 => Wait::Request,
+            (Doing::Nothing, State::Handshake(None)) => Wait::Head(0),
             (Doing::Nothing, State::Open(inside)) => match inside.waits_for() {
                 // A part of a record is a part of a request. The inside counts from 0, and this downwards.
                 Wait::Request | Wait::Quiet(_) if self.undelivered_bytes > 0 => Wait::Head(!self.deliveries),
@@ -179,8 +203,12 @@ impl TlsConnection {
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match &mut self.state {
-            State::Handshake if self.undelivered_bytes == 0 => {}
-            State::Handshake => context.served.count(Counter::TlsHandshakesFailed),
+            State::Handshake(Some(fetch)) => {
+                context.served.count(Counter::UpstreamTlsHandshakesFailed);
+                fetch.finish(context);
+            }
+            State::Handshake(None) if self.undelivered_bytes == 0 => {}
+            State::Handshake(None) => context.served.count(Counter::TlsHandshakesFailed),
             State::Open(inside) => inside.finish(context),
             State::Clear(http) => http.finish(context),
         }
@@ -217,7 +245,7 @@ impl TlsConnection {
 
     fn received(&mut self, mut buffer: Buffer, context: &mut Context<'_>) -> Want {
         let received = buffer.unread().len();
-        let is_first = matches!(self.state, State::Handshake) && self.undelivered_bytes == 0;
+        let is_first = matches!(self.state, State::Handshake(None)) && self.undelivered_bytes == 0;
         // A record begins with a small number, a request with a capital letter.
         if is_first && buffer.unread().first().is_some_and(u8::is_ascii_uppercase) {
             context.pool.put_buffer(buffer);
@@ -227,6 +255,9 @@ impl TlsConnection {
         let decrypted = self.decrypt(buffer.unread(), context);
         buffer.consume(received);
         context.pool.put_buffer(buffer);
+        if decrypted.is_err() && self.is_to_upstream() {
+            return self.break_off(Event::Failed, context);
+        }
         if decrypted.is_err() {
             return self.fail(context);
         }
@@ -257,11 +288,15 @@ impl TlsConnection {
 
     /// Goes on where receiving has led to.
     fn go_on(&mut self, context: &mut Context<'_>) -> Want {
-        if matches!(self.state, State::Handshake) {
+        if matches!(self.state, State::Handshake(_)) {
             if self.session.is_handshaking() {
                 return self.shake_hands(context);
             }
             self.open(context);
+            if self.is_to_upstream() {
+                // Now it can begin.
+                return self.tell(Event::Woken, context);
+            }
         }
         if self.is_curious && !self.has_news && !self.is_ended {
             return self.tell(Event::Nothing, context);
@@ -279,14 +314,22 @@ impl TlsConnection {
 
     /// The handshake is complete. What its last flight has brought with it is a first request, or part of one.
     fn open(&mut self, context: &mut Context<'_>) {
-        context.served.count(Counter::TlsHandshakes);
+        let (handshakes, resumed) = match self.state {
+            State::Handshake(Some(_)) => {
+                (Counter::UpstreamTlsHandshakes, Counter::UpstreamTlsHandshakesResumed)
+            }
+            _ => (Counter::TlsHandshakes, Counter::TlsHandshakesResumed),
+        };
+        context.served.count(handshakes);
         if self.session.handshake_kind() == Some(HandshakeKind::Resumed) {
-            context.served.count(Counter::TlsHandshakesResumed);
+            context.served.count(resumed);
         }
         self.undelivered_bytes = 0;
-        self.state = State::Open(match self.session.alpn_protocol() {
-            Some(H2) => Application::Http2(Box::new(Http2::new(self.peer, true))),
-            _ => Application::new(self.peer, true),
+        let State::Handshake(fetch) = &mut self.state else { unreachable!("it is opened once") };
+        self.state = State::Open(match (fetch.take(), self.session.alpn_protocol()) {
+            (Some(fetch), _) => Inside::Upstream(fetch),
+            (None, Some(H2)) => Inside::Client(Application::Http2(Box::new(Http2::new(self.peer, true)))),
+            (None, _) => Inside::Client(Application::new(self.peer, true)),
         });
     }
 

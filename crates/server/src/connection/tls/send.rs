@@ -59,7 +59,8 @@ impl TlsConnection {
 
     /// Closes, as the inside wants; says goodbye first, where there is somebody to hear it.
     pub(super) fn close(&mut self, reason: Reason, context: &mut Context<'_>) -> Want {
-        if !self.owes_goodbye || reason == Reason::Failed || !matches!(self.state, State::Open(_)) {
+        let is_known = matches!(self.state, State::Open(_)) && reason != Reason::Failed;
+        if !self.owes_goodbye || !is_known {
             return Want::Close(reason);
         }
         self.closing = Some(reason);

@@ -21,7 +21,7 @@ use sojourn_proxy::rules::forward::Via;
 use super::forward::Origin;
 use super::health::Health;
 use super::{Cache, End, Flow, FlowId, FollowerId, Heard, Keyed, Proxy, Received};
-use crate::connection::{Connection, Fetch};
+use crate::connection::{Connection, Fetch, TlsConnection};
 use crate::counters::{Counter, Served};
 use crate::site::Limits;
 
@@ -436,7 +436,12 @@ impl Exchanges {
         self.flows[id.0].upstream = upstream;
         self.pools[upstream].open += 1;
         let fetch = Box::new(Fetch::new(upstream, id));
-        self.launch(Destination::Address(address), Connection::Upstream(fetch));
+        let tls = self.proxy.upstreams.get(upstream).and_then(|upstream| upstream.tls.as_ref());
+        let connection = match tls {
+            Some(tls) => Connection::UpstreamTls(Box::new(TlsConnection::to_upstream(tls.connect(), fetch))),
+            None => Connection::Upstream(fetch),
+        };
+        self.launch(Destination::Address(address), connection);
     }
 
     fn launch(&mut self, to: Destination, connection: Connection) {

@@ -1,0 +1,40 @@
+//! What is spoken inside TLS: with a client, or with an upstream.
+
+use super::super::{Application, Context, Event, Fetch, Wait, Want};
+
+#[derive(Debug)]
+pub(super) enum Inside {
+    Client(Application),
+    Upstream(Box<Fetch>),
+}
+
+impl Inside {
+    /// Takes an event, says what is wanted next.
+    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        match self {
+            Inside::Client(application) => application.handle(event, context),
+            Inside::Upstream(fetch) => fetch.handle(event, context),
+        }
+    }
+
+    /// What it waits for while its want cannot be done.
+    pub fn waits_for(&self) -> Wait {
+        match self {
+            Inside::Client(application) => application.waits_for(),
+            Inside::Upstream(fetch) => fetch.waits_for(),
+        }
+    }
+
+    /// Whether it carries requests side by side.
+    pub fn has_streams(&self) -> bool {
+        matches!(self, Inside::Client(application) if application.has_streams())
+    }
+
+    /// It is about to be forgotten: whatever it has begun ends here.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        match self {
+            Inside::Client(application) => application.finish(context),
+            Inside::Upstream(fetch) => fetch.finish(context),
+        }
+    }
+}
