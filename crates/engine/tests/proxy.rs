@@ -191,6 +191,35 @@ fn who_is_dead_is_left_out() {
 }
 
 #[test]
+fn who_fails_health_checks_is_left_out() {
+    let is_well = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let theirs = Arc::clone(&is_well);
+    let sick = Upstream::start(move |peer| {
+        while let Some(head) = peer.head() {
+            let is_check = head.starts_with("GET /health?x HTTP/1.1\r\n");
+            let status = if is_check && !theirs.load(Ordering::SeqCst) { "500 No" } else { "200 OK" };
+            peer.send(format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\nsick").as_bytes());
+        }
+    });
+    let well = Upstream::answering(OK);
+    for architecture in ["ncopy", "uring"] {
+        is_well.store(false, Ordering::SeqCst);
+        let flags = ["--health-path", "/health?x", "--health-interval", "50ms", "--health-timeout", "10s"];
+        let server = proxy(architecture, &[sick.address, well.address], &flags);
+        server.wait_until(Counter::UpstreamsFailingChecks, 1);
+        for _ in 0..6 {
+            assert!(get(&server, "/").ends_with("hello"));
+        }
+        is_well.store(true, Ordering::SeqCst);
+        server.wait_until(Counter::UpstreamsFailingChecks, 0);
+        assert!((0..6).any(|_| get(&server, "/").ends_with("sick")));
+        assert!(server.counters().value(Counter::HealthChecksFailed) >= 3);
+        let said = format!("upstream {} fails its health checks", sick.address);
+        assert!(server.said().contains(&said), "{:?}", server.said());
+    }
+}
+
+#[test]
 fn a_body_that_comes_while_its_upstream_is_connected_to_goes_once() {
     // One connection waits to be accepted, and there is room for no other: connecting takes until it is accepted.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -156,6 +156,12 @@ impl Site {
         served.add(Counter::MajorFaults, major_faults(libc::RUSAGE_CHILDREN));
         let alive = self.board.processes();
         served.add(Counter::MajorFaults, alive.into_iter().map(major_faults_of).sum());
+        for upstream in self.proxy.iter().flat_map(|proxy| &proxy.upstreams) {
+            let (checks, failed) = upstream.presence.counts();
+            served.add(Counter::HealthChecks, checks);
+            served.add(Counter::HealthChecksFailed, failed);
+            served.add(Counter::UpstreamsFailingChecks, upstream.presence.is_failing().into());
+        }
         served.add(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));
         served
     }

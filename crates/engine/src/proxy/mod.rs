@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_proxy::rules::Policy;
 use sojourn_proxy::store::Settings;
-use sojourn_server::proxy::{Cache, ForcedHits, Nothing, Proxy};
+use sojourn_server::proxy::{Cache, ForcedHits, Nothing, Proxy, watch};
 use sojourn_server::{Architecture, Board, Site, Stop, architecture, metrics, reopen_on_signal};
 
 use crate::serve::listener::Listeners;
@@ -52,6 +52,9 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [])?;
     }
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
+    if let Some(proxy) = &site.proxy {
+        watch(proxy, options.upstream.health_check().as_ref()).context("cannot watch the upstreams")?;
+    }
     reopen_on_signal(&site.board)?;
     let served = serve(architecture, &site, listeners, &estate, inheritance, stop)?;
     if options.format == "json" {
@@ -79,7 +82,8 @@ impl Options {
         let usable = usable_descriptors(descriptors());
         // A request may need a connection on each side, and a tunnel two descriptors for each of them.
         let descriptors = if self.forward.forward { 4 } else { 2 };
-        let connections_max = self.limits.connections_max.unwrap_or(usable / descriptors).clamp(1, usable - 1);
+        let connections_max =
+            self.limits.connections_max.unwrap_or(usable / descriptors).clamp(1, usable - 1);
         let mut site = Site::new(Arc::new(Nothing));
         site.helpers = 1;
         site.workers = workers;

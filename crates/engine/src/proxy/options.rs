@@ -11,7 +11,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sojourn_load::{TlsError, Trust, client_config};
 use sojourn_server::ALL;
-use sojourn_server::proxy::{Upstream, UpstreamLimits};
+use sojourn_server::proxy::{HealthCheck, Presence, Upstream, UpstreamLimits};
 use sojourn_server::tls::UpstreamTls;
 
 use super::forward::ForwardOptions;
@@ -133,6 +133,21 @@ pub struct UpstreamOptions {
     /// For how long; then it is tried again
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub upstream_down_time: Duration,
+    /// Ask every upstream for this path again and again, and use only those that answer 2xx or 3xx [default: ask none]
+    #[arg(long, value_name = "PATH", value_parser = health_path)]
+    pub health_path: Option<String>,
+    /// How often
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
+    pub health_interval: Duration,
+    /// How long an answer may take
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
+    pub health_timeout: Duration,
+    /// Good answers in a row that bring an upstream back
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub health_rise: u32,
+    /// Failures in a row that put it out of use
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub health_fall: u32,
 }
 
 /// What `--upstream` says.
@@ -163,6 +178,17 @@ impl UpstreamOptions {
         }
     }
 
+    /// How upstreams are asked whether they are well, if they are.
+    pub fn health_check(&self) -> Option<HealthCheck> {
+        self.health_path.clone().map(|path| HealthCheck {
+            path,
+            interval: self.health_interval,
+            timeout: self.health_timeout,
+            rise: self.health_rise,
+            fall: self.health_fall,
+        })
+    }
+
     /// The upstreams, their names resolved.
     pub fn upstreams(&self) -> anyhow::Result<Vec<Upstream>> {
         let is_secure = self.upstream.iter().any(|url| url.is_secure);
@@ -181,7 +207,9 @@ impl UpstreamOptions {
             None => Trust::System,
         };
         if trust == Trust::Anybody {
-            eprintln!("warning: --upstream-insecure: upstreams may be anybody, their certificates are not looked at");
+            eprintln!(
+                "warning: --upstream-insecure: upstreams may be anybody, their certificates are not looked at"
+            );
         }
         client_config(&trust, self.upstream.len()).map_err(|error| match error {
             TlsError::Authorities { from, why } => {
@@ -205,13 +233,21 @@ impl UpstreamUrl {
         ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", self.authority);
         let tls = match config.filter(|_| self.is_secure) {
             Some(config) => {
-                let name = ServerName::try_from(self.host.clone())
-                    .map_err(|_| anyhow!("no certificate can be for the upstream {}\nhint: give a host name", self.host))?;
+                let name = ServerName::try_from(self.host.clone()).map_err(|_| {
+                    anyhow!("no certificate can be for the upstream {}\nhint: give a host name", self.host)
+                })?;
                 Some(UpstreamTls { config: Arc::clone(config), name })
             }
             None => None,
         };
-        Ok(Upstream { authority: self.authority.clone(), addresses, tls, weight: self.weight })
+        Ok(Upstream {
+            authority: self.authority.clone(),
+            host: self.host.clone(),
+            port: self.port,
+            presence: Arc::new(Presence::new(&addresses)),
+            tls,
+            weight: self.weight,
+        })
     }
 }
 
@@ -229,6 +265,12 @@ fn ratio(text: &str) -> Result<f64, String> {
 fn pseudonym(text: &str) -> Result<String, String> {
     let is_token = !text.is_empty() && text.bytes().all(sojourn_http::token::is_token);
     if is_token { Ok(text.to_owned()) } else { Err("a name has letters, digits and - . _ only".to_owned()) }
+}
+
+/// A path and perhaps a query, as they stand in a request.
+fn health_path(text: &str) -> Result<String, String> {
+    let is_target = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    if is_target { Ok(text.to_owned()) } else { Err("a path looks like /health".to_owned()) }
 }
 
 fn upstream(text: &str) -> Result<UpstreamUrl, String> {

@@ -3,9 +3,10 @@
 //! Turns are dealt out smoothly: each choice adds every upstream's weight to its credit, the one with most credit has
 //! the turn and pays the sum of the weights. So 5:1:1 gives a a b a c a a, not five in a row.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Upstream, UpstreamLimits};
+use super::{Presence, Upstream, UpstreamLimits};
 
 /// What a loop knows about its upstreams.
 #[derive(Debug)]
@@ -13,6 +14,7 @@ pub struct Health(Vec<State>);
 
 #[derive(Debug)]
 struct State {
+    presence: Arc<Presence>,
     weight: i64,
     credit: i64,
     failures: u32,
@@ -26,6 +28,7 @@ impl Health {
     /// Of upstreams about which nothing is known yet.
     pub fn new(upstreams: &[Upstream]) -> Health {
         let state = |upstream: &Upstream| State {
+            presence: Arc::clone(&upstream.presence),
             weight: i64::from(upstream.weight.max(1)),
             credit: 0,
             failures: 0,
@@ -38,7 +41,7 @@ impl Health {
     /// Whose turn it is at `now` among those that `may`; one that is down only if all are, for then nothing is lost.
     pub fn choose(&mut self, now: Duration, may: impl Fn(usize) -> bool) -> Option<usize> {
         let usable: Vec<usize> = (0..self.0.len()).filter(|index| may(*index)).collect();
-        let is_up = |index: &usize| self.0[*index].down_until <= now;
+        let is_up = |index: &usize| self.0[*index].is_up(now);
         let up: Vec<usize> = usable.iter().copied().filter(is_up).collect();
         let among = if up.is_empty() { usable } else { up };
         let total: i64 = among.iter().map(|index| self.0[*index].weight).sum();
@@ -73,7 +76,14 @@ impl Health {
 
     /// How many are out of use at `now`.
     pub fn down(&self, now: Duration) -> u64 {
-        self.0.iter().filter(|state| state.down_until > now).count() as u64
+        self.0.iter().filter(|state| !state.is_up(now)).count() as u64
+    }
+}
+
+impl State {
+    /// Neither has this loop given it up, nor whoever checks it.
+    fn is_up(&self, now: Duration) -> bool {
+        self.down_until <= now && !self.presence.is_failing()
     }
 }
 
@@ -82,8 +92,14 @@ mod tests {
     use super::*;
 
     fn health(weights: &[u32]) -> Health {
-        let upstream =
-            |weight: &u32| Upstream { authority: String::new(), addresses: vec![], tls: None, weight: *weight };
+        let upstream = |weight: &u32| Upstream {
+            authority: String::new(),
+            host: String::new(),
+            port: 80,
+            presence: Arc::new(Presence::new(&[])),
+            tls: None,
+            weight: *weight,
+        };
         Health::new(&weights.iter().map(upstream).collect::<Vec<_>>())
     }
 
@@ -113,5 +129,8 @@ mod tests {
         assert_eq!(health.down(later), 1, "the trial has failed");
         health.succeed(0);
         assert_eq!(health.down(later), 0);
+        health.0[0].presence.judge(true);
+        assert_eq!(health.down(later), 1, "whatever it answers here, it fails checks");
+        assert!((0..10).all(|_| health.choose(later, |_| true) == Some(1)));
     }
 }

@@ -4,7 +4,6 @@
 //! the connections for that. A flow stands between one upstream connection, which fills it, and the clients that
 //! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +15,12 @@ pub mod forward;
 mod health;
 mod hearing;
 mod nothing;
+mod presence;
 mod request;
 mod stored;
+mod watch;
 
+use crate::tls::UpstreamTls;
 pub use cache::{Cache, Verdict, answer, fits};
 pub use exchanges::{Destination, Exchanges, Launch, Stage, TunnelId, Way};
 pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Upload};
@@ -26,10 +28,10 @@ pub use forced::ForcedHits;
 pub use forward::{Forward, Obstacle};
 pub use hearing::{Heard, Received, Without, metadata};
 pub use nothing::Nothing;
+pub use presence::Presence;
 pub use request::{Ask, Refusal, ask, host, refusal};
 pub use stored::{Keyed, Standing};
-
-use crate::tls::UpstreamTls;
+pub use watch::{HealthCheck, watch};
 
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]
@@ -49,8 +51,12 @@ pub struct Proxy {
 pub struct Upstream {
     /// Its name and port, for requests that name no host.
     pub authority: String,
-    /// Where it is reached; the next one is tried when one fails.
-    pub addresses: Vec<SocketAddr>,
+    /// Where its name is asked for again.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Where it is reached, and how it does.
+    pub presence: Arc<Presence>,
     /// How TLS is spoken with it, if it is.
     pub tls: Option<UpstreamTls>,
     /// Its share of the requests, compared with the others'.

@@ -403,11 +403,13 @@ impl Exchanges {
         }
         let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
         let has_room = |index: usize| (may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max;
-        let Some(upstream) = self.health.choose(now, has_room) else { return self.refuse_for_room(id, served) };
+        let Some(upstream) = self.health.choose(now, has_room) else {
+            return self.refuse_for_room(id, served);
+        };
         if may_reuse && self.reuse(id, upstream, served) {
             return;
         }
-        let addresses = &self.proxy.upstreams[upstream].addresses;
+        let addresses = self.proxy.upstreams[upstream].presence.addresses();
         let address = addresses[self.health.address(upstream, addresses.len())];
         self.connect(id, upstream, address, served);
     }

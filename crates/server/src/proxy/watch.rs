@@ -1,0 +1,171 @@
+//! Beside the loops: where the names of upstreams lead, asked again at intervals, and whether upstreams answer.
+//!
+//! Each upstream has a thread, which waits for answers as long as it takes and holds nobody up. What it finds is in the
+//! upstream's [`Presence`](super::Presence), where every loop reads it.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::StreamOwned;
+use sojourn_http::limits::HEAD_BYTES_MAX;
+use sojourn_http::upstream::{Asked, Parser};
+
+use super::{Proxy, Upstream};
+
+/// How often names are looked up again.
+const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How upstreams are asked whether they are well.
+#[derive(Clone, Debug)]
+pub struct HealthCheck {
+    /// What is asked for: a path, and perhaps a query.
+    pub path: String,
+    /// From one question to the next.
+    pub interval: Duration,
+    /// How long connecting and the head of an answer may take, together.
+    pub timeout: Duration,
+    /// Answers in a row after which a failing upstream is well.
+    pub rise: u32,
+    /// Failures in a row after which it is failing.
+    pub fall: u32,
+}
+
+/// Watches the upstreams of `proxy` until the process ends.
+///
+/// # Errors
+/// If no thread can be started.
+pub fn watch(proxy: &Arc<Proxy>, check: Option<&HealthCheck>) -> std::io::Result<()> {
+    for index in 0..proxy.upstreams.len() {
+        let (proxy, check) = (Arc::clone(proxy), check.cloned());
+        let is_named = proxy.upstreams[index].host.parse::<IpAddr>().is_err();
+        if is_named || check.is_some() {
+            let thread = std::thread::Builder::new().name("upstream".to_owned());
+            thread.spawn(move || watch_one(&proxy.upstreams[index], check.as_ref(), is_named))?;
+        }
+    }
+    Ok(())
+}
+
+fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -> ! {
+    let mut looked_up = Instant::now();
+    let mut judgement = Judgement::default();
+    loop {
+        if is_named && looked_up.elapsed() >= LOOKUP_INTERVAL {
+            looked_up = Instant::now();
+            // A name that leads nowhere for a moment leads where it did.
+            let found = (&*upstream.host, upstream.port).to_socket_addrs();
+            let found: Vec<SocketAddr> = found.into_iter().flatten().collect();
+            if !found.is_empty() && found[..] != *upstream.presence.addresses() {
+                upstream.presence.move_to(&found);
+            }
+        }
+        if let Some(check) = check {
+            let has_passed = passes(upstream, check);
+            upstream.presence.count(has_passed);
+            if let Some(is_failing) = judgement.after(has_passed, check) {
+                upstream.presence.judge(is_failing);
+                let verb =
+                    if is_failing { "fails its health checks" } else { "passes its health checks again" };
+                eprintln!("upstream {} {verb}", upstream.authority);
+            }
+        }
+        std::thread::sleep(check.map_or(LOOKUP_INTERVAL, |check| check.interval));
+    }
+}
+
+/// Of one upstream, by the last checks.
+#[derive(Debug, Default)]
+struct Judgement {
+    is_failing: bool,
+    /// Checks in a row that said otherwise.
+    against: u32,
+}
+
+impl Judgement {
+    /// What is thought after one more check, if that is something new.
+    fn after(&mut self, has_passed: bool, check: &HealthCheck) -> Option<bool> {
+        if has_passed != self.is_failing {
+            self.against = 0;
+            return None;
+        }
+        self.against += 1;
+        if self.against < if has_passed { check.rise } else { check.fall } {
+            return None;
+        }
+        *self = Judgement { is_failing: !has_passed, against: 0 };
+        Some(self.is_failing)
+    }
+}
+
+/// Whether it answers, at any of its addresses.
+fn passes(upstream: &Upstream, check: &HealthCheck) -> bool {
+    let deadline = Instant::now() + check.timeout;
+    upstream
+        .presence
+        .addresses()
+        .iter()
+        .any(|address| ask(upstream, *address, &check.path, deadline).is_some())
+}
+
+/// Asks once. The answer has to say that the request was understood (2xx or 3xx); its body is not waited for.
+fn ask(upstream: &Upstream, address: SocketAddr, path: &str, deadline: Instant) -> Option<()> {
+    let stream = TcpStream::connect_timeout(&address, left(deadline)?).ok()?;
+    stream.set_read_timeout(left(deadline)).ok()?;
+    stream.set_write_timeout(left(deadline)).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", upstream.authority);
+    let status = match &upstream.tls {
+        None => exchange(stream, &request, deadline),
+        Some(tls) => exchange(StreamOwned::new(tls.connect(), stream), &request, deadline),
+    };
+    status.filter(|status| (200..400).contains(status)).map(drop)
+}
+
+/// The status of the answer, 1xx left out.
+fn exchange(mut stream: impl Read + Write, request: &str, deadline: Instant) -> Option<u16> {
+    stream.write_all(request.as_bytes()).ok()?;
+    let (mut received, mut parser) = (Vec::new(), Parser::default());
+    let mut chunk = [0; 4096];
+    loop {
+        while let Some(head) = parser.parse(&received, Asked::Other).ok()? {
+            if head.status >= 200 {
+                return Some(head.status);
+            }
+            let head_len = head.head_len;
+            received.drain(..head_len);
+        }
+        let count = stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
+        received.extend_from_slice(&chunk[..count]);
+        // One that trickles is not well either.
+        if received.len() > HEAD_BYTES_MAX || left(deadline).is_none() {
+            return None;
+        }
+    }
+}
+
+fn left(deadline: Instant) -> Option<Duration> {
+    Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_rises_and_who_falls() {
+        let check = HealthCheck {
+            path: "/".to_owned(),
+            interval: Duration::ZERO,
+            timeout: Duration::ZERO,
+            rise: 2,
+            fall: 3,
+        };
+        let mut judgement = Judgement::default();
+        let said: Vec<_> =
+            "++--+---+-++-+".chars().map(|sign| judgement.after(sign == '+', &check)).collect();
+        let mut expected = vec![None; 14];
+        (expected[7], expected[11]) = (Some(true), Some(false));
+        assert_eq!(said, expected);
+    }
+}
