@@ -26,6 +26,7 @@ COMMANDS = (
     "load",
     "replay",
     "fileset",
+    "media",
     "simulate",
     "predict",
     "plan",
