@@ -19,8 +19,27 @@ use crate::stop::Stop;
 /// How long a client may take for its request, and for taking the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What there is to be seen of a server.
+pub trait Figures: Sync {
+    /// Its counters as a page for Prometheus.
+    fn page(&self) -> String;
+
+    /// The same as a JSON object.
+    fn json(&self) -> String;
+}
+
+impl Figures for Site {
+    fn page(&self) -> String {
+        metrics::page(&self.counters(), &self.board.workers())
+    }
+
+    fn json(&self) -> String {
+        serde_json::to_string(&self.counters()).expect("numbers can be written")
+    }
+}
+
 /// Answers on `listener` until `stop`.
-pub fn serve(site: &Site, listener: &TcpListener, stop: &Stop) -> io::Result<()> {
+pub fn serve(figures: &dyn Figures, listener: &TcpListener, stop: &Stop) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     // Given up for as long as a client is there: when descriptors run out, people want to see why.
     let mut seat = reserve();
@@ -38,7 +57,7 @@ pub fn serve(site: &Site, listener: &TcpListener, stop: &Stop) -> io::Result<()>
         match listener.accept() {
             Ok((client, _)) => {
                 // A client that fails has nobody else to tell.
-                let _ = answer(&client, site);
+                let _ = answer(&client, figures);
                 // A child forked meanwhile has the socket too, so closing it would not end the connection.
                 let _ = client.shutdown(Shutdown::Both);
             }
@@ -54,7 +73,7 @@ fn reserve() -> Option<OwnedFd> {
     open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-fn answer(mut client: &TcpStream, site: &Site) -> io::Result<()> {
+fn answer(mut client: &TcpStream, figures: &dyn Figures) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
@@ -67,24 +86,17 @@ fn answer(mut client: &TcpStream, site: &Site) -> io::Result<()> {
         match parser.parse(&bytes) {
             Ok(Parsed::Partial) if count > 0 => {}
             Ok(Parsed::Partial) => return Ok(()),
-            Ok(Parsed::Complete(request)) => return client.write_all(&response(&request, site)),
+            Ok(Parsed::Complete(request)) => return client.write_all(&response(&request, figures)),
             Err(error) => return client.write_all(&page(error.status(), "text/html", "")),
         }
     }
     Ok(())
 }
 
-fn response(request: &Request<'_>, site: &Site) -> Vec<u8> {
+fn response(request: &Request<'_>, figures: &dyn Figures) -> Vec<u8> {
     match (request.method, request.target) {
-        (Method::Get, b"/metrics") => page(
-            Status::Ok,
-            "text/plain; version=0.0.4",
-            &metrics::page(&site.counters(), &site.board.workers()),
-        ),
-        (Method::Get, b"/metrics.json") => {
-            let counters = serde_json::to_string(&site.counters()).expect("numbers can be written");
-            page(Status::Ok, "application/json", &counters)
-        }
+        (Method::Get, b"/metrics") => page(Status::Ok, "text/plain; version=0.0.4", &figures.page()),
+        (Method::Get, b"/metrics.json") => page(Status::Ok, "application/json", &figures.json()),
         (Method::Get, b"/health") => page(Status::Ok, "text/plain", "ok\n"),
         (Method::Get, _) => page(Status::NotFound, "text/html", &head::error_page(Status::NotFound)),
         _ => page(Status::MethodNotAllowed, "text/html", ""),

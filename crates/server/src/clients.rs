@@ -28,10 +28,12 @@ impl<C> Default for Clients<C> {
 }
 
 impl<C> Clients<C> {
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -58,10 +60,17 @@ impl<C> Clients<C> {
         self.generation = self.generation.wrapping_add(1) & ((1 << GENERATION_BITS) - 1);
     }
 
+    /// Removes the client behind `token`, who is there.
     pub fn remove(&mut self, token: u64) -> C {
         self.places.remove(place(token)).1
     }
 
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &C> {
+        self.places.iter().map(|(_, (_, client))| client)
+    }
+
+    /// The tokens of all.
     pub fn tokens(&self) -> Vec<u64> {
         self.places.iter().map(|(place, (generation, _))| join(place, *generation)).collect()
     }

@@ -26,6 +26,12 @@ pub struct Clock {
     pub log_time: [u8; LOG_TIME_BYTES],
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Clock::new()
+    }
+}
+
 impl Clock {
     /// A clock that shows the time.
     pub fn new() -> Clock {

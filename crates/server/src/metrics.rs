@@ -25,7 +25,8 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
         let _ = writeln!(page, "# HELP {name} {}\n# TYPE {name} {kind}", counter.help());
         let _ = writeln!(page, "{name} {}", value(served, *counter));
     }
-    limits(&mut page, served);
+    let hits = Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit);
+    limits(&mut page, hits.map(|counter| (counter.key(), served.value(*counter))));
     process(&mut page);
     // Of one alone it would say the same again.
     for counter in OF_EACH.iter().filter(|_| workers.len() > 1) {
@@ -39,7 +40,7 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
 }
 
 /// What program this is, and since when it runs: an uptime is the difference to now, a restart a change.
-fn process(page: &mut String) {
+pub fn process(page: &mut String) {
     let (build, start) = ("sojourn_build_info", "sojourn_start_time_seconds");
     let _ = writeln!(page, "# HELP {build} The program's version.\n# TYPE {build} gauge");
     let _ = writeln!(page, "{build}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
@@ -47,13 +48,13 @@ fn process(page: &mut String) {
     let _ = writeln!(page, "{start} {}", STARTED.as_secs_f64());
 }
 
-/// One metric for all limits, which are told apart by the names of their options.
-fn limits(page: &mut String, served: &Served) {
+/// One metric for all limits, which are told apart by the names of their options: keys without `limit_hits_`.
+pub fn limits<'k>(page: &mut String, hits: impl Iterator<Item = (&'k str, u64)>) {
     let name = "sojourn_limit_hits_total";
     let _ = writeln!(page, "# HELP {name} How often a limit on clients was reached.\n# TYPE {name} counter");
-    for counter in Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit) {
-        let limit = counter.key().trim_start_matches("limit_hits_").replace('_', "-");
-        let _ = writeln!(page, "{name}{{limit=\"{limit}\"}} {}", served.value(*counter));
+    for (key, count) in hits {
+        let limit = key.trim_start_matches("limit_hits_").replace('_', "-");
+        let _ = writeln!(page, "{name}{{limit=\"{limit}\"}} {count}");
     }
 }
 

@@ -117,11 +117,11 @@ fn append(text: &mut Vec<u8>, what: &What, entry: &Entry<'_>, escape: Escape) {
         What::Path => request.map(|request| split_query(request.target).0),
         // Apache writes nothing for a request without a query.
         What::Query => {
-            return append_escaped(
-                text,
-                request.map_or(b"", |request| split_query(request.target).1),
-                escape,
-            );
+            let query = request.map_or(b"".as_slice(), |request| split_query(request.target).1);
+            return match escape {
+                Escape::Apache => append_escaped(text, query),
+                Escape::Json => append_json(text, query),
+            };
         }
         What::Protocol => request.and_then(|request| request.line.rsplit(|byte| *byte == b' ').next()),
         What::Host => request.and_then(|request| request.host),
@@ -139,23 +139,23 @@ fn split_query(target: &[u8]) -> (&[u8], &[u8]) {
 
 fn append_value(text: &mut Vec<u8>, value: Option<&[u8]>, escape: Escape) {
     match (value, escape) {
-        (Some(value), _) => append_escaped(text, value, escape),
+        (Some(value), Escape::Apache) => append_escaped(text, value),
+        (Some(value), Escape::Json) => append_json(text, value),
         (None, Escape::Apache) => text.push(b'-'),
         (None, Escape::Json) => {}
     }
 }
 
-/// So that a line stays a line, and a value where it is.
-fn append_escaped(text: &mut Vec<u8>, value: &[u8], escape: Escape) {
-    match escape {
-        Escape::Apache => value.iter().for_each(|byte| append_as_apache(text, *byte)),
-        Escape::Json => {
-            for chunk in value.utf8_chunks() {
-                chunk.valid().bytes().for_each(|byte| append_as_json(text, byte));
-                if !chunk.invalid().is_empty() {
-                    text.extend_from_slice(b"\\ufffd");
-                }
-            }
+/// Appends `value` as Apache does: so that a line stays a line, and a value within its quotes.
+pub fn append_escaped(text: &mut Vec<u8>, value: &[u8]) {
+    value.iter().for_each(|byte| append_as_apache(text, *byte));
+}
+
+fn append_json(text: &mut Vec<u8>, value: &[u8]) {
+    for chunk in value.utf8_chunks() {
+        chunk.valid().bytes().for_each(|byte| append_as_json(text, byte));
+        if !chunk.invalid().is_empty() {
+            text.extend_from_slice(b"\\ufffd");
         }
     }
 }

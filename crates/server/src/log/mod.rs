@@ -19,7 +19,7 @@ mod line;
 
 use file::LogFile;
 pub use format::{FormatError, LogFormat, NICKNAMES};
-pub use line::{Entry, OpenLine};
+pub use line::{Entry, OpenLine, append_escaped};
 
 /// The longest time a line stays in memory.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
@@ -104,13 +104,18 @@ impl AccessLog {
     /// Ends a line: so many bytes of body were sent.
     pub fn finish(&self, line: &OpenLine, body_bytes: u64) {
         let now = if self.has_durations() { now() } else { Duration::ZERO };
+        self.append(|lines| line.end(&self.format, body_bytes, now, lines));
+    }
+
+    /// Appends the line that `write` writes, its end included: of what is no answer to a request.
+    pub fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let shared = &self.owner.shared;
         let mut state = shared.lock();
         if state.lines.len() > BUFFER_BYTES_MAX {
             shared.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        line.end(&self.format, body_bytes, now, &mut state.lines);
+        write(&mut state.lines);
         let is_full = state.lines.len() >= FLUSH_BYTES;
         match state.writer {
             Writer::ThreadToBe => state.writer = Shared::start_writer(shared),

@@ -31,6 +31,8 @@ const SHED_TLS: &[u8] = &[21, 3, 3, 0, 2, 2, 80];
 #[derive(Debug)]
 pub struct Acceptor {
     listener: Listener,
+    /// What a connection is told for which there is no descriptor.
+    told: &'static [u8],
     reserve: Mutex<Option<OwnedFd>>,
 }
 
@@ -69,7 +71,14 @@ impl Acceptor {
         // Accepted sockets inherit it, which saves a call for each.
         rustix::net::sockopt::set_tcp_nodelay(&listener.socket, true)?;
         registry::enter(listener.socket.as_fd());
-        Ok(Acceptor { listener, reserve: Mutex::new(reserve()) })
+        let told = shedding(listener.transport);
+        Ok(Acceptor { listener, told, reserve: Mutex::new(reserve()) })
+    }
+
+    /// The same for another protocol than HTTP: it says no by `told`.
+    pub fn telling(mut self, told: &'static [u8]) -> Acceptor {
+        self.told = told;
+        self
     }
 
     /// Accepts from `listener`, waiting up to `patience` each time. Of several who wait, the kernel wakes one, the
@@ -118,7 +127,7 @@ impl Acceptor {
         }
         let outcome = match self.accept_raw() {
             Ok(arrival) => {
-                shed(&arrival);
+                shed_with(&arrival, self.told);
                 Accepted::Shed
             }
             Err(Errno::AGAIN | Errno::INTR) => Accepted::Nobody,
@@ -135,13 +144,21 @@ impl Drop for Acceptor {
     }
 }
 
-/// Tells a connection that there is no room for it. Whatever its client sent already is read, because closing
-/// on unread bytes would reset the connection and lose the answer.
+/// Tells a connection that there is no room for it.
 pub fn shed(arrival: &Arrival) {
-    let told = match arrival.transport {
+    shed_with(arrival, shedding(arrival.transport));
+}
+
+fn shedding(transport: Transport) -> &'static [u8] {
+    match transport {
         Transport::Plain => SHED,
         Transport::Tls => SHED_TLS,
-    };
+    }
+}
+
+/// Tells a connection `told`, because there is no room for it. Whatever its client sent already is read: closing on
+/// unread bytes would reset the connection and lose the answer.
+pub fn shed_with(arrival: &Arrival, told: &[u8]) {
     let _ = recv(&arrival.socket, &mut [0u8; 2048], RecvFlags::DONTWAIT);
     let _ = send(&arrival.socket, told, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
