@@ -34,6 +34,7 @@ _COMMANDS = {
     "trace": "trace",
     "serve": "data_plane",
     "proxy": "data_plane",
+    "stream": "data_plane",
     "load": "load",
     "replay": "replay",
     "link": "data_plane",

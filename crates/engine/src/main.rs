@@ -16,6 +16,7 @@ mod proxy;
 mod replay;
 mod serve;
 mod still;
+mod stream;
 
 /// Serves, loads and replays; the Python face of Sojourn calls this program.
 #[derive(Parser)]
@@ -38,6 +39,7 @@ enum Command {
     Proxy(Box<proxy::Options>),
     Replay(Box<replay::Options>),
     Still(still::Options),
+    Stream(Box<stream::Options>),
 }
 
 fn main() -> ExitCode {
@@ -73,6 +75,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Proxy(options) => proxy::run(&options, words),
         Command::Replay(options) => replay::run(&options),
         Command::Still(options) => still::run(&options),
+        Command::Stream(options) => stream::run(&options),
     }
 }
 
@@ -86,7 +89,7 @@ mod tests {
 
     #[test]
     fn help_speaks_of_the_name_it_was_run_under() {
-        for command in ["serve", "proxy", "link", "load", "replay"] {
+        for command in ["serve", "proxy", "stream", "link", "load", "replay"] {
             let help = refusal(&["/usr/bin/sojourn", command, "--help"]);
             assert_eq!(help.exit_code(), 0);
             let text = help.to_string();

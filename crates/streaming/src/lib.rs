@@ -14,3 +14,4 @@ pub mod packets;
 pub mod rtp;
 pub mod rtsp;
 pub mod sdp;
+pub mod server;

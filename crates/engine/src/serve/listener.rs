@@ -91,7 +91,7 @@ fn inherit_or_listen(address: &str, inheritance: &mut Inheritance) -> anyhow::Re
 }
 
 /// Listens on `address`.
-fn listen(address: &str) -> anyhow::Result<TcpListener> {
+pub fn listen(address: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::AddrInUse => "another program listens there: stop it, or take a free port with port 0",

@@ -15,7 +15,7 @@ use sojourn_server::{
 
 pub mod config;
 pub mod listener;
-mod notify;
+pub mod notify;
 pub mod options;
 mod print;
 pub mod privileges;

@@ -103,6 +103,7 @@ pub struct Session {
     /// Tracks that are set up, in the order of that.
     pub tracks: Vec<Track>,
     state: State,
+    has_played: bool,
     /// Where the next PLAY goes on.
     position: Duration,
     /// When it was made.
@@ -118,6 +119,7 @@ impl Session {
             id,
             tracks: Vec::new(),
             state: State::Ready,
+            has_played: false,
             position: Duration::ZERO,
             began: now,
             heard: now,
@@ -204,17 +206,21 @@ impl Session {
         let (from, until) = (begin(start), end.min(film.duration));
         let playing = Playing { from, until, scale, began: now };
         self.state = State::Playing(playing);
+        self.has_played = true;
         Ok(playing)
     }
 
-    /// Stops sending; PLAY goes on from here.
+    /// Stops sending; PLAY goes on from here. What has ended by itself stays as it is: a client may not know it yet.
     ///
     /// # Errors
-    /// 455 if nothing is playing, 460 for one of several tracks.
+    /// 455 if nothing was ever played, 460 for one of several tracks.
     pub fn pause(&mut self, track: Option<usize>, now: Duration) -> Result<(), Status> {
         self.check_aggregate(track)?;
-        let playing = self.playing().ok_or(Status::MethodNotValidInThisState)?;
-        self.position = playing.position(now);
+        match self.state {
+            State::Playing(playing) => self.position = playing.position(now),
+            State::Ready if self.has_played => {}
+            State::Ready => return Err(Status::MethodNotValidInThisState),
+        }
         self.state = State::Ready;
         Ok(())
     }
@@ -298,10 +304,11 @@ mod tests {
     #[test]
     fn a_film_from_beginning_to_end() {
         let mut session = session(2);
+        assert_eq!(session.pause(None, at(9)), Err(Status::MethodNotValidInThisState));
         assert_eq!(play(&mut session, "", None, 10).as_deref(), Ok("npt=0-30 x1"));
         assert_eq!(session.set_up(track(0)), Err(Status::MethodNotValidInThisState));
         session.pause(None, at(15)).unwrap();
-        assert_eq!(session.pause(None, at(16)), Err(Status::MethodNotValidInThisState));
+        session.pause(None, at(16)).unwrap();
         // Five seconds had passed.
         assert_eq!(play(&mut session, "", None, 100).as_deref(), Ok("npt=4-30 x1"));
         session.finish();

@@ -10,9 +10,6 @@ macro_rules! statuses {
         }
 
         impl Status {
-            /// Every status, for tests and tables.
-            pub const ALL: &[Status] = &[$(Status::$name),*];
-
             /// The reason phrase.
             pub fn reason(self) -> &'static str {
                 match self { $(Status::$name => $reason,)* }
@@ -24,7 +21,6 @@ macro_rules! statuses {
 statuses! {
     Ok 200 "OK"
     BadRequest 400 "Bad Request"
-    Unauthorized 401 "Unauthorized"
     Forbidden 403 "Forbidden"
     NotFound 404 "Not Found"
     MethodNotAllowed 405 "Method Not Allowed"
@@ -40,7 +36,6 @@ statuses! {
     AggregateNotAllowed 459 "Aggregate Operation Not Allowed"
     OnlyAggregateAllowed 460 "Only Aggregate Operation Allowed"
     UnsupportedTransport 461 "Unsupported Transport"
-    DestinationUnreachable 462 "Destination Unreachable"
     InternalServerError 500 "Internal Server Error"
     NotImplemented 501 "Not Implemented"
     ServiceUnavailable 503 "Service Unavailable"

@@ -1,0 +1,159 @@
+//! The options of `stream`; those that it shares with `serve` are the same groups.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use sojourn_server::{AccessLog, Board, LogFormat};
+use sojourn_streaming::server::Settings;
+
+use crate::load::common::bit_rate;
+use crate::serve::options::process::ProcessOptions;
+use crate::serve::options::values::{duration, size};
+
+/// Stream the films below a directory: RTSP, RTP by UDP or within the connection.
+///
+/// MP4 and QuickTime files of H.264, H.265 and AAC are sent as they are, at the speed at which they are seen, with
+/// seeking. Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it, and sessions with it;
+/// SIGUSR1 opens the access log again.
+///
+/// Example: sojourn stream films --listen 127.0.0.1:8554 --bandwidth 800Mbit/s
+///          ffplay rtsp://127.0.0.1:8554/film.mp4
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Options {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    pub root: PathBuf,
+    /// Address and port of RTSP, also several times; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8554", value_name = "ADDR")]
+    pub listen: Vec<String>,
+    /// The UDP port of RTP, an even one; RTCP has the next [default: a free pair]
+    #[arg(long, value_name = "PORT", value_parser = even_port)]
+    pub rtp_port: Option<u16>,
+    /// Address and port of a second listener with GET /metrics
+    #[arg(long, value_name = "ADDR")]
+    pub admin_listen: Option<String>,
+    /// What all sessions together may take: 800Mbit/s. Who asks for more than is left is answered 453, so that those
+    /// who play are served in time [default: no limit]
+    #[arg(long, value_name = "RATE", value_parser = bandwidth)]
+    pub bandwidth: Option<u64>,
+    /// Read what is on the disk so long before it is due; 0s reads it when it is due
+    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
+    pub look_ahead: Duration,
+    /// Threads that wait for the disk
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub helpers: u32,
+    /// Budget for parts of films in memory, in chunks of 64 KiB
+    #[arg(long, default_value = "128MiB", value_name = "SIZE", value_parser = size)]
+    pub body_cache: usize,
+    /// Append a line per session to this file; SIGUSR1 has it opened again, for logrotate
+    #[arg(long, value_name = "FILE")]
+    pub access_log: Option<PathBuf>,
+    /// Pin the server to this core
+    #[arg(long, value_name = "CORE")]
+    pub pin_core: Option<usize>,
+    /// What to print at the end: nothing, or the counters as one JSON object
+    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    pub format: String,
+    #[command(flatten)]
+    pub limits: LimitOptions,
+    #[command(flatten)]
+    pub process: ProcessOptions,
+}
+
+/// Limits, each named as it is in the guide.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct LimitOptions {
+    /// RTSP connections open at once, more are answered 503 [default: 3/4 of the descriptors allowed]
+    #[arg(long, value_name = "N")]
+    pub connections_max: Option<usize>,
+    /// RTSP connections open at once from one address (IPv6: one /64 network) [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub connections_per_address: Option<u32>,
+    /// RTSP connections that have no session yet, more are answered 503
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    pub newcomers_max: usize,
+    /// Sessions, more are answered 503
+    #[arg(long, default_value_t = 16 * 1024, value_name = "N")]
+    pub sessions_max: usize,
+    /// Films whose index is kept in memory
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = films)]
+    pub films_max: usize,
+    /// A session ends when nothing was heard of its client for so long: neither a request nor a report
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub session_timeout: Duration,
+    /// How long a request may take to arrive
+    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
+    pub head_timeout: Duration,
+    /// How long a connection may have neither a session nor a request
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
+    pub idle_timeout: Duration,
+    /// How long a client may take nothing of what waits for it in its connection
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
+    pub send_timeout: Duration,
+}
+
+impl Options {
+    /// The settings, with so many descriptors for connections and films.
+    pub fn settings(&self, descriptors: usize) -> Settings {
+        let limits = &self.limits;
+        Settings {
+            bandwidth_bits_per_second: self.bandwidth,
+            connections_max: limits.connections_max.unwrap_or(descriptors / 4 * 3).clamp(1, descriptors),
+            connections_per_address: limits.connections_per_address,
+            newcomers_max: limits.newcomers_max,
+            sessions_max: limits.sessions_max,
+            films_max: limits.films_max.min(descriptors / 4).max(1),
+            session_timeout: limits.session_timeout,
+            head_timeout: limits.head_timeout,
+            idle_timeout: limits.idle_timeout,
+            send_timeout: limits.send_timeout,
+            body_cache_bytes: self.body_cache,
+            helpers: self.helpers as usize,
+            look_ahead: self.look_ahead,
+            rtp_port: self.rtp_port,
+        }
+    }
+
+    /// The access log, if there is to be one.
+    pub fn log(&self, board: &Board) -> anyhow::Result<Option<AccessLog>> {
+        let Some(path) = &self.access_log else { return Ok(None) };
+        let log = AccessLog::open(path, LogFormat::parse("combined")?, board).map_err(|error| {
+            anyhow!(
+                "cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to",
+                path.display()
+            )
+        })?;
+        Ok(Some(log))
+    }
+}
+
+fn even_port(text: &str) -> Result<u16, String> {
+    let port: u16 = text.parse().map_err(|_| "a port is a number up to 65534".to_owned())?;
+    if port == 0 || port % 2 == 1 { Err("RTP has an even port (RFC 3550, 11)".to_owned()) } else { Ok(port) }
+}
+
+fn bandwidth(text: &str) -> Result<u64, String> {
+    let in_bits = || bit_rate(&format!("{text}bit/s"));
+    bit_rate(text).or_else(|error| in_bits().map_err(|_| error)).map(|bits_per_second| bits_per_second as u64)
+}
+
+fn films(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "one film at least".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_and_rates() {
+        assert_eq!(even_port("6970"), Ok(6970));
+        assert!(even_port("6971").is_err() && even_port("0").is_err() && even_port("70000").is_err());
+        assert_eq!(bandwidth("800Mbit/s"), Ok(800_000_000));
+        assert_eq!(bandwidth("1.5G"), Ok(1_500_000_000));
+        assert!(bandwidth("much").is_err());
+    }
+}

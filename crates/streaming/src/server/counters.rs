@@ -1,0 +1,154 @@
+//! What the streaming server counts: one table that feeds the final report and the metrics page, and a histogram of how
+//! late packets were sent.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use sojourn_measure::Histogram;
+
+/// Whether a counter only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows.
+    Total,
+    /// It shows what is now.
+    Gauge,
+    /// How often a limit was reached; named `limit_hits_` and the limit.
+    Limit,
+}
+
+macro_rules! counters {
+    ($($name:ident $key:literal $kind:ident $help:literal)*) => {
+        /// One thing counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Counter { $(#[doc = $help] $name,)* }
+
+        impl Counter {
+            /// Every counter, in the order of the report.
+            pub const ALL: &[Counter] = &[$(Counter::$name),*];
+
+            /// The key in JSON, with its unit.
+            pub fn key(self) -> &'static str {
+                match self { $(Counter::$name => $key,)* }
+            }
+
+            /// Total or gauge.
+            pub fn kind(self) -> Kind {
+                match self { $(Counter::$name => Kind::$kind,)* }
+            }
+
+            /// What it counts.
+            pub fn help(self) -> &'static str {
+                match self { $(Counter::$name => $help,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    Requests "requests" Total "RTSP requests answered."
+    Refusals "requests_refused" Total "RTSP requests answered with another status than 200."
+    RefusedBandwidth "requests_refused_for_bandwidth" Total "SETUP requests answered 453 because the bandwidth is given to others."
+    ConnectionsAccepted "connections_accepted" Total "RTSP connections accepted."
+    ConnectionsShed "connections_shed" Total "RTSP connections answered 503 at once, for want of descriptors or places."
+    ConnectionsOpen "connections_open" Gauge "RTSP connections open now."
+    SessionsBegun "sessions_begun" Total "Sessions set up."
+    SessionsEnded "sessions_ended" Total "Sessions over, for whatever reason."
+    SessionsTimedOut "sessions_timed_out" Total "Sessions ended because nothing was heard of their client."
+    SessionsReady "sessions_ready" Gauge "Sessions set up or paused now."
+    SessionsPlaying "sessions_playing" Gauge "Sessions playing now."
+    BandwidthReserved "bandwidth_reserved_bits_per_second" Gauge "Bandwidth that sessions have been promised."
+    Packets "packets_sent" Total "RTP packets sent."
+    PayloadBytes "payload_bytes_sent" Total "Bytes of RTP payload sent."
+    SentBytes "sent_bytes" Total "Bytes sent: RTP and RTCP with their headers, interleaved or in datagrams."
+    SendCalls "send_calls" Total "System calls that sent datagrams."
+    SendErrors "send_errors" Total "Packets that the system refused to send."
+    FramesSent "frames_sent" Total "Samples of films sent whole."
+    FramesDropped "frames_dropped" Total "Samples not sent because their client did not take what was sent before."
+    FramesUnreadable "frames_unreadable" Total "Samples not sent because they could not be read."
+    ReceiverReports "receiver_reports" Total "RTCP receiver reports read."
+    ReportsIgnored "rtcp_ignored" Total "RTCP datagrams that are malformed or come from nobody who has a session."
+    PacketsReportedLost "packets_reported_lost" Total "Packets that receivers reported lost."
+    WaitsForDisk "waits_for_disk" Total "Samples that were due before they were in memory."
+    LookAheadReads "look_ahead_reads" Total "Parts of films read before they were due."
+    FilmsOpen "films_open" Gauge "Films whose index is in memory."
+    FilmsRefused "films_refused" Total "Files that were asked for and are no films that can be streamed."
+    LimitConnections "limit_hits_connections_max" Limit "Connections turned away because too many were open."
+    LimitConnectionsPerAddress "limit_hits_connections_per_address" Limit "Connections turned away because too many were open from their address."
+    LimitNewcomers "limit_hits_newcomers_max" Limit "Connections turned away because too many had no session yet."
+    LimitSessions "limit_hits_sessions_max" Limit "Sessions refused because there were too many."
+    LimitHead "limit_hits_head_timeout" Limit "Connections closed because a request took too long to arrive."
+    LimitIdle "limit_hits_idle_timeout" Limit "Connections closed because they had neither a session nor a request."
+    LimitSend "limit_hits_send_timeout" Limit "Connections closed because their client took nothing."
+    LogLinesDropped "log_lines_dropped" Total "Access log lines dropped because the log could not follow."
+}
+
+/// How many counters there are.
+const COUNT: usize = Counter::ALL.len();
+
+/// Upper edges of the lateness histogram on the metrics page, in seconds.
+pub const LATENESS_EDGES_SECONDS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
+
+/// What a server has counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counts {
+    values: [u64; COUNT],
+    /// By how much packets were sent after they were due.
+    pub lateness: Histogram,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts { values: [0; COUNT], lateness: Histogram::coarse() }
+    }
+}
+
+impl Counts {
+    /// The value of a counter.
+    pub fn value(&self, counter: Counter) -> u64 {
+        self.values[counter as usize]
+    }
+
+    /// Counts one more.
+    pub fn count(&mut self, counter: Counter) {
+        self.add(counter, 1);
+    }
+
+    /// Counts `amount` more.
+    pub fn add(&mut self, counter: Counter, amount: u64) {
+        self.values[counter as usize] += amount;
+    }
+
+    /// Sets a counter that is kept elsewhere.
+    pub fn set(&mut self, counter: Counter, value: u64) {
+        self.values[counter as usize] = value;
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(COUNT + 1))?;
+        for counter in Counter::ALL {
+            map.serialize_entry(counter.key(), &self.value(*counter))?;
+        }
+        map.serialize_entry("send_lateness_seconds", &self.lateness.summary())?;
+        map.end()
+    }
+}
+
+/// The counts as the loop last published them, for who reads them meanwhile.
+#[derive(Debug, Default)]
+pub struct Published(Mutex<Counts>);
+
+impl Published {
+    /// Shows `counts` from now on.
+    pub fn publish(&self, counts: &Counts) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(counts);
+    }
+
+    /// What was shown last.
+    pub fn read(&self) -> Counts {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,79 @@
+//! The counters as a page in the Prometheus text format.
+
+use std::fmt::Write;
+
+use sojourn_measure::Nanos;
+use sojourn_server::{admin, metrics};
+
+use super::counters::{Counter, Counts, Kind, LATENESS_EDGES_SECONDS, Published};
+
+impl admin::Figures for Published {
+    fn page(&self) -> String {
+        page(&self.read())
+    }
+
+    fn json(&self) -> String {
+        serde_json::to_string(&self.read()).expect("numbers can be written")
+    }
+}
+
+/// The page.
+pub fn page(counts: &Counts) -> String {
+    let mut page = String::with_capacity(8 * 1024);
+    for counter in Counter::ALL.iter().filter(|counter| counter.kind() != Kind::Limit) {
+        let (suffix, kind) = match counter.kind() {
+            Kind::Total | Kind::Limit => ("_total", "counter"),
+            Kind::Gauge => ("", "gauge"),
+        };
+        let name = format!("sojourn_stream_{}{suffix}", counter.key());
+        let _ = writeln!(page, "# HELP {name} {}\n# TYPE {name} {kind}", counter.help());
+        let _ = writeln!(page, "{name} {}", counts.value(*counter));
+    }
+    let limits = Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit);
+    metrics::limits(&mut page, limits.map(|counter| (counter.key(), counts.value(*counter))));
+    lateness(&mut page, counts);
+    metrics::process(&mut page);
+    page
+}
+
+fn lateness(page: &mut String, counts: &Counts) {
+    let name = "sojourn_stream_send_lateness_seconds";
+    let _ =
+        writeln!(page, "# HELP {name} How long after it was due a sample was sent.\n# TYPE {name} histogram");
+    let lateness = &counts.lateness;
+    for edge in LATENESS_EDGES_SECONDS {
+        let within = lateness.count() - lateness.count_above(Nanos::from_seconds(*edge));
+        let _ = writeln!(page, "{name}_bucket{{le=\"{edge}\"}} {within}");
+    }
+    let count = lateness.count();
+    let _ = writeln!(page, "{name}_bucket{{le=\"+Inf\"}} {count}");
+    let sum = lateness.mean_seconds().unwrap_or(0.0) * count as f64;
+    let _ = writeln!(page, "{name}_sum {sum}\n{name}_count {count}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_and_its_limits() {
+        let mut counts = Counts::default();
+        counts.add(Counter::Packets, 3);
+        counts.count(Counter::LimitSessions);
+        for nanoseconds in [0, 3_000_000, 700_000_000] {
+            counts.lateness.record(Nanos(nanoseconds));
+        }
+        let page = page(&counts);
+        for line in [
+            "sojourn_stream_packets_sent_total 3",
+            "sojourn_limit_hits_total{limit=\"sessions-max\"} 1",
+            "# TYPE sojourn_stream_send_lateness_seconds histogram",
+            "sojourn_stream_send_lateness_seconds_bucket{le=\"0.001\"} 1",
+            "sojourn_stream_send_lateness_seconds_bucket{le=\"0.005\"} 2",
+            "sojourn_stream_send_lateness_seconds_bucket{le=\"+Inf\"} 3",
+            "sojourn_stream_send_lateness_seconds_count 3",
+        ] {
+            assert!(page.lines().any(|there| there == line), "{line} is not in\n{page}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The streaming server: one loop that never waits for a disk or a client, and helpers that wait for the disk.
+//!
+//! RTSP connections, sessions, and a heap of when each session next has something to send. Time passes in slots of
+//! [`SLOT`]: what is due within one goes out together at its beginning, so that a few system calls serve many sessions.
+//! Datagrams of all sessions leave by one pair of sockets; packets within a connection wait there, and a client that
+//! does not take them loses whole pictures and holds up nobody.
+//!
+//! `schedule`, `film` and the protocol's modules are pure; `connection`, `ports` and `outgoing` know sockets and no
+//! sessions; `control` follows requests, `pace` sends, `reports` is RTCP, `sweep` ends what is over.
+
+mod connection;
+mod control;
+mod counters;
+mod film;
+mod library;
+mod log;
+pub mod metrics;
+mod outgoing;
+mod pace;
+mod ports;
+mod reports;
+mod schedule;
+mod settings;
+mod stream;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use sojourn_measure::clock;
+use sojourn_server::connection::Transport;
+use sojourn_server::{
+    Accepted, Acceptor, AccessLog, Arrival, Board, Clients, Clock, Counter as Limit, Limits, Listener, Stop,
+    shed_with,
+};
+
+use connection::Connection;
+pub use counters::{Counter, Counts, Published};
+use library::{Library, Outcome};
+use ports::Ports;
+pub use settings::Settings;
+use stream::Stream;
+
+use crate::rtsp::SessionId;
+
+/// What is due within so much time is sent together.
+pub const SLOT: Duration = Duration::from_millis(5);
+
+/// Between two looks at who has been silent for too long.
+const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+
+/// Between two publications of the counters.
+const PUBLISH_PERIOD: Duration = Duration::from_millis(250);
+
+/// Events taken from one wait.
+const EVENTS_MAX: usize = 512;
+
+/// Connections accepted before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// What a connection is told for which there is no room.
+const SHED: &[u8] = b"RTSP/1.0 503 Service Unavailable\r\nServer: Sojourn\r\nConnection: close\r\n\r\n";
+
+const STOP: u64 = u64::MAX;
+const HELPERS: u64 = u64::MAX - 1;
+
+/// Tokens that are no connection's begin here, by kind; the number follows.
+const LISTENERS: u64 = 1 << 60;
+const REPORTS: u64 = 2 << 60;
+const DATAGRAMS: u64 = 3 << 60;
+/// What a session waits for, not a connection.
+const STREAMS: u64 = 4 << 60;
+const KIND: u64 = 7 << 60;
+
+/// What a server has been given to serve with.
+pub struct Site<'a> {
+    /// The films.
+    pub root: &'a Path,
+    /// Where clients come in.
+    pub listeners: Vec<TcpListener>,
+    /// How much of everything.
+    pub settings: Settings,
+    /// Where connections are counted, and log files opened again.
+    pub board: &'a Board,
+    /// A line per session, if one is kept.
+    pub log: Option<&'a AccessLog>,
+    /// Where the counters can be read meanwhile.
+    pub published: &'a Published,
+}
+
+/// A server that has all it needs to run.
+pub struct Server<'a> {
+    site: Site<'a>,
+    stop: &'a Stop,
+    limits: Limits,
+    epoll: OwnedFd,
+    acceptors: Vec<Acceptor>,
+    /// Descriptors have run out: nobody is let in until the next sweep.
+    accepting_is_paused: bool,
+    /// The sockets of datagrams, for each listener.
+    ports: Vec<Ports>,
+    library: Library,
+    connections: Clients<Connection>,
+    streams: Clients<Stream>,
+    sessions: HashMap<SessionId, u64>,
+    /// Whose reports come from an address and port.
+    receivers: HashMap<(IpAddr, u16), u64>,
+    /// When each playing session has something to send; its serial tells a late one.
+    due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
+    /// Connections without a session.
+    newcomers: usize,
+    /// Bits per second promised.
+    reserved: u64,
+    clock: Clock,
+    now: Duration,
+    swept: Duration,
+    shown: Duration,
+    counts: Counts,
+    /// Room for units in several chunks.
+    room: Vec<u8>,
+    /// Connections that have something to send since this turn began.
+    unsent: Vec<u64>,
+}
+
+impl<'a> Server<'a> {
+    /// A server of `site` until `stop`.
+    ///
+    /// # Errors
+    /// If sockets, the directory or threads cannot be had.
+    pub fn new(mut site: Site<'a>, stop: &'a Stop) -> io::Result<Server<'a>> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let watch = |fd: BorrowedFd<'_>, token| {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+        };
+        let (mut acceptors, mut ports) = (Vec::new(), Vec::new());
+        for (socket, number) in std::mem::take(&mut site.listeners).into_iter().zip(0..) {
+            let address = socket.local_addr()?.ip();
+            // Several listeners at one address, or a certain port, share what there is.
+            let pair = Ports::bind(address, site.settings.rtp_port)?;
+            watch(pair.rtcp(), REPORTS + number)?;
+            ports.push(pair);
+            let acceptor = Acceptor::new(Listener { socket, transport: Transport::Plain })?.telling(SHED);
+            watch(acceptor.fd(), LISTENERS + number)?;
+            acceptors.push(acceptor);
+        }
+        watch(stop.fd(), STOP)?;
+        let library = Library::open(site.root, &site.settings)?;
+        watch(library.completion_fd(), HELPERS)?;
+        let limits = Limits {
+            connections_max: site.settings.connections_max,
+            connections_per_address: site.settings.connections_per_address,
+            ..Limits::default()
+        };
+        let now = clock::now().into();
+        Ok(Server {
+            site,
+            stop,
+            limits,
+            epoll,
+            acceptors,
+            accepting_is_paused: false,
+            ports,
+            library,
+            connections: Clients::default(),
+            streams: Clients::default(),
+            sessions: HashMap::new(),
+            receivers: HashMap::new(),
+            due: BinaryHeap::new(),
+            newcomers: 0,
+            reserved: 0,
+            clock: Clock::new(),
+            now,
+            swept: now,
+            shown: now,
+            counts: Counts::default(),
+            room: Vec::new(),
+            unsent: Vec::new(),
+        })
+    }
+
+    /// The ports of RTP and RTCP, for each listener.
+    pub fn datagram_ports(&self) -> Vec<(u16, u16)> {
+        self.ports.iter().map(Ports::numbers).collect()
+    }
+
+    /// Serves until the stop; then sessions are told that they are over.
+    ///
+    /// # Errors
+    /// If it cannot wait for events.
+    pub fn run(mut self) -> io::Result<Counts> {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
+        while !self.stop.is_requested() {
+            events.clear();
+            let wait = self.timeout();
+            let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&wait)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.now = clock::now().into();
+            for event in &events {
+                self.handle(event.data.u64(), event.flags);
+            }
+            self.pace();
+            self.flush();
+            if self.now.saturating_sub(self.swept) >= SWEEP_PERIOD {
+                self.sweep();
+            }
+            self.publish();
+        }
+        self.end_all();
+        self.shown = Duration::ZERO;
+        self.publish();
+        Ok(self.counts)
+    }
+
+    /// Until something is due, or somebody has to be looked at.
+    fn timeout(&self) -> Duration {
+        let now: Duration = clock::now().into();
+        let due = match self.due.peek() {
+            // Nothing can be sent until the socket takes more.
+            Some(_) if self.is_blocked() => SWEEP_PERIOD,
+            Some(Reverse((due, ..))) => slot(*due).saturating_sub(now),
+            None => SWEEP_PERIOD,
+        };
+        due.min(PUBLISH_PERIOD)
+    }
+
+    fn handle(&mut self, token: u64, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        match token {
+            STOP => {}
+            HELPERS => self.collect(),
+            _ if token & KIND == LISTENERS => self.accept((token - LISTENERS) as usize),
+            _ if token & KIND == REPORTS => self.receive_reports((token - REPORTS) as usize),
+            // The flush that follows goes on.
+            _ if token & KIND == DATAGRAMS => {}
+            token => {
+                if let Some(connection) = self.connections.find(token) {
+                    let is_readable = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
+                    connection.wake(is_readable, flags.intersects(F::OUT | F::HUP | F::ERR));
+                    self.serve(token);
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(acceptor) = self.acceptors.get(listener) else { return };
+            match acceptor.accept() {
+                Accepted::Connection(arrival) => self.admit(arrival, listener),
+                Accepted::Shed => self.counts.count(Counter::ConnectionsShed),
+                Accepted::Failed => {}
+                Accepted::Nobody => return,
+                Accepted::Exhausted => {
+                    for acceptor in &self.acceptors {
+                        let _ = epoll::delete(&self.epoll, acceptor.fd());
+                    }
+                    self.accepting_is_paused = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, arrival: Arrival, listener: usize) {
+        let seat = if self.newcomers >= self.site.settings.newcomers_max {
+            Err(Counter::LimitNewcomers)
+        } else {
+            self.site.board.enter(arrival.peer, &self.limits).map_err(|limit| match limit {
+                Limit::LimitConnectionsPerAddress => Counter::LimitConnectionsPerAddress,
+                _ => Counter::LimitConnections,
+            })
+        };
+        let seat = match seat {
+            Ok(seat) => seat,
+            Err(limit) => {
+                shed_with(&arrival, SHED);
+                self.counts.count(Counter::ConnectionsShed);
+                return self.counts.count(limit);
+            }
+        };
+        let local = rustix::net::getsockname(&arrival.socket).map(sojourn_server::address);
+        let addresses = (arrival.peer, local.unwrap_or(arrival.peer));
+        let token = self.connections.vacant();
+        let data = epoll::EventData::new_u64(token);
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        if epoll::add(&self.epoll, &arrival.socket, data, flags).is_err() {
+            return self.site.board.leave(seat);
+        }
+        self.counts.count(Counter::ConnectionsAccepted);
+        self.newcomers += 1;
+        self.connections.insert(Connection::new(arrival.socket, addresses, seat, listener, self.now));
+        self.serve(token);
+    }
+
+    /// Hands out what helpers have done.
+    fn collect(&mut self) {
+        for (token, outcome) in self.library.collect(self.now, &mut self.counts) {
+            match outcome {
+                Outcome::Film(film) => {
+                    if let Some(connection) = self.connections.find(token) {
+                        connection.film = connection::Waiting::Over(film);
+                        self.serve(token);
+                    }
+                }
+                Outcome::Chunk(chunk, bytes) => {
+                    let token = token & !STREAMS;
+                    if let Some(stream) = self.streams.find(token) {
+                        if let Ok(bytes) = bytes {
+                            stream.take(chunk, bytes);
+                        }
+                        if std::mem::take(&mut stream.is_waiting) {
+                            self.due.push(Reverse((self.now, token, stream.serial)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        if self.now.saturating_sub(self.shown) < PUBLISH_PERIOD && !self.shown.is_zero() {
+            return;
+        }
+        self.shown = self.now;
+        let playing = self.streams.iter().filter(|stream| stream.schedule.is_some()).count() as u64;
+        let counts = &mut self.counts;
+        counts.set(Counter::SessionsPlaying, playing);
+        counts.set(Counter::SessionsReady, self.streams.len() as u64 - playing);
+        counts.set(Counter::ConnectionsOpen, self.connections.len() as u64);
+        counts.set(Counter::BandwidthReserved, self.reserved);
+        counts.set(Counter::FilmsOpen, self.library.film_count() as u64);
+        counts.set(Counter::LogLinesDropped, self.site.log.map_or(0, AccessLog::dropped));
+        self.site.published.publish(counts);
+    }
+}
+
+/// The beginning of the slot that `time` is in.
+fn slot(time: Duration) -> Duration {
+    let slot = SLOT.as_nanos() as u64;
+    let time = time.as_nanos() as u64;
+    Duration::from_nanos(time - time % slot)
+}

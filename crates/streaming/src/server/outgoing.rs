@@ -1,0 +1,312 @@
+//! Datagrams on their way out: gathered from many sessions, sent by few system calls.
+//!
+//! Packets lie one after the other in memory. Neighbours for one receiver and of one size (the fragments of a picture)
+//! become one message that the kernel cuts again (UDP_SEGMENT); messages go out by `sendmmsg`.
+
+use std::mem::{self, MaybeUninit};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// Messages of one system call.
+const MESSAGES_MAX: usize = 256;
+
+/// Packets of one message, and their bytes: what every kernel that can cut them allows.
+const SEGMENTS_MAX: u16 = 64;
+const MESSAGE_BYTES_MAX: usize = 60_000;
+
+/// Room for one control message with two bytes.
+const CONTROL_BYTES: usize = 24;
+
+/// Packets that wait for their socket.
+#[derive(Debug)]
+pub struct Outgoing {
+    bytes: Vec<u8>,
+    messages: Vec<Message>,
+    /// Those sent already.
+    sent: usize,
+    /// Whether the kernel cuts messages.
+    cuts: bool,
+}
+
+/// Packets for one receiver.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    to: SocketAddr,
+    start: usize,
+    length: usize,
+    /// Bytes of each packet; the last one may have fewer.
+    segment: usize,
+    packets: u16,
+}
+
+/// What came of sending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sending {
+    /// System calls.
+    pub calls: u64,
+    /// Packets that the system refused.
+    pub refused: u64,
+    /// The socket takes no more now.
+    pub is_blocked: bool,
+}
+
+impl Outgoing {
+    /// Nothing yet; `cuts` says whether messages may be cut by the kernel.
+    pub fn new(cuts: bool) -> Outgoing {
+        Outgoing { bytes: Vec::new(), messages: Vec::new(), sent: 0, cuts }
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Bytes that wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Adds the packet that `parts` make up.
+    pub fn push(&mut self, to: SocketAddr, parts: &[&[u8]]) {
+        let start = self.bytes.len();
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        let length = self.bytes.len() - start;
+        if self.cuts
+            && let Some(last) = self.messages.last_mut()
+            && last.takes(to, length)
+        {
+            last.length += length;
+            last.packets += 1;
+            return;
+        }
+        self.messages.push(Message { to, start, length, segment: length, packets: 1 });
+    }
+
+    /// Sends what `socket` takes.
+    pub fn send(&mut self, socket: BorrowedFd<'_>) -> Sending {
+        let mut sending = Sending::default();
+        while self.sent < self.messages.len() {
+            sending.calls += 1;
+            match self.send_some(socket) {
+                Ok(count) => self.sent += count,
+                Err(libc::EINTR) => {}
+                Err(libc::EAGAIN | libc::ENOBUFS) => {
+                    sending.is_blocked = true;
+                    return sending;
+                }
+                // A device that cannot cut, or a link whose packets are smaller.
+                Err(libc::EIO | libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP)
+                    if self.messages[self.sent].packets > 1 =>
+                {
+                    self.cuts = false;
+                    self.cut_here();
+                }
+                Err(_) => {
+                    sending.refused += u64::from(self.messages[self.sent].packets);
+                    self.sent += 1;
+                }
+            }
+        }
+        self.bytes.clear();
+        self.messages.clear();
+        self.sent = 0;
+        sending
+    }
+
+    /// Makes a message for each packet of those that are not sent yet.
+    fn cut_here(&mut self) {
+        let rest = self.messages.split_off(self.sent);
+        for message in rest {
+            let end = message.start + message.length;
+            for start in (message.start..end).step_by(message.segment.max(1)) {
+                let length = message.segment.min(end - start);
+                self.messages.push(Message { start, length, segment: length, packets: 1, ..message });
+            }
+        }
+    }
+
+    /// Sends the next messages by one call; returns how many it took.
+    fn send_some(&self, socket: BorrowedFd<'_>) -> Result<usize, i32> {
+        let messages = &self.messages[self.sent..];
+        let messages = &messages[..messages.len().min(MESSAGES_MAX)];
+        let mut addresses: Vec<_> = messages.iter().map(|message| Address::of(message.to)).collect();
+        let mut controls: Vec<_> =
+            messages.iter().map(|message| Control::of(message.segment as u16)).collect();
+        let mut slices: Vec<_> = messages
+            .iter()
+            .map(|message| libc::iovec {
+                iov_base: self.bytes[message.start..].as_ptr().cast_mut().cast(),
+                iov_len: message.length,
+            })
+            .collect();
+        let mut heads: Vec<libc::mmsghdr> = Vec::with_capacity(messages.len());
+        for (place, message) in messages.iter().enumerate() {
+            // SAFETY: an all-zero header is valid: nothing to send to nobody.
+            let mut head: libc::mmsghdr = unsafe { mem::zeroed() };
+            head.msg_hdr.msg_name = ptr::from_mut(&mut addresses[place].bytes).cast();
+            head.msg_hdr.msg_namelen = addresses[place].length;
+            head.msg_hdr.msg_iov = &raw mut slices[place];
+            head.msg_hdr.msg_iovlen = 1;
+            if message.packets > 1 {
+                head.msg_hdr.msg_control = ptr::from_mut(&mut controls[place]).cast();
+                head.msg_hdr.msg_controllen = Control::length() as _;
+            }
+            heads.push(head);
+        }
+        // SAFETY: every pointer in `heads` is to memory that lives until the call returns.
+        let sent = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                heads.as_mut_ptr(),
+                heads.len() as u32,
+                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+            )
+        };
+        if sent < 0 {
+            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO));
+        }
+        Ok(sent as usize)
+    }
+}
+
+impl Message {
+    /// Whether a packet of `length` bytes can follow in the same message.
+    fn takes(&self, to: SocketAddr, length: usize) -> bool {
+        let is_full = self.length == self.segment * usize::from(self.packets);
+        self.to == to
+            && is_full
+            && length <= self.segment
+            && self.packets < SEGMENTS_MAX
+            && self.length + length <= MESSAGE_BYTES_MAX
+    }
+}
+
+/// Whether the kernel cuts messages that are sent by `socket`.
+pub fn can_cut(socket: BorrowedFd<'_>) -> bool {
+    let none: libc::c_int = 0;
+    // SAFETY: the option's value is a number, and its size is given.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            (&raw const none).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    outcome == 0
+}
+
+/// A control message that says where to cut, as the kernel has it in memory.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_BYTES]);
+
+impl Control {
+    fn of(segment: u16) -> Control {
+        let mut bytes = [0; CONTROL_BYTES];
+        // SAFETY: an all-zero header is valid.
+        let mut head: libc::cmsghdr = unsafe { mem::zeroed() };
+        // SAFETY: it only reckons.
+        head.cmsg_len = unsafe { libc::CMSG_LEN(size_of::<u16>() as u32) } as _;
+        head.cmsg_level = libc::SOL_UDP;
+        head.cmsg_type = libc::UDP_SEGMENT;
+        // SAFETY: there is room for a header, and it is aligned as one.
+        unsafe { ptr::write(bytes.as_mut_ptr().cast::<libc::cmsghdr>(), head) };
+        let data = size_of::<libc::cmsghdr>();
+        bytes[data..data + 2].copy_from_slice(&segment.to_ne_bytes());
+        Control(bytes)
+    }
+
+    fn length() -> usize {
+        // SAFETY: it only reckons.
+        unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) as usize }
+    }
+}
+
+/// An address as the kernel has it in memory.
+struct Address {
+    bytes: MaybeUninit<libc::sockaddr_storage>,
+    length: libc::socklen_t,
+}
+
+impl Address {
+    fn of(address: SocketAddr) -> Address {
+        let mut bytes = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+        let length = match address {
+            SocketAddr::V4(address) => {
+                let inner = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: address.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+                    sin_zero: [0; 8],
+                };
+                // SAFETY: a storage has room for any address and is aligned for it.
+                unsafe { ptr::write(bytes.as_mut_ptr().cast(), inner) };
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(address) => {
+                let inner = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: address.port().to_be(),
+                    sin6_flowinfo: address.flowinfo(),
+                    sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                    sin6_scope_id: address.scope_id(),
+                };
+                // SAFETY: a storage has room for any address and is aligned for it.
+                unsafe { ptr::write(bytes.as_mut_ptr().cast(), inner) };
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        Address { bytes, length: length as libc::socklen_t }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    fn check(listen: &str, cuts: bool) {
+        let (sender, receiver) = (UdpSocket::bind(listen).unwrap(), UdpSocket::bind(listen).unwrap());
+        receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let to = receiver.local_addr().unwrap();
+        let mut outgoing = Outgoing::new(cuts && can_cut(sender.as_fd()));
+        let sizes = [100, 700, 700, 700, 300, 700, 1400, 1, 1];
+        for (number, size) in sizes.iter().enumerate() {
+            outgoing.push(to, &[&[number as u8], &vec![7; size - 1]]);
+        }
+        let sending = outgoing.send(sender.as_fd());
+        assert_eq!(sending, Sending { calls: 1, refused: 0, is_blocked: false });
+        assert!(outgoing.is_empty());
+        let mut received = [0; 2000];
+        for (number, size) in sizes.iter().enumerate() {
+            let count = receiver.recv(&mut received).unwrap();
+            assert_eq!((count, received[0]), (*size, number as u8));
+        }
+    }
+
+    #[test]
+    fn packets_arrive_as_they_were() {
+        for listen in ["127.0.0.1:0", "[::1]:0"] {
+            check(listen, false);
+            check(listen, true);
+        }
+    }
+
+    #[test]
+    fn neighbours_of_one_size_go_together() {
+        let (here, there) = ("127.0.0.1:5".parse().unwrap(), "127.0.0.1:6".parse().unwrap());
+        let mut outgoing = Outgoing::new(true);
+        for (to, size) in [(here, 10), (here, 10), (here, 4), (here, 4), (there, 4), (there, 5), (here, 5)] {
+            outgoing.push(to, &[&[0; 16][..size]]);
+        }
+        let packets: Vec<_> = outgoing.messages.iter().map(|message| message.packets).collect();
+        assert_eq!(packets, [3, 1, 1, 1, 1]);
+        outgoing.cut_here();
+        assert_eq!(outgoing.messages.len(), 7);
+        assert!(outgoing.messages.iter().all(|message| message.length == message.segment));
+    }
+}

@@ -1,0 +1,57 @@
+//! What is asked of a streaming server, and its limits, each with its name on the command line.
+
+use std::time::Duration;
+
+/// What the server may use, and how patient it is.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bits per second that all sessions together may be promised; `None` promises any.
+    pub bandwidth_bits_per_second: Option<u64>,
+    /// RTSP connections open at once.
+    pub connections_max: usize,
+    /// RTSP connections open at once from one address.
+    pub connections_per_address: Option<u32>,
+    /// Connections without a session.
+    pub newcomers_max: usize,
+    /// Sessions.
+    pub sessions_max: usize,
+    /// Films whose index is kept in memory.
+    pub films_max: usize,
+    /// A session ends when its client has said nothing for so long.
+    pub session_timeout: Duration,
+    /// How long a request may take to arrive.
+    pub head_timeout: Duration,
+    /// How long a connection may have neither a session nor a request.
+    pub idle_timeout: Duration,
+    /// How long a client may take nothing of what waits for it.
+    pub send_timeout: Duration,
+    /// Parts of films kept in memory, in bytes.
+    pub body_cache_bytes: usize,
+    /// Threads that wait for the disk.
+    pub helpers: usize,
+    /// How far before it is due what is on the disk is read; zero reads it when it is due.
+    pub look_ahead: Duration,
+    /// The even port of RTP, if it is to be a certain one.
+    pub rtp_port: Option<u16>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            bandwidth_bits_per_second: None,
+            connections_max: 16 * 1024,
+            connections_per_address: None,
+            newcomers_max: 1024,
+            sessions_max: 16 * 1024,
+            films_max: 1024,
+            session_timeout: Duration::from_secs(60),
+            head_timeout: Duration::from_secs(15),
+            idle_timeout: Duration::from_secs(30),
+            send_timeout: Duration::from_secs(30),
+            body_cache_bytes: 128 << 20,
+            helpers: 4,
+            look_ahead: Duration::ZERO,
+            rtp_port: None,
+        }
+    }
+}

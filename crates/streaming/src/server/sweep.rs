@@ -1,0 +1,172 @@
+//! Ending what is over: sessions and connections whose clients are silent, vanish, or take nothing; and all, at a stop.
+
+use std::time::Duration;
+
+use rustix::event::epoll;
+
+use super::counters::Counter;
+use super::log::Ending;
+use super::{DATAGRAMS, LISTENERS, Server};
+
+/// A session whose connection is gone ends when nothing was heard of its client for so long.
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(15);
+
+impl Server<'_> {
+    /// Looks at everybody once.
+    pub(super) fn sweep(&mut self) {
+        self.swept = self.now;
+        self.clock.look();
+        for token in self.streams.tokens() {
+            self.sweep_stream(token);
+        }
+        for token in self.connections.tokens() {
+            self.sweep_connection(token);
+        }
+        if self.accepting_is_paused {
+            self.accepting_is_paused = false;
+            for (acceptor, token) in self.acceptors.iter().zip(LISTENERS..) {
+                let data = epoll::EventData::new_u64(token);
+                let added = epoll::add(&self.epoll, acceptor.fd(), data, epoll::EventFlags::IN);
+                self.accepting_is_paused |= !matches!(added, Ok(()) | Err(rustix::io::Errno::EXIST));
+            }
+        }
+    }
+
+    fn sweep_stream(&mut self, token: u64) {
+        let timeout = self.site.settings.session_timeout;
+        let stream = self.streams.at(token);
+        // A client that takes what it is sent in its connection is there, whether it says so or not.
+        if stream.is_interleaved()
+            && stream.schedule.is_some()
+            && let Some(connection) = self.connections.find(stream.connection)
+            && self.now.saturating_sub(connection.taken) < super::SWEEP_PERIOD * 2
+        {
+            stream.session.hear(self.now);
+        }
+        let patience = if stream.is_orphan { timeout.min(ORPHAN_TIMEOUT) } else { timeout };
+        if self.now.saturating_sub(stream.session.heard()) > patience {
+            self.counts.count(Counter::SessionsTimedOut);
+            self.end(token, Ending::TimedOut);
+        }
+    }
+
+    fn sweep_connection(&mut self, token: u64) {
+        let settings = &self.site.settings;
+        let (idle, head, send) = (settings.idle_timeout, settings.head_timeout, settings.send_timeout);
+        let connection = self.connections.at(token);
+        let waits = |since: Duration| self.now.saturating_sub(since);
+        let limit = if connection.waiting_bytes() > 0 && waits(connection.taken) > send {
+            Counter::LimitSend
+        } else if !connection.received.is_empty() && waits(connection.since) > head {
+            Counter::LimitHead
+        } else if connection.sessions.is_empty() && waits(connection.since) > idle {
+            Counter::LimitIdle
+        } else {
+            return;
+        };
+        self.counts.count(limit);
+        self.close(token);
+    }
+
+    /// Closes a connection. Sessions whose packets go through it end; others wait for their client to come back.
+    pub(super) fn close(&mut self, token: u64) {
+        let Some(connection) = self.connections.find(token) else { return };
+        let sessions = std::mem::take(&mut connection.sessions);
+        let seat = connection.seat;
+        if sessions.is_empty() {
+            self.newcomers = self.newcomers.saturating_sub(1);
+        }
+        // Closing the socket takes it out of the poll.
+        drop(self.connections.remove(token));
+        self.site.board.leave(seat);
+        for session in sessions {
+            let Some(stream) = self.streams.find(session) else { continue };
+            if stream.is_interleaved() {
+                self.end(session, Ending::Closed);
+            } else if stream.connection == token {
+                stream.is_orphan = true;
+            }
+        }
+    }
+
+    /// Ends session `token`.
+    pub(super) fn end(&mut self, token: u64, ending: Ending) {
+        if self.streams.find(token).is_none() {
+            return;
+        }
+        if self.streams.at(token).schedule.is_some() {
+            self.report(token, true);
+        }
+        self.forget_ports(token);
+        let stream = self.streams.remove(token);
+        self.sessions.remove(&stream.session.id);
+        self.reserved = self.reserved.saturating_sub(stream.bits_per_second);
+        self.counts.count(Counter::SessionsEnded);
+        if let Some(log) = self.site.log {
+            self.clock.look();
+            log.append(|lines| stream.append_line(lines, &self.clock, self.now, ending));
+        }
+        self.detach(stream.connection, token);
+    }
+
+    /// Connection `token` does not control `session` any more.
+    pub(super) fn detach(&mut self, token: u64, session: u64) {
+        let Some(connection) = self.connections.find(token) else { return };
+        connection.sessions.retain(|known| *known != session);
+        if connection.sessions.is_empty() {
+            (connection.since, self.newcomers) = (self.now, self.newcomers + 1);
+        }
+    }
+
+    /// Connection `token` controls `session` from now on.
+    pub(super) fn attach(&mut self, token: u64, session: u64) {
+        let connection = self.connections.at(token);
+        self.newcomers = self.newcomers.saturating_sub(usize::from(connection.sessions.is_empty()));
+        connection.sessions.push(session);
+    }
+
+    /// Reports from the ports of session `token` are nobody's from now on.
+    pub(super) fn forget_ports(&mut self, token: u64) {
+        let stream = self.streams.at(token);
+        for position in 0..stream.session.tracks.len() {
+            let Some([_, rtcp]) = stream.receivers(position) else { continue };
+            let key = (rtcp.ip(), rtcp.port());
+            if self.receivers.get(&key) == Some(&token) {
+                self.receivers.remove(&key);
+            }
+        }
+    }
+
+    /// Reports from the ports of session `token` are its own from now on.
+    pub(super) fn remember_ports(&mut self, token: u64) {
+        let stream = self.streams.at(token);
+        for position in 0..stream.session.tracks.len() {
+            if let Some([_, rtcp]) = stream.receivers(position) {
+                self.receivers.insert((rtcp.ip(), rtcp.port()), token);
+            }
+        }
+    }
+
+    /// The server stops: everybody is told.
+    pub(super) fn end_all(&mut self) {
+        for token in self.streams.tokens() {
+            self.end(token, Ending::Stopped);
+        }
+        self.flush();
+        for token in self.connections.tokens() {
+            self.close(token);
+        }
+    }
+
+    /// Has the poll tell, or not any more, when datagrams can be sent.
+    pub(super) fn watch_datagrams(&mut self, number: usize, is_blocked: bool) {
+        let ports = &mut self.ports[number];
+        ports.is_blocked = is_blocked;
+        let data = epoll::EventData::new_u64(DATAGRAMS + number as u64);
+        // If it cannot be watched, the next turn tries again.
+        let _ = match is_blocked {
+            true => epoll::add(&self.epoll, ports.rtp(), data, epoll::EventFlags::OUT),
+            false => epoll::delete(&self.epoll, ports.rtp()),
+        };
+    }
+}

@@ -1,0 +1,164 @@
+"""`sojourn stream` with players that others have written: whole films, seeks, slow and vanishing clients."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conftest import SOJOURN
+
+pytestmark = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+
+SECONDS = 5
+PICTURES_PER_SECOND = 10
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass
+class Streaming:
+    """A running server."""
+
+    address: str
+    admin: str
+    process: subprocess.Popen[str]
+
+    def url(self, name: str) -> str:
+        return f"rtsp://{self.address}/{name}"
+
+    def counters(self) -> dict[str, float]:
+        with urllib.request.urlopen(f"http://{self.admin}/metrics.json", timeout=10) as page:
+            return json.loads(page.read())
+
+    def wait_for(self, counter: str, least: float) -> None:
+        """Waits until a counter has reached a value; it is published now and then."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.counters()[counter] < least:
+            assert time.monotonic() < deadline, (counter, self.counters())
+            time.sleep(0.1)
+
+
+@contextmanager
+def streaming(root: Path, *options: str) -> Iterator[Streaming]:
+    command = [str(SOJOURN), "stream", str(root), "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        addresses: dict[str, str] = {}
+        while not {"listening on", "metrics on"} <= addresses.keys():
+            line = process.stderr.readline()
+            assert line, "the server ended before it listened"
+            if found := re.match(r"(listening on|metrics on) (?:http://)?([0-9.:]+)", line):
+                addresses[found[1]] = found[2]
+        try:
+            yield Streaming(addresses["listening on"], addresses["metrics on"], process)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A film with pictures that are decoded in another order than they are shown, and with sound."""
+    folder = tmp_path_factory.mktemp("films")
+    pictures = f"testsrc2=size=176x144:rate={PICTURES_PER_SECOND}"
+    make = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", pictures, "-f", "lavfi", "-i", "sine=sample_rate=22050"]
+    make += ["-t", str(SECONDS), "-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", "10", "-bf", "2", "-threads", "1"]
+    subprocess.run([*make, "-c:a", "aac", "-b:a", "32k", str(folder / "film.mp4")], check=True)
+    rate = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", "10", "-b:v", "12M", "-preset", "ultrafast"]
+    noise = f"nullsrc=size=320x240:rate={PICTURES_PER_SECOND},geq=random(1)*255:128:128"
+    make = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", noise, "-t", str(SECONDS)]
+    subprocess.run([*make, *rate, str(folder / "large.mp4")], check=True)
+    return folder
+
+
+def decoder(source: str, *options: str) -> subprocess.Popen[str]:
+    """Decodes the pictures of a source; what it prints has a hash of each."""
+    command = ["ffmpeg", "-nostdin", "-v", "error", *options, "-copyts", "-i", source, "-map", "0:v"]
+    command += ["-fps_mode", "passthrough", "-f", "framemd5", "-"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def hashes(decoding: subprocess.Popen[str]) -> list[str]:
+    output, errors = decoding.communicate(timeout=PATIENCE_SECONDS)
+    assert decoding.returncode == 0, errors
+    assert not errors, errors
+    return [line.rsplit(",", 1)[1].strip() for line in output.splitlines() if not line.startswith("#")]
+
+
+def test_a_player_sees_every_picture(films: Path) -> None:
+    expected = hashes(decoder(str(films / "film.mp4")))
+    assert len(expected) == SECONDS * PICTURES_PER_SECOND
+    log = films / "sessions.log"
+    with streaming(films, "--access-log", str(log)) as server:
+        url = server.url("film.mp4")
+        whole = {way: decoder(url, "-rtsp_transport", way) for way in ("udp", "tcp")}
+        part = decoder(url, "-rtsp_transport", "tcp", "-noaccurate_seek", "-ss", "2.5")
+        for way, decoding in whole.items():
+            assert hashes(decoding) == expected, way
+        seen = hashes(part)
+        # It begins at a picture that stands alone, which is there at 2 s, and goes on to the end.
+        assert seen == expected[2 * PICTURES_PER_SECOND :]
+        server.wait_for("sessions_ended", 3)
+        counters = server.counters()
+        assert counters["frames_dropped"] == counters["frames_unreadable"] == 0
+    lines = log.read_text().splitlines()
+    assert len(lines) == 3
+    assert all(re.search(r'" 200 \d+ "-" "Lavf.*transport=(udp|tcp) .*end=teardown$', line) for line in lines), lines
+
+
+def test_a_probe_knows_the_film(films: Path) -> None:
+    with streaming(films) as server:
+        command = ["ffprobe", "-v", "error", "-of", "json", "-show_streams", "-show_format", server.url("film.mp4")]
+        probed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+        assert probed.returncode == 0, probed.stderr
+        found = json.loads(probed.stdout)
+        assert [stream["codec_name"] for stream in found["streams"]] == ["h264", "aac"]
+        assert abs(float(found["format"]["duration"]) - SECONDS) < 0.2
+
+
+def test_who_does_not_read_loses_pictures_and_holds_up_nobody(films: Path) -> None:
+    with streaming(films) as server:
+        host, port = server.address.split(":")
+        slow = socket.create_connection((host, int(port)), timeout=10)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        url = server.url("large.mp4")
+        slow.sendall(f"SETUP {url} RTSP/1.0\r\nCSeq: 1\r\nTransport: RTP/AVP/TCP;interleaved=0-1\r\n\r\n".encode())
+        session = re.search(rb"Session: (\w+)", slow.recv(4096))
+        assert session is not None
+        slow.sendall(f"PLAY {url} RTSP/1.0\r\nCSeq: 2\r\nSession: {session[1].decode()}\r\n\r\n".encode())
+        quick = decoder(server.url("film.mp4"), "-rtsp_transport", "tcp")
+        server.wait_for("frames_dropped", 1)
+        assert len(hashes(quick)) == SECONDS * PICTURES_PER_SECOND
+        slow.close()
+        server.wait_for("sessions_ended", 2)
+
+
+def test_a_signal_ends_sessions_and_prints_the_counters(films: Path) -> None:
+    with streaming(films, "--format", "json") as server:
+        decoding = decoder(server.url("film.mp4"), "-rtsp_transport", "tcp")
+        server.wait_for("packets_sent", 1)
+        server.process.send_signal(signal.SIGTERM)
+        output, _ = server.process.communicate(timeout=PATIENCE_SECONDS)
+        decoding.communicate(timeout=PATIENCE_SECONDS)
+        counters = json.loads(output)
+        assert counters["sessions_begun"] == counters["sessions_ended"] == 1
+        assert counters["send_lateness_seconds"]["count"] > 0
+        assert server.process.returncode == 0
+
+
+def test_what_cannot_run_is_said(tmp_path: Path) -> None:
+    command = [str(SOJOURN), "stream", str(tmp_path / "nowhere")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    assert done.returncode == 2
+    assert "hint:" in done.stderr
