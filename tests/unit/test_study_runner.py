@@ -429,7 +429,9 @@ def test_a_point_of_which_nothing_was_measured_is_tried_again(tmp_path: Path) ->
         )
 
     assert run(folder(tmp_path), fails_once).measured == 24
-    assert "failed: it did not begin" in report.find(folder(tmp_path)).verdicts[0].why
+    found = report.find(folder(tmp_path))
+    assert "failed: it did not begin" in found.verdicts[0].why
+    assert found.failed == {"it did not begin": 1}
     sitting = run(folder(tmp_path), scripted)
     assert (sitting.before, sitting.measured) == (23, 1)
     assert report.find(folder(tmp_path)).verdicts[0].finding == "holds"

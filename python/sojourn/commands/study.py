@@ -89,7 +89,7 @@ def _run_all(files: list[Path], asked: _Asked) -> None:
     whole = True
     for file in files:
         findings, ending, report = _run(file, asked)
-        whole = whole and ending == "complete" and not findings.missing
+        whole = whole and ending == "complete" and not findings.missing and not findings.failed
         results.append({**findings.as_json(), "ending": ending, "report": str(report)})
         if ending == "interrupted":
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ class Findings:
     points: int
     planned: int
     missing: dict[str, str]
+    failed: dict[str, int]
+    """Why points failed with nothing measured, and how many."""
 
     def as_json(self) -> dict[str, Any]:
         """The summary: estimates per cell, verdicts, what is missing."""
@@ -49,6 +52,7 @@ class Findings:
             "points": self.points,
             "points_planned": self.planned,
             "missing": self.missing,
+            "failed": self.failed,
             "verdicts": [each.as_json() for each in self.verdicts],
             "fits": [each.as_json() for each in self.lines],
             "cells": [{"settings": dict(cell.settings), **self._figures(cell)} for cell in self.cells.cells],
@@ -70,7 +74,9 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
     cells = Cells.of(records, study.linked)
     verdicts = [judge(check, cells, study.figure(check.metric)) for check in study.checks]
     lines = [fitted(fit, cells) for fit in study.fits]
-    return Findings(study, cells, verdicts, lines, len(records), len(in_order(study)), missing or {})
+    failed = Counter(str(each["failed"]) for each in records if not each["metrics"])
+    points = len(records), len(in_order(study))
+    return Findings(study, cells, verdicts, lines, *points, missing or {}, dict(failed))
 
 
 def write(folder: StudyFolder, findings: Findings) -> Path:
@@ -106,6 +112,7 @@ def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | N
     if findings.points < findings.planned:
         notes.append(f"{findings.points:,} of {findings.planned:,} points were measured; the same command goes on.")
     notes += [f"{name} was left out: {because}" for name, because in findings.missing.items()]
+    notes += [f"{number:,} points failed: {because}" for because, number in findings.failed.items()]
     if len(environments) > 1:
         notes.append("It was measured in several sittings whose machine or settings differ: see the machine below.")
     if findings.study.differs:

@@ -30,6 +30,8 @@ def print_findings(findings: Findings, console: Console) -> None:
         console.print(Text("line: ", style="dim") + Text(f"{line}"), soft_wrap=True)
     for name, because in findings.missing.items():
         console.print(Text(f"left out: {name}: {because}", style="yellow"), soft_wrap=True)
+    for because, number in findings.failed.items():
+        console.print(Text(f"failed: {number:,} points: {because}", style="yellow"), soft_wrap=True)
 
 
 def print_list(studies: Sequence[Study], console: Console) -> None:
