@@ -4,6 +4,9 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use md5::{Digest, Md5};
 use ring::digest::{SHA256, digest};
 
+/// Longer parts of a challenge are refused.
+const PARAMETER_BYTES_MAX: usize = 512;
+
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
@@ -127,8 +130,10 @@ fn parameter(text: &str, name: &str) -> Option<String> {
             None => after.split_at(after.find(',').unwrap_or(after.len())),
         };
         if key.trim_matches([' ', ',', '\t']).eq_ignore_ascii_case(name) {
-            // A value of control characters or quotes would not be ours to repeat.
-            return value.chars().all(|letter| !letter.is_control()).then(|| value.trim().to_owned());
+            // What is repeated in every request must fit into it.
+            let is_ours =
+                value.len() <= PARAMETER_BYTES_MAX && value.chars().all(|letter| !letter.is_control());
+            return is_ours.then(|| value.trim().to_owned());
         }
         rest = following.trim_start_matches([',', ' ', '\t']);
     }

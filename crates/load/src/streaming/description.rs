@@ -8,6 +8,8 @@ use super::playout::Track;
 
 /// Tracks beyond these are not played.
 pub const TRACKS_MAX: usize = 8;
+/// A longer name of a film or a track could not be asked for.
+pub const NAME_BYTES_MAX: usize = 1024;
 /// The clock of a payload type without a description (RFC 3551): video of 90 kHz.
 const CLOCK_RATE_DEFAULT: u32 = 90_000;
 const CLOCK_RATE_MAX: u32 = 1_000_000;
@@ -82,14 +84,14 @@ impl Description {
 
     fn read_attribute(&mut self, part: Part, name: &str, value: &str) {
         match (part, name) {
-            (Part::Film, "control") if value.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            (Part::Film, "control") if is_name(value) => {
                 self.control = Some(value.to_owned());
             }
             (Part::Film | Part::Track, "range") => {
                 self.length_seconds = self.length_seconds.or_else(|| length(value));
             }
             // What could not stand in a request is no name.
-            (Part::Track, "control") if value.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            (Part::Track, "control") if is_name(value) => {
                 self.tracks.last_mut().expect("a track has begun").control = value.to_owned();
             }
             (Part::Track, "rtpmap") => {
@@ -125,6 +127,11 @@ fn length(range: &str) -> Option<f64> {
         return None;
     };
     end.checked_sub(start).map(|length| length.as_secs_f64()).filter(|&length| length > 0.0)
+}
+
+/// Whether a text can stand in a request.
+pub fn is_name(text: &str) -> bool {
+    text.len() <= NAME_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The URL that a control attribute means against the description's own base.

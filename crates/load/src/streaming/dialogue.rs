@@ -10,7 +10,7 @@ use sojourn_streaming::rtsp::{Method, NptRange, Response, Start, Transport, writ
 
 use super::{
     authorization::{Challenge, Credentials},
-    description::{Description, TrackDescription, joined},
+    description::{Description, TrackDescription, is_name, joined},
 };
 
 /// How long a session lasts without a sign of life, where the server does not say (RFC 2326, section 12.37).
@@ -325,7 +325,7 @@ impl Dialogue {
 }
 
 fn is_url(text: &str) -> bool {
-    text.starts_with("rtsp://") && text.bytes().all(|byte| byte.is_ascii_graphic())
+    text.starts_with("rtsp://") && is_name(text)
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@
 //! performs: `run`, `talk`, `receive`, `leave`; `tally`, `outcome`, `report`. Messages, and headers of RTP and RTCP,
 //! are the streaming crate's.
 
-mod authorization;
+pub mod authorization;
 mod description;
-mod dialogue;
+pub mod dialogue;
 mod film;
 mod leave;
 mod mark;
