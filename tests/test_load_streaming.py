@@ -41,6 +41,12 @@ def test_what_became_of_the_streams(tmp_path: Path) -> None:
     assert max(float(row["streams_playing"]) for row in table) == 3
     assert all(float(row["unix_seconds"]) > 1e9 for row in table)
     assert "sojourn_load_streams_conforming_fraction 0.75" in families.read_text()
+    page = (kept / "report.html").read_text()
+    assert 'id="plot-streams"' in page
+    assert "75 %" in page
+    assert "NaN" not in page
+    drawn = run("report", kept)
+    assert drawn.returncode == 0, drawn.stderr
     again = folder.read(kept)
     assert again.is_streams
     assert again.interval_table.keys() == set(table[0])

@@ -162,8 +162,7 @@ def _write(
         from sojourn.report.load_run import write_report
 
         load_folder.write(folder, result, words, verdicts, environment.describe(result.record.get("machine")))
-        # The page is one of requests.
-        written.append(folder.path if result.is_streams else write_report(folder.path))
+        written.append(write_report(folder.path))
     return written
 
 

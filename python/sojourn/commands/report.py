@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from sojourn.commands.formats import Format, FormatOption, data, print_json
-from sojourn.failure import CouldNotRun
 from sojourn.loading import folder as load_folder
 from sojourn.loading.terminal import print_result
 from sojourn.report import load_run, write_report
@@ -47,10 +46,8 @@ def _report(
 
 
 def _report_load(run: Path, output_format: Format) -> None:
-    result = load_folder.read(run)
-    if result.is_streams:
-        raise CouldNotRun(f"{run} holds a run of viewers, of which there is no page", "see result.json in it")
     path = load_run.write_report(run)
+    result = load_folder.read(run)
     if output_format is Format.json:
         print_json(dict(result.record))
         return

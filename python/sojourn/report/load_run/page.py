@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 
 from sojourn.loading import metrics
@@ -17,16 +16,8 @@ from sojourn.report.markup import Markup, element, join
 from sojourn.report.shell import shell
 from sojourn.report.where_time_goes import where_time_goes
 
-NAME = "report.html"
 _FACTS = {"p50": "p50", "p99": "p99", "p99.9": "p99.9", "error_rate": "Failed", "server.cpu_per_request": "Server CPU"}
 """Metrics on the first screen, with short names; what they are shows under the pointer."""
-
-
-def write_report(path: Path) -> Path:
-    """Draws the report of the run in a folder and returns where it is."""
-    report = path / NAME
-    report.write_text(page(LoadRun.read(path)))
-    return report
 
 
 def page(run: LoadRun) -> str:
@@ -46,7 +37,7 @@ def page(run: LoadRun) -> str:
         errors=tables.errors(run),
         machines=tables.machines(run) or "",
         saturation=where_time_goes(run.result.record.get("saturation")),
-        server_over_time=_server_plots(run),
+        server_over_time=server_plots(run),
         probe=tables.probe(run) or "",
         resources=element("div", tables.generator(run), tables.server(run), class_="columns"),
         environment=element(
@@ -59,7 +50,7 @@ def page(run: LoadRun) -> str:
     return shell(f"{record['tool']} report", record["url"], subtitle, Markup(main), record["version"], sources)
 
 
-def _server_plots(run: LoadRun) -> Markup | str:
+def server_plots(run: LoadRun) -> Markup | str:
     """Only where the server was probed: empty plots would say nothing."""
     if run.result.recording is None:
         return ""
@@ -77,7 +68,7 @@ def _first_screen(run: LoadRun) -> Markup:
     rows = [_fact(run, name, label) for name, label in _FACTS.items()]
     left = element("div", number, element("p", said, class_="interval") if said else None, class_="headline")
     facts = element("div", element("dl", [row for row in rows if row]), class_="facts")
-    return join(_marks(run), element("div", left, facts, class_="answer"), _warnings(run))
+    return join(marks(run), element("div", left, facts, class_="answer"), warnings(run))
 
 
 def _fact(run: LoadRun, name: str, label: str) -> Markup | None:
@@ -98,24 +89,26 @@ def _between(name: str, low: float | None, high: float | None) -> str | None:
     return f"95 %: {write(low)} to {write(high)}"
 
 
-def _marks(run: LoadRun) -> list[Markup]:
-    marks = []
+def marks(run: LoadRun) -> list[Markup]:
+    """What nobody may miss."""
+    found = []
     because = run.result.limited_because
     if because:
         said = f"{because}. These figures say what the generator can do, not the server."
-        marks.append(_mark("grave", "The generator was the limit", said))
+        found.append(_mark("grave", "The generator was the limit", said))
     if not run.result.complete:
-        marks.append(_mark("grave", "Incomplete run", f"{run.result.record['stopped_because']}."))
-    return marks
+        found.append(_mark("grave", "Incomplete run", f"{run.result.record['stopped_because']}."))
+    return found
 
 
 def _mark(class_: str, title: str, text: str) -> Markup:
     return element("p", element("strong", f"{title}:"), " ", text, class_=f"notice {class_}", role="alert")
 
 
-def _warnings(run: LoadRun) -> Markup | None:
-    warnings = run.result.record.get("warnings") or []
-    if not warnings:
+def warnings(run: LoadRun) -> Markup | None:
+    """What makes the figures doubtful without voiding them."""
+    found = run.result.record.get("warnings") or []
+    if not found:
         return None
-    heading = element("h2", f"{len(warnings)} warning" + ("s" if len(warnings) > 1 else ""))
-    return element("div", heading, element("ul", [element("li", each) for each in warnings]), class_="warnings")
+    heading = element("h2", f"{len(found)} warning" + ("s" if len(found) > 1 else ""))
+    return element("div", heading, element("ul", [element("li", each) for each in found]), class_="warnings")

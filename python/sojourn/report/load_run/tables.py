@@ -148,9 +148,10 @@ def probe(run: LoadRun) -> Markup | None:
     title = "What the server used, by the probe"
     if "unavailable" in found:
         return absent("table-probe", title, found["unavailable"])
+    spent = ["server.cpu_per_stream_second"] if run.result.is_streams else [*SERVER_METRICS]
     rows = [
         (metrics.find(name).help, "", metrics.find(name).write(metrics.find(name).of_run(run.result)), "", "")
-        for name in SERVER_METRICS
+        for name in spent
     ]
     counters = found["counters"]
     rows += [(name.replace("_", " "), *_used(each)) for name, each in counters.items() if "unavailable" not in each]
