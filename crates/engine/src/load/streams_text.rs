@@ -13,7 +13,7 @@ pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<
     let streams = &report.streaming.streams;
     writeln!(
         output,
-        "{} of {} ({} films), packets by {}",
+        "{} of {}, films: {}, packets by {}",
         result.tool, result.url, result.films, result.connection
     )?;
     if let Some(why) = &report.stopped_because {

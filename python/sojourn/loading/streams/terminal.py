@@ -22,8 +22,9 @@ def print_streams(result: LoadResult, console: Console) -> None:
     """The run in a screenful."""
     record, streaming = result.record, result.record["streaming"]
     streams = streaming["streams"]
-    films = "1 film" if record["films"] == 1 else f"{record['films']:,} films"
-    console.print(Text(f"{record['url']}, {films}, packets by {record['connection']}", style="dim"), soft_wrap=True)
+    console.print(
+        Text(f"{record['url']}, {films(result)}, packets by {record['connection']}", style="dim"), soft_wrap=True
+    )
     share = format.percent(streams["conforming_fraction"])
     found = f"{streams['conforming']:,} of {streams['judged']:,} streams conform ({share})"
     counted = ", ".join(f"{streams[key]:,} {said}" for key, said in _COUNTED)
@@ -43,6 +44,12 @@ def print_streams(result: LoadResult, console: Console) -> None:
     print_pairs([*_packets(result), ("generator", _generator(result)), *_server(result)], console)
     for warning in record["warnings"]:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def films(result: LoadResult) -> str:
+    """How many were dealt to the viewers."""
+    count = result.record["films"]
+    return "1 film" if count == 1 else f"{count:,} films"
 
 
 _COUNTED = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sojourn.loading.streams.terminal import TIMES
+from sojourn.loading.streams.terminal import TIMES, films
 from sojourn.report import format, measurement_tables
 from sojourn.report.chart import Chart, Missing
 from sojourn.report.drawing import figure
@@ -48,7 +48,7 @@ def page(run: LoadRun) -> str:
             id="environment",
         ),
     )
-    subtitle = f"{record['films']:,} films · packets by {record['connection']}"
+    subtitle = f"{films(run.result)} · packets by {record['connection']}"
     return shell("load report", record["url"], subtitle, Markup(main), record["version"], _SOURCES)
 
 
