@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sojourn_proxy::replacement;
 use sojourn_proxy::store::{
-    Begun, DiskSettings, Found, Key, Next, Object, Reader, Settings, Sharing, Started, Store,
+    ADMISSIONS, Begun, DiskSettings, Found, Key, Next, Object, Reader, Settings, Sharing, Started, Store,
 };
 
 const ROLE: &str = "SOJOURN_STORE_TEST_ROLE";
@@ -25,7 +25,7 @@ fn open(path: &Path, disk_bytes: u64) -> Store {
         bytes: disk_bytes,
         object_bytes_max: disk_bytes,
         policy: replacement::DEFAULT,
-        is_shared: true,
+        admission: ADMISSIONS[0],
     };
     let settings =
         Settings { memory_bytes: 8 << 20, memory_object_bytes_max: 1 << 20, ..Settings::default() };

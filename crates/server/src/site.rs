@@ -162,6 +162,9 @@ impl Site {
             served.add(Counter::HealthChecksFailed, failed);
             served.add(Counter::UpstreamsFailingChecks, upstream.presence.is_failing().into());
         }
+        if let Some(cache) = self.proxy.as_ref().and_then(|proxy| proxy.cache.as_ref()) {
+            cache.report(&mut served);
+        }
         served.add(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));
         served
     }

@@ -5,13 +5,10 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
-use sojourn_proxy::rules::Policy;
-use sojourn_proxy::store::Settings;
-use sojourn_server::proxy::{Cache, ForcedHits, Nothing, Proxy, watch};
+use sojourn_server::proxy::{Nothing, Proxy, watch};
 use sojourn_server::{Architecture, Board, Site, Stop, architecture, metrics, reopen_on_signal};
 
 use crate::serve::listener::Listeners;
@@ -20,6 +17,7 @@ use crate::serve::site::{descriptors, usable_descriptors};
 use crate::serve::succession::{Estate, Inheritance};
 use crate::serve::{pin, serve, transports};
 
+mod cache;
 mod forward;
 mod options;
 
@@ -50,6 +48,11 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     };
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [])?;
+    }
+    // As the user who serves: what is made there is that user's.
+    let (cache, _keepers) = options.cache.open()?;
+    if let Some(proxy) = &mut site.proxy {
+        Arc::make_mut(proxy).cache = cache;
     }
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
     if let Some(proxy) = &site.proxy {
@@ -94,31 +97,10 @@ impl Options {
         site.proxy = Some(Arc::new(Proxy {
             upstreams: self.upstream.upstreams()?,
             forward: self.forward.rules(),
-            cache: self.cache()?,
+            cache: None,
             pseudonym: self.pseudonym.clone().map_or_else(pseudonym, Ok)?,
         }));
         Ok(site)
-    }
-}
-
-impl Options {
-    /// The cache, unless it is to have no memory.
-    fn cache(&self) -> anyhow::Result<Option<Cache>> {
-        let settings = Settings { memory_bytes: self.cache_memory, ..Settings::default() };
-        let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
-        let policy = Policy {
-            error_seconds: seconds(self.cache_errors),
-            disconnected_seconds: seconds(self.cache_stale_disconnected),
-            ..Policy::default()
-        };
-        let cache = (self.cache_memory > 0).then(|| Cache::new(settings, policy));
-        let Some(ratio) = self.force_hit_ratio else { return Ok(cache) };
-        let cache =
-            cache.context("--force-hit-ratio needs a cache\nhint: give --cache-memory more than 0")?;
-        eprintln!(
-            "warning: an experiment: hits are drawn by lot (--force-hit-ratio {ratio}), clients get outdated answers"
-        );
-        Ok(Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))))
     }
 }
 

@@ -14,13 +14,14 @@ use sojourn_server::ALL;
 use sojourn_server::proxy::{HealthCheck, Presence, Upstream, UpstreamLimits};
 use sojourn_server::tls::UpstreamTls;
 
+use super::cache::CacheOptions;
 use super::forward::ForwardOptions;
 use crate::serve::options::limit::LimitOptions;
 use crate::serve::options::listen::ListenOptions;
 use crate::serve::options::log::LogOptions;
 use crate::serve::options::process::ProcessOptions;
 use crate::serve::options::tls::TlsOptions;
-use crate::serve::options::values::{duration, size};
+use crate::serve::options::values::duration;
 
 /// The port of a URL that names none.
 const HTTP_PORT: u16 = 80;
@@ -52,23 +53,6 @@ pub struct Options {
     /// Pin the server to this core
     #[arg(long, value_name = "CORE")]
     pub pin_core: Option<usize>,
-    /// Memory for answers that may be used again (RFC 9111), of all loops together; 0 keeps none
-    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = size)]
-    pub cache_memory: usize,
-    /// How long errors are kept that say nothing about it and may be kept (404, 405, 410, 414, 501); 5 minutes at most
-    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
-    pub cache_errors: Duration,
-    /// How long answers may be used stale when no upstream answers, unless they forbid it; their own stale-if-error counts
-    /// if it is longer
-    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
-    pub cache_stale_disconnected: Duration,
-    /// For experiments: the share of requests that are hits, from 0 to 1, drawn for each plain GET. A hit is answered with
-    /// what is stored, however stale; a miss goes to an upstream and is stored anew. Clients get outdated answers
-    #[arg(long, value_name = "RATIO", value_parser = ratio)]
-    pub force_hit_ratio: Option<f64>,
-    /// What those draws are drawn from: the same, the same sequence
-    #[arg(long, default_value_t = 1, value_name = "N", requires = "force_hit_ratio")]
-    pub force_hit_seed: u64,
     /// What the proxy calls itself in Via, by which it knows requests that come back to it; unlike every other proxy's
     /// on the way [default: sojourn- and a random number]
     #[arg(long = "via", value_name = "NAME", value_parser = pseudonym)]
@@ -80,6 +64,7 @@ pub struct Options {
     pub upstream: UpstreamOptions,
     #[command(flatten)]
     pub forward: ForwardOptions,
+    pub cache: CacheOptions,
     #[command(flatten)]
     pub listening: ListenOptions,
     #[command(flatten)]
@@ -254,11 +239,6 @@ impl UpstreamUrl {
 fn architectures() -> PossibleValuesParser {
     let rows = ALL.iter().filter(|row| row.has_upstreams());
     rows.map(|row| PossibleValue::new(row.name()).help(row.summary())).collect::<Vec<_>>().into()
-}
-
-fn ratio(text: &str) -> Result<f64, String> {
-    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
-    ratio.ok_or_else(|| "a ratio is a number from 0 to 1".to_owned())
 }
 
 /// A token (RFC 9110, 7.6.3).

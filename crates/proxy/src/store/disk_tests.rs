@@ -15,7 +15,7 @@ pub fn open(path: &Path, disk_bytes: u64, settings: Settings) -> Store {
         bytes: disk_bytes,
         object_bytes_max: disk_bytes,
         policy: replacement::DEFAULT,
-        is_shared: false,
+        admission: ADMISSIONS[0],
     };
     let store = Store::open(settings, disk).unwrap();
     work(&store);
@@ -65,8 +65,8 @@ fn body(length: usize) -> Vec<u8> {
 /// The objects' files.
 pub fn files(path: &Path) -> Vec<PathBuf> {
     let directories = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-    let named = |path: &PathBuf| path.file_name().unwrap() != "temporary";
-    let files = directories.filter(named).flat_map(|path| fs::read_dir(path).unwrap());
+    let is_of_objects = |path: &PathBuf| path.is_dir() && path.file_name().unwrap() != "temporary";
+    let files = directories.filter(is_of_objects).flat_map(|path| fs::read_dir(path).unwrap());
     files.map(|entry| entry.unwrap().path()).collect()
 }
 

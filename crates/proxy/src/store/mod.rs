@@ -100,6 +100,29 @@ pub enum Found {
     Miss,
 }
 
+impl Found {
+    /// What finding `object` is.
+    pub fn of(object: Arc<Object>) -> Found {
+        match variants_of(&object) {
+            Some(variants) => Found::Varies(Arc::new(variants)),
+            None => Found::Hit(object),
+        }
+    }
+}
+
+/// What is kept at a key, for people to look at.
+#[derive(Clone, Debug)]
+pub struct Inspected {
+    /// The object; its body may be missing.
+    pub object: Arc<Object>,
+    /// Bytes of the body.
+    pub body_bytes: u64,
+    /// Whether the body is in memory.
+    pub is_in_memory: bool,
+    /// Whether there is a file of it.
+    pub is_on_disk: bool,
+}
+
 /// What becomes of the wish to fill.
 #[derive(Debug)]
 pub enum Begun {
@@ -154,10 +177,28 @@ impl Store {
         self.0.disk.as_ref()?.wait_for_job(timeout)
     }
 
+    /// Has nobody wait for jobs any more: there are those that are there, and then none.
+    pub fn end_jobs(&self) {
+        self.0.disk.iter().for_each(|disk| disk.end_jobs());
+    }
+
+    /// Sees whether the disk has become this process's alone, as when a predecessor ends. To be called now and then.
+    pub fn look_round(&self) {
+        self.0.disk.iter().for_each(|disk| disk.look_round());
+    }
+
+    /// What there is at `key` beside the disk, after that was looked at.
+    pub fn lookup_in_memory(&self, key: &Key<'_>) -> Found {
+        match self.0.memory.find(key) {
+            Some(object) => Found::of(object),
+            None => filling_at(&self.fillings(), key).map_or(Found::Miss, Found::Filling),
+        }
+    }
+
     /// What there is at `key`.
     pub fn lookup(&self, key: &Key<'_>) -> Found {
         match self.0.memory.find(key) {
-            Some(object) => found(object),
+            Some(object) => Found::of(object),
             None => self.look_further(key),
         }
     }
@@ -190,6 +231,14 @@ impl Store {
         Begun::Fill(Fill::new(self.clone(), filling))
     }
 
+    /// Whether `object` is still what is kept at `key`, as far as that can be told without waiting.
+    pub fn is_current(&self, key: &Key<'_>, object: &Object) -> bool {
+        match self.0.memory.peek(key) {
+            Some(held) => held.number() == object.number(),
+            None => self.0.disk.as_ref().is_some_and(|disk| disk.holds(key.hash())),
+        }
+    }
+
     /// Gives the object other metadata, as after a 304. The body stays, and so do those who read it.
     pub fn freshen(&self, object: &Arc<Object>, metadata: &[u8]) -> Arc<Object> {
         let fresh = Arc::new(object.with_metadata(metadata));
@@ -215,6 +264,16 @@ impl Store {
         removed.is_some() || was_filling || was_on_disk
     }
 
+    /// What is kept at `key`, without counting as use of it; waits for the disk.
+    pub fn inspect(&self, key: &Key<'_>) -> Option<Inspected> {
+        let held = self.0.memory.peek(key);
+        let file = self.0.disk.as_ref().and_then(|disk| disk.inspect(key));
+        let (is_in_memory, is_on_disk) = (held.is_some(), file.is_some());
+        let held = held.map(|object| (Arc::clone(&object), object.length()));
+        let (object, body_bytes) = held.or(file)?;
+        Some(Inspected { object, body_bytes, is_in_memory, is_on_disk })
+    }
+
     /// The counters.
     pub fn memory_counts(&self) -> MemoryCounts {
         let memory = &self.0.memory;
@@ -230,6 +289,12 @@ impl Store {
     /// The counters of the disk tier, if there is one.
     pub fn disk_counts(&self) -> Option<DiskCounts> {
         self.0.disk.as_ref().map(|disk| disk.counts())
+    }
+
+    /// Bytes of the largest body kept in either tier.
+    pub fn object_bytes_max(&self) -> u64 {
+        let on_disk = self.0.disk.as_ref().map_or(0, |disk| disk.object_bytes_max());
+        on_disk.max(self.0.settings.memory_object_bytes_max)
     }
 
     /// How much is kept, and by which rules.
@@ -324,13 +389,6 @@ impl std::fmt::Debug for Store {
 fn memory_of(settings: &Settings) -> Arc<Memory> {
     let Settings { memory_bytes, shards, policy, admission, .. } = *settings;
     Arc::new(Memory::new(memory_bytes, shards.max(1), policy, admission))
-}
-
-fn found(object: Arc<Object>) -> Found {
-    match variants_of(&object) {
-        Some(variants) => Found::Varies(Arc::new(variants)),
-        None => Found::Hit(object),
-    }
 }
 
 fn variants_of(object: &Object) -> Option<Variants> {

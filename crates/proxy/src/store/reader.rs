@@ -60,6 +60,11 @@ impl Reader {
         self
     }
 
+    /// Whether what comes next may have to be waited for.
+    pub fn may_wait(&self) -> bool {
+        !matches!(self.source, Source::Object(_))
+    }
+
     /// Where it is.
     pub fn position(&self) -> u64 {
         self.position

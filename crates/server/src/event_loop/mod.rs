@@ -40,6 +40,7 @@ const EVENTS_MAX: usize = 512;
 
 const STOP: u64 = u64::MAX;
 const DISK: u64 = u64::MAX - 1;
+const BELL: u64 = u64::MAX - 2;
 
 /// Listeners' tokens begin here, above those of clients.
 const LISTENERS: u64 = 1 << TOKEN_BITS;
@@ -90,6 +91,10 @@ impl<'a, D: Disk> Loop<'a, D> {
         if let Some(fd) = disk.completion_fd() {
             watch(fd, DISK)?;
         }
+        let exchanges = site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)).transpose()?;
+        if let Some(exchanges) = &exchanges {
+            watch(exchanges.bell_fd(), BELL)?;
+        }
         let clock = Clock::for_log(site.log.as_ref());
         let timers = Timers::new(clock.now);
         Ok(Loop {
@@ -102,7 +107,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             clients: Clients::default(),
             runnable: Vec::new(),
             outcomes: Vec::new(),
-            exchanges: site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)),
+            exchanges,
             caches: Caches::new(&site.budgets),
             pool: Pool::default(),
             clock,
@@ -154,6 +159,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             match token {
                 STOP => self.begin_drain(),
                 DISK => self.collect(),
+                BELL => self.exchanges.iter_mut().for_each(Exchanges::collect_calls),
                 LISTENERS.. => {
                     self.accept((token - LISTENERS) as usize);
                 }

@@ -1,7 +1,9 @@
 //! What of a proxy's store answers a request, and what an upstream is asked for otherwise: the rules and the store
 //! brought together. What comes of the upstream's answer is in [`super::hearing`].
 
+use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 
 use sojourn_http::condition::Conditions;
 use sojourn_http::request::{Body, Method, Request};
@@ -10,9 +12,11 @@ use sojourn_proxy::rules::vary::secondary_key;
 use sojourn_proxy::rules::{
     self, Allowance, Answer, Forwarded, Metadata, Need, Policy, RequestDirectives, Target, Use, invalidated,
 };
-use sojourn_proxy::store::{Found, Key, Object, Settings, Store, Variants};
+use sojourn_proxy::store::{DiskSettings, Found, Key, Object, Settings, Store, Variants};
 
-use super::{ForcedHits, Keyed};
+use super::search::Kept;
+use super::{ForcedHits, Keyed, Search, Storekeepers};
+use crate::counters::{Counter, Served};
 
 /// An upstream is asked about so many variants at most, if none is the one that was asked for.
 const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
@@ -37,22 +41,26 @@ pub enum Verdict {
     Fill(Keyed),
     /// Ask an upstream for this client alone; why, if there is a cache at all.
     Pass(Option<Forwarded>),
+    /// Ask again when the disk has told what is stored.
+    Wait,
     /// The client wants an answer from the cache or none, and there is none.
     GatewayTimeout,
-}
-
-/// What there is for a request.
-#[derive(Default)]
-struct Kept {
-    object: Option<Arc<Object>>,
-    /// If the object varies; it may have none that fits.
-    variants: Option<Arc<Variants>>,
 }
 
 impl Cache {
     /// An empty cache in memory.
     pub fn new(settings: Settings, policy: Policy) -> Cache {
         Cache { store: Store::new(settings), policy, forced: None }
+    }
+
+    /// A cache in memory and on disk, with what an earlier one has left there.
+    pub fn open(settings: Settings, disk: DiskSettings, policy: Policy) -> io::Result<Cache> {
+        Ok(Cache { store: Store::open(settings, disk)?, policy, forced: None })
+    }
+
+    /// Starts `count` threads that wait for its disk.
+    pub fn start_storekeepers(&self, count: usize) -> io::Result<Storekeepers> {
+        Storekeepers::start(&self.store, count)
     }
 
     /// The same, but the lot says what is a hit: an experiment.
@@ -65,8 +73,16 @@ impl Cache {
         self.forced.is_some() && is_plain(request)
     }
 
-    /// What to do with `request`, which came by `scheme` for `host`, at `now` in seconds since 1970.
-    pub fn look_up(&self, request: &Request<'_>, scheme: &str, host: &[u8], now: i64) -> Verdict {
+    /// What to do with `request`, which came by `scheme` for `host`, at `now` in seconds since 1970; `search` is the
+    /// request's own.
+    pub fn look_up(
+        &self,
+        request: &Request<'_>,
+        scheme: &str,
+        host: &[u8],
+        now: i64,
+        search: &mut Search,
+    ) -> Verdict {
         if !matches!(request.method, Method::Get | Method::Head) {
             return Verdict::Pass(Some(Forwarded::Method));
         }
@@ -76,7 +92,7 @@ impl Cache {
         let text = Target { scheme, host, target: request.target }.key();
         let key = Key::new(&text);
         let directives = RequestDirectives::read(request.fields);
-        let kept = self.find(&key, request);
+        let Poll::Ready(kept) = search.find(&self.store, &key, request) else { return Verdict::Wait };
         if let Some(forced) = self.forced.as_ref().filter(|_| is_plain(request)) {
             return self.drawn(forced.draw(), &key, request, directives, kept);
         }
@@ -162,35 +178,43 @@ impl Cache {
         }
     }
 
-    /// Bytes of the largest body that is kept.
-    pub fn object_bytes_max(&self) -> u64 {
+    /// Bytes of the largest body that is kept in memory.
+    pub fn memory_object_bytes_max(&self) -> u64 {
         self.store.settings().memory_object_bytes_max
     }
 
-    fn find(&self, key: &Key<'_>, request: &Request<'_>) -> Kept {
-        match self.store.lookup(key) {
-            Found::Hit(object) => Kept { object: Some(object), variants: None },
-            Found::Varies(variants) => {
-                let names = variants.fields.first().and_then(|names| std::str::from_utf8(names).ok());
-                let secondary = secondary_key(names.unwrap_or_default(), Section(request.fields));
-                let object = self.hit(&key.variant(&secondary));
-                Kept { object, variants: Some(variants) }
-            }
-            _ => Kept::default(),
+    /// Writes what it counts itself, for all loops, to the table.
+    pub fn report(&self, served: &mut Served) {
+        use Counter as C;
+        let memory = self.store.memory_counts();
+        let disk = self.store.disk_counts().unwrap_or_default();
+        let counts = [
+            (C::CacheMemoryBytes, memory.bytes),
+            (C::CacheMemoryObjects, memory.objects),
+            (C::CacheMemoryEvictions, memory.evictions),
+            (C::CacheMemoryRefused, memory.refused),
+            (C::CacheDiskBytes, disk.bytes),
+            (C::CacheDiskObjects, disk.objects),
+            (C::CacheDiskIndexed, u64::from(disk.is_indexed)),
+            (C::CacheDiskWritten, disk.written),
+            (C::CacheDiskEvictions, disk.evictions),
+            (C::CacheDiskRefused, disk.refused),
+            (C::CacheDiskWriteFailures, disk.write_failures),
+            (C::CacheDiskReadFailures, disk.read_failures),
+            (C::CacheDiskDamaged, disk.damaged),
+            (C::CacheDiskJobs, disk.jobs),
+        ];
+        for (counter, count) in counts {
+            served.set(counter, count);
         }
     }
 
-    /// What is found at `key`, unless that is a list of variants.
-    pub(super) fn hit(&self, key: &Key<'_>) -> Option<Arc<Object>> {
-        match self.store.lookup(key) {
+    /// What is in memory at `key`: nobody waits for the disk to ask an upstream about more.
+    pub(super) fn held(&self, key: &Key<'_>) -> Option<Arc<Object>> {
+        match self.store.lookup_in_memory(key) {
             Found::Hit(object) => Some(object),
             _ => None,
         }
-    }
-
-    /// Whether `object` is what is found at `key`.
-    pub(super) fn is_at(&self, key: &Key<'_>, object: &Arc<Object>) -> bool {
-        self.hit(key).is_some_and(|found| Arc::ptr_eq(&found, object))
     }
 
     /// The latest variants that an upstream can tell from others by their entity tags.
@@ -200,7 +224,7 @@ impl Cache {
             stored.is_ok_and(|it| (1..=ENTITY_TAG_BYTES_ASKED_ABOUT_MAX).contains(&it.entity_tag.len()))
         };
         let latest = variants.keys(key).take(VARIANTS_ASKED_ABOUT_MAX);
-        latest.filter_map(|key| self.hit(&key)).filter(is_tagged).collect()
+        latest.filter_map(|key| self.held(&key)).filter(is_tagged).collect()
     }
 }
 

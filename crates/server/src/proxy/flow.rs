@@ -5,12 +5,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Body, Head};
 use sojourn_proxy::rules::Target;
-use sojourn_proxy::store::{Fill, Filling};
+use sojourn_proxy::store::{Fill, Filling, Next, Reader, Slice};
 
 use super::forward::{Obstacle, Origin};
 use super::{Keyed, Standing};
@@ -82,6 +83,10 @@ pub struct Flow {
     pub fill: Option<Fill>,
     /// What is kept, or was to be, also when it is complete.
     pub kept: Option<Arc<Filling>>,
+    /// Too long for memory, it is kept on disk all the same, whether clients wait for it or not.
+    pub is_for_disk: bool,
+    /// Where the rest comes from, if it is stored already.
+    pub(super) source: Option<VecDeque<Stored>>,
     /// All of it stays here for others to follow.
     pub is_shared: bool,
     /// The clients' requests.
@@ -91,6 +96,15 @@ pub struct Flow {
     /// How many parts came before the first that is still here.
     parts_gone: usize,
     held_bytes: usize,
+}
+
+/// A piece of a body that is stored already.
+#[derive(Debug)]
+pub enum Stored {
+    /// These bytes.
+    Bytes(Arc<[u8]>),
+    /// What is read of a stored body.
+    Body(Reader),
 }
 
 /// The head of an answer.
@@ -176,6 +190,8 @@ impl Flow {
             changes: None,
             fill: None,
             kept: None,
+            is_for_disk: false,
+            source: None,
             is_shared: false,
             followers: Vec::new(),
             followers_ever: 0,
@@ -216,6 +232,37 @@ impl Flow {
         }
     }
 
+    /// Takes the next bytes of what is stored already, if all before were taken; `waker` is called when there are some.
+    pub(super) fn pull(&mut self, waker: &Waker) {
+        while let Some(source) = self.source.as_mut().filter(|_| self.parts.is_empty() && self.end.is_none()) {
+            let next = match source.front_mut() {
+                None => return self.end = Some(End::Complete),
+                Some(Stored::Bytes(bytes)) => Next::Bytes(Slice::whole(Arc::clone(bytes))),
+                Some(Stored::Body(reader)) => reader.next(waker),
+            };
+            let is_over = matches!((&next, source.front()), (Next::End, _) | (_, Some(Stored::Bytes(_))));
+            if is_over {
+                source.pop_front();
+            }
+            match next {
+                Next::Bytes(slice) => {
+                    let (bytes, range) = slice.into_parts();
+                    let is_whole = range == (0..bytes.len());
+                    self.append(if is_whole { bytes } else { bytes[range].into() });
+                }
+                Next::Wait => return,
+                Next::End => {}
+                Next::Truncated => self.end = Some(End::Truncated),
+            }
+        }
+    }
+
+    /// Whether what comes next of what is stored may have to be waited for.
+    pub(super) fn may_wait(&self) -> bool {
+        let next = self.source.as_ref().and_then(VecDeque::front);
+        matches!(next, Some(Stored::Body(reader)) if reader.may_wait())
+    }
+
     /// One more follows, from the beginning; that must not be gone.
     pub(super) fn follow(&mut self, token: u64) -> FollowerId {
         let id = FollowerId(self.followers_ever);
@@ -232,6 +279,11 @@ impl Flow {
     /// Whether the beginning is still here.
     pub(super) fn is_whole(&self) -> bool {
         self.parts_gone == 0
+    }
+
+    /// Whether anybody waits for it, or it is kept for others in any case.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.followers.is_empty() || self.is_shared || self.is_for_disk
     }
 
     /// Bytes of the body that are here.

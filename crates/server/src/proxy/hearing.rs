@@ -95,15 +95,13 @@ impl Cache {
         let key = key_of(&keyed.key, current);
         match freshen(current, &received.request(keyed), fields, moments, via, &self.policy) {
             Freshened::Stored(metadata) => {
-                let now_there = self.hit(&key);
-                let is_same = now_there.as_ref().is_some_and(|there| Arc::ptr_eq(there, object));
-                let fresh = match is_same {
+                let is_current = self.store.is_current(&key, object);
+                let fresh = match is_current {
                     true => self.store.freshen(object, &metadata),
-                    // Another loop has brought it up to date, or it was purged: then it does not come back, and is for
-                    // nobody else.
+                    // It was replaced or purged meanwhile: then it does not come back, and is for nobody else.
                     false => Arc::new(object.with_metadata(&metadata)),
                 };
-                Heard::Stored(standing(fresh, now_there.is_some()))
+                Heard::Stored(standing(fresh, is_current || self.held(&key).is_some()))
             }
             Freshened::Once(lines, reason) => {
                 if !reason.is_of_request() {
@@ -171,7 +169,7 @@ impl Cache {
             upstream::Body::None => Some(0),
             upstream::Body::Chunked | upstream::Body::UntilClose => None,
         };
-        if length.is_some_and(|length| length > self.store.settings().memory_object_bytes_max) {
+        if length.is_some_and(|length| length > self.store.object_bytes_max()) {
             return None;
         }
         match self.store.begin(&keyed.key, keyed.known.as_ref()) {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+mod bell;
 mod cache;
 mod exchanges;
 mod flow;
@@ -17,13 +18,15 @@ mod hearing;
 mod nothing;
 mod presence;
 mod request;
+mod search;
+mod storekeepers;
 mod stored;
 mod watch;
 
 use crate::tls::UpstreamTls;
 pub use cache::{Cache, Verdict, answer, fits};
 pub use exchanges::{Destination, Exchanges, Launch, Stage, TunnelId, Way};
-pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Upload};
+pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Stored, Upload};
 pub use forced::ForcedHits;
 pub use forward::{Forward, Obstacle};
 pub use hearing::{Heard, Received, Without, metadata};
@@ -31,6 +34,8 @@ pub use nothing::Nothing;
 pub use presence::Presence;
 pub use request::{Ask, Refusal, ask, host, refusal};
 pub use stored::{Keyed, Standing};
+pub use search::Search;
+pub use storekeepers::Storekeepers;
 pub use watch::{HealthCheck, watch};
 
 /// Where a proxy's bytes come from, and what it says of itself.

@@ -118,7 +118,7 @@ impl<'a> Ring<'a> {
             clients: Clients::default(),
             runnable: Vec::new(),
             outcomes: Vec::new(),
-            exchanges: site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)),
+            exchanges: site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)).transpose()?,
             caches: Caches::new(&site.budgets),
             pool: Pool::default(),
             timers,
@@ -136,6 +136,7 @@ impl<'a> Ring<'a> {
         }
         self.watch(stop.fd(), Purpose::Stop);
         self.watch_outcomes();
+        self.watch_bell();
         let mut completions = Vec::new();
         while !self.is_finished() {
             self.queue.wait(self.timeout(), self.company.is_expected(), &mut completions)?;
@@ -177,6 +178,10 @@ impl<'a> Ring<'a> {
                     self.collect();
                     self.watch_outcomes();
                 }
+                Purpose::Bell => {
+                    self.exchanges.iter_mut().for_each(Exchanges::collect_calls);
+                    self.watch_bell();
+                }
                 _ => self.complete(completion),
             }
         }
@@ -195,6 +200,14 @@ impl<'a> Ring<'a> {
             let fd = fd.as_raw_fd();
             // SAFETY: the helpers' descriptor lives as long as they do, and they as long as the ring.
             self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Outcomes);
+        }
+    }
+
+    fn watch_bell(&mut self) {
+        if let Some(exchanges) = &self.exchanges {
+            let fd = exchanges.bell_fd().as_raw_fd();
+            // SAFETY: the bell lives as long as the exchanges, and they as long as the ring.
+            self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Bell);
         }
     }
 

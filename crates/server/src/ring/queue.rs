@@ -39,6 +39,8 @@ pub enum Purpose {
     Stop,
     /// To know that helpers have outcomes.
     Outcomes,
+    /// To know that other threads have somebody to wake.
+    Bell,
     /// To receive from a client.
     Receive,
     /// To send to a client.
@@ -51,7 +53,7 @@ pub enum Purpose {
     Read,
 }
 
-const PURPOSES: [Purpose; 10] = {
+const PURPOSES: [Purpose; 11] = {
     use Purpose as P;
     [
         P::Nothing,
@@ -59,6 +61,7 @@ const PURPOSES: [Purpose; 10] = {
         P::Knock,
         P::Stop,
         P::Outcomes,
+        P::Bell,
         P::Receive,
         P::Send,
         P::CloseAfterSend,

@@ -15,6 +15,8 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 const TEMPORARY: &str = "temporary";
+/// Locked by the process that has the directory for itself.
+const LOCK: &str = "lock";
 const BLOCK_BYTES: u64 = 512;
 
 /// How often a temporary file is made anew that others clear away: each process does so once, when it starts.
@@ -27,6 +29,7 @@ pub const FANOUT: u32 = 256;
 #[derive(Debug)]
 pub struct Directory {
     root: OwnedFd,
+    lock: OwnedFd,
     temporaries: AtomicU64,
 }
 
@@ -60,7 +63,14 @@ impl Directory {
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
             }
         }
-        Ok(Directory { root, temporaries: AtomicU64::new(0) })
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let lock = rustix::fs::openat(&root, LOCK, flags, Mode::RUSR | Mode::WUSR)?;
+        Ok(Directory { root, lock, temporaries: AtomicU64::new(0) })
+    }
+
+    /// Whether no other process has it for itself; then this one has, until it ends.
+    pub fn lock(&self) -> bool {
+        rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
     /// Opens the object's file.

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::super::admission::{Admission, AdmissionKind};
 use super::super::key::identity;
 use crate::replacement::{Departure, Item, Kind, Policy};
 
@@ -14,6 +15,7 @@ pub struct Index {
     entries: Vec<Entry>,
     free: Vec<u32>,
     policy: Box<dyn Policy>,
+    admission: Box<dyn Admission>,
     budget_bytes: u64,
     /// Of all objects, and of what is being written.
     used_bytes: u64,
@@ -30,17 +32,35 @@ struct Entry {
 
 impl Index {
     /// An empty one.
-    pub fn new(budget_bytes: u64, policy: Kind) -> Index {
+    pub fn new(budget_bytes: u64, policy: Kind, admission: AdmissionKind) -> Index {
         Index {
             slots: HashMap::new(),
             entries: Vec::new(),
             free: Vec::new(),
             policy: (policy.start)(budget_bytes),
+            admission: (admission.start)(budget_bytes),
             budget_bytes,
             used_bytes: 0,
             is_complete: false,
             evictions: 0,
         }
+    }
+
+    /// An object was asked for that was not in memory.
+    pub fn asked(&mut self, hash: u128) {
+        self.admission.asked(identity(hash));
+    }
+
+    /// Whether an object of so many bytes may be written, which is asked only if another would have to go.
+    pub fn admits(&mut self, hash: u128, bytes: u64) -> bool {
+        if self.used_bytes + bytes <= self.budget_bytes {
+            return true;
+        }
+        let victim = self.policy.choose().map(|slot| {
+            let Entry { hash, bytes } = self.entries[slot as usize];
+            Item { slot, identity: identity(hash), size_bytes: bytes }
+        });
+        self.admission.admits(Item { slot: u32::MAX, identity: identity(hash), size_bytes: bytes }, victim)
     }
 
     /// Whether an object is known.

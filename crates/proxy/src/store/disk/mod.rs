@@ -14,10 +14,11 @@ mod write;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::admission::AdmissionKind;
 use super::filling::Filling;
 use super::key::Key;
 use super::memory::Memory;
@@ -50,8 +51,8 @@ pub struct DiskSettings {
     pub object_bytes_max: u64,
     /// Who goes.
     pub policy: replacement::Kind,
-    /// Whether other processes write there, too: then a file that the index does not know is looked for all the same.
-    pub is_shared: bool,
+    /// Who gets in.
+    pub admission: AdmissionKind,
 }
 
 /// The tier.
@@ -61,6 +62,10 @@ pub(super) struct Disk {
     memory: Arc<Memory>,
     memory_object_bytes_max: u64,
     index: Mutex<Index>,
+    /// Whether no other process writes there: until then a file that the index does not know is looked for all the same.
+    is_alone: AtomicBool,
+    /// Nobody waits for jobs any more.
+    is_ending: AtomicBool,
     queue: Mutex<VecDeque<Work>>,
     arrival: Condvar,
     openings: Mutex<HashMap<u128, Arc<Opening>>>,
@@ -78,6 +83,7 @@ pub(super) struct Disk {
 #[derive(Default)]
 struct Counters {
     written: AtomicU64,
+    refused: AtomicU64,
     write_failures: AtomicU64,
     read_failures: AtomicU64,
     damaged: AtomicU64,
@@ -96,6 +102,8 @@ pub struct DiskCounts {
     pub written: u64,
     /// Objects evicted to make room.
     pub evictions: u64,
+    /// Objects not let in: too large, or not admitted.
+    pub refused: u64,
     /// Objects given up because they could not be written.
     pub write_failures: u64,
     /// Reads that failed.
@@ -159,8 +167,10 @@ impl Disk {
     ) -> io::Result<Disk> {
         let directory = Arc::new(Directory::open(&settings.path)?);
         Ok(Disk {
+            index: Mutex::new(Index::new(settings.bytes, settings.policy, settings.admission)),
+            is_alone: AtomicBool::new(directory.lock()),
+            is_ending: AtomicBool::new(false),
             directory,
-            index: Mutex::new(Index::new(settings.bytes, settings.policy)),
             settings,
             memory,
             memory_object_bytes_max,
@@ -184,9 +194,33 @@ impl Disk {
     /// A job, waited for at most so long.
     pub fn wait_for_job(self: &Arc<Self>, timeout: Duration) -> Option<Job> {
         let queue = lock(&self.queue);
-        let waited = self.arrival.wait_timeout_while(queue, timeout, |queue| queue.is_empty());
+        let is_idle = |queue: &mut VecDeque<Work>| queue.is_empty() && !self.is_ending.load(Ordering::Acquire);
+        let waited = self.arrival.wait_timeout_while(queue, timeout, is_idle);
         let work = waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()?;
         Some(Job { disk: Arc::clone(self), work })
+    }
+
+    /// Nobody is to wait for jobs any more.
+    pub fn end_jobs(&self) {
+        let queue = lock(&self.queue);
+        self.is_ending.store(true, Ordering::Release);
+        drop(queue);
+        self.arrival.notify_all();
+    }
+
+    /// Sees whether other processes have gone; then what they have written is looked for.
+    pub fn look_round(&self) {
+        let is_due = !self.is_alone.load(Ordering::Acquire) && lock(&self.index).is_complete;
+        if is_due && self.directory.lock() && !self.is_alone.swap(true, Ordering::AcqRel) {
+            lock(&self.index).is_complete = false;
+            lock(&self.queue).push_back(Work::Scan(0));
+            self.arrival.notify_one();
+        }
+    }
+
+    /// Whether a file may be there that the index does not know.
+    fn may_know_less(&self, index: &Index) -> bool {
+        !index.is_complete || !self.is_alone.load(Ordering::Acquire)
     }
 
     /// Looks for what is at `key`, unless it is certainly absent.
@@ -196,8 +230,9 @@ impl Disk {
         if let Some(opening) = openings.get(&hash).filter(|opening| opening.key() == key) {
             return Some(Arc::clone(opening));
         }
-        let index = lock(&self.index);
-        let may_be_there = index.contains(hash) || !index.is_complete || self.settings.is_shared;
+        let mut index = lock(&self.index);
+        index.asked(hash);
+        let may_be_there = index.contains(hash) || self.may_know_less(&index);
         drop(index);
         if !may_be_there || lock(&self.removals).contains_key(&hash) {
             return None;
@@ -215,19 +250,37 @@ impl Disk {
         lock(&self.openings).remove(&hash);
     }
 
-    /// Writes a body while it comes, unless it is too large.
+    /// Whether there is a file for `hash`, as far as is known.
+    pub fn holds(&self, hash: u128) -> bool {
+        lock(&self.index).contains(hash) && !lock(&self.removals).contains_key(&hash)
+    }
+
+    /// Bytes of the largest body kept.
+    pub fn object_bytes_max(&self) -> u64 {
+        self.settings.object_bytes_max
+    }
+
+    /// The object at `key`, without its body, and how long that is; waits for the disk.
+    pub fn inspect(&self, key: &Key<'_>) -> Option<(Arc<Object>, u64)> {
+        if lock(&self.removals).contains_key(&key.hash()) {
+            return None;
+        }
+        let Opened { object, header, .. } = self.read_front(key).ok()??;
+        Some((object, header.length))
+    }
+
+    /// Writes a body while it comes, unless it is not let in.
     pub fn begin_write(&self, filling: &Arc<Filling>, key: &Key<'static>) {
         let Some(started) = filling.started() else { return };
-        if started.length.unwrap_or(0) <= self.settings.object_bytes_max {
-            let writer = Writer::new(
-                key.clone(),
-                filling.number(),
-                &started.metadata,
-                Source::Filling(Arc::clone(filling)),
-            );
-            filling.write_to_disk();
-            self.register(Arc::new(writer));
+        let length = started.length.unwrap_or(0);
+        let is_let_in = length <= self.settings.object_bytes_max && lock(&self.index).admits(key.hash(), length);
+        if !is_let_in {
+            return self.count(&self.counters.refused);
         }
+        let source = Source::Filling(Arc::clone(filling));
+        let writer = Writer::new(key.clone(), filling.number(), &started.metadata, source);
+        filling.write_to_disk();
+        self.register(Arc::new(writer));
     }
 
     /// Writes an object that is complete already.
@@ -277,7 +330,7 @@ impl Disk {
         }
         let mut index = lock(&self.index);
         let was_known = index.contains(hash);
-        let may_be_there = was_known || !index.is_complete || self.settings.is_shared || writer.is_some();
+        let may_be_there = was_known || self.may_know_less(&index) || writer.is_some();
         index.remove(hash);
         drop(index);
         if may_be_there {
@@ -300,6 +353,7 @@ impl Disk {
             is_indexed: index.is_complete,
             written: of(&self.counters.written),
             evictions: index.evictions,
+            refused: of(&self.counters.refused),
             write_failures: of(&self.counters.write_failures),
             read_failures: of(&self.counters.read_failures),
             damaged: of(&self.counters.damaged),
@@ -363,6 +417,9 @@ impl Disk {
                 self.remove_files(&evicted);
             }
             Err(_) => self.count(&self.counters.read_failures),
+        }
+        if self.is_ending.load(Ordering::Acquire) {
+            return;
         }
         if number + 1 < FANOUT {
             lock(&self.queue).push_back(Work::Scan(number + 1));

@@ -86,6 +86,11 @@ impl Opening {
         }
     }
 
+    /// What was found, once that is known.
+    pub fn outcome(&self) -> Option<Option<Arc<Object>>> {
+        lock(&self.state).outcome.clone()
+    }
+
     fn finish(&self, outcome: Option<Arc<Object>>) {
         let mut state = lock(&self.state);
         state.outcome = Some(outcome);

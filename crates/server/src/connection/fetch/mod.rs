@@ -228,7 +228,8 @@ impl Fetch {
     }
 
     fn receive_body(&mut self, context: &mut Context<'_>) -> Want {
-        if self.flow(context).is_full() {
+        let id = self.flow.expect("there is a request");
+        if exchanges(context).is_full(id) {
             return Want::Wait;
         }
         let mut buffer = std::mem::take(&mut self.input);

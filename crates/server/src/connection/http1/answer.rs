@@ -37,6 +37,8 @@ pub(super) enum Step {
     Stream { consumed: usize, stream: Box<Stream> },
     /// What is in the output goes first, then it is read again.
     Flush,
+    /// The disk of the proxy's cache has yet to tell, then it is read again.
+    Search,
     /// An upstream is asked.
     Relay(Box<Relay>),
     /// The head of an upstream's answer is in the output, its body follows as it comes.

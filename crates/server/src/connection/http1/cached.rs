@@ -6,11 +6,10 @@ use std::sync::Arc;
 use http::StatusCode;
 use sojourn_http::range::ByteRange;
 use sojourn_http::request::{Method, Request};
-use sojourn_http::upstream::Asked;
 use sojourn_http::{Status, head};
 use sojourn_proxy::rules::fields::{Section, append_line};
 use sojourn_proxy::rules::{Answer, CacheStatus, Metadata, append_not_modified};
-use sojourn_proxy::store::Object;
+use sojourn_proxy::store::{Object, Reader};
 
 use super::Http1;
 use super::answer::Step;
@@ -19,16 +18,32 @@ use super::relay::Relay;
 use super::stream::Part;
 use crate::connection::Context;
 use crate::counters::Counter;
-use crate::proxy::{Ask, Flow, Keyed, Standing, Verdict, Without, answer, fits, host};
+use crate::proxy::{Ask, Keyed, Search, Standing, Stored, Verdict, Without, answer, fits, host};
 
 impl Http1 {
     /// What the cache, if there is one, says to `request`.
-    pub(super) fn look_up(&self, request: &Request<'_>, ask: Ask, context: &mut Context<'_>) -> Verdict {
+    pub(super) fn look_up(&mut self, request: &Request<'_>, ask: Ask, context: &mut Context<'_>) -> Verdict {
         let now = context.clock.second.seconds() as i64;
-        let Some(exchanges) = &context.exchanges else { return Verdict::Pass(None) };
-        let proxy = exchanges.proxy();
-        let Some(cache) = &proxy.cache else { return Verdict::Pass(None) };
-        cache.look_up(request, ask.scheme(), host(request, proxy), now)
+        let Some(exchanges) = &mut context.exchanges else { return Verdict::Pass(None) };
+        let mut search = self.search.take().map_or_else(Search::default, |search| *search);
+        loop {
+            let proxy = exchanges.proxy();
+            let Some(cache) = &proxy.cache else { return Verdict::Pass(None) };
+            let verdict = cache.look_up(request, ask.scheme(), host(request, proxy), now, &mut search);
+            match verdict {
+                // Otherwise it has told meanwhile.
+                Verdict::Wait if search.waits(&exchanges.waker()) => {
+                    self.search = Some(Box::new(search));
+                    return verdict;
+                }
+                Verdict::Wait => {}
+                Verdict::Hit(..) if search.was_on_disk() => {
+                    context.served.count(Counter::CacheDiskHits);
+                    return verdict;
+                }
+                _ => return verdict,
+            }
+        }
     }
 
     /// Answers with what is stored; `status` says how that came about.
@@ -92,7 +107,7 @@ impl Http1 {
         &mut self,
         request: &Request<'_>,
         code: u16,
-        object: &Object,
+        object: &Arc<Object>,
         parts: Vec<Part>,
         context: &mut Context<'_>,
     ) -> Step {
@@ -107,16 +122,14 @@ impl Http1 {
             }
             return self.answered_with(request, code, length as usize, context);
         }
-        let mut flow = Flow::new(Vec::new(), Asked::Other, false, None);
-        // Its parts are the store's in any case.
-        flow.is_shared = true;
-        for Part { preamble, range } in parts {
-            if !preamble.is_empty() {
-                flow.append(preamble.into());
-            }
-            range.into_iter().for_each(|range| append_range(&mut flow, object, range));
-        }
-        let followed = context.exchanges.as_mut().expect("a proxy has exchanges").begin_complete(flow);
+        let pieces = parts.into_iter().flat_map(|Part { preamble, range }| {
+            let body = range.map(|ByteRange { first, last }| {
+                Stored::Body(Reader::of_object(Arc::clone(object)).within(first, last + 1))
+            });
+            let said = (!preamble.is_empty()).then(|| Stored::Bytes(preamble.into()));
+            said.into_iter().chain(body)
+        });
+        let followed = context.exchanges.as_mut().expect("a proxy has exchanges").begin_stored(pieces);
         let line = self.open_line(Some(request), code, context);
         self.take_leave(request);
         Step::Follow {
@@ -288,17 +301,4 @@ fn no_answer(relay: &Relay) -> CacheStatus<'static> {
 
 fn stored_fits(request: &Request<'_>, object: &Object) -> bool {
     Metadata::read(object.metadata()).is_ok_and(|stored| fits(request, &stored))
-}
-
-/// Appends a range of a body to the parts of a flow.
-fn append_range(flow: &mut Flow, object: &Object, range: ByteRange) {
-    let mut position = range.first;
-    while position <= range.last {
-        let Some(slice) = object.slice(position) else { break };
-        let slice = slice.up_to(range.last + 1 - position);
-        position += slice.as_bytes().len() as u64;
-        let (bytes, within) = slice.into_parts();
-        // A chunk of a large body is an allocation of its own; of a part of it a copy is made.
-        flow.append(if within == (0..bytes.len()) { bytes } else { Arc::from(&bytes[within]) });
-    }
 }

@@ -14,6 +14,7 @@ use sojourn_http::request::Parser;
 
 use super::{Buffer, Context, Event, Http2, Output, Piece, Reason, Wait, Want};
 use crate::counters::Counter;
+use crate::proxy::Search;
 
 mod answer;
 mod body;
@@ -66,6 +67,8 @@ pub struct Http1 {
     instead: Option<Status>,
     /// The upstream has begun to answer the request at the start of `input`.
     relayed: Option<Box<Relay>>,
+    /// What the cache's disk has told, or is to tell, about the request at the start of `input`.
+    search: Option<Box<Search>>,
 }
 
 #[derive(Debug)]
@@ -74,6 +77,8 @@ enum State {
     Requests,
     /// The request at the start of `input` waits for the disk; its document, once that is known.
     Resolving(Option<Arc<Document>>),
+    /// The request at the start of `input` waits for the disk of the proxy's cache.
+    Searching,
     /// Sending a large body.
     Streaming(Box<Stream>),
     /// An upstream answers the request, which is at the start of `input` until that has begun.
@@ -120,6 +125,7 @@ impl Http1 {
             arrived: None,
             instead: None,
             relayed: None,
+            search: None,
         }
     }
 
@@ -183,7 +189,7 @@ impl Http1 {
         match self.state {
             State::Lingering(_) => Wait::End,
             _ if self.is_sending => Wait::Client,
-            State::Resolving(_) | State::Streaming(_) => Wait::Disk,
+            State::Resolving(_) | State::Searching | State::Streaming(_) => Wait::Disk,
             State::Relaying(ref relay) if relay.is_receiving => Wait::Upload,
             State::Relaying(_) => Wait::Answer,
             State::Tunnelling(ref tunnelling) => match **tunnelling {
@@ -285,6 +291,10 @@ impl Http1 {
                     return self.take_turn(context);
                 }
                 Step::Flush => return self.send(None),
+                Step::Search => {
+                    self.state = State::Searching;
+                    return Want::Wait;
+                }
                 Step::Relay(relay) => {
                     self.state = State::Relaying(relay);
                     return self.relay_on(context);

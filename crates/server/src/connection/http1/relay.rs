@@ -84,6 +84,10 @@ impl Http1 {
             return Step::Flush;
         }
         let verdict = self.look_up(request, asking, context);
+        if matches!(verdict, Verdict::Wait) {
+            // Earlier answers do not wait for the disk.
+            return if self.output.is_empty() { Step::Search } else { Step::Flush };
+        }
         if is_by_lot {
             let is_hit = matches!(verdict, Verdict::Hit(..));
             context.served.count(if is_hit { Counter::CacheForcedHits } else { Counter::CacheForcedMisses });
@@ -96,6 +100,7 @@ impl Http1 {
                 return self.answer_from_cache(request, &object, CacheStatus::default(), context);
             }
             Verdict::GatewayTimeout => return self.page(request, Status::GatewayTimeout, context),
+            Verdict::Wait => unreachable!("it has told"),
             Verdict::Pass(why) => (None, why),
             Verdict::Fill(keyed) => {
                 let why = keyed.why;
@@ -185,6 +190,10 @@ impl Http1 {
 
     /// The flow has something for the request, or had.
     pub(super) fn woken(&mut self, context: &mut Context<'_>) -> Want {
+        if matches!(self.state, State::Searching) {
+            self.state = State::Requests;
+            return self.proceed(context);
+        }
         let State::Relaying(relay) = &self.state else { return Want::Wait };
         if self.is_sending {
             return Want::Wait;
@@ -299,6 +308,7 @@ impl Http1 {
         let copied_bytes_max = context.send_path.copied_bytes_max as usize;
         let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
         while self.output.len() < OUTPUT_BYTES_MAX {
+            exchanges.pull(relay.flow);
             let flow = exchanges.flow(relay.flow);
             let was_full = flow.is_full();
             let Some(part) = flow.take(relay.follower) else { break };

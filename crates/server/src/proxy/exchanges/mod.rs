@@ -7,20 +7,24 @@
 //! request where to go (`origins`), and has tunnels besides (`tunnels`).
 
 use std::collections::HashMap;
+use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use slab::Slab;
 use sojourn_http::Status;
-use sojourn_http::upstream::Head;
+use sojourn_http::upstream::{Asked, Head};
 use sojourn_proxy::rules::Moments;
 use sojourn_proxy::rules::forward::Via;
+use sojourn_proxy::store::Fill;
 
+use super::bell::Bell;
 use super::forward::Origin;
 use super::health::Health;
-use super::{Cache, End, Flow, FlowId, FollowerId, Heard, Keyed, Proxy, Received};
+use super::{Cache, End, Flow, FlowId, FollowerId, Heard, Keyed, Proxy, Received, Stored};
 use crate::connection::{Connection, Fetch, TlsConnection};
 use crate::counters::{Counter, Served};
 use crate::site::Limits;
@@ -74,6 +78,10 @@ pub struct Exchanges {
     assigned: HashMap<u64, FlowId>,
     launches: Vec<Launch>,
     wakes: Vec<u64>,
+    /// Rung by other threads.
+    bell: Arc<Bell>,
+    /// What wakes the connection that asked for it last.
+    waker: Option<(u64, Waker)>,
     /// The connection that is handling an event.
     token: u64,
     now: Duration,
@@ -91,8 +99,8 @@ struct Pool {
 
 impl Exchanges {
     /// With the upstreams of `proxy`, none under way.
-    pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> Exchanges {
-        Exchanges {
+    pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> io::Result<Exchanges> {
+        Ok(Exchanges {
             health: Health::new(&proxy.upstreams),
             pools: (0..proxy.upstreams.len()).map(|index| (index, Pool::default())).collect(),
             origins: HashMap::new(),
@@ -106,9 +114,11 @@ impl Exchanges {
             assigned: HashMap::new(),
             launches: Vec::new(),
             wakes: Vec::new(),
+            bell: Bell::new()?,
+            waker: None,
             token: 0,
             now: Duration::ZERO,
-        }
+        })
     }
 
     /// The connection behind `token` is about to handle an event at `now`.
@@ -126,6 +136,24 @@ impl Exchanges {
     /// What the proxy is told.
     pub fn proxy(&self) -> &Proxy {
         &self.proxy
+    }
+
+    /// What wakes the connection that is handling an event, from whichever thread.
+    pub fn waker(&mut self) -> Waker {
+        let token = self.token;
+        let (bell, known) = (&self.bell, self.waker.take().filter(|(known, _)| *known == token));
+        let (_, waker) = self.waker.insert(known.unwrap_or_else(|| (token, bell.waker(token))));
+        waker.clone()
+    }
+
+    /// Readable when other threads have somebody to [wake](Exchanges::collect_calls).
+    pub fn bell_fd(&self) -> BorrowedFd<'_> {
+        self.bell.fd()
+    }
+
+    /// Whom other threads have called is woken with the next errands.
+    pub fn collect_calls(&mut self) {
+        self.wakes.append(&mut self.bell.take());
     }
 
     /// Whether the driver has errands to run.
@@ -151,11 +179,32 @@ impl Exchanges {
         (id, follower)
     }
 
-    /// Begins nothing: `flow` is complete.
-    pub fn begin_complete(&mut self, mut flow: Flow) -> (FlowId, FollowerId) {
-        flow.end = Some(End::Complete);
+    /// Begins a flow that comes from the store.
+    pub fn begin_stored(&mut self, pieces: impl IntoIterator<Item = Stored>) -> (FlowId, FollowerId) {
+        let mut flow = Flow::new(Vec::new(), Asked::Other, false, None);
+        flow.source = Some(pieces.into_iter().collect());
         let follower = flow.follow(self.token);
         (FlowId(self.flows.insert(flow)), follower)
+    }
+
+    /// Takes the next of a flow that comes from the store; the connection that is handling an event is woken when there
+    /// is more.
+    pub fn pull(&mut self, id: FlowId) {
+        if self.flows[id.0].source.is_some() {
+            let waker = if self.flows[id.0].may_wait() { self.waker() } else { Waker::noop().clone() };
+            self.flows[id.0].pull(&waker);
+        }
+    }
+
+    /// Whether the connection that fills the flow is to receive no more for now; it is woken when it may.
+    pub fn is_full(&mut self, id: FlowId) -> bool {
+        // What is shared is bounded by what fits memory.
+        let may_wait_for_disk = self.flows[id.0].fill.is_some() && !self.flows[id.0].is_shared;
+        let waker = may_wait_for_disk.then(|| self.waker());
+        let flow = &self.flows[id.0];
+        let waits_for_disk =
+            flow.fill.as_ref().zip(waker).is_some_and(|(fill, waker)| !fill.has_room(&waker));
+        waits_for_disk || flow.is_full()
     }
 
     /// Follows a flow that another client's request for the same has begun, if there is one.
@@ -213,12 +262,14 @@ impl Exchanges {
         self.dispatch(id, served);
     }
 
-    /// What has become too long to be kept is held for nobody but those who follow it.
+    /// What has become too long for memory is held for nobody but those who follow it, and for the disk.
     pub fn limit_shared(&mut self, id: FlowId) {
-        let flow = &self.flows[id.0];
-        let max = self.proxy.cache.as_ref().map_or(0, Cache::object_bytes_max);
-        if flow.is_shared && flow.held_bytes() as u64 > max {
-            self.flows[id.0].fill = None;
+        let max = self.proxy.cache.as_ref().map_or(0, Cache::memory_object_bytes_max);
+        let flow = &mut self.flows[id.0];
+        if flow.is_for_disk || (flow.is_shared && flow.held_bytes() as u64 > max) {
+            // Without a disk, or if that would not have it, nobody keeps it.
+            flow.is_for_disk = flow.fill.as_ref().is_some_and(Fill::is_wanted);
+            flow.fill = flow.fill.take().filter(|_| flow.is_for_disk);
             self.settle(id, false);
             self.flows[id.0].drop_read();
         }
@@ -226,14 +277,11 @@ impl Exchanges {
 
     /// It is known of the flow whether others may have it.
     pub fn settle(&mut self, id: FlowId, is_shared: bool) {
-        let flow = &mut self.flows[id.0];
-        if is_shared || !flow.is_shared {
-            flow.is_shared &= is_shared;
-            return;
+        if !is_shared {
+            self.unshare(id);
         }
-        self.unshare(id);
         let flow = &mut self.flows[id.0];
-        if flow.followers.is_empty() && flow.end.is_none() {
+        if !flow.is_wanted() && flow.end.is_none() {
             flow.end = Some(End::Abandoned);
         }
     }
@@ -262,7 +310,7 @@ impl Exchanges {
             flow.drop_read();
         }
         // What is kept for others needs nobody who waits for it.
-        if flow.followers.is_empty() && flow.end.is_none() && !flow.is_shared {
+        if !flow.is_wanted() && flow.end.is_none() {
             flow.end = Some(End::Abandoned);
             self.wakes.extend(flow.fetch);
         }

@@ -1,0 +1,139 @@
+//! The options of the proxy's cache.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, ensure};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use sojourn_proxy::replacement;
+use sojourn_proxy::rules::Policy;
+use sojourn_proxy::store::{ADMISSIONS, DiskSettings, Settings, admission_by_name};
+use sojourn_server::proxy::{Cache, ForcedHits, Storekeepers};
+
+use crate::serve::options::values::{duration, size};
+
+/// Where answers are kept, how much, and which.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Cache")]
+pub struct CacheOptions {
+    /// Memory for answers that may be used again (RFC 9111), of all loops together; 0 keeps none there
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = size)]
+    pub cache_memory: usize,
+    /// Keep answers in this directory, too; it is made if it is not there, and for this server alone
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// How much of the disk they may take
+    #[arg(long, default_value = "10GiB", value_name = "SIZE", value_parser = size)]
+    pub cache_disk: usize,
+    /// Threads that wait for that disk
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub cache_disk_threads: u16,
+    /// Which answer goes when there is no more room, in memory and on disk
+    #[arg(long, default_value = replacement::DEFAULT.name, value_name = "POLICY", value_parser = policies())]
+    pub cache_policy: String,
+    /// Which answer is let in when another would have to go for it
+    #[arg(long, default_value = ADMISSIONS[0].name, value_name = "RULE", value_parser = admissions())]
+    pub cache_admission: String,
+    /// Longer bodies are not kept; with a directory, those above 8 MiB are kept there alone
+    /// [default: 8MiB, with --cache-dir 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub cache_object_max: Option<usize>,
+    /// How long errors are kept that say nothing about it and may be kept (404, 405, 410, 414, 501); 5 minutes at most
+    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
+    pub cache_errors: Duration,
+    /// How long answers may be used stale when no upstream answers, unless they forbid it; their own stale-if-error counts
+    /// if it is longer
+    #[arg(long, default_value = "0s", value_name = "TIME", value_parser = duration)]
+    pub cache_stale_disconnected: Duration,
+    /// For experiments: the share of requests that are hits, from 0 to 1, drawn for each plain GET. A hit is answered with
+    /// what is stored, however stale; a miss goes to an upstream and is stored anew. Clients get outdated answers
+    #[arg(long, value_name = "RATIO", value_parser = ratio)]
+    pub force_hit_ratio: Option<f64>,
+    /// What those draws are drawn from: the same, the same sequence
+    #[arg(long, default_value_t = 1, value_name = "N", requires = "force_hit_ratio")]
+    pub force_hit_seed: u64,
+}
+
+/// Bytes of the longest body that is kept in memory where longer ones can be kept on disk, or nothing else is said.
+const MEMORY_OBJECT_BYTES_MAX: u64 = 8 << 20;
+
+/// Bytes of the longest body that is kept on disk unless something else is said.
+const DISK_OBJECT_BYTES_MAX: u64 = 1 << 30;
+
+impl CacheOptions {
+    /// The cache, if there is to be one, and who waits for its disk, if it has one.
+    pub fn open(&self) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
+        let (cache, keepers) = self.open_tiers()?;
+        let Some(ratio) = self.force_hit_ratio else { return Ok((cache, keepers)) };
+        let cache =
+            cache.context("--force-hit-ratio needs a cache\nhint: give --cache-memory more than 0")?;
+        eprintln!(
+            "warning: an experiment: hits are drawn by lot (--force-hit-ratio {ratio}), clients get outdated answers"
+        );
+        Ok((Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))), keepers))
+    }
+
+    fn open_tiers(&self) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
+        let Some(path) = &self.cache_dir else {
+            let cache = (self.cache_memory > 0).then(|| Cache::new(self.settings(), self.policy()));
+            return Ok((cache, None));
+        };
+        ensure!(
+            self.cache_disk > 0,
+            "--cache-disk 0 leaves nothing to {}\nhint: leave --cache-dir out",
+            path.display()
+        );
+        let disk = DiskSettings {
+            path: path.clone(),
+            bytes: self.cache_disk as u64,
+            object_bytes_max: self.object_bytes_max(DISK_OBJECT_BYTES_MAX),
+            policy: self.settings().policy,
+            admission: self.settings().admission,
+        };
+        let cache = Cache::open(self.settings(), disk, self.policy()).map_err(|error| {
+            anyhow!("cannot keep a cache in {}: {error}\nhint: choose a directory you may write to", path.display())
+        })?;
+        let keepers = cache.start_storekeepers(self.cache_disk_threads.into())?;
+        Ok((Some(cache), Some(keepers)))
+    }
+
+    fn policy(&self) -> Policy {
+        let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
+        Policy {
+            error_seconds: seconds(self.cache_errors),
+            disconnected_seconds: seconds(self.cache_stale_disconnected),
+            ..Policy::default()
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let in_memory = self.object_bytes_max(MEMORY_OBJECT_BYTES_MAX);
+        let has_disk = self.cache_dir.is_some();
+        Settings {
+            memory_bytes: self.cache_memory,
+            memory_object_bytes_max: if has_disk { in_memory.min(MEMORY_OBJECT_BYTES_MAX) } else { in_memory },
+            policy: replacement::by_name(&self.cache_policy).unwrap_or(replacement::DEFAULT),
+            admission: admission_by_name(&self.cache_admission).unwrap_or(ADMISSIONS[0]),
+            ..Settings::default()
+        }
+    }
+
+    fn object_bytes_max(&self, default: u64) -> u64 {
+        self.cache_object_max.map_or(default, |bytes| bytes as u64)
+    }
+}
+
+fn ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "a ratio is a number from 0 to 1".to_owned())
+}
+
+fn policies() -> PossibleValuesParser {
+    let rows = replacement::ALL.iter();
+    rows.map(|row| PossibleValue::new(row.name).help(row.summary)).collect::<Vec<_>>().into()
+}
+
+fn admissions() -> PossibleValuesParser {
+    let rows = ADMISSIONS.iter();
+    rows.map(|row| PossibleValue::new(row.name).help(row.summary)).collect::<Vec<_>>().into()
+}

@@ -1,0 +1,93 @@
+//! How other threads wake connections of a loop: they leave the connection's token and ring; the loop collects.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// A loop's bell.
+#[derive(Debug)]
+pub struct Bell {
+    tokens: Mutex<Vec<u64>>,
+    event: OwnedFd,
+}
+
+/// What rings it for one connection.
+struct Call {
+    bell: Arc<Bell>,
+    token: u64,
+}
+
+impl Bell {
+    /// A bell that nobody has rung.
+    pub fn new() -> io::Result<Arc<Bell>> {
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Arc::new(Bell { tokens: Mutex::default(), event }))
+    }
+
+    /// What wakes the connection behind `token`, from whichever thread. It may be gone by then.
+    pub fn waker(self: &Arc<Self>, token: u64) -> Waker {
+        Waker::from(Arc::new(Call { bell: Arc::clone(self), token }))
+    }
+
+    /// Readable while there is somebody to wake.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    /// Who is to be woken.
+    pub fn take(&self) -> Vec<u64> {
+        // Cleared first: who rings in between makes it readable again.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        let mut tokens = std::mem::take(&mut *self.lock());
+        tokens.sort_unstable();
+        tokens.dedup();
+        tokens
+    }
+
+    fn ring(&self, token: u64) {
+        let mut tokens = self.lock();
+        let is_first = tokens.is_empty();
+        tokens.push(token);
+        drop(tokens);
+        if is_first {
+            let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        self.bell.ring(self.token);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.bell.ring(self.token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_rings_is_collected_once() {
+        let bell = Bell::new().unwrap();
+        let (first, second) = (bell.waker(7), bell.waker(3));
+        std::thread::scope(|scope| {
+            scope.spawn(|| first.wake_by_ref());
+            scope.spawn(|| second.wake_by_ref());
+            scope.spawn(|| first.wake_by_ref());
+        });
+        assert_eq!(bell.take(), [3, 7]);
+        assert_eq!(bell.take(), [0_u64; 0]);
+        first.wake();
+        assert_eq!(bell.take(), [7]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Finding what is stored for one request, over several attempts if the disk has to be waited for.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker, ready};
+
+use sojourn_http::request::Request;
+use sojourn_proxy::rules::fields::Section;
+use sojourn_proxy::rules::vary::secondary_key;
+use sojourn_proxy::store::{Found, Key, Object, Opening, Store, Variants};
+
+/// What there is for a request.
+#[derive(Default)]
+pub(super) struct Kept {
+    pub object: Option<Arc<Object>>,
+    /// If the object varies; it may have none that fits.
+    pub variants: Option<Arc<Variants>>,
+}
+
+/// What was looked for on disk: the list of variants and one of them, at most.
+#[derive(Debug, Default)]
+pub struct Search {
+    openings: Vec<Arc<Opening>>,
+    was_on_disk: bool,
+}
+
+impl Search {
+    /// What is stored at `key` for `request`; pending until the disk has told: then the [wait](Search::waits) begins.
+    pub(super) fn find(&mut self, store: &Store, key: &Key<'_>, request: &Request<'_>) -> Poll<Kept> {
+        Poll::Ready(match ready!(self.look(store, key)) {
+            Found::Hit(object) => Kept { object: Some(object), variants: None },
+            Found::Varies(variants) => {
+                let object = match ready!(self.look(store, &variant_key(&variants, key, request))) {
+                    Found::Hit(object) => Some(object),
+                    _ => None,
+                };
+                Kept { object, variants: Some(variants) }
+            }
+            Found::Filling(_) | Found::Opening(_) | Found::Miss => Kept::default(),
+        })
+    }
+
+    /// Whether the disk has yet to tell; then `waker` is called when it has.
+    pub fn waits(&self, waker: &Waker) -> bool {
+        self.openings.last().is_some_and(|opening| opening.object(waker).is_pending())
+    }
+
+    /// Whether what was found last was not in memory.
+    pub fn was_on_disk(&self) -> bool {
+        self.was_on_disk
+    }
+
+    fn look(&mut self, store: &Store, key: &Key<'_>) -> Poll<Found> {
+        self.was_on_disk = false;
+        let known = self.openings.iter().find(|opening| opening.key() == key).map(Arc::clone);
+        let opening = match known {
+            Some(opening) => opening,
+            None => match store.lookup(key) {
+                Found::Opening(opening) => {
+                    self.openings.push(Arc::clone(&opening));
+                    opening
+                }
+                found => return Poll::Ready(found),
+            },
+        };
+        match opening.outcome() {
+            None => Poll::Pending,
+            Some(Some(object)) => {
+                self.was_on_disk = true;
+                Poll::Ready(Found::of(object))
+            }
+            // It may have come from elsewhere meanwhile.
+            Some(None) => Poll::Ready(store.lookup_in_memory(key)),
+        }
+    }
+}
+
+/// Which of the variants would answer `request`.
+fn variant_key(variants: &Variants, key: &Key<'_>, request: &Request<'_>) -> Key<'static> {
+    let names = variants.fields.first().and_then(|names| std::str::from_utf8(names).ok());
+    key.variant(&secondary_key(names.unwrap_or_default(), Section(request.fields)))
+}
