@@ -83,6 +83,17 @@ impl<S: Read + Write> Client<S> {
         self.received.drain(..count).collect()
     }
 
+    /// Takes everything up to `end`, and that.
+    #[allow(dead_code, reason = "not every test reads heads")]
+    pub fn until(&mut self, end: &[u8]) -> Vec<u8> {
+        loop {
+            if let Some(at) = self.received.windows(end.len()).position(|part| part == end) {
+                return self.received.drain(..at + end.len()).collect();
+            }
+            assert!(self.receive(), "the connection ended before {:?}", String::from_utf8_lossy(end));
+        }
+    }
+
     /// Reads once; `false` at the end.
     fn receive(&mut self) -> bool {
         let mut chunk = [0; 65536];
