@@ -577,3 +577,48 @@ fn many_clients_of_one_cold_object_ask_once() {
         assert_eq!(upstream.heads().len(), asked);
     }
 }
+
+/// Answers in a fraction of a second with `fields`, and a body that comes in pieces.
+fn slow_origin(fields: &'static str) -> (Upstream, Vec<u8>) {
+    let body: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
+    let theirs = body.clone();
+    let upstream = Upstream::start(move |peer| {
+        while peer.head().is_some() {
+            std::thread::sleep(Duration::from_millis(300));
+            peer.send(
+                format!("HTTP/1.1 200 OK\r\n{fields}\r\nTransfer-Encoding: chunked\r\n\r\n").as_bytes(),
+            );
+            for piece in theirs.chunks(50_000) {
+                peer.send(&[format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            peer.send(b"0\r\n\r\n");
+        }
+    });
+    (upstream, body)
+}
+
+#[test]
+fn loops_follow_each_other() {
+    const CLIENTS: usize = 40;
+    for architecture in ["ncopy", "uring"] {
+        for (fields, asked) in [("Cache-Control: max-age=60", 1), ("Cache-Control: private", CLIENTS)] {
+            let (upstream, body) = slow_origin(fields);
+            let server = proxy(architecture, &[upstream.address], &["--workers", "3"]);
+            let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
+            for client in &mut clients {
+                client.send(b"GET /cold HTTP/1.0\r\nHost: h\r\n\r\n");
+            }
+            for client in &mut clients {
+                assert!(client.rest().ends_with(&body), "{architecture}: {fields}");
+            }
+            assert_eq!(upstream.heads().len(), asked, "{architecture}: {fields}");
+            if asked == 1 {
+                let counted = server.stop();
+                // Who came too late for that found it stored.
+                let followed = counted.value(Counter::CacheCollapsed) + counted.value(Counter::CacheHits);
+                assert_eq!(followed, CLIENTS as u64 - 1);
+            }
+        }
+    }
+}

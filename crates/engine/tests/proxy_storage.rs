@@ -301,7 +301,16 @@ fn a_full_disk_costs_hits_and_nothing_else() {
     }
     let upstream_url = format!("http://{}", upstream.address);
     let server = Server::run(&mut in_namespace(&[
-        ENGINE, "proxy", "--listen", "127.0.0.1:0", "--via", "me", "--upstream", &upstream_url, "--cache-dir", path,
+        ENGINE,
+        "proxy",
+        "--listen",
+        "127.0.0.1:0",
+        "--via",
+        "me",
+        "--upstream",
+        &upstream_url,
+        "--cache-dir",
+        path,
     ]));
     let small: Vec<u64> = (0..50).filter(|number| SIZES[*number as usize % SIZES.len()] < 1 << 20).collect();
     for number in &small {
@@ -313,7 +322,9 @@ fn a_full_disk_costs_hits_and_nothing_else() {
         assert!(is_hit(&server, *number));
     }
     let counted = server.counters();
-    assert!(counted.value(Counter::CacheDiskWriteFailures) > 0 && counted.value(Counter::CacheDiskWritten) > 0);
+    assert!(
+        counted.value(Counter::CacheDiskWriteFailures) > 0 && counted.value(Counter::CacheDiskWritten) > 0
+    );
     assert_eq!(server.stop().value(Counter::CacheDiskDamaged), 0);
 }
 
@@ -352,5 +363,8 @@ fn a_directory_that_cannot_be_used_is_named() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains(file.to_str().unwrap()) && said.contains("hint: "), "{said}");
+    assert!(
+        !output.status.success() && said.contains(file.to_str().unwrap()) && said.contains("hint: "),
+        "{said}"
+    );
 }

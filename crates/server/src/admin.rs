@@ -1,5 +1,6 @@
 //! The admin listener, one client at a time, from a thread of its own: `GET /metrics` for Prometheus, `/metrics.json`
-//! with the same counters, `/health` for load balancers, which is answered until the server is told to stop.
+//! with the same counters, `/health` for load balancers, which is answered until the server is told to stop; and what people
+//! [do](operate) with a proxy's cache.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,6 +14,7 @@ use sojourn_http::{Status, head, limits::HEAD_BYTES_MAX};
 
 use crate::clock::Clock;
 use crate::metrics;
+use crate::proxy::{Cache, operate};
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -26,6 +28,11 @@ pub trait Figures: Sync {
 
     /// The same as a JSON object.
     fn json(&self) -> String;
+
+    /// The cache that people may operate, if there is one.
+    fn cache(&self) -> Option<&Cache> {
+        None
+    }
 }
 
 impl Figures for Site {
@@ -35,6 +42,10 @@ impl Figures for Site {
 
     fn json(&self) -> String {
         serde_json::to_string(&self.counters()).expect("numbers can be written")
+    }
+
+    fn cache(&self) -> Option<&Cache> {
+        self.proxy.as_ref().and_then(|proxy| proxy.cache.as_ref())
     }
 }
 
@@ -94,6 +105,9 @@ fn answer(mut client: &TcpStream, figures: &dyn Figures) -> io::Result<()> {
 }
 
 fn response(request: &Request<'_>, figures: &dyn Figures) -> Vec<u8> {
+    if let Some((status, value)) = figures.cache().and_then(|cache| operate(request, cache)) {
+        return page(status, "application/json", &format!("{value}\n"));
+    }
     match (request.method, request.target) {
         (Method::Get, b"/metrics") => page(Status::Ok, "text/plain; version=0.0.4", &figures.page()),
         (Method::Get, b"/metrics.json") => page(Status::Ok, "application/json", &figures.json()),

@@ -94,6 +94,11 @@ pub fn now() -> Duration {
     read(ClockId::Monotonic)
 }
 
+/// Time since 1970, exactly.
+pub fn since_1970() -> Duration {
+    read(ClockId::Realtime)
+}
+
 fn read(clock: ClockId) -> Duration {
     let now = clock_gettime(clock);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)

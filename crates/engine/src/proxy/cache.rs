@@ -91,7 +91,10 @@ impl CacheOptions {
             admission: self.settings().admission,
         };
         let cache = Cache::open(self.settings(), disk, self.policy()).map_err(|error| {
-            anyhow!("cannot keep a cache in {}: {error}\nhint: choose a directory you may write to", path.display())
+            anyhow!(
+                "cannot keep a cache in {}: {error}\nhint: choose a directory you may write to",
+                path.display()
+            )
         })?;
         let keepers = cache.start_storekeepers(self.cache_disk_threads.into())?;
         Ok((Some(cache), Some(keepers)))
@@ -111,7 +114,11 @@ impl CacheOptions {
         let has_disk = self.cache_dir.is_some();
         Settings {
             memory_bytes: self.cache_memory,
-            memory_object_bytes_max: if has_disk { in_memory.min(MEMORY_OBJECT_BYTES_MAX) } else { in_memory },
+            memory_object_bytes_max: if has_disk {
+                in_memory.min(MEMORY_OBJECT_BYTES_MAX)
+            } else {
+                in_memory
+            },
             policy: replacement::by_name(&self.cache_policy).unwrap_or(replacement::DEFAULT),
             admission: admission_by_name(&self.cache_admission).unwrap_or(ADMISSIONS[0]),
             ..Settings::default()

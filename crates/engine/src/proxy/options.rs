@@ -64,6 +64,7 @@ pub struct Options {
     pub upstream: UpstreamOptions,
     #[command(flatten)]
     pub forward: ForwardOptions,
+    #[command(flatten)]
     pub cache: CacheOptions,
     #[command(flatten)]
     pub listening: ListenOptions,

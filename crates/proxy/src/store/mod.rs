@@ -264,6 +264,11 @@ impl Store {
         removed.is_some() || was_filling || was_on_disk
     }
 
+    /// Forgets `object`, or what is in its place by now; whether there was anything.
+    pub fn forget(&self, object: &Object) -> bool {
+        self.purge(&Key::of_text(object.key_text()))
+    }
+
     /// What is kept at `key`, without counting as use of it; waits for the disk.
     pub fn inspect(&self, key: &Key<'_>) -> Option<Inspected> {
         let held = self.0.memory.peek(key);

@@ -14,6 +14,8 @@ pub const NICKNAMES: &[(&str, &str)] = &[
     ("common", COMMON),
     ("combined", r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#),
     ("json", JSON),
+    ("combined-cache", r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i" %{cache}x"#),
+    ("squid", SQUID),
 ];
 
 const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
@@ -22,6 +24,12 @@ const JSON: &str = concat!(
     r#"{"time":"%{%Y-%m-%dT%H:%M:%SZ}t","client":"%a","host":"%V","method":"%m","path":"%U","query":"%q","#,
     r#""protocol":"%H","status":%>s,"body_bytes":%B,"sent_bytes":%O,"duration_us":%D,"#,
     r#""referer":"%{Referer}i","user_agent":"%{User-Agent}i"}"#,
+);
+
+/// The native format of Squid's access.log.
+const SQUID: &str = concat!(
+    "%{end:%s}t.%{end:msec_frac}t %{ms}T %a %{cache}x/%>s %O %m %{url}x %u %{upstream}x ",
+    "%{Content-Type}o",
 );
 
 /// How a line is written.
@@ -89,6 +97,12 @@ pub(super) enum What {
     Status,
     /// `%k`
     EarlierRequests,
+    /// `%{cache}x`: what a proxy's cache did.
+    Outcome,
+    /// `%{upstream}x`: whom a proxy asked.
+    Upstream,
+    /// `%{url}x`: the target with scheme and host.
+    Url,
     /// `%P`
     Process,
     Late(Late),
@@ -109,11 +123,19 @@ pub enum Late {
     Milliseconds,
     /// `%T`
     Seconds,
+    /// `%{end:%s}t`: seconds since 1970.
+    EndSecond,
+    /// `%{end:msec_frac}t`: and milliseconds.
+    EndMillisecond,
 }
 
 impl Late {
     fn is_duration(self) -> bool {
         matches!(self, Late::Microseconds | Late::Milliseconds | Late::Seconds)
+    }
+
+    fn is_moment(self) -> bool {
+        matches!(self, Late::EndSecond | Late::EndMillisecond)
     }
 }
 
@@ -167,6 +189,11 @@ impl LogFormat {
     /// Whether a line tells how long a response took.
     pub fn has_durations(&self) -> bool {
         self.late().any(Late::is_duration)
+    }
+
+    /// Whether a line tells when a response ended.
+    pub(super) fn has_moments(&self) -> bool {
+        self.late().any(Late::is_moment)
     }
 }
 
@@ -253,7 +280,8 @@ impl<'a> Reader<'a> {
         let column = self.format[..start].chars().count() + 1;
         error(
             format!("the log format's directive `{}` at column {column}: {why}", &self.format[start..end]),
-            "known are %a %h %l %u %t %{FORMAT}t %r %m %U %q %H %v %V %s %b %B %O %D %T %k %P %{NAME}i %{NAME}o",
+            "known are %a %h %l %u %t %{FORMAT}t %r %m %U %q %H %v %V %s %b %B %O %D %T %k %P %{NAME}i %{NAME}o \
+             %{cache}x %{upstream}x %{url}x",
         )
     }
 }
@@ -264,6 +292,8 @@ fn what(letter: char, argument: Option<&str>) -> Option<What> {
         ('a' | 'h', None) => W::Peer,
         ('l' | 'u', None) => W::Nobody,
         ('t', None) => W::Time,
+        ('t', Some("end:%s" | "end:sec")) => W::Late(Late::EndSecond),
+        ('t', Some("end:msec_frac")) => W::Late(Late::EndMillisecond),
         ('t', Some(format)) => W::TimeAs(known_time(format)?.to_owned()),
         ('r', None) => W::RequestLine,
         ('m', None) => W::Method,
@@ -276,6 +306,9 @@ fn what(letter: char, argument: Option<&str>) -> Option<What> {
         ('s', None) => W::Status,
         ('k', None) => W::EarlierRequests,
         ('P', None | Some("pid")) => W::Process,
+        ('x', Some("cache")) => W::Outcome,
+        ('x', Some("upstream")) => W::Upstream,
+        ('x', Some("url")) => W::Url,
         ('b', None) => W::Late(Late::BodyBytesOrDash),
         ('B', None) => W::Late(Late::BodyBytes),
         ('O', None) => W::Late(Late::SentBytes),

@@ -10,6 +10,7 @@ use sojourn_http::request::Request;
 
 use super::format::{Escape, Item, LATE_MAX, Late, LogFormat, What};
 use crate::clock::Clock;
+use crate::proxy::Outcome;
 
 /// What is known of a response when its head is written.
 #[derive(Clone, Copy)]
@@ -28,6 +29,32 @@ pub struct Entry<'a> {
     pub began: Duration,
     /// Requests on this connection before.
     pub earlier_requests: u32,
+    /// Whether nobody on the way could read it.
+    pub is_secure: bool,
+    /// What a proxy's cache did.
+    pub outcome: Outcome,
+    /// Whom a proxy asked.
+    pub upstream: Upstream<'a>,
+}
+
+/// Whom a proxy asked for an answer.
+#[derive(Clone, Copy, Debug)]
+pub enum Upstream<'a> {
+    /// Nobody.
+    None,
+    /// The server of this name.
+    Named(&'a str),
+    /// The host that the request names.
+    Host,
+}
+
+/// When a response ended, as far as its line tells.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ended {
+    /// Since the machine started.
+    pub at: Duration,
+    /// Since 1970.
+    pub moment: Duration,
 }
 
 /// A line that lacks only what the end of its response will tell.
@@ -78,13 +105,13 @@ impl OpenLine {
         OpenLine { text, gaps, head_bytes: head_end as u32, began: entry.began }
     }
 
-    /// Appends the whole line to `lines`: so many bytes of body were sent, by `now`.
-    pub fn end(&self, format: &LogFormat, body_bytes: u64, now: Duration, lines: &mut Vec<u8>) {
+    /// Appends the whole line to `lines`: so many bytes of body were sent until it `ended`.
+    pub fn end(&self, format: &LogFormat, body_bytes: u64, ended: Ended, lines: &mut Vec<u8>) {
         let mut written = 0;
         for (late, gap) in format.late().zip(self.gaps).filter(|(_, gap)| *gap != NO_GAP) {
             lines.extend_from_slice(&self.text[written..gap as usize]);
             written = gap as usize;
-            let time = now.saturating_sub(self.began);
+            let time = ended.at.saturating_sub(self.began);
             let number = match late {
                 Late::BodyBytesOrDash if body_bytes == 0 => {
                     append_value(lines, None, format.escape);
@@ -95,6 +122,11 @@ impl OpenLine {
                 Late::Microseconds => time.as_micros() as u64,
                 Late::Milliseconds => time.as_millis() as u64,
                 Late::Seconds => time.as_secs(),
+                Late::EndSecond => ended.moment.as_secs(),
+                Late::EndMillisecond => {
+                    let _ = write!(lines, "{:03}", ended.moment.subsec_millis());
+                    continue;
+                }
             };
             let _ = write!(lines, "{number}");
         }
@@ -109,6 +141,11 @@ fn append(text: &mut Vec<u8>, what: &What, entry: &Entry<'_>, escape: Escape) {
         What::Status => return drop(write!(text, "{}", entry.status)),
         What::EarlierRequests => return drop(write!(text, "{}", entry.earlier_requests)),
         What::Process => return drop(write!(text, "{}", std::process::id())),
+        What::Outcome => return text.extend_from_slice(entry.outcome.code().as_bytes()),
+        What::Upstream => {
+            return append_upstream(text, entry, escape);
+        }
+        What::Url => return append_url(text, entry, escape),
         What::Time => return text.extend_from_slice(&entry.clock.log_time),
         What::TimeAs(format) => return entry.clock.append_time(format, text),
         // An absolute target's line is as it was sent; path and query are what it was taken for.
@@ -130,6 +167,28 @@ fn append(text: &mut Vec<u8>, what: &What, entry: &Entry<'_>, escape: Escape) {
         What::Nobody | What::Late(_) => None,
     };
     append_value(text, value, escape);
+}
+
+/// Whom a proxy asked, as Squid says it.
+fn append_upstream(text: &mut Vec<u8>, entry: &Entry<'_>, escape: Escape) {
+    match (entry.upstream, entry.request) {
+        (Upstream::Named(name), _) => drop(write!(text, "ROUNDROBIN_PARENT/{name}")),
+        (Upstream::Host, Some(request)) => {
+            text.extend_from_slice(b"HIER_DIRECT/");
+            append_value(text, Some(request.host.unwrap_or(request.target)), escape);
+        }
+        (Upstream::None | Upstream::Host, _) => text.extend_from_slice(b"HIER_NONE/-"),
+    }
+}
+
+/// The target as an absolute URL, or as it was sent if it names no path.
+fn append_url(text: &mut Vec<u8>, entry: &Entry<'_>, escape: Escape) {
+    let Some(request) = entry.request else { return append_value(text, None, escape) };
+    if request.target.first() == Some(&b'/') {
+        text.extend_from_slice(if entry.is_secure { b"https://" } else { b"http://" });
+        append_value(text, Some(request.host.unwrap_or_default()), escape);
+    }
+    append_value(text, Some(request.target), escape);
 }
 
 /// Path, and query with its question mark.

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::board::Board;
-use crate::clock::now;
+use crate::clock::{now, since_1970};
 
 mod file;
 mod format;
@@ -19,7 +19,8 @@ mod line;
 
 use file::LogFile;
 pub use format::{FormatError, LogFormat, NICKNAMES};
-pub use line::{Entry, OpenLine, append_escaped};
+use line::Ended;
+pub use line::{Entry, OpenLine, Upstream, append_escaped};
 
 /// The longest time a line stays in memory.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
@@ -103,8 +104,11 @@ impl AccessLog {
 
     /// Ends a line: so many bytes of body were sent.
     pub fn finish(&self, line: &OpenLine, body_bytes: u64) {
-        let now = if self.has_durations() { now() } else { Duration::ZERO };
-        self.append(|lines| line.end(&self.format, body_bytes, now, lines));
+        let ended = Ended {
+            at: if self.has_durations() { now() } else { Duration::ZERO },
+            moment: if self.format.has_moments() { since_1970() } else { Duration::ZERO },
+        };
+        self.append(|lines| line.end(&self.format, body_bytes, ended, lines));
     }
 
     /// Appends the line that `write` writes, its end included: of what is no answer to a request.

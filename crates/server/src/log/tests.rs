@@ -6,6 +6,7 @@ use sojourn_http::request::{Parsed, Parser};
 
 use super::*;
 use crate::clock::Clock;
+use crate::proxy::Outcome;
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nbody";
 
@@ -23,6 +24,9 @@ fn line(log: &AccessLog, request: &str, status: Status) -> OpenLine {
         head: HEAD,
         began: now().saturating_sub(Duration::from_secs(2)),
         earlier_requests: 3,
+        is_secure: false,
+        outcome: Outcome::DiskHit,
+        upstream: Upstream::Named("a:1"),
     })
 }
 
@@ -69,6 +73,8 @@ fn every_directive() {
     check("%{referer}i %{x-two}i %{none}i %{content-type}o", "r\\tx a - text/plain\n");
     check("%200{X-Two}i %!200{X-Two}i %404,416b %!404,416b", "a - - 42\n");
     check("%P", &format!("{}\n", std::process::id()));
+    let url = "http://www.example.org:80/p%20q?a=1&b";
+    check("%{cache}x %{upstream}x %{url}x", &format!("TCP_HIT ROUNDROBIN_PARENT/a:1 {url}\n"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::Poll;
 
 use sojourn_http::condition::Conditions;
@@ -12,11 +13,11 @@ use sojourn_proxy::rules::vary::secondary_key;
 use sojourn_proxy::rules::{
     self, Allowance, Answer, Forwarded, Metadata, Need, Policy, RequestDirectives, Target, Use, invalidated,
 };
-use sojourn_proxy::store::{DiskSettings, Found, Key, Object, Settings, Store, Variants};
+use sojourn_proxy::store::{Begun, DiskSettings, Found, Key, Object, Settings, Store, Variants};
 
+use super::purges::Purges;
 use super::search::Kept;
-use super::{ForcedHits, Keyed, Search, Storekeepers};
-use crate::counters::{Counter, Served};
+use super::{Claim, ForcedHits, Keyed, Search, Storekeepers};
 
 /// An upstream is asked about so many variants at most, if none is the one that was asked for.
 const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
@@ -29,6 +30,9 @@ const ENTITY_TAG_BYTES_ASKED_ABOUT_MAX: usize = 256;
 pub struct Cache {
     pub(super) store: Store,
     pub(super) policy: Policy,
+    pub(super) purges: Arc<Purges>,
+    /// How many URLs and keys were purged by hand.
+    pub(super) purged: Arc<AtomicU64>,
     forced: Option<Arc<ForcedHits>>,
 }
 
@@ -50,12 +54,18 @@ pub enum Verdict {
 impl Cache {
     /// An empty cache in memory.
     pub fn new(settings: Settings, policy: Policy) -> Cache {
-        Cache { store: Store::new(settings), policy, forced: None }
+        Cache::over(Store::new(settings), policy, Purges::default())
     }
 
     /// A cache in memory and on disk, with what an earlier one has left there.
     pub fn open(settings: Settings, disk: DiskSettings, policy: Policy) -> io::Result<Cache> {
-        Ok(Cache { store: Store::open(settings, disk)?, policy, forced: None })
+        let directory = disk.path.clone();
+        let store = Store::open(settings, disk)?;
+        Ok(Cache::over(store, policy, Purges::open(&directory)?))
+    }
+
+    fn over(store: Store, policy: Policy, purges: Purges) -> Cache {
+        Cache { store, policy, purges: Arc::new(purges), purged: Arc::default(), forced: None }
     }
 
     /// Starts `count` threads that wait for its disk.
@@ -92,7 +102,8 @@ impl Cache {
         let text = Target { scheme, host, target: request.target }.key();
         let key = Key::new(&text);
         let directives = RequestDirectives::read(request.fields);
-        let Poll::Ready(kept) = search.find(&self.store, &key, request) else { return Verdict::Wait };
+        let Poll::Ready(mut kept) = search.find(&self.store, &key, request) else { return Verdict::Wait };
+        kept.object = kept.object.filter(|object| !self.forget_if_purged(object));
         if let Some(forced) = self.forced.as_ref().filter(|_| is_plain(request)) {
             return self.drawn(forced.draw(), &key, request, directives, kept);
         }
@@ -120,6 +131,18 @@ impl Cache {
         }
     }
 
+    /// Who asks an upstream for what `keyed` names.
+    pub fn claim(&self, keyed: &Keyed) -> Claim {
+        if let Some(filling) = &keyed.under_way {
+            return Claim::Theirs(Arc::clone(filling));
+        }
+        match self.store.begin(&keyed.key, keyed.known.as_ref()) {
+            Begun::Fill(fill) => Claim::Ours(fill),
+            Begun::Filling(filling) => Claim::Theirs(filling),
+            Begun::Hit(_) => Claim::Nobodys,
+        }
+    }
+
     /// What the lot has said about a request for which `kept` is there.
     fn drawn(
         &self,
@@ -133,7 +156,7 @@ impl Cache {
             Some(object) if is_hit => Verdict::Hit(object, None),
             object => {
                 let why = if object.is_some() { Forwarded::Bypass } else { Forwarded::UriMiss };
-                let known = Kept { object, variants: None };
+                let known = Kept { object, ..Kept::default() };
                 // Every miss is to be a request of its own, for the whole.
                 let keyed = self.keyed(key, request, directives, why, &known, false);
                 Verdict::Fill(Keyed { may_join: false, ..keyed })
@@ -167,6 +190,7 @@ impl Cache {
             why,
             directives,
             known: kept.object.clone(),
+            under_way: kept.filling.clone(),
             about,
         }
     }
@@ -183,32 +207,6 @@ impl Cache {
         self.store.settings().memory_object_bytes_max
     }
 
-    /// Writes what it counts itself, for all loops, to the table.
-    pub fn report(&self, served: &mut Served) {
-        use Counter as C;
-        let memory = self.store.memory_counts();
-        let disk = self.store.disk_counts().unwrap_or_default();
-        let counts = [
-            (C::CacheMemoryBytes, memory.bytes),
-            (C::CacheMemoryObjects, memory.objects),
-            (C::CacheMemoryEvictions, memory.evictions),
-            (C::CacheMemoryRefused, memory.refused),
-            (C::CacheDiskBytes, disk.bytes),
-            (C::CacheDiskObjects, disk.objects),
-            (C::CacheDiskIndexed, u64::from(disk.is_indexed)),
-            (C::CacheDiskWritten, disk.written),
-            (C::CacheDiskEvictions, disk.evictions),
-            (C::CacheDiskRefused, disk.refused),
-            (C::CacheDiskWriteFailures, disk.write_failures),
-            (C::CacheDiskReadFailures, disk.read_failures),
-            (C::CacheDiskDamaged, disk.damaged),
-            (C::CacheDiskJobs, disk.jobs),
-        ];
-        for (counter, count) in counts {
-            served.set(counter, count);
-        }
-    }
-
     /// What is in memory at `key`: nobody waits for the disk to ask an upstream about more.
     pub(super) fn held(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         match self.store.lookup_in_memory(key) {
@@ -221,7 +219,8 @@ impl Cache {
     fn tagged(&self, key: &Key<'_>, variants: &Variants) -> Vec<Arc<Object>> {
         let is_tagged = |object: &Arc<Object>| {
             let stored = Metadata::read(object.metadata());
-            stored.is_ok_and(|it| (1..=ENTITY_TAG_BYTES_ASKED_ABOUT_MAX).contains(&it.entity_tag.len()))
+            let is_usable = |length| (1..=ENTITY_TAG_BYTES_ASKED_ABOUT_MAX).contains(&length);
+            stored.is_ok_and(|it| is_usable(it.entity_tag.len()) && !self.purges.cover(&it))
         };
         let latest = variants.keys(key).take(VARIANTS_ASKED_ABOUT_MAX);
         latest.filter_map(|key| self.held(&key)).filter(is_tagged).collect()

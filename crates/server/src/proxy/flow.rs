@@ -79,6 +79,8 @@ pub struct Flow {
     pub keyed: Option<Keyed>,
     /// What it may change, for requests that are not safe.
     pub changes: Option<Changes>,
+    /// Who will keep it, if it may be kept: requests of other loops wait for that.
+    pub claim: Option<Fill>,
     /// Who keeps it.
     pub fill: Option<Fill>,
     /// What is kept, or was to be, also when it is complete.
@@ -188,6 +190,7 @@ impl Flow {
             has_fetch: false,
             keyed: None,
             changes: None,
+            claim: None,
             fill: None,
             kept: None,
             is_for_disk: false,
@@ -234,7 +237,8 @@ impl Flow {
 
     /// Takes the next bytes of what is stored already, if all before were taken; `waker` is called when there are some.
     pub(super) fn pull(&mut self, waker: &Waker) {
-        while let Some(source) = self.source.as_mut().filter(|_| self.parts.is_empty() && self.end.is_none()) {
+        while let Some(source) = self.source.as_mut().filter(|_| self.parts.is_empty() && self.end.is_none())
+        {
             let next = match source.front_mut() {
                 None => return self.end = Some(End::Complete),
                 Some(Stored::Bytes(bytes)) => Next::Bytes(Slice::whole(Arc::clone(bytes))),

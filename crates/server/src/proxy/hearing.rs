@@ -50,7 +50,8 @@ pub enum Without {
 
 impl Cache {
     /// What becomes of what an upstream has said to the request of `keyed`.
-    pub fn hear(&self, keyed: &Keyed, received: &Received<'_>) -> Heard {
+    /// `claim` is who keeps it, if somebody is to keep it already.
+    pub fn hear(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Fill>) -> Heard {
         let status = received.head.status;
         if status == 304 && keyed.is_validation() {
             return self.validate(keyed, received);
@@ -62,7 +63,7 @@ impl Cache {
                 self.learn(keyed, received);
                 Heard::Answer(None)
             }
-            None => Heard::Answer(self.begin(keyed, received)),
+            None => Heard::Answer(self.begin(keyed, received, claim)),
         }
     }
 
@@ -131,7 +132,7 @@ impl Cache {
         let Ok(stored) = Metadata::read(object.metadata()) else { return };
         let Received { head, moments, via, .. } = *received;
         let (key, fields) = (key_of(&keyed.key, &stored), Section(head.fields));
-        if head.status != 200 || !self.is_at(&key, object) {
+        if head.status != 200 || !self.store.is_current(&key, object) {
             return;
         }
         if !matches_head(fields, &stored, object.length(), head.content_length) {
@@ -146,7 +147,7 @@ impl Cache {
     }
 
     /// Begins to keep the answer; `None` if it must not be kept, or somebody else does.
-    fn begin(&self, keyed: &Keyed, received: &Received<'_>) -> Option<Fill> {
+    fn begin(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Fill>) -> Option<Fill> {
         let Received { head, .. } = received;
         // Nobody can tell such a body from a part of it.
         if head.body == upstream::Body::UntilClose {
@@ -172,13 +173,15 @@ impl Cache {
         if length.is_some_and(|length| length > self.store.object_bytes_max()) {
             return None;
         }
-        match self.store.begin(&keyed.key, keyed.known.as_ref()) {
-            Begun::Fill(mut fill) => {
-                fill.start(Started { metadata, length, vary, sharing: Sharing::Stored });
-                Some(fill)
-            }
-            Begun::Filling(_) | Begun::Hit(_) => None,
-        }
+        let mut fill = match claim.take() {
+            Some(fill) => fill,
+            None => match self.store.begin(&keyed.key, keyed.known.as_ref()) {
+                Begun::Fill(fill) => fill,
+                Begun::Filling(_) | Begun::Hit(_) => return None,
+            },
+        };
+        fill.start(Started { metadata, length, vary, sharing: Sharing::Stored });
+        Some(fill)
     }
 
     /// A new answer that must not be stored makes what is stored outdated; what failed, or is no answer to a whole

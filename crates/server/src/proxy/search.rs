@@ -6,7 +6,7 @@ use std::task::{Poll, Waker, ready};
 use sojourn_http::request::Request;
 use sojourn_proxy::rules::fields::Section;
 use sojourn_proxy::rules::vary::secondary_key;
-use sojourn_proxy::store::{Found, Key, Object, Opening, Store, Variants};
+use sojourn_proxy::store::{Filling, Found, Key, Object, Opening, Store, Variants};
 
 /// What there is for a request.
 #[derive(Default)]
@@ -14,6 +14,8 @@ pub(super) struct Kept {
     pub object: Option<Arc<Object>>,
     /// If the object varies; it may have none that fits.
     pub variants: Option<Arc<Variants>>,
+    /// What is on its way for another request, perhaps in another loop.
+    pub filling: Option<Arc<Filling>>,
 }
 
 /// What was looked for on disk: the list of variants and one of them, at most.
@@ -23,19 +25,25 @@ pub struct Search {
     was_on_disk: bool,
 }
 
+impl Kept {
+    fn of(found: Found) -> Kept {
+        match found {
+            Found::Hit(object) => Kept { object: Some(object), ..Kept::default() },
+            Found::Filling(filling) => Kept { filling: Some(filling), ..Kept::default() },
+            Found::Varies(_) | Found::Opening(_) | Found::Miss => Kept::default(),
+        }
+    }
+}
+
 impl Search {
     /// What is stored at `key` for `request`; pending until the disk has told: then the [wait](Search::waits) begins.
     pub(super) fn find(&mut self, store: &Store, key: &Key<'_>, request: &Request<'_>) -> Poll<Kept> {
         Poll::Ready(match ready!(self.look(store, key)) {
-            Found::Hit(object) => Kept { object: Some(object), variants: None },
             Found::Varies(variants) => {
-                let object = match ready!(self.look(store, &variant_key(&variants, key, request))) {
-                    Found::Hit(object) => Some(object),
-                    _ => None,
-                };
-                Kept { object, variants: Some(variants) }
+                let found = ready!(self.look(store, &variant_key(&variants, key, request)));
+                Kept { variants: Some(variants), ..Kept::of(found) }
             }
-            Found::Filling(_) | Found::Opening(_) | Found::Miss => Kept::default(),
+            found => Kept::of(found),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sojourn_proxy::rules::{Forwarded, Metadata, RequestDirectives};
-use sojourn_proxy::store::{Key, Object};
+use sojourn_proxy::store::{Fill, Filling, Key, Object};
 
 /// A request whose answer may be kept; to a HEAD, tells of what is.
 #[derive(Clone, Debug)]
@@ -17,8 +17,21 @@ pub struct Keyed {
     pub(super) directives: RequestDirectives,
     /// What is there and cannot be used as it is.
     pub(super) known: Option<Arc<Object>>,
+    /// What is on its way for another request.
+    pub(super) under_way: Option<Arc<Filling>>,
     /// What the upstream is asked about: is one of them current?
     pub(super) about: Vec<Arc<Object>>,
+}
+
+/// Who asks an upstream for what several requests want.
+#[derive(Debug)]
+pub enum Claim {
+    /// Whoever asked.
+    Ours(Fill),
+    /// Another request, perhaps of another loop: follow what comes of it.
+    Theirs(Arc<Filling>),
+    /// It has come meanwhile.
+    Nobodys,
 }
 
 /// A stored response that answers in place of what an upstream has said.

@@ -26,7 +26,8 @@ impl Storekeepers {
     /// Starts `count` threads.
     pub(super) fn start(store: &Store, count: usize) -> io::Result<Storekeepers> {
         let is_ending = Arc::new(AtomicBool::new(false));
-        let mut keepers = Storekeepers { store: store.clone(), is_ending, threads: Vec::with_capacity(count) };
+        let mut keepers =
+            Storekeepers { store: store.clone(), is_ending, threads: Vec::with_capacity(count) };
         for number in 0..count {
             let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
             let thread = std::thread::Builder::new().name(format!("storekeeper-{number}"));

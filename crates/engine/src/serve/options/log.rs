@@ -12,7 +12,8 @@ pub struct LogOptions {
     /// Append a line per request to this file; SIGUSR1 has it opened again, for logrotate
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
-    /// The lines' format: common, combined, json, or Apache's directives, as in '%h %t "%r" %>s %b %D'
+    /// The lines' format: common, combined, combined-cache, squid, json, or Apache's directives, as in
+    /// '%h %t "%r" %>s %b %D'
     #[arg(long, default_value = "combined", value_name = "FORMAT")]
     pub access_log_format: String,
 }

@@ -194,7 +194,8 @@ impl Disk {
     /// A job, waited for at most so long.
     pub fn wait_for_job(self: &Arc<Self>, timeout: Duration) -> Option<Job> {
         let queue = lock(&self.queue);
-        let is_idle = |queue: &mut VecDeque<Work>| queue.is_empty() && !self.is_ending.load(Ordering::Acquire);
+        let is_idle =
+            |queue: &mut VecDeque<Work>| queue.is_empty() && !self.is_ending.load(Ordering::Acquire);
         let waited = self.arrival.wait_timeout_while(queue, timeout, is_idle);
         let work = waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()?;
         Some(Job { disk: Arc::clone(self), work })
@@ -273,7 +274,8 @@ impl Disk {
     pub fn begin_write(&self, filling: &Arc<Filling>, key: &Key<'static>) {
         let Some(started) = filling.started() else { return };
         let length = started.length.unwrap_or(0);
-        let is_let_in = length <= self.settings.object_bytes_max && lock(&self.index).admits(key.hash(), length);
+        let is_let_in =
+            length <= self.settings.object_bytes_max && lock(&self.index).admits(key.hash(), length);
         if !is_let_in {
             return self.count(&self.counters.refused);
         }

@@ -201,6 +201,10 @@ impl Fetch {
 
     /// A part of the request is sent.
     fn sent(&mut self, context: &mut Context<'_>) -> Want {
+        if matches!(self.stage, Stage::New) {
+            let waited = context.clock.now.saturating_sub(self.flow(context).began);
+            context.served.add(Counter::UpstreamConnectWait, waited.as_nanos() as u64);
+        }
         self.stage = Stage::Head;
         self.go_on(context)
     }

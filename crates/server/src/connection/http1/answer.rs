@@ -9,6 +9,7 @@ use sojourn_http::request::{Body, Method, Parsed, Request, Scheme, Version};
 use sojourn_http::{SitePath, Status, head};
 
 use super::body::Content;
+use super::dealings::Dealings;
 use super::relay::Relay;
 use super::representation::choose;
 use super::resolve::{Resolved, resolve};
@@ -18,7 +19,7 @@ use super::{After, Http1, is_head};
 use crate::connection::{Context, HEAD_ALIGNMENT_BYTES};
 use crate::counters::Counter;
 use crate::log::{Entry, OpenLine};
-use crate::proxy::TunnelId;
+use crate::proxy::{Outcome, TunnelId};
 
 /// The methods of a static site.
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
@@ -349,6 +350,9 @@ impl Http1 {
 
     pub(super) fn take_leave(&mut self, request: &Request<'_>) {
         self.requests = self.requests.wrapping_add(1);
+        if let Some(dealings) = &mut self.dealings {
+            **dealings = Dealings::default();
+        }
         if request.body != Body::Length(0) {
             self.content = Content::None;
         }
@@ -379,6 +383,9 @@ impl Http1 {
             head: &self.output[self.head_start as usize..],
             began: self.began,
             earlier_requests: self.requests,
+            is_secure: self.is_secure,
+            outcome: self.dealings.as_ref().map_or(Outcome::default(), |dealings| dealings.outcome),
+            upstream: self.upstream_asked(context),
         }))
     }
 

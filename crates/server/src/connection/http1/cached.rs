@@ -18,22 +18,24 @@ use super::relay::Relay;
 use super::stream::Part;
 use crate::connection::Context;
 use crate::counters::Counter;
-use crate::proxy::{Ask, Keyed, Search, Standing, Stored, Verdict, Without, answer, fits, host};
+use crate::proxy::{Ask, Keyed, Outcome, Standing, Stored, Verdict, Without, answer, fits, host};
 
 impl Http1 {
     /// What the cache, if there is one, says to `request`.
     pub(super) fn look_up(&mut self, request: &Request<'_>, ask: Ask, context: &mut Context<'_>) -> Verdict {
         let now = context.clock.second.seconds() as i64;
         let Some(exchanges) = &mut context.exchanges else { return Verdict::Pass(None) };
-        let mut search = self.search.take().map_or_else(Search::default, |search| *search);
+        self.dealings().outcome = Outcome::Miss;
+        let mut search = self.dealings().search.take().unwrap_or_default();
         loop {
             let proxy = exchanges.proxy();
             let Some(cache) = &proxy.cache else { return Verdict::Pass(None) };
             let verdict = cache.look_up(request, ask.scheme(), host(request, proxy), now, &mut search);
+            self.dealings().outcome = Outcome::of(&verdict, search.was_on_disk());
             match verdict {
                 // Otherwise it has told meanwhile.
                 Verdict::Wait if search.waits(&exchanges.waker()) => {
-                    self.search = Some(Box::new(search));
+                    self.dealings().search = Some(search);
                     return verdict;
                 }
                 Verdict::Wait => {}
@@ -57,6 +59,9 @@ impl Http1 {
         let stored = Metadata::read(object.metadata()).expect("it was read when it was found");
         if status.forwarded.is_none() {
             context.served.count(Counter::CacheHits);
+            if stored.status >= 400 {
+                self.dealings().outcome = Outcome::NegativeHit;
+            }
             if stored.freshness(context.clock.second.seconds() as i64) <= 0 {
                 context.served.count(Counter::CacheStale);
             }
@@ -65,6 +70,9 @@ impl Http1 {
         let ranges = match answer(request, &stored, length) {
             Answer::Whole => None,
             Answer::NotModified => {
+                if status.forwarded.is_none() {
+                    self.dealings().outcome = Outcome::NotModifiedHit;
+                }
                 return self.answer_not_modified(request, &stored, stored.status, status, context);
             }
             Answer::RangeNotSatisfiable => {
@@ -181,9 +189,13 @@ impl Http1 {
     ) -> Step {
         let is_for_it = standing.is_for_all && stored_fits(request, &standing.object);
         if !relay.follower.is_first() && !is_for_it {
-            return self.begin_flow(request, None, relay.why, context);
+            return self.begin_flow(request, None, None, relay.why, context);
         }
         let is_validated = standing.is_validated();
+        if relay.follower.is_first() {
+            self.dealings().outcome =
+                if is_validated { Outcome::RefreshUnmodified } else { Outcome::RefreshFailed };
+        }
         context.served.count(if is_validated { Counter::CacheUnchanged } else { Counter::CacheStale });
         let status = CacheStatus {
             forwarded: relay.why,
@@ -210,6 +222,7 @@ impl Http1 {
         match without {
             Some(Without::Stored(object)) if relay.follower.is_first() || stored_fits(request, &object) => {
                 context.served.count(Counter::CacheStale);
+                self.dealings().outcome = Outcome::RefreshFailed;
                 let status = CacheStatus { is_collapsed: !relay.follower.is_first(), ..no_answer(relay) };
                 self.answer_from_cache(request, &object, status, context)
             }
@@ -235,7 +248,7 @@ impl Http1 {
     }
 
     /// Begins the head of an answer with what is stored.
-    fn start_stored(&mut self, code: u16, request: &Request<'_>, context: &mut Context<'_>) {
+    pub(super) fn start_stored(&mut self, code: u16, request: &Request<'_>, context: &mut Context<'_>) {
         if self.output.capacity() == 0 {
             self.output = context.pool.take();
         }
@@ -246,7 +259,7 @@ impl Http1 {
     }
 
     /// Ends it.
-    fn end_stored(
+    pub(super) fn end_stored(
         &mut self,
         request: &Request<'_>,
         stored: &Metadata<'_>,

@@ -14,11 +14,12 @@ use sojourn_http::request::Parser;
 
 use super::{Buffer, Context, Event, Http2, Output, Piece, Reason, Wait, Want};
 use crate::counters::Counter;
-use crate::proxy::Search;
 
 mod answer;
 mod body;
 mod cached;
+mod dealings;
+mod follow;
 mod obstacle;
 mod partial;
 mod relay;
@@ -29,6 +30,7 @@ mod tunnel;
 
 use answer::Step;
 use body::Content;
+use dealings::Dealings;
 use relay::Relay;
 use stream::{Next, Stream};
 use tunnel::Tunnelling;
@@ -65,10 +67,8 @@ pub struct Http1 {
     arrived: Option<Arrived>,
     /// With which status the document that the disk is asked for is sent instead of what was asked for.
     instead: Option<Status>,
-    /// The upstream has begun to answer the request at the start of `input`.
-    relayed: Option<Box<Relay>>,
-    /// What the cache's disk has told, or is to tell, about the request at the start of `input`.
-    search: Option<Box<Search>>,
+    /// For a proxy.
+    dealings: Option<Box<Dealings>>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ enum State {
     Requests,
     /// The request at the start of `input` waits for the disk; its document, once that is known.
     Resolving(Option<Arc<Document>>),
-    /// The request at the start of `input` waits for the disk of the proxy's cache.
+    /// The request at the start of `input` waits for the proxy's cache: its disk, or another loop.
     Searching,
     /// Sending a large body.
     Streaming(Box<Stream>),
@@ -124,8 +124,7 @@ impl Http1 {
             head_start: 0,
             arrived: None,
             instead: None,
-            relayed: None,
-            search: None,
+            dealings: None,
         }
     }
 
@@ -199,6 +198,10 @@ impl Http1 {
             State::Requests if self.is_within_request() => Wait::Head(self.requests),
             State::Requests => Wait::Request,
         }
+    }
+
+    fn dealings(&mut self) -> &mut Dealings {
+        self.dealings.get_or_insert_default()
     }
 
     /// Whether part of a request has arrived, but not all of it.

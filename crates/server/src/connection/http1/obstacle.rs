@@ -1,12 +1,12 @@
 //! The answer to a request that a forward proxy does not pass on: what stands in the way, for people and for programs.
 
-use sojourn_http::head;
 use sojourn_http::request::{Method, Request};
+use sojourn_http::{Status, head};
 
 use super::Http1;
 use super::answer::Step;
 use crate::connection::Context;
-use crate::proxy::Obstacle;
+use crate::proxy::{Obstacle, Outcome};
 
 impl Http1 {
     /// Answers `request`, which `obstacle` keeps from its origin.
@@ -18,6 +18,9 @@ impl Http1 {
     ) -> Step {
         let status = obstacle.status();
         context.served.count(obstacle.counter());
+        if status == Status::Forbidden {
+            self.dealings().outcome = Outcome::Denied;
+        }
         self.begin(status, Some(request), context);
         self.status_fields(status);
         let page = format!("{}<p>{}\n", head::error_page(status), obstacle.explanation());

@@ -8,16 +8,19 @@ use std::io::Write;
 use sojourn_http::request::{Body, BodyReader, Method, Request, Scheme, Version};
 use sojourn_http::{Status, head, upstream};
 use sojourn_proxy::rules::{CacheStatus, Forwarded};
+use sojourn_proxy::store::Fill;
 
 use super::answer::Step;
 use super::body::{CONTINUE, Content};
 use super::cached::is_current;
+use super::follow::Following;
 use super::{After, Http1, OUTPUT_BYTES_MAX, State};
 use crate::connection::{Buffer, Context, Piece, Reason, Want};
 use crate::counters::Counter;
-use crate::log::OpenLine;
+use crate::log::{OpenLine, Upstream};
 use crate::proxy::{
-    Answer, Ask, End, Exchanges, FlowId, FollowerId, Keyed, Refusal, Verdict, ask, fits, metadata, refusal,
+    Answer, Ask, Claim, End, Exchanges, FlowId, FollowerId, Keyed, Outcome, Refusal, Verdict, ask, fits,
+    metadata, refusal,
 };
 
 /// The end of a chunked body.
@@ -50,7 +53,7 @@ pub(super) struct Relay {
 
 /// How the answer's body is framed for this client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Framing {
+pub(super) enum Framing {
     /// By its length, or by what ends with the connection or the stream.
     Plain,
     /// Chunked; whether the CRLF of the chunk before is owed.
@@ -60,8 +63,11 @@ enum Framing {
 impl Http1 {
     /// Has an upstream answer `request`, or answers with what one has begun to say.
     pub(super) fn relay(&mut self, request: &Request<'_>, context: &mut Context<'_>) -> Step {
-        if let Some(relay) = self.relayed.take() {
+        if let Some(relay) = self.dealings().relayed.take() {
             return self.begin_relayed(request, relay, context);
+        }
+        if let Some(Following { filling, why }) = self.dealings().following.take() {
+            return self.follow(request, filling, why, context);
         }
         let forward = exchanges(context).proxy().forward.clone();
         match &forward {
@@ -111,29 +117,41 @@ impl Http1 {
             // Earlier answers do not wait for the upstream; then the request is read again.
             return Step::Flush;
         }
+        let mut claim = None;
         if let Some(keyed) = &keyed {
             if let Some(joined) = exchanges(context).join(keyed) {
                 context.served.count(Counter::CacheCollapsed);
+                self.dealings().outcome = Outcome::CollapsedMiss;
                 return Step::Relay(Relay::new(joined, None, request, why));
+            }
+            let may_follow = keyed.may_join && !self.dealings().has_followed;
+            let cache = exchanges(context).proxy().cache.as_ref();
+            match cache.filter(|_| may_follow).map(|cache| cache.claim(keyed)) {
+                Some(Claim::Theirs(filling)) => return self.follow(request, filling, why, context),
+                Some(Claim::Ours(fill)) => claim = Some(fill),
+                Some(Claim::Nobodys) | None => {}
             }
             let is_validation = keyed.is_validation();
             let counter = if is_validation { Counter::CacheRevalidations } else { Counter::CacheMisses };
             context.served.count(counter);
         }
-        self.begin_flow(request, keyed, why, context)
+        self.begin_flow(request, keyed, claim, why, context)
     }
 
-    /// Asks an upstream for `request`: to keep the answer if it is `keyed`, else for this client alone.
+    /// Asks an upstream for `request`: to keep the answer if it is `keyed`, by who has the `claim` for it, else for this
+    /// client alone.
     pub(super) fn begin_flow(
         &mut self,
         request: &Request<'_>,
         keyed: Option<Keyed>,
+        claim: Option<Fill>,
         why: Option<Forwarded>,
         context: &mut Context<'_>,
     ) -> Step {
         let asking = self.asking(context);
         let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
-        let flow = ask(request, asking, exchanges.proxy(), keyed);
+        let mut flow = ask(request, asking, exchanges.proxy(), keyed);
+        flow.claim = claim;
         let body = flow.upload.is_some().then(|| Box::new(BodyReader::new(request.body)));
         Step::Relay(Relay::new(exchanges.begin(flow, context.served), body, request, why))
     }
@@ -172,7 +190,7 @@ impl Http1 {
             let State::Relaying(relay) = std::mem::replace(&mut self.state, State::Requests) else {
                 unreachable!("a request is relayed")
             };
-            self.relayed = Some(relay);
+            self.dealings().relayed = Some(relay);
             return self.proceed(context);
         }
         let (Some(upload), true) = (&mut flow.upload, relay.body.is_some()) else { return Want::Wait };
@@ -218,6 +236,7 @@ impl Http1 {
             self.content = Content::Left;
         }
         let flow = exchanges(context).flow(relay.flow);
+        self.dealings().upstream = (flow.attempts > 0).then_some(flow.upstream);
         if let Some(standing) = flow.standing.clone() {
             exchanges(context).leave(relay.flow, relay.follower);
             return self.answer_with(request, &relay, &standing, context);
@@ -235,10 +254,15 @@ impl Http1 {
             };
         };
         let kept = flow.kept.clone();
+        let was_validation = flow.keyed.as_ref().is_some_and(Keyed::is_validation);
+        if was_validation && relay.why != Some(Forwarded::Request) && relay.follower.is_first() {
+            self.dealings().outcome = Outcome::RefreshModified;
+        }
         let stored = kept.as_ref().and_then(|kept| metadata(kept));
         if !relay.follower.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
             exchanges(context).leave(relay.flow, relay.follower);
-            return self.begin_flow(request, None, relay.why, context);
+            self.dealings().outcome = Outcome::Miss;
+            return self.begin_flow(request, None, None, relay.why, context);
         }
         let now = context.clock.second.seconds() as i64;
         let status = CacheStatus {
@@ -267,6 +291,19 @@ impl Http1 {
         relay.is_answering = true;
         self.take_leave(request);
         Step::Follow { consumed: request.head_len, relay }
+    }
+
+    /// Who answers the request at hand, for the log.
+    pub(super) fn upstream_asked<'c>(&self, context: &'c Context<'_>) -> Upstream<'c> {
+        let proxy = context.exchanges.as_ref().map(|exchanges| exchanges.proxy());
+        let index = self.dealings.as_ref().and_then(|dealings| dealings.upstream);
+        match proxy.zip(index) {
+            Some((proxy, index)) => {
+                let upstream = proxy.upstreams.get(index);
+                upstream.map_or(Upstream::Host, |upstream| Upstream::Named(&upstream.authority))
+            }
+            None => Upstream::None,
+        }
     }
 
     fn append_relayed_head(
@@ -387,6 +424,12 @@ impl Relay {
             is_receiving: false,
             is_over: false,
         })
+    }
+
+    /// Its answer's body is framed so.
+    pub(super) fn framed(mut self: Box<Relay>, framing: Framing) -> Box<Relay> {
+        self.framing = framing;
+        self
     }
 
     /// The head of the answer is written; `line` is logged when its body ends.

@@ -15,7 +15,7 @@ use super::{After, Http1, State};
 use crate::connection::tunnel::Receiver;
 use crate::connection::{Context, Want};
 use crate::log::OpenLine;
-use crate::proxy::{End, Forward, Stage, TunnelId, Way};
+use crate::proxy::{End, Forward, Outcome, Stage, TunnelId, Way};
 
 /// The answer to a request for a tunnel that is there. It has no body, whatever it could say of one (RFC 9110, 9.3.6).
 const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";
@@ -83,6 +83,7 @@ impl Http1 {
         self.head_start = self.output.len() as u32;
         self.output.extend_from_slice(ESTABLISHED);
         self.count_response(Status::Ok.code(), context);
+        (self.dealings().outcome, self.dealings().upstream) = (Outcome::Tunnel, Some(0));
         let line = self.open_line(Some(request), Status::Ok.code(), context);
         self.take_leave(request);
         let tunnelling = Tunnelling::Open { receiver: Receiver::new(id, Way::Out), line };

@@ -235,8 +235,17 @@ impl Exchanges {
     }
 
     /// What becomes of the answer with this head; what it may have changed is forgotten.
-    pub fn hear(&self, id: FlowId, head: &Head<'_>, now: i64) -> Heard {
-        let flow = &self.flows[id.0];
+    pub fn hear(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> Heard {
+        // Unless it is kept, others are told when this goes.
+        let mut claim = self.flows[id.0].claim.take();
+        let heard = self.hear_of(&self.flows[id.0], head, now, &mut claim);
+        if matches!(heard, Heard::Again) {
+            self.flows[id.0].claim = claim;
+        }
+        heard
+    }
+
+    fn hear_of(&self, flow: &Flow, head: &Head<'_>, now: i64, claim: &mut Option<Fill>) -> Heard {
         let Some(cache) = &self.proxy.cache else { return Heard::Answer(None) };
         if let Some(changes) = &flow.changes {
             cache.invalidate(&changes.method, &changes.target(), head.status, head.fields);
@@ -245,7 +254,7 @@ impl Exchanges {
         let waited = self.now.saturating_sub(flow.began).as_secs() as i64;
         let moments = Moments { request: now - waited, response: now };
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        cache.hear(keyed, &Received { asked: flow.asked, sent: &flow.request, head, moments, via })
+        cache.hear(keyed, &Received { asked: flow.asked, sent: &flow.request, head, moments, via }, claim)
     }
 
     /// Asks for the flow once more, without conditions.
@@ -347,6 +356,7 @@ impl Exchanges {
         let flow = &mut self.flows[id.0];
         (flow.fetch, flow.has_fetch) = (None, false);
         let end = *flow.end.get_or_insert(end);
+        flow.claim = None;
         if let Some(fill) = flow.fill.take()
             && end == End::Complete
         {

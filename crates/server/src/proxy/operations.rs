@@ -1,0 +1,246 @@
+//! What people may do with a proxy's cache, over the admin listener: have something forgotten, look at what is stored;
+//! and what it counts.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::UNIX_EPOCH;
+
+use http::Uri;
+use serde_json::{Value, json};
+use sojourn_http::Status;
+use sojourn_http::head::field_lines;
+use sojourn_http::request::{Method, Request, Scheme};
+use sojourn_proxy::rules::{Metadata, Target};
+use sojourn_proxy::store::{Found, Inspected, Key, Object};
+
+use super::Cache;
+use super::purges::is_tag;
+use crate::counters::{Counter, Served};
+
+impl Cache {
+    /// Writes what it counts itself, for all loops, to the table.
+    pub fn report(&self, served: &mut Served) {
+        use Counter as C;
+        let memory = self.store.memory_counts();
+        let disk = self.store.disk_counts().unwrap_or_default();
+        let counts = [
+            (C::CacheMemoryBytes, memory.bytes),
+            (C::CacheMemoryObjects, memory.objects),
+            (C::CacheMemoryEvictions, memory.evictions),
+            (C::CacheMemoryRefused, memory.refused),
+            (C::CacheDiskBytes, disk.bytes),
+            (C::CacheDiskObjects, disk.objects),
+            (C::CacheDiskIndexed, u64::from(disk.is_indexed)),
+            (C::CacheDiskWritten, disk.written),
+            (C::CacheDiskEvictions, disk.evictions),
+            (C::CacheDiskRefused, disk.refused),
+            (C::CacheDiskWriteFailures, disk.write_failures),
+            (C::CacheDiskReadFailures, disk.read_failures),
+            (C::CacheDiskDamaged, disk.damaged),
+            (C::CacheDiskJobs, disk.jobs),
+            (C::CachePurges, self.purged.load(Ordering::Relaxed)),
+        ];
+        for (counter, count) in counts {
+            served.set(counter, count);
+        }
+    }
+
+    /// Forgets what is stored at `key`, its variants included; whether there was anything.
+    pub fn purge(&self, key: &Key<'_>) -> bool {
+        self.purged.fetch_add(1, Ordering::Relaxed);
+        self.store.purge(key)
+    }
+
+    /// Forgets what has one of these `tags` and came until `now`: an error of the disk makes that end with this process.
+    ///
+    /// # Errors
+    /// One of them is no tag.
+    pub fn purge_tags(&self, tags: &[&[u8]], now: i64) -> Result<io::Result<()>, String> {
+        if tags.is_empty() || !tags.iter().all(|tag| is_tag(tag)) {
+            return Err("a key is a word of 1024 bytes at most, without commas".to_owned());
+        }
+        self.purged.fetch_add(tags.len() as u64, Ordering::Relaxed);
+        Ok(tags.iter().map(|tag| self.purges.purge(tag, now)).fold(Ok(()), Result::and))
+    }
+
+    /// Whether what is stored with this metadata has a tag that was purged since.
+    pub fn is_purged(&self, stored: &Metadata<'_>) -> bool {
+        self.purges.cover(stored)
+    }
+
+    /// What is stored at `key`, for people to look at; waits for the disk.
+    pub fn inspect(&self, key: &Key<'_>) -> Option<Inspected> {
+        self.store.inspect(key)
+    }
+
+    pub(super) fn forget_if_purged(&self, object: &Object) -> bool {
+        let is_purged = self.purges.has_any()
+            && Metadata::read(object.metadata()).is_ok_and(|stored| self.is_purged(&stored));
+        if is_purged {
+            self.store.forget(object);
+        }
+        is_purged
+    }
+}
+
+/// The answer to `request`, if it is about the cache.
+pub fn operate(request: &Request<'_>, cache: &Cache) -> Option<(Status, Value)> {
+    let method = request.line.split(|byte| *byte == b' ').next().unwrap_or_default();
+    let (path, query) = match request.target.iter().position(|byte| *byte == b'?') {
+        Some(at) => (&request.target[..at], &request.target[at + 1..]),
+        None => (request.target, &b""[..]),
+    };
+    let is_to_forget = method == b"PURGE" || (method == b"POST" && path == b"/purge");
+    if is_to_forget && request.field("origin").is_some() {
+        // A page in somebody's browser: whoever operates the cache does not come by one.
+        return Some((Status::Forbidden, json!({ "error": "not for pages in a browser" })));
+    }
+    let outcome = match (method, path) {
+        (b"PURGE", _) => url_of(request).map(|url| purge(cache, &url)),
+        (b"POST", b"/purge") => match query.strip_prefix(b"key=") {
+            Some(tags) => purge_tags(cache, &decoded(tags)),
+            None => url_in(query).map(|url| purge(cache, &url)),
+        },
+        _ if request.method == Method::Get && path == b"/cache/object" => {
+            url_in(query).map(|url| inspect(cache, &url))
+        }
+        _ => return None,
+    };
+    Some(outcome.unwrap_or_else(|problem| (Status::BadRequest, json!({ "error": problem }))))
+}
+
+/// The URL that is the request's target.
+fn url_of(request: &Request<'_>) -> Result<Vec<u8>, String> {
+    match (request.scheme, request.host) {
+        (Some(scheme), Some(host)) => {
+            let scheme: &[u8] = if scheme == Scheme::Https { b"https://" } else { b"http://" };
+            Ok([scheme, host, request.target].concat())
+        }
+        _ => Err("PURGE needs a whole URL as its target: curl -x http://ADMIN -X PURGE URL".to_owned()),
+    }
+}
+
+/// The URL in a query: all after `url=`, as it is or escaped as a whole.
+fn url_in(query: &[u8]) -> Result<Vec<u8>, String> {
+    let url = query.strip_prefix(b"url=").ok_or("the query is to be url= and a URL")?;
+    let is_plain = url.starts_with(b"http://") || url.starts_with(b"https://");
+    Ok(if is_plain { url.to_vec() } else { decoded(url) })
+}
+
+fn key_of(url: &[u8]) -> Result<Vec<u8>, String> {
+    let uri = Uri::try_from(url).map_err(|error| format!("{}: {error}", String::from_utf8_lossy(url)))?;
+    match (uri.scheme_str(), uri.authority()) {
+        (Some(scheme @ ("http" | "https")), Some(host)) => {
+            let target = uri.path_and_query().map_or("/", |target| target.as_str());
+            Ok(Target { scheme, host: host.as_str().as_bytes(), target: target.as_bytes() }.key())
+        }
+        _ => Err("a URL looks like http://www.example.org/path?query".to_owned()),
+    }
+}
+
+/// Forgets what is stored for a URL, all its variants included.
+fn purge(cache: &Cache, url: &[u8]) -> (Status, Value) {
+    match key_of(url) {
+        Ok(key) => {
+            let was_there = cache.purge(&Key::new(&key));
+            (Status::Ok, json!({ "url": String::from_utf8_lossy(&key), "was_stored": was_there }))
+        }
+        Err(problem) => (Status::BadRequest, json!({ "error": problem })),
+    }
+}
+
+/// Forgets what has one of these tags.
+fn purge_tags(cache: &Cache, tags: &[u8]) -> Result<(Status, Value), String> {
+    let tags: Vec<&[u8]> = tags.split(|byte| *byte == b' ').filter(|tag| !tag.is_empty()).collect();
+    if let Err(error) = cache.purge_tags(&tags, now())? {
+        let problem = format!("it counts until the next start only, for it cannot be written down: {error}");
+        return Ok((Status::InternalServerError, json!({ "error": problem })));
+    }
+    let tags: Vec<_> = tags.into_iter().map(String::from_utf8_lossy).collect();
+    Ok((Status::Ok, json!({ "keys": tags })))
+}
+
+/// What is stored for a URL.
+fn inspect(cache: &Cache, url: &[u8]) -> (Status, Value) {
+    let key = match key_of(url) {
+        Ok(key) => key,
+        Err(problem) => return (Status::BadRequest, json!({ "error": problem })),
+    };
+    let primary = Key::new(&key);
+    let stored = match cache.inspect(&primary) {
+        None => Vec::new(),
+        Some(inspected) => match Found::of(inspected.object.clone()) {
+            Found::Varies(variants) => {
+                variants.keys(&primary).filter_map(|key| cache.inspect(&key)).collect()
+            }
+            _ => vec![inspected],
+        },
+    };
+    let variants: Vec<Value> = stored.iter().filter_map(|stored| describe(cache, stored)).collect();
+    let status = if variants.is_empty() { Status::NotFound } else { Status::Ok };
+    (status, json!({ "url": String::from_utf8_lossy(&key), "variants": variants }))
+}
+
+fn describe(
+    cache: &Cache,
+    Inspected { object, body_bytes, is_in_memory, is_on_disk }: &Inspected,
+) -> Option<Value> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let stored = Metadata::read(object.metadata()).ok()?;
+    let fields: Vec<_> = field_lines(stored.fields).map(|(name, value)| (text(name), text(value))).collect();
+    Some(json!({
+        "status": stored.status,
+        "fields": fields,
+        "body_bytes": body_bytes,
+        "is_in_memory": is_in_memory,
+        "is_on_disk": is_on_disk,
+        "is_purged": cache.is_purged(&stored),
+        "stored_seconds": stored.response_time,
+        "age_seconds": stored.age(now()),
+        "fresh_seconds_left": stored.freshness(now()),
+        "lifetime_is_guessed": stored.is_heuristic,
+        "entity_tag": text(stored.entity_tag),
+        "varies_by": stored.vary,
+        "secondary_key": text(stored.secondary_key),
+    }))
+}
+
+fn now() -> i64 {
+    UNIX_EPOCH.elapsed().unwrap_or_default().as_secs() as i64
+}
+
+/// `text` with its escapes undone; `+` is a blank.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..2).and_then(|digits| str::from_utf8(digits).ok());
+        let escaped =
+            digits.filter(|_| *first == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(escaped.unwrap_or(if *first == b'+' { b' ' } else { *first }));
+        rest = if escaped.is_some() { &after[2..] } else { after };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_in_queries() {
+        let url = |query: &str| url_in(query.as_bytes()).map(|url| String::from_utf8(url).unwrap());
+        assert_eq!(url("url=http://h/a%20b?c=d&e").unwrap(), "http://h/a%20b?c=d&e");
+        assert_eq!(url("url=http%3A%2F%2Fh%2Fa%2520b%3Fc").unwrap(), "http://h/a%20b?c");
+        assert!(url("uri=http://h/").is_err());
+        assert_eq!(decoded(b"a+b%2C%zz%"), b"a b,%zz%");
+    }
+
+    #[test]
+    fn keys_are_those_of_requests() {
+        let key = |url: &str| key_of(url.as_bytes()).map(|key| String::from_utf8(key).unwrap());
+        assert_eq!(key("http://H:80/a%7eb?X").unwrap(), "http://h/a~b?X");
+        assert_eq!(key("https://h").unwrap(), "https://h/");
+        assert!(key("ftp://h/").is_err() && key("/a").is_err() && key("http://h/ x").is_err());
+    }
+}

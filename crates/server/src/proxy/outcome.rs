@@ -1,0 +1,69 @@
+//! How a proxy came by the answer to a request, in the words of Squid's log.
+
+use sojourn_proxy::rules::Forwarded;
+
+use super::Verdict;
+
+/// What the cache did for a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing: the answer is the server's own.
+    #[default]
+    Own,
+    /// Answered from memory.
+    MemoryHit,
+    /// Answered from disk.
+    DiskHit,
+    /// A stored answer that says that there is nothing, or that something failed.
+    NegativeHit,
+    /// What the client has is what is stored (304).
+    NotModifiedHit,
+    /// An upstream was asked.
+    Miss,
+    /// Another client's request for the same was followed.
+    CollapsedMiss,
+    /// An upstream was asked because the client would not have what is stored.
+    ClientRefreshMiss,
+    /// What was stored was validated, and is what it was.
+    RefreshUnmodified,
+    /// What was stored was validated, and is another now.
+    RefreshModified,
+    /// What was stored could not be validated, and answers all the same.
+    RefreshFailed,
+    /// The client may not have it.
+    Denied,
+    /// Bytes were passed both ways.
+    Tunnel,
+}
+
+impl Outcome {
+    /// Of a lookup that said `verdict`, from disk or not.
+    pub fn of(verdict: &Verdict, was_on_disk: bool) -> Outcome {
+        match verdict {
+            Verdict::Hit(..) if was_on_disk => Outcome::DiskHit,
+            Verdict::Hit(..) => Outcome::MemoryHit,
+            Verdict::Fill(keyed) if keyed.why == Forwarded::Request => Outcome::ClientRefreshMiss,
+            Verdict::Fill(_) | Verdict::Pass(_) | Verdict::GatewayTimeout => Outcome::Miss,
+            Verdict::Wait => Outcome::Own,
+        }
+    }
+
+    /// Squid's result code.
+    pub fn code(self) -> &'static str {
+        match self {
+            Outcome::Own => "NONE_NONE",
+            Outcome::MemoryHit => "TCP_MEM_HIT",
+            Outcome::DiskHit => "TCP_HIT",
+            Outcome::NegativeHit => "TCP_NEGATIVE_HIT",
+            Outcome::NotModifiedHit => "TCP_INM_HIT",
+            Outcome::Miss => "TCP_MISS",
+            Outcome::CollapsedMiss => "TCP_CF_MISS",
+            Outcome::ClientRefreshMiss => "TCP_CLIENT_REFRESH_MISS",
+            Outcome::RefreshUnmodified => "TCP_REFRESH_UNMODIFIED",
+            Outcome::RefreshModified => "TCP_REFRESH_MODIFIED",
+            Outcome::RefreshFailed => "TCP_REFRESH_FAIL_OLD",
+            Outcome::Denied => "TCP_DENIED",
+            Outcome::Tunnel => "TCP_TUNNEL",
+        }
+    }
+}
