@@ -151,6 +151,26 @@ pub fn is_public(address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_network_or_none(text in ".*|[0-9a-f:.]{0,20}/?[0-9]{0,4}") {
+            if let Ok(network) = text.parse::<Network>() {
+                prop_assert_eq!(network.to_string().parse(), Ok(network));
+                prop_assert!(network.contains(network.first));
+            }
+        }
+
+        #[test]
+        fn who_shares_the_prefix_is_inside(bits: u128, other: u128, prefix_bits in 0..=128u32) {
+            let network = Network::around(Ipv6Addr::from_bits(bits).into(), prefix_bits);
+            let is_same = (bits ^ other) & mask_v6(prefix_bits) == 0;
+            let other = IpAddr::from(Ipv6Addr::from_bits(other));
+            // What is IPv4 in truth is in no network of IPv6.
+            prop_assert_eq!(network.contains(other), is_same && other.to_canonical() == other);
+        }
+    }
 
     #[test]
     fn networks_and_who_is_in_them() {

@@ -1,7 +1,7 @@
 //! Where a forward proxy is asked to go: a host and a port, as a target names them.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use sojourn_http::host::{NAME_BYTES_MAX, name};
@@ -32,7 +32,11 @@ impl Origin {
             [] => default?,
             digits => std::str::from_utf8(digits).ok()?.parse().ok()?,
         };
-        let host = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+        let host = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            // An address of a version to come is nobody's, and without its brackets it would be a name.
+            Some(address) => address.parse::<Ipv6Addr>().ok().map(|_| address)?,
+            None => name,
+        };
         (port != 0).then(|| Origin { host: host.into(), port })
     }
 
@@ -89,6 +93,21 @@ impl fmt::Display for Ports {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_origin_is_read_as_it_is_written(authority in prop_oneof![
+            any::<Vec<u8>>(),
+            "[a-zA-Z0-9.\\[\\]:-]{0,30}".prop_map(String::into_bytes),
+        ]) {
+            if let Some(origin) = Origin::parse(&authority, Some(80)) {
+                let brackets = if origin.host.contains(':') { ("[", "]") } else { ("", "") };
+                let written = format!("{}{}{}:{}", brackets.0, origin.host, brackets.1, origin.port);
+                prop_assert_eq!(Origin::parse(written.as_bytes(), None), Some(origin));
+            }
+        }
+    }
 
     #[test]
     fn origins() {
@@ -103,7 +122,18 @@ mod tests {
         assert_eq!(of("[::1]:81", Some(80)), is("::1", 81));
         assert_eq!(of("[::1]", None), None);
         assert_eq!(of("h:443", None), is("h", 443));
-        for bad in ["", "h:0", "h:65536", "127.1:80", "0x7f000001:80", "u@h:80", "h/:80", "/", "[::1:80"] {
+        for bad in [
+            "",
+            "h:0",
+            "h:65536",
+            "127.1:80",
+            "0x7f000001:80",
+            "u@h:80",
+            "h/:80",
+            "/",
+            "[::1:80",
+            "[v1.a]:80",
+        ] {
             assert_eq!(of(bad, Some(80)), None, "{bad}");
         }
         assert_eq!(Origin::parse(b"[::1]:1", None).and_then(|origin| origin.address()), "::1".parse().ok());
