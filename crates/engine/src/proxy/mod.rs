@@ -20,6 +20,7 @@ use crate::serve::{pin, serve, transports};
 mod cache;
 mod forward;
 mod options;
+mod upstream;
 
 pub use options::Options;
 

@@ -1,0 +1,243 @@
+//! The options about upstreams: where they are, whom to trust there, how long they may take, how they are asked after.
+
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{anyhow, ensure};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use sojourn_load::{TlsError, Trust, client_config};
+use sojourn_server::proxy::{HealthCheck, Presence, Upstream, UpstreamLimits};
+use sojourn_server::tls::UpstreamTls;
+
+use crate::serve::options::values::duration;
+
+/// The port of a URL that names none.
+const HTTP_PORT: u16 = 80;
+
+/// The same, with TLS.
+const HTTPS_PORT: u16 = 443;
+
+/// Where requests go, and how long they may take there.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Upstreams")]
+pub struct UpstreamOptions {
+    /// A server that requests are passed on to, http://HOST[:PORT] or https://HOST[:PORT], and perhaps its share compared
+    /// with the others'; several have the same content
+    #[arg(long, required_unless_present = "forward", value_name = "URL[,weight=N]", value_parser = upstream)]
+    pub upstream: Vec<UpstreamUrl>,
+    /// The authorities that upstreams' certificates have to come from [default: the system's]
+    #[arg(long, value_name = "FILE", conflicts_with = "upstream_insecure")]
+    pub upstream_ca: Option<PathBuf>,
+    /// Take any certificate of an upstream: whoever is in between can read and change everything
+    #[arg(long)]
+    pub upstream_insecure: bool,
+    /// How long connecting to an upstream may take, with the TLS handshake and the first of the request
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
+    pub upstream_connect_timeout: Duration,
+    /// How long an upstream may take nothing of the rest of a request
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
+    pub upstream_send_timeout: Duration,
+    /// How long an upstream may take to begin to answer
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub upstream_head_timeout: Duration,
+    /// How long an upstream may pause in the middle of an answer
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub upstream_body_timeout: Duration,
+    /// How long a connection to an upstream is kept for the next request
+    #[arg(long, default_value = "4s", value_name = "TIME", value_parser = duration)]
+    pub upstream_idle_timeout: Duration,
+    /// Connections to each upstream, of each loop; more requests are answered 503
+    #[arg(long, default_value_t = 1024, value_name = "N")]
+    pub upstream_connections_max: usize,
+    /// Those of them that are kept while there is nothing to do
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    pub upstream_idle_max: usize,
+    /// Failures in a row that put an upstream out of use
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub upstream_failures_max: u32,
+    /// For how long; then it is tried again
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
+    pub upstream_down_time: Duration,
+    /// Ask every upstream for this path again and again, and use only those that answer 2xx or 3xx [default: ask none]
+    #[arg(long, value_name = "PATH", value_parser = health_path)]
+    pub health_path: Option<String>,
+    /// How often
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
+    pub health_interval: Duration,
+    /// How long an answer may take
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
+    pub health_timeout: Duration,
+    /// Good answers in a row that bring an upstream back
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub health_rise: u32,
+    /// Failures in a row that put it out of use
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub health_fall: u32,
+}
+
+/// What `--upstream` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamUrl {
+    /// Host and port, as requests name them.
+    authority: String,
+    host: String,
+    port: u16,
+    is_secure: bool,
+    weight: u32,
+}
+
+impl UpstreamOptions {
+    /// The limits.
+    pub fn limits(&self) -> UpstreamLimits {
+        UpstreamLimits {
+            connect: self.upstream_connect_timeout,
+            send: self.upstream_send_timeout,
+            head: self.upstream_head_timeout,
+            body: self.upstream_body_timeout,
+            idle: self.upstream_idle_timeout,
+            connections_max: self.upstream_connections_max,
+            idle_max: self.upstream_idle_max,
+            failures_max: self.upstream_failures_max,
+            down: self.upstream_down_time,
+            ..UpstreamLimits::default()
+        }
+    }
+
+    /// How upstreams are asked whether they are well, if they are.
+    pub fn health_check(&self) -> Option<HealthCheck> {
+        self.health_path.clone().map(|path| HealthCheck {
+            path,
+            interval: self.health_interval,
+            timeout: self.health_timeout,
+            rise: self.health_rise,
+            fall: self.health_fall,
+        })
+    }
+
+    /// The upstreams, their names resolved.
+    pub fn upstreams(&self) -> anyhow::Result<Vec<Upstream>> {
+        let is_secure = self.upstream.iter().any(|url| url.is_secure);
+        ensure!(
+            is_secure || !(self.upstream_insecure || self.upstream_ca.is_some()),
+            "there is no upstream with TLS to trust\nhint: one looks like https://127.0.0.1:9443"
+        );
+        let config = if is_secure { Some(Arc::new(self.client_config()?)) } else { None };
+        self.upstream.iter().map(|url| url.resolve(config.as_ref())).collect()
+    }
+
+    fn client_config(&self) -> anyhow::Result<ClientConfig> {
+        let trust = match &self.upstream_ca {
+            _ if self.upstream_insecure => Trust::Anybody,
+            Some(file) => Trust::File(file.clone()),
+            None => Trust::System,
+        };
+        if trust == Trust::Anybody {
+            eprintln!(
+                "warning: --upstream-insecure: upstreams may be anybody, their certificates are not looked at"
+            );
+        }
+        client_config(&trust, self.upstream.len()).map_err(|error| match error {
+            TlsError::Authorities { from, why } => {
+                anyhow!("no authorities in {from}: {why}\nhint: give the upstreams' by --upstream-ca FILE")
+            }
+            other => anyhow!(other),
+        })
+    }
+}
+
+impl UpstreamUrl {
+    /// With its addresses; `config` is how TLS is spoken.
+    fn resolve(&self, config: Option<&Arc<ClientConfig>>) -> anyhow::Result<Upstream> {
+        let found = (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| {
+            anyhow!(
+                "cannot find the upstream {}: {error}\nhint: check the name, or give an address",
+                self.authority
+            )
+        })?;
+        let addresses: Vec<_> = found.collect();
+        ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", self.authority);
+        let tls = match config.filter(|_| self.is_secure) {
+            Some(config) => {
+                let name = ServerName::try_from(self.host.clone()).map_err(|_| {
+                    anyhow!("no certificate can be for the upstream {}\nhint: give a host name", self.host)
+                })?;
+                Some(UpstreamTls { config: Arc::clone(config), name })
+            }
+            None => None,
+        };
+        Ok(Upstream {
+            authority: self.authority.clone(),
+            host: self.host.clone(),
+            port: self.port,
+            presence: Arc::new(Presence::new(&addresses)),
+            tls,
+            weight: self.weight,
+        })
+    }
+}
+
+/// A path and perhaps a query, as they stand in a request.
+fn health_path(text: &str) -> Result<String, String> {
+    let is_target = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    if is_target { Ok(text.to_owned()) } else { Err("a path looks like /health".to_owned()) }
+}
+
+fn upstream(text: &str) -> Result<UpstreamUrl, String> {
+    let (url, weight) = match text.split_once(',') {
+        None => (text, 1),
+        Some((url, rest)) => {
+            let weight = rest.strip_prefix("weight=").and_then(|weight| weight.parse().ok());
+            (
+                url,
+                weight
+                    .filter(|weight| (1..=1000).contains(weight))
+                    .ok_or("a weight looks like weight=3, up to 1000")?,
+            )
+        }
+    };
+    let is_secure = url.starts_with("https://");
+    let authority = url.strip_prefix(if is_secure { "https://" } else { "http://" });
+    let authority = authority.ok_or("an upstream looks like http://127.0.0.1:9000 or https://app.example")?;
+    let authority = authority.strip_suffix('/').unwrap_or(authority);
+    let uri: http::uri::Authority = authority.parse().map_err(|error| format!("{authority}: {error}"))?;
+    if authority.contains('@') || uri.host().is_empty() {
+        return Err("an upstream is a host and perhaps a port, without a path".to_owned());
+    }
+    Ok(UpstreamUrl {
+        authority: authority.to_owned(),
+        host: uri.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
+        port: uri.port_u16().unwrap_or(if is_secure { HTTPS_PORT } else { HTTP_PORT }),
+        is_secure,
+        weight,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstreams() {
+        let url = |text| upstream(text).map(|url| (url.authority, url.host, url.port, url.weight));
+        assert_eq!(url("https://a"), Ok(("a".to_owned(), "a".to_owned(), 443, 1)));
+        let expected = |authority: &str, host: &str, port, weight| {
+            Ok((authority.to_owned(), host.to_owned(), port, weight))
+        };
+        assert_eq!(url("http://a.example"), expected("a.example", "a.example", 80, 1));
+        assert_eq!(url("http://[::1]:81/,weight=5"), expected("[::1]:81", "::1", 81, 5));
+        for bad in [
+            "a.example",
+            "ftp://a",
+            "http://",
+            "http://a/b",
+            "http://u@a",
+            "http://a,weight=0",
+            "http://a,x=1",
+        ] {
+            assert!(upstream(bad).is_err(), "{bad}");
+        }
+    }
+}
