@@ -39,7 +39,8 @@ pub const CHILDREN_MAX: usize = 4096;
 /// Tracks of a file, also of kinds that are not streamed: RTP has as many payload types to give them.
 pub const TRACKS_MAX: usize = 32;
 
-/// Samples of a file: each takes 24 bytes of memory, so an index has 50 MB at most. A day of 24 pictures a second.
+/// Samples of a file: each takes 24 bytes of memory, and 4 more if decoding can begin with it but not with all, so that
+/// an index has 59 MB at most. A day of 24 pictures a second.
 pub const SAMPLES_MAX: usize = 1 << 21;
 
 /// Bytes of one sample: whoever streams has a whole one in memory.
