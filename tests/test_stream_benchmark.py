@@ -64,6 +64,7 @@ def test_a_quick_run_measures_what_is_installed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     lacking = {each.name for each in CONTESTANTS if each.lacking() is not None}
     cells = [json.loads(line) for line in (tmp_path / "cells.jsonl").read_text().splitlines()[1:]]
+    assert {cell["contestant"] for cell in cells} == {each.name for each in CONTESTANTS}
     for cell in cells:
         if cell["contestant"] in lacking:
             assert cell["trouble"]

@@ -80,11 +80,17 @@ def _costs(cell: Cell, server: Running, effort: Effort, cores: Cores) -> Cell:
     idle = resident_bytes(server.pid)
     words = _words(server, cell.transport, effort.cost_clients, effort.seconds, cores)
     record = _runner(server)(words, None).record
+    streams = record["streaming"]["streams"]
+    if streams["played_seconds"] == 0:
+        refused = {f"refused with {code}": count for code, count in streams["refused_by_status"].items()}
+        causes = {**refused, **streams["failures_by_cause"]}
+        said = ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in causes.items())
+        raise CouldNotRun(f"{cell.contestant}, {cell.rate}, {cell.transport}: no stream played: {said}")
     probe = record["probe"]
     resident = probe["counters"].get("resident_bytes", {}).get("maximum")
     return dataclasses.replace(
         cell,
-        conforming_fraction=record["streaming"]["streams"]["conforming_fraction"],
+        conforming_fraction=streams["conforming_fraction"],
         cpu_seconds_per_stream_second=_number(probe["cpu_seconds_per_stream_second"]),
         resident_bytes_per_stream=None if resident is None else (resident - idle) / effort.cost_clients,
         behind_p99_seconds=record["behind_seconds"]["p99"],
