@@ -123,7 +123,23 @@ pub fn field_lines(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// Content-Length.
 pub fn content_length(head: &mut Vec<u8>, length: u64) {
-    write!(head, "Content-Length: {length}\r\n").expect("writing to memory cannot fail");
+    head.extend_from_slice(b"Content-Length: ");
+    decimal(head, length);
+    head.extend_from_slice(CRLF);
+}
+
+/// A number, without the machinery of formatting: a head has several.
+pub fn decimal(text: &mut Vec<u8>, number: u64) {
+    let mut digits = [b'0'; u64::MAX.ilog10() as usize + 1];
+    let (mut rest, mut start) = (number, digits.len());
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            return text.extend_from_slice(&digits[start..]);
+        }
+    }
 }
 
 /// The small page that goes with a status that is no 200.
@@ -135,6 +151,15 @@ pub fn error_page(status: Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers() {
+        for number in [0, 7, 10, 99, 1_000, 65_535, u64::MAX - 1, u64::MAX] {
+            let mut text = Vec::new();
+            decimal(&mut text, number);
+            assert_eq!(String::from_utf8(text).unwrap(), number.to_string());
+        }
+    }
 
     #[test]
     fn a_whole_head() {

@@ -1,6 +1,6 @@
 //! Cache-Status (RFC 9211): what this cache did with a request, for people and tools.
 
-use std::io::Write;
+use sojourn_http::head;
 
 /// Why a request went on to the origin (RFC 9211, 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,25 +59,27 @@ impl CacheStatus<'_> {
     pub fn append(&self, text: &mut Vec<u8>, name: &str) {
         text.extend_from_slice(b"Cache-Status: ");
         append_name(text, name);
-        let mut parameter = |arguments: std::fmt::Arguments<'_>| {
-            text.write_fmt(arguments).expect("writing to memory cannot fail");
-        };
         match self.forwarded {
-            None => parameter(format_args!("; hit")),
-            Some(why) => parameter(format_args!("; fwd={}", why.token())),
+            None => text.extend_from_slice(b"; hit"),
+            Some(why) => {
+                text.extend_from_slice(b"; fwd=");
+                text.extend_from_slice(why.token().as_bytes());
+            }
         }
         if let Some(status) = self.origin_status {
-            parameter(format_args!("; fwd-status={status}"));
+            text.extend_from_slice(b"; fwd-status=");
+            head::decimal(text, status.into());
         }
         if let Some(seconds) = self.ttl_seconds {
-            parameter(format_args!("; ttl={seconds}"));
+            text.extend_from_slice(if seconds < 0 { b"; ttl=-".as_slice() } else { b"; ttl=" });
+            head::decimal(text, seconds.unsigned_abs());
         }
         // RFC 9211, 2.5 and 2.6: both are about requests that were forwarded.
         if self.forwarded.is_some() && self.is_stored {
-            parameter(format_args!("; stored"));
+            text.extend_from_slice(b"; stored");
         }
         if self.forwarded.is_some() && self.is_collapsed {
-            parameter(format_args!("; collapsed"));
+            text.extend_from_slice(b"; collapsed");
         }
         for (name, value) in [("key", self.key), ("detail", self.detail.map(str::as_bytes))] {
             // A string holds visible ASCII alone (RFC 9651, 3.3.3); what is not that cannot be said.

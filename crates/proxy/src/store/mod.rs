@@ -32,7 +32,7 @@ pub use disk::{DiskCounts, DiskSettings, JOBS_MAX, Job, Opening};
 pub use fill::{Fill, Truncated};
 pub use filling::{Filling, Sharing, Stage, Started, Vary, WINDOW_BYTES};
 pub use key::{KEY_TEXT_BYTES_MAX, Key};
-pub use object::{OBJECT_BYTES, Object, ObjectKind, SMALL_BODY_BYTES_MAX, Slice};
+pub use object::{Extent, OBJECT_BYTES, Object, ObjectKind, SMALL_BODY_BYTES_MAX, Slice};
 pub use reader::{Next, Reader};
 pub use variants::{VARIANTS_MAX, Variants};
 

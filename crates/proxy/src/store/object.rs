@@ -18,6 +18,10 @@ pub const OBJECT_BYTES: usize = 320;
 /// What each further chunk of a body takes beside its bytes.
 pub const CHUNK_BYTES_BESIDE: usize = 64;
 
+/// Chunks that are smaller together are put together: a slow upstream sends a body in thousands of segments, and each
+/// chunk has to be pointed to in every system call that sends it.
+const CHUNK_BYTES_MIN: usize = 32 * 1024;
+
 /// What is kept of a response.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -56,6 +60,15 @@ pub struct Chunks {
     chunks: Box<[Arc<[u8]>]>,
     /// Where each ends in the body.
     ends: Box<[u64]>,
+}
+
+/// Part of the body of an object in memory, in any number of pieces. It keeps the object, wherever that is found or no
+/// longer found.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    object: Arc<Object>,
+    start: u64,
+    end: u64,
 }
 
 /// Part of a body, sharing its memory.
@@ -102,6 +115,11 @@ impl Object {
             Body::Disk(body) => Some(body),
             Body::Small | Body::Chunks(_) => None,
         }
+    }
+
+    /// Whether the body is in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.disk_body().is_none()
     }
 
     /// What tells it from others that were or will be found at its key.
@@ -164,6 +182,18 @@ impl Object {
         }
     }
 
+    /// The same without a hold on it.
+    fn piece(&self, position: u64) -> Option<&[u8]> {
+        match &self.body {
+            Body::Small => {
+                let rest = self.small_body()?.get(usize::try_from(position).ok()?..)?;
+                (!rest.is_empty()).then_some(rest)
+            }
+            Body::Chunks(chunks) => chunks.piece(position),
+            Body::Disk(_) => None,
+        }
+    }
+
     /// What it takes of the memory budget.
     pub fn memory_bytes(&self) -> usize {
         let body = match &self.body {
@@ -176,6 +206,7 @@ impl Object {
 
 impl Chunks {
     fn new(chunks: Vec<Arc<[u8]>>) -> Chunks {
+        let chunks = put_together(chunks);
         let mut end = 0;
         let ends = chunks.iter().map(|chunk| {
             end += chunk.len() as u64;
@@ -190,15 +221,62 @@ impl Chunks {
     }
 
     fn slice(&self, position: u64) -> Option<Slice> {
+        let (chunk, start) = self.find(position)?;
+        Some(Slice { bytes: Arc::clone(chunk), start, end: chunk.len() })
+    }
+
+    fn piece(&self, position: u64) -> Option<&[u8]> {
+        let (chunk, start) = self.find(position)?;
+        Some(&chunk[start..])
+    }
+
+    /// The chunk in which `position` of the body is, and where in it.
+    fn find(&self, position: u64) -> Option<(&Arc<[u8]>, usize)> {
         let index = self.ends.partition_point(|end| *end <= position);
-        let bytes = Arc::clone(self.chunks.get(index)?);
-        let end = bytes.len();
-        let start = end - (self.ends[index] - position) as usize;
-        Some(Slice { bytes, start, end })
+        let chunk = self.chunks.get(index)?;
+        Some((chunk, chunk.len() - (self.ends[index] - position) as usize))
     }
 
     fn memory_bytes(&self) -> usize {
         self.chunks.iter().map(|chunk| CHUNK_BYTES_BESIDE + chunk.len()).sum()
+    }
+}
+
+impl Extent {
+    /// From `start` up to `end` of the body of `object`; `None` if that is not in memory.
+    pub fn new(object: &Arc<Object>, start: u64, end: u64) -> Option<Extent> {
+        let end = end.min(object.length());
+        object.is_in_memory().then(|| Extent { object: Arc::clone(object), start: start.min(end), end })
+    }
+
+    /// Bytes.
+    pub fn length(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// What follows its first `from` bytes, piece by piece.
+    pub fn pieces(&self, from: usize) -> impl Iterator<Item = &[u8]> {
+        let mut position = self.start + from as u64;
+        std::iter::from_fn(move || {
+            let left = self.end.checked_sub(position).filter(|left| *left > 0)?;
+            let piece = self.object.piece(position)?;
+            let piece = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            position += piece.len() as u64;
+            Some(piece)
+        })
+    }
+
+    /// Its first piece, and what follows that.
+    pub fn split_first(mut self) -> Option<(Slice, Extent)> {
+        let slice = self.object.slice(self.start)?.up_to(self.end - self.start);
+        self.start += slice.as_bytes().len() as u64;
+        (!slice.as_bytes().is_empty()).then_some((slice, self))
+    }
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
     }
 }
 
@@ -234,6 +312,29 @@ impl Slice {
         self.start = (self.start + length).min(self.end);
         self
     }
+}
+
+/// The same bytes in fewer chunks: neighbours that are small together become one.
+fn put_together(chunks: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
+    let (mut fewer, mut small) = (Vec::with_capacity(chunks.len()), Vec::new());
+    let mut small_bytes = 0;
+    for chunk in chunks {
+        if small_bytes + chunk.len() > CHUNK_BYTES_MIN {
+            fewer.extend(joined(&mut small));
+            small_bytes = 0;
+        }
+        small_bytes += chunk.len();
+        small.push(chunk);
+    }
+    fewer.extend(joined(&mut small));
+    fewer
+}
+
+/// The chunks as one; a single one stays what it is.
+fn joined(chunks: &mut Vec<Arc<[u8]>>) -> Option<Arc<[u8]>> {
+    let one = if chunks.len() > 1 { Some(concatenate(&[], chunks)) } else { chunks.pop() };
+    chunks.clear();
+    one
 }
 
 /// Everything in one allocation, each byte copied once.

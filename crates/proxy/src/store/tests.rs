@@ -281,3 +281,35 @@ fn the_budget_holds_whatever_the_threads_do() {
         .sum();
     assert_eq!(counts.bytes, held as u64);
 }
+
+#[test]
+fn extents_are_pieces_of_a_body() {
+    let store = Store::new(Settings::default());
+    let body: Vec<u8> = (0..200_000_u32).map(|index| (index % 251) as u8).collect();
+    // Segments of a slow upstream, then large reads of a fast one.
+    let (slow, fast) = body.split_at(100_000);
+    let chunks: Vec<&[u8]> = slow.chunks(1448).chain(fast.chunks(65_536)).collect();
+    let large = put(&store, &Key::new(b"http://a/large"), &chunks).unwrap();
+    let small = put(&store, &Key::new(b"http://a/small"), &[b"ab", b"cd"]).unwrap();
+    assert!(Extent::new(&large, 0, u64::MAX).unwrap().pieces(0).count() <= 6, "segments are put together");
+    for (start, end, from) in
+        [(0, 200_000, 0), (5, 199_999, 70_000), (31_999, 32_001, 1), (7, 7, 0), (0, 9, 9)]
+    {
+        let extent = Extent::new(&large, start as u64, end as u64).unwrap();
+        assert_eq!(extent.length(), end - start);
+        assert_eq!(
+            extent.pieces(from).collect::<Vec<_>>().concat(),
+            body[start + from..end],
+            "{start} {end}"
+        );
+        let mut rest = Some(extent);
+        let mut taken = Vec::new();
+        while let Some((slice, after)) = rest.and_then(Extent::split_first) {
+            taken.extend_from_slice(slice.as_ref());
+            rest = Some(after);
+        }
+        assert_eq!(taken, body[start..end]);
+    }
+    let extent = Extent::new(&small, 1, 99).unwrap();
+    assert_eq!((extent.length(), extent.pieces(1).collect::<Vec<_>>()), (3, vec![b"cd".as_slice()]));
+}

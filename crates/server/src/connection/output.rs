@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sojourn_content::FileRange;
+use sojourn_proxy::store::Extent;
 
 /// Bytes to send: a head (or several whole responses), then perhaps a body.
 #[derive(Debug, Default)]
@@ -30,6 +31,8 @@ pub struct Output {
 pub enum Piece {
     /// From memory.
     Memory(Arc<[u8]>),
+    /// From what a proxy has stored in memory.
+    Stored(Extent),
     /// From a file.
     File(FileRange),
 }
@@ -39,8 +42,19 @@ impl Piece {
     pub fn length(&self) -> usize {
         match self {
             Piece::Memory(bytes) => bytes.len(),
+            Piece::Stored(extent) => extent.length(),
             Piece::File(range) => range.length,
         }
+    }
+
+    /// What is in memory of what follows its first `sent` bytes, in as many pieces as it lies in.
+    pub fn in_memory(&self, sent: usize) -> impl Iterator<Item = &[u8]> {
+        let (whole, stored) = match self {
+            Piece::Memory(bytes) => (bytes.get(sent..).filter(|rest| !rest.is_empty()), None),
+            Piece::Stored(extent) => (None, Some(extent.pieces(sent))),
+            Piece::File(_) => (None, None),
+        };
+        whole.into_iter().chain(stored.into_iter().flatten())
     }
 }
 

@@ -92,40 +92,42 @@ impl Ring<'_> {
     }
 }
 
-/// Two pieces of memory and the header that points to them.
+/// Pieces of memory that one operation sends; what is left is sent by the next.
+const PIECES_MAX: usize = 17;
+
+/// Pieces of memory and the header that points to them.
 pub struct Gather {
-    pieces: [libc::iovec; 2],
+    pieces: [libc::iovec; PIECES_MAX],
     header: libc::msghdr,
 }
 
-/// The operation that sends the rest of `output`. It needs the bytes and the gathered pieces until it completes.
+/// The operation that sends the rest of `output`, or as much of it as it can point to. It needs the bytes and the
+/// gathered pieces until it completes.
 fn operation(socket: types::Fd, output: &Output, flags: i32) -> (squeue::Entry, Option<Box<Gather>>) {
-    let head = output.bytes.get(output.sent..).unwrap_or_default();
+    let head = output.bytes.get(output.sent..).filter(|head| !head.is_empty());
     let body_sent = output.sent.saturating_sub(output.bytes.len());
-    let body = match &output.body {
-        Some(Piece::Memory(body)) => &body[body_sent..],
-        _ => &[],
+    let body = output.body.iter().flat_map(|body| body.in_memory(body_sent));
+    let mut pieces = head.into_iter().chain(body);
+    let first = pieces.next().unwrap_or_default();
+    let Some(second) = pieces.next() else {
+        let send = opcode::Send::new(socket, first.as_ptr(), first.len() as u32).flags(flags);
+        return (send.build(), None);
     };
-    let single = match (head, body) {
-        (head, []) => head,
-        ([], body) => body,
-        (head, body) => {
-            let gather = gather(head, body);
-            let operation =
-                opcode::SendMsg::new(socket, &raw const gather.header).flags(flags as u32).build();
-            return (operation, Some(gather));
-        }
-    };
-    (opcode::Send::new(socket, single.as_ptr(), single.len() as u32).flags(flags).build(), None)
+    let gather = gather([first, second].into_iter().chain(pieces));
+    (opcode::SendMsg::new(socket, &raw const gather.header).flags(flags as u32).build(), Some(gather))
 }
 
-fn gather(head: &[u8], body: &[u8]) -> Box<Gather> {
-    let piece =
-        |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+fn gather<'b>(bytes: impl Iterator<Item = &'b [u8]>) -> Box<Gather> {
+    let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
     // SAFETY: all zero is an empty message header.
     let header = unsafe { std::mem::zeroed() };
-    let mut gather = Box::new(Gather { pieces: [piece(head), piece(body)], header });
+    let mut gather = Box::new(Gather { pieces: [nothing; PIECES_MAX], header });
+    let mut count = 0;
+    for (piece, bytes) in gather.pieces.iter_mut().zip(bytes) {
+        *piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        count += 1;
+    }
     gather.header.msg_iov = gather.pieces.as_mut_ptr();
-    gather.header.msg_iovlen = gather.pieces.len();
+    gather.header.msg_iovlen = count;
     gather
 }

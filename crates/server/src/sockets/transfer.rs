@@ -10,6 +10,9 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sen
 
 use crate::connection::{Buffer, Output, Piece};
 
+/// Pieces of memory that one call sends: a head, and half a megabyte or more of a stored body.
+const PIECES_MAX: usize = 17;
+
 /// How far a transfer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
@@ -89,6 +92,16 @@ fn send_some(socket: &OwnedFd, output: &Output) -> Result<usize, Errno> {
         Some(Piece::Memory(body)) => {
             let pieces = [IoSlice::new(head), IoSlice::new(body)];
             sendmsg(socket, &pieces, &mut SendAncillaryBuffer::default(), flags)
+        }
+        Some(body @ Piece::Stored(_)) => {
+            let mut pieces = [IoSlice::new(head); PIECES_MAX];
+            let first = usize::from(!head.is_empty());
+            let mut count = first;
+            for (slot, piece) in pieces[first..].iter_mut().zip(body.in_memory(body_sent)) {
+                *slot = IoSlice::new(piece);
+                count += 1;
+            }
+            sendmsg(socket, &pieces[..count], &mut SendAncillaryBuffer::default(), flags)
         }
         // MORE: the head shares its segment with the start of the file.
         Some(Piece::File(_)) if !head.is_empty() => send(socket, head, flags | SendFlags::MORE),

@@ -16,7 +16,7 @@ use super::resolve::{Resolved, resolve};
 use super::stream::Stream;
 use super::tunnel::Tunnelling;
 use super::{After, Http1, is_head};
-use crate::connection::{Context, HEAD_ALIGNMENT_BYTES};
+use crate::connection::{Context, HEAD_ALIGNMENT_BYTES, Piece};
 use crate::counters::Counter;
 use crate::log::{Entry, OpenLine};
 use crate::proxy::{Outcome, TunnelId};
@@ -33,7 +33,7 @@ pub(super) enum Step {
     /// The answer is in the output.
     Answered { consumed: usize },
     /// The head is in the output, this body follows.
-    AnsweredWith { consumed: usize, body: Arc<[u8]> },
+    AnsweredWith { consumed: usize, body: Piece },
     /// The head is in the output, the document follows, turn by turn.
     Stream { consumed: usize, stream: Box<Stream> },
     /// What is in the output goes first, then it is read again.
@@ -192,7 +192,7 @@ impl Http1 {
             return self.answered(request, status, body.len(), context);
         }
         self.answered(request, status, body.len(), context);
-        Step::AnsweredWith { consumed: request.head_len, body }
+        Step::AnsweredWith { consumed: request.head_len, body: Piece::Memory(body) }
     }
 
     fn begin_document(

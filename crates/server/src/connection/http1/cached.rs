@@ -15,7 +15,7 @@ use super::Http1;
 use super::answer::Step;
 use super::partial::{append_boundary, parts_of};
 use super::relay::Relay;
-use super::stream::Part;
+use super::stream::{Part, Stream};
 use crate::connection::Context;
 use crate::counters::Counter;
 use crate::proxy::{Ask, Keyed, Outcome, Standing, Stored, Verdict, Without, answer, fits, host};
@@ -99,19 +99,57 @@ impl Http1 {
         if request.method == Method::Head || length == 0 {
             return self.answered_with(request, code, 0, context);
         }
-        match (parts, object.small_body()) {
-            (None, Some(body)) => {
-                context.served.add(Counter::CacheHitBytes, length);
-                self.output.extend_from_slice(body);
-                self.answered_with(request, code, body.len(), context)
+        let parts = parts.unwrap_or_else(|| vec![Part::whole(length)]);
+        context.served.add(Counter::CacheHitBytes, parts.iter().map(Part::length).sum());
+        match object.small_body() {
+            // One send of a small body costs less than pointing to it; several parts of one are put together.
+            Some(body) if length <= context.send_path.copied_bytes_max || parts.len() > 1 => {
+                self.answer_copied(request, code, body, &parts, context)
             }
-            (None, None) => self.answer_parts(request, code, object, vec![Part::whole(length)], context),
-            (Some(parts), _) => self.answer_parts(request, code, object, parts, context),
+            _ if object.is_in_memory() => self.answer_stored(request, code, object, parts, context),
+            _ => self.answer_from_disk(request, code, object, parts, context),
         }
     }
 
-    /// Sends what `parts` say, the head being in the output.
-    fn answer_parts(
+    /// Puts the parts of a small body behind their head.
+    fn answer_copied(
+        &mut self,
+        request: &Request<'_>,
+        code: u16,
+        body: &[u8],
+        parts: &[Part],
+        context: &mut Context<'_>,
+    ) -> Step {
+        let start = self.output.len();
+        for Part { preamble, range } in parts {
+            self.output.extend_from_slice(preamble);
+            if let Some(ByteRange { first, last }) = *range {
+                self.output.extend_from_slice(&body[first as usize..=last as usize]);
+            }
+        }
+        self.answered_with(request, code, self.output.len() - start, context)
+    }
+
+    /// Sends the parts from where they lie, the head being in the output.
+    fn answer_stored(
+        &mut self,
+        request: &Request<'_>,
+        code: u16,
+        object: &Arc<Object>,
+        mut parts: Vec<Part>,
+        context: &mut Context<'_>,
+    ) -> Step {
+        let line = self.open_line(Some(request), code, context);
+        self.take_leave(request);
+        let Part { preamble, range } = parts.remove(0);
+        self.output.extend_from_slice(&preamble);
+        let first = range.expect("what is last alone has no range");
+        let stream = Box::new(Stream::stored(object, first, parts, preamble.len(), line));
+        Step::Stream { consumed: request.head_len, stream }
+    }
+
+    /// Sends the parts as they are read.
+    fn answer_from_disk(
         &mut self,
         request: &Request<'_>,
         code: u16,
@@ -119,17 +157,6 @@ impl Http1 {
         parts: Vec<Part>,
         context: &mut Context<'_>,
     ) -> Step {
-        let length: u64 = parts.iter().map(Part::length).sum();
-        context.served.add(Counter::CacheHitBytes, length);
-        if let Some(body) = object.small_body() {
-            for Part { preamble, range } in parts {
-                self.output.extend_from_slice(&preamble);
-                if let Some(ByteRange { first, last }) = range {
-                    self.output.extend_from_slice(&body[first as usize..=last as usize]);
-                }
-            }
-            return self.answered_with(request, code, length as usize, context);
-        }
         let pieces = parts.into_iter().flat_map(|Part { preamble, range }| {
             let body = range.map(|ByteRange { first, last }| {
                 Stored::Body(Reader::of_object(Arc::clone(object)).within(first, last + 1))
@@ -254,8 +281,7 @@ impl Http1 {
         }
         self.decide_after(request, context);
         self.head_start = self.output.len() as u32;
-        let reason = StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason());
-        let _ = write!(self.output, "HTTP/1.1 {code} {}\r\n", reason.unwrap_or_default());
+        append_status_line(&mut self.output, code);
     }
 
     /// Ends it.
@@ -267,7 +293,9 @@ impl Http1 {
         context: &mut Context<'_>,
     ) {
         let now = context.clock.second.seconds() as i64;
-        let _ = write!(self.output, "Age: {}\r\n", stored.age(now));
+        self.output.extend_from_slice(b"Age: ");
+        head::decimal(&mut self.output, stored.age(now).into());
+        self.output.extend_from_slice(b"\r\n");
         self.append_cache_status(stored, status, context);
         self.append_connection(Some(request));
         head::end(&mut self.output);
@@ -314,4 +342,13 @@ fn no_answer(relay: &Relay) -> CacheStatus<'static> {
 
 fn stored_fits(request: &Request<'_>, object: &Object) -> bool {
     Metadata::read(object.metadata()).is_ok_and(|stored| fits(request, &stored))
+}
+
+fn append_status_line(output: &mut Vec<u8>, code: u16) {
+    if code == Status::Ok.code() {
+        return output.extend_from_slice(Status::Ok.line().as_bytes());
+    }
+    let reason = StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason());
+    write!(output, "HTTP/1.1 {code} {}\r\n", reason.unwrap_or_default())
+        .expect("writing to memory cannot fail");
 }

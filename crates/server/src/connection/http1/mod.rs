@@ -32,7 +32,7 @@ use answer::Step;
 use body::Content;
 use dealings::Dealings;
 use relay::Relay;
-use stream::{Next, Stream};
+use stream::{Next, Stream, Turn};
 use tunnel::Tunnelling;
 
 /// Answers to pipelined requests gather up to this before they are sent.
@@ -251,7 +251,7 @@ impl Http1 {
                 self.resume(Arrived::Body(document, body), context)
             }
             (Done::Loaded(Ok(Some(chunk))), _) => {
-                let turn = self.turn();
+                let turn = self.turn_of_file();
                 context.caches.insert_chunk(&turn.document, turn.offset, &chunk);
                 self.send(Some(Piece::Memory(chunk)))
             }
@@ -286,7 +286,7 @@ impl Http1 {
                 }
                 Step::AnsweredWith { consumed, body } => {
                     self.consume(consumed);
-                    return self.send(Some(Piece::Memory(body)));
+                    return self.send(Some(body));
                 }
                 Step::Stream { consumed, stream } => {
                     self.consume(consumed);
@@ -404,14 +404,23 @@ impl Http1 {
         }
     }
 
-    fn turn(&self) -> FileRange {
+    fn turn(&self) -> Turn {
         let State::Streaming(stream) = &self.state else { unreachable!("only a stream has turns") };
         stream.turn()
     }
 
-    /// The next part of a large body: from the cache, or to be loaded first.
+    /// The turn of a document, of which something was loaded.
+    fn turn_of_file(&self) -> FileRange {
+        let Turn::File(range) = self.turn() else { unreachable!("nothing else is loaded") };
+        range
+    }
+
+    /// The next part of a large body: from memory, or to be loaded first.
     fn take_turn(&mut self, context: &mut Context<'_>) -> Want {
-        let turn = self.turn();
+        let turn = match self.turn() {
+            Turn::Stored(extent) => return self.send(Some(Piece::Stored(extent))),
+            Turn::File(turn) => turn,
+        };
         if turn.into_memory
             && let Some(chunk) = context.caches.chunk(&turn.document, turn.offset)
         {
@@ -421,7 +430,7 @@ impl Http1 {
     }
 
     fn send_from_file(&mut self) -> Want {
-        let turn = self.turn();
+        let turn = self.turn_of_file();
         self.send(Some(Piece::File(turn)))
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sojourn_content::{CHUNK_BYTES, Document, FileRange};
 use sojourn_http::range::ByteRange;
+use sojourn_proxy::store::{Extent, Object};
 
 use crate::log::{AccessLog, OpenLine};
 
@@ -19,10 +20,10 @@ const TURN_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// before the end, and corking is two system calls for nothing.
 const CORKED_BYTES_MIN: u64 = 64 * 1024;
 
-/// A document, and how much of it is sent.
+/// A document, or what a proxy has stored in memory, and how much of it is sent.
 #[derive(Debug)]
 pub struct Stream {
-    document: Arc<Document>,
+    source: Source,
     /// What comes next of the part that is on its way.
     offset: u64,
     /// The end of that part.
@@ -34,6 +35,22 @@ pub struct Stream {
     is_corked: bool,
     body_bytes_sent: u64,
     line: Option<OpenLine>,
+}
+
+/// Whose bytes they are.
+#[derive(Debug)]
+enum Source {
+    Document(Arc<Document>),
+    Stored(Arc<Object>),
+}
+
+/// What is sent next.
+#[derive(Debug)]
+pub enum Turn {
+    /// Of a document.
+    File(FileRange),
+    /// Of what is stored in memory.
+    Stored(Extent),
 }
 
 /// Part of a multipart body.
@@ -61,18 +78,9 @@ pub enum Next {
 impl Stream {
     /// The whole document, chunk by chunk from memory or from the page cache; `line` is logged when it ends.
     pub fn new(document: Arc<Document>, from_memory: bool, line: Option<OpenLine>) -> Stream {
+        let turn_bytes = if from_memory { CHUNK_BYTES } else { FIRST_TURN_BYTES };
         let end = document.size;
-        Stream {
-            document,
-            offset: 0,
-            end,
-            turn_bytes: if from_memory { CHUNK_BYTES } else { FIRST_TURN_BYTES },
-            from_memory,
-            rest: Vec::new(),
-            is_corked: false,
-            body_bytes_sent: 0,
-            line,
-        }
+        Stream { turn_bytes, from_memory, end, ..Stream::of(Source::Document(document), line) }
     }
 
     /// One range of the document, from the page cache: a part of a chunk is not worth keeping in memory.
@@ -84,19 +92,60 @@ impl Stream {
     pub fn parts(
         document: Arc<Document>,
         first: ByteRange,
-        mut rest: Vec<Part>,
+        rest: Vec<Part>,
         announced: usize,
         line: Option<OpenLine>,
     ) -> Stream {
+        Stream::range(document, first, line).followed_by(rest, announced)
+    }
+
+    /// A range of what a proxy has stored in memory, or of several the first, as above.
+    pub fn stored(
+        object: &Arc<Object>,
+        first: ByteRange,
+        rest: Vec<Part>,
+        announced: usize,
+        line: Option<OpenLine>,
+    ) -> Stream {
+        let (offset, end) = (first.first, first.last + 1);
+        let stream = Stream::of(Source::Stored(Arc::clone(object)), line);
+        Stream { offset, end, turn_bytes: TURN_BYTES_MAX, ..stream }.followed_by(rest, announced)
+    }
+
+    fn of(source: Source, line: Option<OpenLine>) -> Stream {
+        Stream {
+            source,
+            offset: 0,
+            end: 0,
+            turn_bytes: FIRST_TURN_BYTES,
+            from_memory: false,
+            rest: Vec::new(),
+            is_corked: false,
+            body_bytes_sent: 0,
+            line,
+        }
+    }
+
+    fn followed_by(self, mut rest: Vec<Part>, announced: usize) -> Stream {
         rest.reverse();
-        Stream { rest, body_bytes_sent: announced as u64, ..Stream::range(document, first, line) }
+        Stream { rest, body_bytes_sent: announced as u64, ..self }
     }
 
     /// What comes next.
-    pub fn turn(&self) -> FileRange {
-        let length = (self.end - self.offset).min(self.turn_bytes) as usize;
-        let document = Arc::clone(&self.document);
-        FileRange { document, offset: self.offset, length, into_memory: self.from_memory }
+    pub fn turn(&self) -> Turn {
+        let length = (self.end - self.offset).min(self.turn_bytes);
+        match &self.source {
+            Source::Document(document) => Turn::File(FileRange {
+                document: Arc::clone(document),
+                offset: self.offset,
+                length: length as usize,
+                into_memory: self.from_memory,
+            }),
+            Source::Stored(object) => {
+                let extent = Extent::new(object, self.offset, self.offset + length);
+                Turn::Stored(extent.expect("its body is in memory"))
+            }
+        }
     }
 
     /// Whether the response ends with the next output.
@@ -107,7 +156,9 @@ impl Stream {
     /// Whether the next output is to cork the socket before, and to uncork it afterwards; `closes` tells whether
     /// only closing follows it.
     pub fn cork(&mut self, closes: bool) -> (bool, bool) {
-        let corks = !self.is_corked && (closes || self.end - self.offset > CORKED_BYTES_MIN);
+        // Head and body leave memory in one call, so that nothing is left over before the end.
+        let is_gathered = matches!(self.source, Source::Stored(_)) && self.is_ending();
+        let corks = !self.is_corked && !is_gathered && (closes || self.end - self.offset > CORKED_BYTES_MIN);
         self.is_corked |= corks;
         (corks, self.is_corked && self.is_ending() && !closes)
     }

@@ -63,7 +63,9 @@ impl Bench {
                     sent.extend_from_slice(&output.bytes);
                     match &output.body {
                         None => {}
-                        Some(Piece::Memory(body)) => sent.extend_from_slice(body),
+                        Some(body @ (Piece::Memory(_) | Piece::Stored(_))) => {
+                            body.in_memory(0).for_each(|piece| sent.extend_from_slice(piece));
+                        }
                         Some(Piece::File(range)) => {
                             let start = sent.len();
                             sent.resize(start + range.length, 0);

@@ -19,6 +19,7 @@ use http::{Method, Request};
 use sojourn_content::{Done, FileRange, Job};
 use sojourn_http::Status;
 use sojourn_http::limits::DRAINED_BODY_BYTES_MAX;
+use sojourn_proxy::store::Extent;
 
 use super::head;
 use super::held::{Gauge, Held};
@@ -96,6 +97,7 @@ struct Sending {
 enum Rest {
     Nothing,
     Memory(Arc<[u8]>),
+    Stored(Extent),
     File(FileRange),
 }
 
@@ -324,6 +326,7 @@ impl Stream {
         let rest = match &output.body {
             None => Rest::Nothing,
             Some(Piece::Memory(body)) => Rest::Memory(Arc::clone(body)),
+            Some(Piece::Stored(extent)) => Rest::Stored(extent.clone()),
             Some(Piece::File(range)) => Rest::File(range.clone()),
         };
         self.stage = Stage::Sending(Sending { output, bytes, rest });
@@ -338,6 +341,13 @@ impl Stream {
                     return true;
                 }
                 Rest::Memory(body) => sending.bytes = Bytes::from_owner(body),
+                Rest::Stored(extent) => {
+                    if let Some((slice, rest)) = extent.split_first() {
+                        (sending.bytes, sending.rest) = (Bytes::from_owner(slice), Rest::Stored(rest));
+                    }
+                    self.stage = Stage::Sending(sending);
+                    return true;
+                }
                 Rest::File(range) => {
                     self.read_on(sending, range, gauge);
                     return false;

@@ -25,7 +25,10 @@ impl TlsConnection {
         let head = first_of(output.bytes.get(output.sent..).unwrap_or_default(), PLAINTEXT_BYTES_MAX);
         let body_sent = (output.sent + head.len()).saturating_sub(output.bytes.len());
         let body = match (&output.body, &chunk) {
-            (Some(Piece::Memory(body)), _) => first_of(&body[body_sent..], PLAINTEXT_BYTES_MAX - head.len()),
+            (Some(body @ (Piece::Memory(_) | Piece::Stored(_))), _) => {
+                let piece = body.in_memory(body_sent).next().unwrap_or_default();
+                first_of(piece, PLAINTEXT_BYTES_MAX - head.len())
+            }
             (_, Some(chunk)) => chunk,
             _ => &[],
         };
