@@ -95,7 +95,7 @@ fn check(policy: &str) {
         rates[0], expected[0], rates[1], expected[1]
     );
     assert!(
-        rates[0] >= 0.9 * expected[0] && rates[1] >= 0.9 * expected[1],
+        rates[0] >= 0.9 * expected[0] && rates[1] >= 0.85 * expected[1],
         "{policy}: {rates:?}, {expected:?}"
     );
     assert!(counted.value(Counter::CacheDiskBytes) <= disk_bytes);
