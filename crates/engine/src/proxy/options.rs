@@ -1,7 +1,6 @@
 //! The options of `proxy`; those that it shares with `serve` are the same groups.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use sojourn_server::ALL;
@@ -14,7 +13,6 @@ use crate::serve::options::listen::ListenOptions;
 use crate::serve::options::log::LogOptions;
 use crate::serve::options::process::ProcessOptions;
 use crate::serve::options::tls::TlsOptions;
-use crate::serve::options::values::duration;
 
 /// Pass requests on to other servers.
 ///
