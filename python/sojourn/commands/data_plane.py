@@ -1,4 +1,4 @@
-"""`sojourn serve`, `proxy`, `stream`, `link` and `confine`: this process becomes the engine; no Python in the data path."""
+"""`sojourn serve`, `proxy`, `stream`, `link` and `confine`: this process becomes the engine; no Python in its way."""
 
 from __future__ import annotations
 
