@@ -7,6 +7,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,13 @@ def real_logs() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real logs: {folder} is not a folder (set SOJOURN_TRACES)")
     return folder
+
+
+@pytest.fixture
+def entered_path(tmp_path: Path) -> Path:
+    """`tmp_path` for servers that work as another user: pytest's folders are the owner's alone."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder == Path(tempfile.gettempdir()):
+            break
+        folder.chmod(0o755)
+    return tmp_path

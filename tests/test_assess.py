@@ -17,6 +17,8 @@ import pytest
 
 from conftest import SOJOURN, run
 
+pytestmark = pytest.mark.alone
+
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 

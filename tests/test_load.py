@@ -161,6 +161,7 @@ def test_runs_are_compared(root: Path, tmp_path: Path) -> None:
     assert "nowhere" in missing.stderr
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_search_finds_a_known_capacity(tmp_path: Path) -> None:
     kept = tmp_path / "search"

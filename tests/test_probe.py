@@ -17,6 +17,8 @@ from sojourn.failure import CouldNotRun
 from sojourn.probe import files
 from sojourn.probe.merging import merge
 
+pytestmark = pytest.mark.alone
+
 BUSY = ("sh", "-c", "i=0; while :; do i=$((i+1)); done")
 
 

@@ -14,6 +14,8 @@ import pytest
 from benchmarks.probe.variants import VARIANTS
 from conftest import REPOSITORY
 
+pytestmark = pytest.mark.alone
+
 
 def bench(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(REPOSITORY / "benchmarks" / name / "bench"), *arguments]

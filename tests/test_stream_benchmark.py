@@ -54,16 +54,17 @@ def test_the_page_says_what_was_measured_and_what_was_not() -> None:
     assert said(lacking).endswith("VLC: not installed")
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="server and generator need a core each")
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="no ffmpeg to make a film")
-def test_a_quick_run_measures_what_is_installed(tmp_path: Path) -> None:
+def test_a_quick_run_measures_what_is_installed(entered_path: Path) -> None:
     bench = REPOSITORY / "benchmarks" / "stream" / "bench"
-    words = [str(bench), "--quick", "--rates", "300k", "--transports", "udp", "--output", str(tmp_path)]
+    words = [str(bench), "--quick", "--rates", "300k", "--transports", "udp", "--output", str(entered_path)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     lacking = {each.name for each in CONTESTANTS if each.lacking() is not None}
-    cells = [json.loads(line) for line in (tmp_path / "cells.jsonl").read_text().splitlines()[1:]]
+    cells = [json.loads(line) for line in (entered_path / "cells.jsonl").read_text().splitlines()[1:]]
     assert {cell["contestant"] for cell in cells} == {each.name for each in CONTESTANTS}
     for cell in cells:
         if cell["contestant"] in lacking:
@@ -71,4 +72,4 @@ def test_a_quick_run_measures_what_is_installed(tmp_path: Path) -> None:
         else:
             assert cell["trouble"] is None, cell
             assert cell["cpu_seconds_per_stream_second"] > 0
-    assert "## How many streams conform" in (tmp_path / "stream-benchmark.md").read_text()
+    assert "## How many streams conform" in (entered_path / "stream-benchmark.md").read_text()

@@ -21,11 +21,8 @@ LOG_FLUSH_LIMIT_SECONDS = 10.0
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Launch:
-    # Apache's worker is another user, and pytest's folders are the owner's alone.
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    root, work = tmp_path / "root", tmp_path / "work"
+def launch(entered_path: Path) -> Launch:
+    root, work = entered_path / "root", entered_path / "work"
     root.mkdir()
     work.mkdir()
     (root / "file").write_bytes(BODY)
