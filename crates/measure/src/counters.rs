@@ -653,7 +653,7 @@ pub const ALL: &[Counter] = &[
         unit: "1",
         kind: Kind::Level,
         tier: Tier::Kernel,
-        source: "/proc/PID/net/tcp rx_queue of LISTEN",
+        source: "sock_diag idiag_rqueue of LISTEN; /proc/PID/net/tcp rx_queue",
         meaning: "Connections that wait to be accepted on the watched port.",
     },
 ];

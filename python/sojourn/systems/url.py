@@ -10,6 +10,7 @@ import ipaddress
 import os
 import socket
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 
 from sojourn.failure import CouldNotRun
@@ -51,13 +52,22 @@ def listeners(port: int) -> list[int]:
 
 
 def _listening_inodes(port: int) -> set[str]:
-    inodes = set()
+    inodes: set[str] = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in Path(table).read_text().splitlines()[1:] if Path(table).exists() else []:
-            fields = line.split()
-            if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
-                inodes.add(fields[9])
+        inodes.update(_inodes_in(Path(table), port) if Path(table).exists() else ())
     return inodes
+
+
+def _inodes_in(table: Path, port: int) -> Iterator[str]:
+    """Listeners come first, and the many connections after them are made as they are read: it ends before them."""
+    with table.open() as rows:
+        next(rows)
+        for row in rows:
+            fields = row.split()
+            if fields[3] != _LISTENS:
+                return
+            if int(fields[1].rpartition(":")[2], 16) == port:
+                yield fields[9]
 
 
 def _open_sockets(process: Path) -> set[str]:

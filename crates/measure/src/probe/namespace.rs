@@ -1,6 +1,12 @@
 //! The network namespace of the watched processes: TCP's troubles and the bytes of its interfaces.
 
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::{io, thread};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::Source;
 use crate::tcp::TcpCounters;
@@ -15,23 +21,48 @@ pub const NAMES: &[&str] = &[
     "network_sent_bytes",
 ];
 
+/// The calling thread's.
+const OURS: &str = "/proc/thread-self";
+
 /// A namespace, by a process that is in it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
-    folder: PathBuf,
+    process: PathBuf,
 }
 
 impl Namespace {
     /// That of a process, or our own.
     pub fn of(pid: Option<u32>) -> Reading<Namespace> {
-        let folder = pid.map_or("/proc/self/net".into(), |pid| format!("/proc/{pid}/net"));
-        let namespace = Namespace { folder: PathBuf::from(folder) };
+        let process = pid.map_or(OURS.into(), |pid| format!("/proc/{pid}"));
+        let namespace = Namespace { process: PathBuf::from(process) };
         namespace.text("dev").map(|_| namespace)
     }
 
-    /// One of its files.
-    pub fn text(&self, name: &str) -> Reading<String> {
-        proc_file::read(&self.folder.join(name).to_string_lossy()).into()
+    /// Where one of its files is.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.process.join("net").join(name)
+    }
+
+    fn text(&self, name: &str) -> Reading<String> {
+        proc_file::read(&self.file(name).to_string_lossy()).into()
+    }
+
+    /// What `work` gives, done inside; another namespace than ours can be entered with CAP_SYS_ADMIN alone.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        let (ours, theirs) = (fs::metadata(format!("{OURS}/ns/net"))?, self.process.join("ns/net"));
+        let seen = fs::metadata(&theirs)?;
+        if (seen.dev(), seen.ino()) == (ours.dev(), ours.ino()) {
+            return work();
+        }
+        let namespace = File::open(theirs)?;
+        // A thread that lives in another namespace is no good for anything else, so it ends.
+        thread::scope(|scope| {
+            let done = scope.spawn(|| {
+                move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+                work()
+            });
+            done.join().expect("work in a namespace does not panic")
+        })
     }
 }
 

@@ -1,0 +1,97 @@
+//! The accept queue of a listening port, and the processes that listen there.
+//!
+//! Where the kernel lets us it is asked for the listeners alone ([`diagnosis`]); elsewhere, in a container that forbids
+//! it or a namespace that we may not enter, the table of all sockets is read up to where the listeners end ([`table`]).
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::{fs, io};
+
+use super::Source;
+use super::namespace::Namespace;
+use crate::Reading;
+
+mod diagnosis;
+mod table;
+
+use diagnosis::Diagnosis;
+
+/// Its counters.
+pub const NAMES: &[&str] = &["accept_queue"];
+
+/// A port whose listeners are looked at.
+pub struct Listener {
+    way: Way,
+    port: u16,
+}
+
+/// How the kernel tells what listens.
+enum Way {
+    Diagnosis(Diagnosis),
+    Table(Namespace),
+}
+
+/// A socket that listens.
+#[derive(Debug, PartialEq)]
+struct Socket {
+    queue: u64,
+    inode: u64,
+}
+
+impl Listener {
+    /// The port in that namespace.
+    pub fn open(namespace: Namespace, port: Option<u16>) -> Result<Listener, &'static str> {
+        let port = port.ok_or("no port was named")?;
+        // Whether a question is answered shows in the first one.
+        let asked = Diagnosis::begin(&namespace).and_then(|mut asked| asked.sockets(port).map(|_| asked));
+        let way = asked.map_or(Way::Table(namespace), Way::Diagnosis);
+        Ok(Listener { way, port })
+    }
+
+    fn sockets(&mut self) -> io::Result<Vec<Socket>> {
+        match &mut self.way {
+            Way::Diagnosis(diagnosis) => diagnosis.sockets(self.port),
+            Way::Table(namespace) => table::sockets(namespace, self.port),
+        }
+    }
+}
+
+impl Source for Listener {
+    fn names(&self) -> &'static [&'static str] {
+        NAMES
+    }
+
+    fn read(&mut self) -> Vec<Reading<f64>> {
+        let sockets: Reading<_> = self.sockets().into();
+        vec![sockets.and_then(|sockets| match sockets.len() {
+            0 => Err("nobody listens on the port any more"),
+            _ => Ok(sockets.iter().map(|socket| socket.queue as f64).sum()),
+        })]
+    }
+}
+
+/// The processes that listen on a port, in our network namespace.
+pub fn listening_on(port: u16) -> io::Result<Vec<u32>> {
+    let listener = Namespace::of(None).and_then(|namespace| Listener::open(namespace, Some(port)));
+    let sockets = match listener {
+        Reading::Value(mut listener) => listener.sockets()?,
+        Reading::Unavailable(why) => return Err(io::Error::other(why)),
+    };
+    let inodes: BTreeSet<u64> = sockets.iter().map(|socket| socket.inode).collect();
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let Ok(descriptors) = fs::read_dir(entry.path().join("fd")) else { continue };
+        let socket =
+            |link: PathBuf| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u64>().ok();
+        let mut links = descriptors.flatten().filter_map(|each| fs::read_link(each.path()).ok());
+        if links.any(|link| socket(link).is_some_and(|inode| inodes.contains(&inode))) {
+            pids.push(pid);
+        }
+    }
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+#[cfg(test)]
+mod tests;

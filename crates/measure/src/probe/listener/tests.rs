@@ -1,0 +1,98 @@
+//! Both ways on real sockets: among connections of every state, and in a namespace that may or may not be entered.
+
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::thread::{CapabilitySet, capabilities, gettid, set_capabilities};
+
+use super::*;
+
+/// Connections in each state.
+const MANY: usize = 300;
+
+fn here() -> Namespace {
+    Namespace::of(None).value().unwrap().clone()
+}
+
+fn both_ways(namespace: &Namespace, port: u16) -> [Listener; 2] {
+    let asked = Way::Diagnosis(Diagnosis::begin(namespace).unwrap());
+    [asked, Way::Table(namespace.clone())].map(|way| Listener { way, port })
+}
+
+/// A connection that our end closed first, so that it is the server's port that waits.
+fn end(listener: &TcpListener, address: SocketAddr) {
+    let mut client = TcpStream::connect(address).unwrap();
+    drop(listener.accept().unwrap());
+    assert_eq!(client.read(&mut [0]).unwrap(), 0);
+}
+
+#[test]
+fn a_connection_that_nobody_accepted_is_in_the_queue() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        // A machine may have no IPv6.
+        let Ok(listener) = TcpListener::bind(address) else { continue };
+        let address = listener.local_addr().unwrap();
+        let mut sources = both_ways(&here(), address.port());
+        let mut read = || sources.each_mut().map(|source| source.read().remove(0));
+        let waiting = TcpStream::connect(address).unwrap();
+        assert_eq!(read(), [Reading::Value(1.0), Reading::Value(1.0)]);
+        let accepted = listener.accept().unwrap();
+        assert_eq!(read(), [Reading::Value(0.0), Reading::Value(0.0)]);
+        assert_eq!(listening_on(address.port()).unwrap(), [std::process::id()]);
+        drop((waiting, accepted, listener));
+        assert!(read().iter().all(|reading| reading.value().is_none()));
+    }
+}
+
+#[test]
+fn only_what_listens_is_told_among_connections_of_every_state() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (0..MANY).for_each(|_| end(&listener, address));
+    let open: Vec<_> =
+        (0..MANY).map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap())).collect();
+    let waiting = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+    for mut source in both_ways(&here(), address.port()) {
+        // Established and ended connections have the same port: any of them would be a second socket.
+        let sockets = source.sockets().unwrap();
+        assert_eq!(sockets.iter().map(|socket| socket.queue).collect::<Vec<_>>(), [3]);
+    }
+    drop((open, waiting));
+}
+
+#[test]
+fn a_listener_elsewhere_is_seen_whether_its_namespace_may_be_entered_or_not() {
+    let (told, tell) = mpsc::channel();
+    let (over, wait) = mpsc::channel::<()>();
+    let elsewhere = thread::spawn(move || {
+        // SAFETY: only this thread is moved, and it owns nothing that depends on where it is.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } < 0 {
+            return told.send(None).unwrap();
+        }
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        told.send(Some((gettid().as_raw_pid() as u32, listener.local_addr().unwrap().port()))).unwrap();
+        // Until the test ends, in whatever way.
+        let _ = wait.recv();
+    });
+    let Some((pid, port)) = tell.recv().unwrap() else {
+        eprintln!("skipped: only root can make a network namespace");
+        return;
+    };
+    let namespace = Namespace::of(Some(pid)).value().unwrap().clone();
+    let mut entered = Listener::open(namespace.clone(), Some(port)).unwrap();
+    assert!(matches!(entered.way, Way::Diagnosis(_)));
+    assert_eq!(entered.read(), [Reading::Value(0.0)]);
+    let kept_out = thread::spawn(move || {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(CapabilitySet::SYS_ADMIN);
+        set_capabilities(None, sets).unwrap();
+        let mut kept_out = Listener::open(namespace, Some(port)).unwrap();
+        assert!(matches!(kept_out.way, Way::Table(_)));
+        assert_eq!(kept_out.read(), [Reading::Value(0.0)]);
+    });
+    kept_out.join().unwrap();
+    drop(over);
+    elsewhere.join().unwrap();
+}
