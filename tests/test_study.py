@@ -14,6 +14,7 @@ import pytest
 
 from conftest import SOJOURN, run
 from example_run import write_example
+from films import needs_ffmpeg
 from sojourn.study.index import write_index
 
 SETTLE_LIMIT_SECONDS = 60.0
@@ -130,6 +131,45 @@ def test_a_log_is_replayed_against_cold_files_and_any_command(tmp_path: Path, sm
         assert cell["ttfb.p95"]["value"] > 0, cell
     record = json.loads((folder / "points" / "001-0000.json").read_text())
     assert (record["failed"], record["errors"]) == (None, 0)
+
+
+STREAMS = """
+name = "test/streams"
+title = "Viewers"
+source = "nobody"
+question = "does it run?"
+repetitions = 1
+warm_up_seconds = 0.2
+duration_seconds = 1.5
+systems = [{ name = "ours" }, { name = "gst", system = "gst-rtsp-server" }]
+factors = { films = [1, 3] }
+workload = { films = { rate = "56k", seconds = 5, number = "{films}" }, load = ["--clients", "3"], cold = true }
+
+[[plots]]
+title = "misses"
+x = "films"
+y = "server.llc_misses"
+"""
+
+
+@needs_ffmpeg
+def test_viewers_play_films_from_a_streaming_server(tmp_path: Path) -> None:
+    file, folder = tmp_path / "streams.toml", tmp_path / "run"
+    file.write_text(STREAMS)
+    done = run("study", file, "--output", folder, "--format", "json")
+    (found,) = json.loads(done.stdout)["studies"]
+    assert found["ending"] == "complete", done.stderr
+    assert set(found["missing"]) <= {"gst"}
+    records = [json.loads(path.read_text()) for path in (folder / "points").glob("*.json")]
+    assert len(records) == 4 - 2 * len(found["missing"])
+    for record in records:
+        assert record["failed"] is None
+        assert record["streams"]["started"] == 3
+        # Three viewers of 56 kbit/s, with the heads of their packets.
+        assert 3 * 40e3 < record["metrics"]["throughput"] < 3 * 200e3
+        assert record["metrics"]["server.cpu_per_stream_second"] > 0
+        misses = record["metrics"]["server.llc_misses"]
+        assert (misses is None) == ("server.llc_misses" in record["unavailable"])
 
 
 LINKED = STUDY.replace('{ name = "gone", system = "http://127.0.0.1:9" },', "").replace(

@@ -16,11 +16,10 @@ from pathlib import Path
 from sojourn import engine
 from sojourn.cores import pinned_command
 from sojourn.failure import CouldNotRun
+from sojourn.systems import gst_rtsp_server
 
 STARTED_WITHIN_SECONDS = 20.0
 ENDED_WITHIN_SECONDS = 10.0
-_SYSTEM_PYTHON = "/usr/bin/python3"
-_GST_SERVER = Path(__file__).with_name("gst_server.py")
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def _ours(film: Path, port: int, folder: Path) -> list[str]:
 
 
 def _gstreamer(film: Path, port: int, folder: Path) -> list[str]:
-    return [_SYSTEM_PYTHON, str(_GST_SERVER), str(film), str(port)]
+    return [gst_rtsp_server.PYTHON, str(gst_rtsp_server.PROGRAM), str(film.parent), "127.0.0.1", str(port)]
 
 
 def _vlc(film: Path, port: int, folder: Path) -> list[str]:
@@ -112,12 +111,11 @@ def _ours_lacks() -> str | None:
 
 
 def _gstreamer_lacks() -> str | None:
-    asks = [_SYSTEM_PYTHON, "-c", "import gi; gi.require_version('GstRtspServer', '1.0')"]
     try:
-        done = subprocess.run(asks, capture_output=True, check=False)
-    except OSError as error:
-        return f"{_SYSTEM_PYTHON}: {error.strerror}"
-    return None if done.returncode == 0 else "its bindings are not installed (benchmarks/stream/peers)"
+        gst_rtsp_server.installed_version()
+    except CouldNotRun as error:
+        return f"{error.what} (benchmarks/stream/peers)"
+    return None
 
 
 def _vlc_lacks() -> str | None:
@@ -126,7 +124,7 @@ def _vlc_lacks() -> str | None:
 
 CONTESTANTS = (
     Contestant("sojourn", _ours, lambda film: f"/{film.name}", _ours_lacks),
-    Contestant("gst-rtsp-server", _gstreamer, lambda film: "/film", _gstreamer_lacks),
+    Contestant("gst-rtsp-server", _gstreamer, lambda film: f"/{film.name}", _gstreamer_lacks),
     Contestant("VLC", _vlc, lambda film: "/film", _vlc_lacks),
 )
 """MediaMTX is not among them: it has no films of its own, but runs one ffmpeg per film."""

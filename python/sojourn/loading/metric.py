@@ -30,6 +30,14 @@ class Metric:
     """Over all of the run; NaN if it was not measured."""
     of_intervals: Figure | None = None
     """Over consecutive intervals, where they hold it."""
+    counters: tuple[str, ...] = ()
+    """The counters of a probe that it is made of."""
+
+    def lacking_because(self, result: LoadResult) -> str | None:
+        """Why a probe had not what it is made of; None where it had, or nothing was probed."""
+        counters = (result.record.get("probe") or {}).get("counters") or {}
+        found = (counters.get(name, {}).get("unavailable") for name in self.counters)
+        return next((str(why) for why in found if why is not None), None)
 
     def estimate(self, result: LoadResult) -> Estimate:
         """The run's value, with its interval where there is one: several steps have one each, see `steps`."""

@@ -115,12 +115,15 @@ def _probed_per_request(key: str) -> Callable[[LoadResult], float]:
     return lambda run: known((run.record.get("probe") or {}).get(key))
 
 
-def _probed_per_second(counter: str) -> Callable[[LoadResult], float]:
+def _probed_per_second(*names: str) -> Callable[[LoadResult], float]:
+    """Counters of a probed server, added up; NaN where one of them was not to be had."""
+
     def figure(run: LoadResult) -> float:
         probe = run.record.get("probe") or {}
-        total = ((probe.get("counters") or {}).get(counter) or {}).get("total")
+        counters = probe.get("counters") or {}
+        total = math.fsum(known((counters.get(name) or {}).get("total")) for name in names)
         seconds = known(probe.get("duration_seconds"))
-        return known(total) / seconds if seconds > 0 else math.nan
+        return total / seconds if seconds > 0 else math.nan
 
     return figure
 
@@ -204,6 +207,7 @@ _SCALARS = (
         "fraction",
         "lower",
         _probed_per_second("cpu_seconds"),
+        counters=("cpu_seconds",),
     ),
     Metric(
         "server.minor_faults",
@@ -211,6 +215,7 @@ _SCALARS = (
         "rate",
         "lower",
         _probed_per_second("minor_faults"),
+        counters=("minor_faults",),
     ),
     Metric(
         "server.major_faults",
@@ -218,6 +223,31 @@ _SCALARS = (
         "rate",
         "lower",
         _probed_per_second("major_faults"),
+        counters=("major_faults",),
+    ),
+    Metric(
+        "server.disk_reads",
+        "what a probed server had read from a disk per second, read-ahead included",
+        "byte rate",
+        "lower",
+        _probed_per_second("disk_read_bytes"),
+        counters=("disk_read_bytes",),
+    ),
+    Metric(
+        "server.l1d_misses",
+        "misses of the first data cache by a probed server per second, the kernel's for it included",
+        "rate",
+        "lower",
+        _probed_per_second("l1d_read_misses_user", "l1d_read_misses_kernel"),
+        counters=("l1d_read_misses_user", "l1d_read_misses_kernel"),
+    ),
+    Metric(
+        "server.llc_misses",
+        "misses of the last cache by a probed server per second, the kernel's for it included",
+        "rate",
+        "lower",
+        _probed_per_second("llc_read_misses_user", "llc_read_misses_kernel"),
+        counters=("llc_read_misses_user", "llc_read_misses_kernel"),
     ),
 )
 SCALARS = {metric.name: metric for metric in (*_SCALARS, *STREAM_METRICS)}

@@ -35,10 +35,11 @@ class Watched:
     interval: str = INTERVAL
     server_core: int | None = None
     generator_core: int | None = None
+    sources: str = SOURCES
 
     def arguments(self) -> list[str]:
         """For the engine's probe."""
-        words = ["probe", "--sources", SOURCES, "--interval", self.interval, "--format", "json"]
+        words = ["probe", "--sources", self.sources, "--interval", self.interval, "--format", "json"]
         words += [word for pid in self.pids for word in ("--pid", str(pid))]
         options = {"--port": self.port, "--observe-core": self.server_core, "--core": self._own_core()}
         return words + [word for name, value in options.items() if value is not None for word in (name, str(value))]

@@ -17,8 +17,14 @@ from sojourn.study.declarations import SYSTEM, Where
 from sojourn.study.folder import Record
 from sojourn.study.points import Settings, matches
 
-GENERATOR_FREE = frozenset({"server.cpu_per_request", "server.cpu_user_per_request", "server.cpu_system_per_request"})
+GENERATOR_FREE = frozenset(
+    f"server.cpu_{each}" for each in ("per_request", "user_per_request", "system_per_request", "per_stream_second")
+)
 """Metrics that stay the server's own where the generator was the limit."""
+STREAMS_GENERATOR_FREE = frozenset(
+    f"server.{each}" for each in ("cpu", "minor_faults", "major_faults", "disk_reads", "l1d_misses", "llc_misses")
+)
+"""And of a streaming server, which sends what is due however late its viewers look."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +44,25 @@ class Cell:
         """Over the repetitions; None where nothing was measured."""
         return estimate([value for each in sorted(self.records) if (value := self.value(metric, each)) is not None])
 
+    def lacking(self, metric: str) -> str | None:
+        """Why the metric is not there though the cell was measured."""
+        found = [each for each in self.records.values() if each["metrics"]]
+        if not found or any(each["metrics"].get(metric) is not None for each in found):
+            return None
+        reasons = (each.get("unavailable", {}).get(metric) for each in found)
+        why = next(filter(None, reasons), None)
+        return f"{metric} could not be measured" + (f": {why}" if why else "")
+
     def spoilt(self, metric: str) -> str | None:
         """Why the cell's figures are not the server's, where some are not."""
         failed = [str(each["failed"]) for each in self.records.values() if each["failed"]]
         if failed:
             return f"{len(failed)} of {len(self.records)} points failed: {failed[0]}"
         limited = [str(each["generator_limited"]) for each in self.records.values() if each["generator_limited"]]
-        if limited and metric not in GENERATOR_FREE:
+        streams = any("streams" in each for each in self.records.values())
+        if limited and metric not in GENERATOR_FREE and not (streams and metric in STREAMS_GENERATOR_FREE):
             return f"the generator was the limit in {len(limited)} of {len(self.records)} points: {limited[0]}"
-        return None
+        return self.lacking(metric)
 
 
 @dataclass(frozen=True)

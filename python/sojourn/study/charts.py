@@ -36,7 +36,8 @@ def _chart(identifier: str, plot: Plot, study: Study, cells: Cells) -> Chart | M
     lines = list(enumerate(itertools.product(*_choices(plot, study))))
     series = [each for place, line in lines if (each := _series(place, line, plot, study, cells)).points]
     if not series:
-        return Missing(identifier, plot.title, "no point of it was measured")
+        lacking = (cell.lacking(name) for name in plot.metrics for cell in cells.where(plot.over))
+        return Missing(identifier, plot.title, next(filter(None, lacking), "no point of it was measured"))
     points = [point for each in series for point in each.points if point]
     y = _scale(plot.y_scale, [bound for point in points for bound in point.extent])
     along = study.values(plot.x)

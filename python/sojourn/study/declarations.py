@@ -51,6 +51,16 @@ class FileEntry(_Part):
     weight: Value = 1
 
 
+class Films(_Part):
+    """Films that viewers play, all alike and each a file of its own; texts may name factors."""
+
+    rate: str = "300k"
+    """Of picture and sound together, in bits a second."""
+    seconds: float = 30.0
+    number: Value = 1
+    """How many: they are dealt to the viewers in turn."""
+
+
 class Workload(_Part):
     """What a server is asked for, and how."""
 
@@ -58,6 +68,8 @@ class Workload(_Part):
     """Or a set's name: `webstone`, `webstone at 9.5kB` (its mean), `log-normal at 9.5kB`, `log` (its documents)."""
     load: list[str] = []
     """Options of `sojourn load`."""
+    films: Films | None = None
+    """Or films instead, which a streaming server sends to the viewers of `sojourn load rtsp://`."""
     replay: list[str] = []
     """Options of `sojourn replay`, which asks for the documents of the study's log instead."""
     link: str = NONE
@@ -69,8 +81,8 @@ class Workload(_Part):
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if (self.files is None) != bool(self.replay):
-            raise ValueError("a workload has `files` and `load`, or `replay`")
+        if [self.files is not None, self.films is not None, bool(self.replay)].count(True) != 1:
+            raise ValueError("a workload has `files` and `load`, `films` and `load`, or `replay`")
         return self
 
 

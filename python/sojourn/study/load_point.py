@@ -19,18 +19,19 @@ from sojourn import cores, engine, quantity, systems
 from sojourn.confinement import Confinement
 from sojourn.failure import CouldNotRun
 from sojourn.fileset import FILELIST
+from sojourn.loading import metrics
 from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import Runner, Tool, behind, local, option
-from sojourn.probe.companion import Watched
+from sojourn.probe.companion import SOURCES, Watched
 from sojourn.study.declarations import NONE, SYSTEM, SystemEntry, Workload
 from sojourn.study.document import Study
 from sojourn.study.folder import Record
-from sojourn.study.load_record import METRICS, failed, measured
+from sojourn.study.load_record import METRICS, STREAM_METRICS, failed, measured
 from sojourn.study.logs import trace_file
 from sojourn.study.points import Point, Settings, filled
 from sojourn.study.runner import SystemMissing
-from sojourn.study.sites import LOG, site
+from sojourn.study.sites import LOG, films, films_list, site
 from sojourn.systems import Launch, Running
 from sojourn.systems.command import Command
 from sojourn.systems.server import EVERYWHERE, LOOPBACK
@@ -40,6 +41,8 @@ LINK_NETWORK = "10.77.0.0/16"
 """A link's, unless its options name another; its first address is the server's."""
 SEQUENCE = "{sequence}"
 """Of a load's options: the file of a session that asks for each file once; no mix is given then."""
+RAMP_SECONDS_MIN = 0.1
+"""In which viewers come where there is no warm-up."""
 _OPEN_TO_OTHERS = 0o755
 
 
@@ -75,10 +78,13 @@ class LoadPoints:
                 options=tuple(filled(each, point.settings) for each in entry.options),
                 upstream_core=pinned.generator,
             )
-            with _started(entry, launch, point.settings) as server, cores.keep_off_server_core(pinned):
+            streaming = self.workload.films is not None
+            with _started(entry, launch, point.settings, streaming) as server, cores.keep_off_server_core(pinned):
                 return self._loaded(point, server, root, _Way(link, Path(scratch)), pinned)
 
     def _site(self, settings: Settings) -> Path:
+        if self.workload.films is not None:
+            return films(self.workload.films, settings, self.work)
         return site(self.workload.files or LOG, settings, self.work, self.study.log)
 
     def _confinement(self, root: Path, settings: Settings) -> Confinement | None:
@@ -88,24 +94,45 @@ class LoadPoints:
         return Confinement(root, None if memory == NONE else quantity.size_bytes(memory))
 
     def _loaded(self, point: Point, server: Running, root: Path, way: _Way, pinned: cores.Cores) -> Record:
-        words = self._words(point, way.url(server), root)
-        words += ["--seed", str(self.study.seed * 1000 + point.repetition)]
+        asked = self._viewers if self.workload.films else self._words
+        words = [*asked(point, way.url(server), root), "--seed", str(self.study.seed * 1000 + point.repetition)]
         if pinned.generator is not None:
             words += ["--core", str(pinned.generator)]
-        if pinned.server is not None and server.process is not None:
-            words += ["--observe-core", str(pinned.server)]
-        words += [word for pid in server.pids for word in ("--observe-pid", str(pid))]
+        if self.workload.films is None:
+            words += self._observed(server, pinned)
         try:
-            result, unprobed = _run(way.runner("replay" if self.workload.replay else "load"), words, server)
+            result, unprobed = _run(
+                way.runner("replay" if self.workload.replay else "load"), words, server, self._sources()
+            )
         except CouldNotRun as error:
             return failed(f"{error.what}" + (f"; {error.hint}" if error.hint else ""), server)
         if result.record["interrupted"]:
             raise KeyboardInterrupt
         if server.has_died:
             return failed("the server ended by itself", server)
-        record = measured(result, server, [*METRICS, *self.study.metrics()])
+        kept = STREAM_METRICS if self.workload.films is not None else METRICS
+        record = measured(result, server, [*kept, *self.study.metrics()])
         late = way.late()
         return {**record, "counters_unavailable": unprobed, **({"generator_limited": late} if late else {})}
+
+    def _sources(self) -> str:
+        """The processor's counters only where a figure needs them: they cost the server a little at every switch."""
+        asked = [metrics.find(name) for name in self.study.metrics()]
+        processors = any("misses" in counter for metric in asked for counter in metric.counters)
+        return f"{SOURCES},processor" if processors else SOURCES
+
+    def _observed(self, server: Running, pinned: cores.Cores) -> list[str]:
+        core = [] if pinned.server is None or server.process is None else ["--observe-core", str(pinned.server)]
+        return [*core, *(word for pid in server.pids for word in ("--observe-pid", str(pid)))]
+
+    def _viewers(self, point: Point, url: str, root: Path) -> list[str]:
+        """They come during the warm-up."""
+        options = [filled(each, point.settings) for each in self.workload.load]
+        if option(options, "--ramp") is None:
+            viewers = float(option(options, "--clients") or 1)
+            options += ["--ramp", f"{viewers / max(self.study.warm_up_seconds, RAMP_SECONDS_MIN):g}/s"]
+        duration = f"{self.study.duration_seconds:g}s"
+        return [f"{url}/", "--media", str(films_list(root)), *options, "--duration", duration]
 
     def _words(self, point: Point, url: str, root: Path) -> list[str]:
         warm_up, duration = f"{self.study.warm_up_seconds:g}s", f"{self.study.duration_seconds:g}s"
@@ -143,7 +170,8 @@ class _Way:
         if self.link == NONE:
             return server.url
         network = ipaddress.ip_network(option(shlex.split(self.link), "--network") or LINK_NETWORK)
-        return f"http://{network[1]}:{urlsplit(server.url).port}"
+        here = urlsplit(server.url)
+        return f"{here.scheme}://{network[1]}:{here.port}"
 
     def runner(self, tool: Tool) -> Runner:
         if self.link == NONE:
@@ -158,16 +186,16 @@ class _Way:
         return "the link was late: one packet in a hundred by more than its limit" if report["limited"] else None
 
 
-def _started(entry: SystemEntry, launch: Launch, settings: Settings) -> Running:
+def _started(entry: SystemEntry, launch: Launch, settings: Settings, streaming: bool) -> Running:
     try:
         if entry.run:
-            return Command(entry.run, settings).start(launch)
-        return systems.find(entry.system).start(launch)
+            return Command(entry.run, settings, "rtsp" if streaming else "http").start(launch)
+        return systems.find(entry.system, streaming=streaming).start(launch)
     except CouldNotRun as error:
         raise SystemMissing(error) from error
 
 
-def _run(runner: Runner, words: Sequence[str], server: Running) -> tuple[LoadResult, str | None]:
+def _run(runner: Runner, words: Sequence[str], server: Running, sources: str) -> tuple[LoadResult, str | None]:
     """Loads the server with a probe beside it; where only the probe failed, the second says why."""
     if not server.pids:
         return runner(words, None), "the server's processes are not known"
@@ -177,7 +205,7 @@ def _run(runner: Runner, words: Sequence[str], server: Running) -> tuple[LoadRes
         whole.append(runner(options, progress))
         return whole[0]
 
-    watched = Watched(server.pids, urlsplit(server.url).port, PROBE_INTERVAL)
+    watched = Watched(server.pids, urlsplit(server.url).port, PROBE_INTERVAL, sources=sources)
     try:
         return probed(kept, watched)(words, None), None
     except CouldNotRun as error:

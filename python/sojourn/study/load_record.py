@@ -31,23 +31,52 @@ METRICS = (
     "server.major_faults",
 )
 """What is kept of every point, beside what the study's own checks and plots speak of."""
+STREAM_METRICS = (
+    "conforming",
+    "refused",
+    "timed_out",
+    "late_or_lost",
+    "starved",
+    "throughput",
+    "setup.p95",
+    "start.p95",
+    "behind.p99",
+    "generator.cpu",
+    "server.cpu",
+    "server.cpu_per_stream_second",
+    "server.minor_faults",
+    "server.major_faults",
+    "server.disk_reads",
+    "server.l1d_misses",
+    "server.llc_misses",
+)
+"""The same of a point with viewers of films."""
 
 
 def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Record:
     """A point that was measured."""
-    values = {name: metrics.find(name).of_run(result) for name in dict.fromkeys(names)}
+    wanted = {name: metrics.find(name) for name in names}
+    values = {name: metric.of_run(result) for name, metric in wanted.items()}
+    lacking = {name: why for name, metric in wanted.items() if (why := metric.lacking_because(result)) is not None}
     probe = result.record.get("probe") or {}
     return {
         "failed": None if result.complete else str(result.record["stopped_because"]),
         "generator_limited": result.limited_because,
         "server_version": server.version,
         "server_command": server.command,
-        "requests": result.requests,
-        "errors": result.errors,
+        **_became(result),
         # JSON has no NaN, and what was not measured is null.
         "metrics": {name: None if math.isnan(value) else value for name, value in values.items()},
+        "unavailable": lacking,
         "counters": {name: _figure(each) for name, each in (probe.get("counters") or {}).items()},
     }
+
+
+def _became(result: LoadResult) -> dict[str, Any]:
+    """How many requests there were, or streams and what became of them."""
+    if result.is_streams:
+        return {"streams": result.record["streaming"]["streams"]}
+    return {"requests": result.requests, "errors": result.errors}
 
 
 def failed(because: str, server: Running) -> Record:

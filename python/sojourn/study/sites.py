@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn import _native, fileset, quantity
+from sojourn import _native, fileset, media, quantity
 from sojourn.failure import CouldNotRun
 from sojourn.fileset import File, FileSet
-from sojourn.study.declarations import FileEntry
+from sojourn.study.declarations import FileEntry, Films
 from sojourn.study.logs import EXAMPLE, trace_file
 from sojourn.study.points import Settings, filled
 
@@ -40,6 +40,28 @@ def site(files: str | Sequence[FileEntry], settings: Settings, work: Path, log: 
     root = work / f"site-{hashlib.sha256(known.encode()).hexdigest()[:16]}"
     fileset.write(made, root, SITE_BYTES_MAX)
     return root
+
+
+def films(declared: Films, settings: Settings, work: Path) -> Path:
+    """The folder of a cell's films, below `work`; the list beside it names them for viewers.
+
+    Raises:
+        CouldNotRun: ffmpeg is missing, or the films cannot be.
+    """
+    film = media.Film(media.bits_per_second(filled(declared.rate, settings)), declared.seconds)
+    number = filled(str(declared.number), settings)
+    if not number.isdecimal():
+        raise CouldNotRun(f"{number!r} is no number of films", "write a number, or the name of a factor that is one")
+    root = work / f"films-{film.name}-{number}"
+    if not (root / fileset.MANIFEST).is_file():
+        _, made, _ = media.make(film, root, int(number))
+        films_list(root).write_text("".join(f"{file.path}\n" for file in made.files))
+    return root
+
+
+def films_list(root: Path) -> Path:
+    """The list of the films of a folder, a path in each line."""
+    return root.with_name(f"{root.name}.list")
 
 
 def _named(text: str) -> FileSet:

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 
 from sojourn.failure import CouldNotRun
 from sojourn.systems.apache2 import APACHE2, APACHE2_PREFORK
+from sojourn.systems.gst_rtsp_server import GstRtspServer
 from sojourn.systems.h2o import H2O
 from sojourn.systems.lighttpd import LIGHTTPD
 from sojourn.systems.nginx import NGINX
 from sojourn.systems.nginx_proxy import NGINX_PROXY
 from sojourn.systems.our_proxy import SojournProxy
+from sojourn.systems.our_stream import SojournStream
 from sojourn.systems.ours import Sojourn
 from sojourn.systems.running import Running
 from sojourn.systems.server import Launch, Server
@@ -29,15 +31,19 @@ PROXIES = (NGINX_PROXY, SQUID, VARNISH, TRAFFIC_SERVER)
 """Other people's caching proxies."""
 _ALL: tuple[Server, ...] = (Sojourn(), *PEERS, APACHE2_PREFORK, SojournProxy(), *PROXIES)
 SYSTEMS: Mapping[str, Server] = {each.name: each for each in _ALL}
+STREAMING: Mapping[str, Server] = {each.name: each for each in (SojournStream(), GstRtspServer())}
+"""Streaming servers, which viewers ask by RTSP."""
 
 
-def find(name: str) -> Server:
-    """The system of that name; anything with `://` in it is a server that already runs."""
+def find(name: str, *, streaming: bool = False) -> Server:
+    """The system of that name, or the streaming server; anything with `://` in it is a server that already runs."""
     if "://" in name:
-        return AlreadyRunning(name)
-    if name not in SYSTEMS:
-        raise CouldNotRun(f"no system named {name!r}", f"one of {', '.join(SYSTEMS)}, or a URL")
-    return SYSTEMS[name]
+        return AlreadyRunning(name, "rtsp" if streaming else "http")
+    known = STREAMING if streaming else SYSTEMS
+    if name not in known:
+        kind = "streaming server" if streaming else "system"
+        raise CouldNotRun(f"no {kind} named {name!r}", f"one of {', '.join(known)}, or a URL")
+    return known[name]
 
 
-__all__ = ["PEERS", "PROXIES", "SYSTEMS", "Launch", "Running", "Server", "find"]
+__all__ = ["PEERS", "PROXIES", "STREAMING", "SYSTEMS", "Launch", "Running", "Server", "find"]

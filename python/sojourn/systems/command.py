@@ -17,6 +17,8 @@ class Command:
     words: Sequence[str]
     values: Mapping[str, object]
     """What else the words may name."""
+    scheme: str = "http"
+    """Of its URL."""
 
     name = "command"
     has_architectures = False
@@ -36,4 +38,4 @@ class Command:
         said = launch.work / "command.log"
         process = start_process(launch.command(command), said)
         wait_until(lambda: accepts(port), process, command[0], said)
-        return Running(f"http://{launch.address}:{port}", "unknown", command, process, [process.pid])
+        return Running(f"{self.scheme}://{launch.address}:{port}", "unknown", command, process, [process.pid])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sojourn.systems.caching_proxy import MEMORY_BYTES, with_origin
-from sojourn.systems.ours import start_engine
+from sojourn.systems.ours import of_architecture, start_engine
 from sojourn.systems.running import Running
 from sojourn.systems.server import Launch
 
@@ -22,4 +22,5 @@ class SojournProxy:
 
 def _start(launch: Launch) -> Running:
     words = ["proxy", "--upstream", str(launch.upstream), "--cache-memory", f"{MEMORY_BYTES >> 20}MiB"]
+    words += of_architecture(launch)
     return start_engine(launch, words, launch.work / "sojourn-proxy.log")

@@ -33,16 +33,21 @@ class Sojourn:
     def start(self, launch: Launch) -> Running:
         """Starts it on a port of the kernel's choice."""
         # As the peers are told to where they can.
-        words = ["serve", str(launch.root), "--helpers", str(HELPERS)]
+        words = ["serve", str(launch.root), "--helpers", str(HELPERS), *of_architecture(launch)]
         running = start_engine(launch, words, launch.work / "sojourn-serve.log")
         running.helpers = HELPERS if launch.architecture == "amped" else None
         return running
 
 
-def start_engine(launch: Launch, words: list[str], said: Path) -> Running:
+def of_architecture(launch: Launch) -> list[str]:
+    """The words of those servers that have architectures."""
+    return ["--architecture", launch.architecture, "--defer-accept", "1s"]
+
+
+def start_engine(launch: Launch, words: list[str], said: Path, scheme: str = "http") -> Running:
     """Starts the engine as a server on a port of the kernel's choice; `words` are what its servers differ in."""
     command = [str(engine.path()), *words, "--listen", f"{launch.address}:0", "--admin-listen", "127.0.0.1:0"]
-    command += ["--architecture", launch.architecture, "--defer-accept", "1s", *launch.options]
+    command += launch.options
     if launch.access_log:
         command += ["--access-log", str(launch.work / "access.log")]
     process = start_process(launch.command(command), said)
@@ -50,7 +55,7 @@ def start_engine(launch: Launch, words: list[str], said: Path) -> Running:
     address = _address(_LISTENING, said)
     page = _METRICS.search(said.read_text())
     return Running(
-        url=f"http://{address}",
+        url=f"{scheme}://{address}",
         version=__version__,
         command=command,
         process=process,

@@ -18,6 +18,7 @@ from sojourn.systems.running import Running
 from sojourn.systems.server import Launch
 
 _LISTENS = "0A"
+_PORTS = {"http": 80, "rtsp": 554}
 
 
 class AlreadyRunning:
@@ -26,13 +27,13 @@ class AlreadyRunning:
     has_architectures = False
     builds_site = False
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, scheme: str = "http") -> None:
         parts = urllib.parse.urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise CouldNotRun(f"{url} is not a URL that can be loaded", "give http://HOST:PORT")
+        if parts.scheme != scheme or not parts.hostname:
+            raise CouldNotRun(f"{url} is not a URL that can be loaded", f"give {scheme}://HOST:PORT")
         self.name = url.rstrip("/")
         self.host = parts.hostname
-        self.port = parts.port or 80
+        self.port = parts.port or _PORTS[scheme]
 
     def start(self, launch: Launch) -> Running:
         """Checks that it answers."""

@@ -62,7 +62,16 @@ STREAM_METRICS = (
         _cpu_per_stream_second,
     ),
 )
-_COMMON = ("throughput", "generator.cpu")
+_COMMON = (
+    "throughput",
+    "generator.cpu",
+    "server.cpu",
+    "server.minor_faults",
+    "server.major_faults",
+    "server.disk_reads",
+    "server.l1d_misses",
+    "server.llc_misses",
+)
 
 
 def require_of_streams(metrics: Sequence[Metric]) -> None:

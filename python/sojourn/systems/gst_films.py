@@ -1,7 +1,10 @@
-"""GStreamer's RTSP server for one film, as its examples set it up: gst_server.py FILM PORT."""
+"""GStreamer's RTSP server for the films of a folder, as its examples set it up: gst_films.py FOLDER ADDRESS PORT.
 
-# The system's Python has the bindings; ours need not.
+A program of its own: the system's Python has the bindings, ours need not.
+"""
+
 import sys
+from pathlib import Path
 
 import gi
 
@@ -18,15 +21,16 @@ PIPELINE = (
 
 def main() -> None:
     """Serves until somebody ends it."""
-    film, port = sys.argv[1:]
+    folder, address, port = sys.argv[1:]
     Gst.init(None)
-    factory = GstRtspServer.RTSPMediaFactory.new()
-    factory.set_launch(PIPELINE.format(film=film))
     server = GstRtspServer.RTSPServer.new()
-    server.set_address("127.0.0.1")
+    server.set_address(address)
     server.set_service(port)
-    server.get_mount_points().add_factory("/film", factory)
-    # Each client has a pipeline of its own: all see the film from where they begin.
+    for film in Path(folder).glob("*.mp4"):
+        factory = GstRtspServer.RTSPMediaFactory.new()
+        # Each client has a pipeline of its own: all see the film from where they begin.
+        factory.set_launch(PIPELINE.format(film=film))
+        server.get_mount_points().add_factory(f"/{film.name}", factory)
     server.attach(None)
     GLib.MainLoop().run()
 
