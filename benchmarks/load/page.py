@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.load.cell import Cell
 from benchmarks.load.conditions import CONDITIONS, HIGH_OPEN_RATE, MANY_CLIENTS_RATE, OPEN_RATE, Condition
-from benchmarks.server.busy import BUSY_FRACTION_MAX
+from benchmarks.markdown import machine_rows, table_of, warnings
 from benchmarks.server.results import Spread
 from sojourn.report import format
 
@@ -119,31 +119,23 @@ def judge(measured: Sequence[Table]) -> list[Verdict]:
 def page(run: dict[str, Any], cells: Iterable[Cell], *, complete: bool) -> str:
     """The page of a run."""
     measured = tables(cells)
-    warnings = "" if complete else "\n**Incomplete**: the run was interrupted.\n"
-    if run["busy_fraction"] > BUSY_FRACTION_MAX:
-        share = format.percent(run["busy_fraction"])
-        warnings += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
     targets = [
         [verdict.what, f"≤ {verdict.bound:.2f}", _number(verdict.measured), verdict.word] for verdict in judge(measured)
-    ]
-    machine = [
-        [name.replace("_", " "), (", ".join(value) if isinstance(value, list) else str(value)).replace("|", "\\|")]
-        for name, value in run["environment"].items()
     ]
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         date=run["date"],
         command=run["command"],
         revision=run["revision"],
-        warnings=warnings,
+        warnings=warnings(run, complete=complete),
         repetitions=run["repetitions"],
         duration=format.seconds(run["duration_seconds"]),
         seed=run["seed"],
         server_core=run["cores"]["server"],
         generator_core=run["cores"]["generator"],
-        targets=_table(["target", "bound", "measured", ""], targets),
+        targets=table_of(["target", "bound", "measured", ""], targets),
         tables="\n\n".join(_section(table) for table in measured),
-        machine=_table(["", ""], machine),
+        machine=table_of(["", ""], machine_rows(run["environment"])),
     )
 
 
@@ -168,7 +160,7 @@ def _section(table: Table) -> str:
         if row.doubts:
             notes.append(f"- † {row.generator}: {row.doubts}")
     said = "\n".join(notes)
-    return f"### {table.condition.title}\n\n{_table(header, rows)}" + (f"\n\n{said}" if said else "")
+    return f"### {table.condition.title}\n\n{table_of(header, rows)}" + (f"\n\n{said}" if said else "")
 
 
 def _median(row: Row, figure: Callable[[Cell], float | None]) -> float | None:
@@ -178,8 +170,3 @@ def _median(row: Row, figure: Callable[[Cell], float | None]) -> float | None:
 
 def _number(value: float | None) -> str:
     return format.NOT_MEASURED if value is None else f"{value:.2f}"
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    rules = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))

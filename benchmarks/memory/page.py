@@ -9,9 +9,8 @@ from statistics import median
 from string import Template
 from typing import Any
 
-from benchmarks.server.busy import BUSY_FRACTION_MAX
+from benchmarks.markdown import machine_rows, table_of, warnings
 from sojourn.report import format
-from sojourn.report.measurement_tables import written
 
 DISAGREEMENT_MAX = 0.10
 OURS = "sojourn"
@@ -78,28 +77,21 @@ def judge(figures: Iterable[Figure]) -> list[Verdict]:
 
 def page(run: dict[str, Any], figures: Sequence[Figure], *, complete: bool) -> str:
     """The page of a run."""
-    warnings = "" if complete else "\n**Incomplete**: the run was interrupted.\n"
-    if run["busy_fraction"] > BUSY_FRACTION_MAX:
-        share = format.percent(run["busy_fraction"])
-        warnings += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
     troubles = dict.fromkeys(f"- {each.tool}: {each.trouble}" for each in figures if each.trouble)
     targets = [[each.what, "0.90–1.10", _number(each.ratio), each.word] for each in judge(figures)]
-    machine = [
-        [name.replace("_", " "), written(name, value).replace("|", "\\|")] for name, value in run["environment"].items()
-    ]
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         date=run["date"],
         command=run["command"],
         revision=run["revision"],
-        warnings=warnings,
+        warnings=warnings(run, complete=complete),
         repetitions=run["repetitions"],
         seed=run["seed"],
         core=run["core"],
-        targets=_table(["array, ours ÷ peer's", "bound", "measured", ""], targets),
+        targets=table_of(["array, ours ÷ peer's", "bound", "measured", ""], targets),
         rates=_rates(figures) + ("\n\n" + "\n".join(troubles) if troubles else ""),
         alike=", ".join(f"{format.size(size)}: {_number(_ratio(figures, size, ALIKE))}" for size in _sizes(figures)),
-        machine=_table(["", ""], machine),
+        machine=table_of(["", ""], machine_rows(run["environment"])),
     )
 
 
@@ -110,7 +102,7 @@ def _rates(figures: Sequence[Figure]) -> str:
         [f"{tool} {name}", *(_gigabytes(_rate(figures, size, tool, name)) for size in _sizes(figures))]
         for tool, name in names
     ]
-    return _table(["GB/s, best (median)", *(format.size(size) for size in _sizes(figures))], rows)
+    return table_of(["GB/s, best (median)", *(format.size(size) for size in _sizes(figures))], rows)
 
 
 def _sizes(figures: Iterable[Figure]) -> list[int]:
@@ -139,8 +131,3 @@ def _gigabytes(rate: Rate | None) -> str:
 
 def _number(value: float | None) -> str:
     return format.NOT_MEASURED if value is None else f"{value:.2f}"
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    rules = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))

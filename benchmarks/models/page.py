@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from benchmarks.markdown import table_of
 from benchmarks.models.answers import Answer
 from benchmarks.models.cases import Case
 from benchmarks.models.contestants import Contestant
@@ -36,7 +37,7 @@ def page(
         repetitions=about["repetitions"],
         core=about["core"],
         incomplete="" if about["complete"] else "\n**Incomplete**: the run was interrupted; this is what it had.\n",
-        targets=_table(
+        targets=table_of(
             ["figure", "target", "measured", ""],
             [[each.name, each.wanted, each.measured, each.word] for each in judge(record, answers)],
             "lrrl",
@@ -44,7 +45,7 @@ def page(
         speed=_speed(record, cases, everybody),
         truth=_truth(record, cases, everybody),
         wrong=_wrong(record, cases, everybody),
-        answers=_table(
+        answers=table_of(
             ["", "median", "least to greatest"],
             [
                 [each.name, format.seconds(each.seconds), f"{format.seconds(each.low)} – {format.seconds(each.high)}"]
@@ -65,7 +66,7 @@ def _speed(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant
         cells = [record.cell(case.name, each.name) for each in shown]
         if any(cells):
             rows.append([case.title, *(_rate(cell, None if cell == ours else ours) for cell in cells)])
-    return _table(["case", *(each.title for each in shown)], rows, "l" + "r" * len(shown))
+    return table_of(["case", *(each.title for each in shown)], rows, "l" + "r" * len(shown))
 
 
 def _rate(cell: Cell | None, ours: Cell | None) -> str:
@@ -90,7 +91,7 @@ def _truth(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant
             itself = case.exact_seconds is None and each.name == OURS
             cells.append("" if cell is None else _error(cell, reference, itself))
         rows.append([case.title, f"{format.seconds(reference)} ({by})", *cells])
-    return _table(
+    return table_of(
         ["case", "mean response time", *(each.title for each in everybody)], rows, "lr" + "r" * len(everybody)
     )
 
@@ -132,8 +133,3 @@ def _machine(environment: Mapping[str, Any]) -> str:
         "Sojourn": environment["sojourn_version"],
     }
     return "\n".join(f"- {name}: {value}" for name, value in shown.items())
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]], aligned: str) -> str:
-    marks = ["---:" if each == "r" else "---" for each in aligned]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, marks, *rows))

@@ -9,13 +9,12 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
+from benchmarks.markdown import machine_rows, table_of, warnings
 from benchmarks.probe.cell import Agreement, Cell
 from benchmarks.probe.variants import ALL, OFF, VARIANTS
-from benchmarks.server.busy import BUSY_FRACTION_MAX
 from benchmarks.server.results import Spread
 from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
 from sojourn.report import format
-from sojourn.report.measurement_tables import written
 
 COST_MAX = 0.01
 """Of the server's CPU time."""
@@ -72,33 +71,26 @@ def judge(cells: Iterable[Cell | Agreement]) -> list[Verdict]:
 
 def page(run: dict[str, Any], cells: Sequence[Cell | Agreement], *, complete: bool) -> str:
     """The page of a run."""
-    warnings = "" if complete else "\n**Incomplete**: the run was interrupted.\n"
-    if run["busy_fraction"] > BUSY_FRACTION_MAX:
-        share = format.percent(run["busy_fraction"])
-        warnings += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
     targets = [
         [each.what, f"{'±' if each.both_sides else '+'}{100 * each.bound:g} %", _percent(each.measured), each.word]
         for each in judge(cells)
-    ]
-    machine = [
-        [name.replace("_", " "), written(name, value).replace("|", "\\|")] for name, value in run["environment"].items()
     ]
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         date=run["date"],
         command=run["command"],
         revision=run["revision"],
-        warnings=warnings,
+        warnings=warnings(run, complete=complete),
         repetitions=run["repetitions"],
         rate=format.number(run["rate"]),
         duration=format.seconds(run["duration_seconds"]),
         seed=run["seed"],
         server_core=run["cores"]["server"],
         generator_core=run["cores"]["generator"],
-        targets=_table(["target", "bound", "measured", ""], targets),
+        targets=table_of(["target", "bound", "measured", ""], targets),
         costs="\n\n".join(_cost_section(cells, place) for place in _places(cells, Cell)),
         agreements=_agreement_section(cells),
-        machine=_table(["", ""], machine),
+        machine=table_of(["", ""], machine_rows(run["environment"])),
     )
 
 
@@ -120,7 +112,7 @@ def _cost_section(cells: Sequence[Cell | Agreement], place: Place) -> str:
         )
     header = ["observed by", "server's CPU µs/request", "against off", "the probe's own core"]
     said = "\n".join(dict.fromkeys(notes))
-    return f"### {', '.join(place)}\n\n{_table(header, rows)}" + (f"\n\n{said}" if said else "")
+    return f"### {', '.join(place)}\n\n{table_of(header, rows)}" + (f"\n\n{said}" if said else "")
 
 
 def _agreement_section(cells: Sequence[Cell | Agreement]) -> str:
@@ -140,7 +132,7 @@ def _agreement_section(cells: Sequence[Cell | Agreement]) -> str:
         )
     header = ["server, load", "perf stat, µs/request", *(f"`{name}`" for name in _OURS), "excess, µs/switch"]
     said = "\n".join(notes)
-    return _table(header, rows) + (f"\n\n{said}" if said else "")
+    return table_of(header, rows) + (f"\n\n{said}" if said else "")
 
 
 def _per_switch(cell: Agreement) -> float | None:
@@ -210,8 +202,3 @@ def _spread(spread: Spread | None) -> str:
 
 def _share(spread: Spread | None) -> str:
     return format.NOT_MEASURED if spread is None else f"{100 * spread.median:.2f} %"
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    rules = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))

@@ -8,24 +8,12 @@ from statistics import median
 from string import Template
 from typing import Any
 
+from benchmarks.markdown import table_of
 from benchmarks.proxy.cell import ASKED_FIRST, Cell
 from benchmarks.proxy.conditions import CONDITIONS, STORED_OBJECTS
 from benchmarks.proxy.stored import SAMPLE, Stored
 from benchmarks.proxy.targets import TARGETS
-from benchmarks.server.page import (
-    KINDS,
-    OWN_NETWORK,
-    SYSTEM_NETWORK,
-    cheapest_first,
-    loaded,
-    machine,
-    mark,
-    notes_section,
-    ratio_of,
-    table_of,
-    targets,
-    warnings,
-)
+from benchmarks.server.page import KINDS, cheapest_first, circumstances, loaded, mark, notes_section, ratio_of, targets
 from benchmarks.server.results import Row, Table
 from benchmarks.server.targets import Tables, judge
 from sojourn.report import format
@@ -36,10 +24,7 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables) -> str:
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     under_load = [table for table in measured if not table.condition.idle]
     return template.substitute(
-        date=run["date"],
-        took=format.duration(run["seconds"]),
-        command=run["command"],
-        warnings=warnings(run),
+        circumstances(run),
         targets=targets(judge(tables, TARGETS, CONDITIONS), tables.default),
         hits="\n\n".join(loaded(table) for table in under_load if table.condition.name.startswith("hit-")),
         passing="\n\n".join(loaded(table) for table in under_load if not table.condition.name.startswith("hit-")),
@@ -49,15 +34,6 @@ def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables) -> str:
         sample=SAMPLE,
         asked_first=ASKED_FIRST,
         notes=notes_section(measured),
-        machine=machine(run),
-        server_core=run["cores"]["server"],
-        generator_core=run["cores"]["generator"],
-        repetitions=run["repetitions"],
-        seed=run["seed"],
-        duration=format.seconds(run["duration_seconds"]),
-        warm_up=format.seconds(run["warm_up_seconds"]),
-        network=OWN_NETWORK if run["own_network"] else SYSTEM_NETWORK,
-        congestion_control=run["congestion_control"],
     )
 
 

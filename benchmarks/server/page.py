@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from benchmarks.server.busy import BUSY_FRACTION_MAX
+from benchmarks.markdown import machine_rows, table_of, warnings
 from benchmarks.server.contestants import Kind
 from benchmarks.server.results import Row, Spread, Table, ratio
 from benchmarks.server.targets import Tables, Verdict, judge
@@ -19,36 +19,43 @@ DISTURBED = "‡"
 STOLEN_FRACTION_WORTH_A_WORD = 0.02
 KINDS: dict[Kind, str] = {"ours": "Sojourn", "peer": "", "null": "limit"}
 _MICROSECONDS = 1e6
-OWN_NETWORK = (
+_OWN_NETWORK = (
     "Each cell has a network namespace of its own with only a loopback, so that no connection of an earlier one\n"
     "  waits in it."
 )
-SYSTEM_NETWORK = "All cells share the system's network, in which connections of earlier ones may still wait."
+_SYSTEM_NETWORK = "All cells share the system's network, in which connections of earlier ones may still wait."
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables, images: Sequence[tuple[str, str]]) -> str:
     """The page of a run; `images` are titles and file names."""
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
-        date=run["date"],
-        took=format.duration(run["seconds"]),
-        command=run["command"],
-        warnings=warnings(run),
+        circumstances(run),
         targets=targets(judge(tables), tables.default),
         images="\n\n".join(f"![{title}]({name})" for title, name in images),
         loaded="\n\n".join(loaded(table) for table in measured if not table.condition.idle),
         idle="\n\n".join(_idle(table) for table in measured if table.condition.idle),
         notes=notes_section(measured),
-        machine=machine(run),
-        server_core=run["cores"]["server"],
-        generator_core=run["cores"]["generator"],
-        repetitions=run["repetitions"],
-        seed=run["seed"],
-        duration=format.seconds(run["duration_seconds"]),
-        warm_up=format.seconds(run["warm_up_seconds"]),
-        network=OWN_NETWORK if run["own_network"] else SYSTEM_NETWORK,
-        congestion_control=run["congestion_control"],
     )
+
+
+def circumstances(run: dict[str, Any]) -> dict[str, object]:
+    """What a page says of how, where and when was measured."""
+    return {
+        "date": run["date"],
+        "took": format.duration(run["seconds"]),
+        "command": run["command"],
+        "warnings": warnings(run, complete=run["complete"]),
+        "machine": _machine(run),
+        "server_core": run["cores"]["server"],
+        "generator_core": run["cores"]["generator"],
+        "repetitions": run["repetitions"],
+        "seed": run["seed"],
+        "duration": format.seconds(run["duration_seconds"]),
+        "warm_up": format.seconds(run["warm_up_seconds"]),
+        "network": _OWN_NETWORK if run["own_network"] else _SYSTEM_NETWORK,
+        "congestion_control": run["congestion_control"],
+    }
 
 
 def notes(measured: Iterable[Table]) -> list[str]:
@@ -99,17 +106,6 @@ def cost_of(row: Row, *, idle: bool) -> str:
 def median_of(spread: Spread | None) -> float | None:
     """A figure's median, where it was measured."""
     return spread.median if spread else None
-
-
-def warnings(run: dict[str, Any]) -> str:
-    """What makes the figures of a run doubtful."""
-    said = ""
-    if not run["complete"]:
-        said += "\n**Incomplete**: the run was interrupted; the tables hold what it had.\n"
-    if run["busy_fraction"] > BUSY_FRACTION_MAX:
-        share = format.percent(run["busy_fraction"])
-        said += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
-    return said
 
 
 def targets(verdicts: Iterable[Verdict], default: str) -> str:
@@ -188,17 +184,9 @@ def notes_section(measured: Iterable[Table]) -> str:
     return "## Notes\n\n" + "\n".join(f"- {note}" for note in found) if found else ""
 
 
-def machine(run: dict[str, Any]) -> str:
+def _machine(run: dict[str, Any]) -> str:
     """The machine as a table, with the revision and the servers' versions."""
-    rows = []
-    for name, value in run["environment"].items():
-        said = ", ".join(value) if isinstance(value, list) else str(value)
-        rows.append([name.replace("_", " "), said.replace("|", "\\|").replace("\t", " ")])
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-    return table_of(["", ""], [["revision", run["revision"]], *rows, ["servers", versions]], "ll")
-
-
-def table_of(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str) -> str:
-    """A table; `alignment` has a letter per column, l or r."""
-    rules = ["---:" if each == "r" else "---" for each in alignment]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))
+    return table_of(
+        ["", ""], [["revision", run["revision"]], *machine_rows(run["environment"]), ["servers", versions]], "ll"
+    )

@@ -7,10 +7,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from benchmarks.server.busy import BUSY_FRACTION_MAX
+from benchmarks.markdown import machine_rows, table_of, warnings
 from benchmarks.stream.cell import Cell
 from sojourn.report import format
-from sojourn.report.measurement_tables import written
 
 
 def said(cell: Cell) -> str:
@@ -23,29 +22,20 @@ def said(cell: Cell) -> str:
 
 def page(run: dict[str, Any], cells: Sequence[Cell], *, complete: bool) -> str:
     """The page of a run."""
-    warnings = "" if complete else "\n**Incomplete**: the run was interrupted.\n"
-    if run["quick"]:
-        warnings += "\n**Quick**: this run only tried whether everything runs; its figures mean nothing.\n"
-    if run["busy_fraction"] > BUSY_FRACTION_MAX:
-        share = format.percent(run["busy_fraction"])
-        warnings += f"\n**Disturbed**: other work used {share} of the machine when the run began.\n"
-    machine = [
-        [name.replace("_", " "), written(name, value).replace("|", "\\|")] for name, value in run["environment"].items()
-    ]
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         date=run["date"],
         command=run["command"],
         revision=run["revision"],
-        warnings=warnings,
+        warnings=warnings(run, complete=complete),
         clients=run["clients"],
         seconds=run["seconds"],
         search_seconds=run["search_seconds"],
         seed=run["seed"],
-        costs=_table(_COSTS, (_cost_row(cell) for cell in _ordered(cells))),
-        capacities=_table(_CAPACITIES, (_capacity_row(cell) for cell in _ordered(cells))),
+        costs=table_of(_COSTS, (_cost_row(cell) for cell in _ordered(cells))),
+        capacities=table_of(_CAPACITIES, (_capacity_row(cell) for cell in _ordered(cells))),
         troubles="\n".join(dict.fromkeys(f"- {each.trouble}" for each in cells if each.trouble)),
-        machine=_table(["", ""], machine),
+        machine=table_of(["", ""], machine_rows(run["environment"])),
     )
 
 
@@ -98,8 +88,3 @@ def _capacity(cell: Cell) -> str:
     if cell.capacity is not None:
         return format.number(cell.capacity)
     return format.NOT_MEASURED if cell.capacity_low is None else f"at least {format.number(cell.capacity_low)}"
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    rules = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rules, *rows))
