@@ -17,8 +17,6 @@ import pytest
 
 from conftest import SOJOURN, run
 
-pytestmark = pytest.mark.alone
-
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
@@ -41,10 +39,23 @@ def looks_like_an_answer(summary: dict[str, Any]) -> None:
     assert summary["demand_fit"]["fixed_seconds"]["low"] > 0
 
 
+def assess_the_example(log: Path, output: Path) -> dict[str, Any]:
+    return assessed(log, output, "--access-line", "100Mbit/s")
+
+
+@pytest.fixture(scope="module")
+def example_run(example_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder of the example log on our server."""
+    output = tmp_path_factory.mktemp("example") / "run"
+    assess_the_example(example_log, output)
+    return output
+
+
+@pytest.mark.alone
 @pytest.mark.slow
-def test_the_example_log_on_our_server(example_log: Path, tmp_path: Path) -> None:
-    output = tmp_path / "run"
-    summary = assessed(example_log, output, "--access-line", "100Mbit/s")
+def test_the_example_log_on_our_server(example_run: Path) -> None:
+    output = example_run
+    summary = json.loads((output / "summary.json").read_text())
     looks_like_an_answer(summary)
     answer = summary["answer"]
     assert answer["bottleneck"] == "access line"
@@ -65,6 +76,7 @@ def test_the_example_log_on_our_server(example_log: Path, tmp_path: Path) -> Non
     assert json.loads(simulated.stdout)["response_time_seconds"]["mean"] > 0
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_nginx_as_the_second_system(small_log: Path, tmp_path: Path) -> None:
@@ -74,12 +86,14 @@ def test_nginx_as_the_second_system(small_log: Path, tmp_path: Path) -> None:
     assert summary["steps"][0]["server_cpu_seconds_per_request"]["median"] > 1e-6
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("log", ["nasa_ksc_1995-07-09.log.gz", "calgary_1994-10-24_1995-01-31.log.gz"])
 def test_real_logs(real_logs: Path, log: str, tmp_path: Path) -> None:
     looks_like_an_answer(assessed(real_logs / log, tmp_path / "run"))
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_url_of_a_server_that_runs(small_log: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
@@ -159,12 +173,11 @@ def left_behind(output: Path) -> list[int]:
     return found
 
 
+@pytest.mark.alone
 @pytest.mark.slow
-def test_two_runs_agree(example_log: Path, tmp_path: Path) -> None:
-    knees = [
-        assessed(example_log, tmp_path / name, "--repetitions", "2")["knee"]["requests_per_second"]
-        for name in ("one", "two")
-    ]
+def test_two_runs_agree(example_log: Path, example_run: Path, tmp_path: Path) -> None:
+    one, two = json.loads((example_run / "summary.json").read_text()), assess_the_example(example_log, tmp_path / "two")
+    knees = [summary["knee"]["requests_per_second"] for summary in (one, two)]
     # Not the accuracy of an assessment, which needs the normal effort and a quiet machine: only that the quick one,
     # on a machine that may do other work, does not answer at random.
     assert max(knees) / min(knees) < 1.5

@@ -17,11 +17,10 @@ from sojourn.failure import CouldNotRun
 from sojourn.probe import files
 from sojourn.probe.merging import merge
 
-pytestmark = pytest.mark.alone
-
 BUSY = ("sh", "-c", "i=0; while :; do i=$((i+1)); done")
 
 
+@pytest.mark.alone
 def test_a_command_is_started_measured_and_ended(tmp_path: Path) -> None:
     done = run("probe", "--duration", "1s", "--format", "json", "--output", tmp_path / "busy.parquet", "--", *BUSY)
     assert done.returncode == 0, done.stderr

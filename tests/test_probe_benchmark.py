@@ -14,8 +14,6 @@ import pytest
 from benchmarks.probe.variants import VARIANTS
 from conftest import REPOSITORY
 
-pytestmark = pytest.mark.alone
-
 
 def bench(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(REPOSITORY / "benchmarks" / name / "bench"), *arguments]
@@ -26,6 +24,7 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()[1:]]
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="server and generator need a core each")
 @pytest.mark.skipif(shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin") is None, reason="nginx is not there")

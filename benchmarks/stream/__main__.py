@@ -34,10 +34,10 @@ FULL = Effort(
 )
 QUICK = Effort(
     cost_clients=4,
-    seconds=5,
+    seconds=3,
     search_clients=8,
-    search_seconds=4,
-    search_budget_seconds=15.0,
+    search_seconds=2,
+    search_budget_seconds=6.0,
     precision=0.5,
 )
 FILM_SECONDS = 300.0
