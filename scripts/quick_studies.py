@@ -1,0 +1,88 @@
+"""Runs every study at its smallest: all points have to be measured; what the verdicts say is no matter here.
+
+At this size nothing is worth comparing, so studies run side by side at first. Then all are gone through once more, as a
+person would, one after the other: that measures what is still missing, what failed among it, and draws the index.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from sojourn.study import catalogue, document
+from sojourn.study.declarations import NONE
+
+SOJOURN = Path(sys.executable).parent / "sojourn"
+AT_A_TIME = 3
+"""Studies: most of their time is that of servers that start and of loads of a given length."""
+SECONDS_MAX = 1800
+"""Of one command: what takes longer hangs."""
+
+
+def main() -> int:
+    """Runs all; 1 if a point failed twice or a study did not come to its end."""
+    with tempfile.TemporaryDirectory(prefix="sojourn-studies-") as folder:
+        # Servers that change to another user have to reach their sites.
+        Path(folder).chmod(0o755)
+        with ThreadPoolExecutor(AT_A_TIME) as threads:
+            for done in [threads.submit(side_by_side, name, folder) for name in unlinked()]:
+                done.result()
+        began = time.monotonic()
+        every = subprocess.run(
+            [SOJOURN, "study", "--all", "--quick", "--format", "json"],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )
+        if not every.stdout:
+            return every.returncode or 1
+        print(f"all of them: {time.monotonic() - began:.1f} s")
+        return 0 if all([summarised(study) for study in json.loads(every.stdout)["studies"]]) else 1
+
+
+def unlinked() -> list[str]:
+    """The studies that do not make a network of their own, whose addresses would meet."""
+    read = [document.read(path)[0] for path, _ in catalogue.studies()]
+    return [study.name for study in read if study.workload is None or study.workload.link == NONE]
+
+
+def side_by_side(name: str, folder: str) -> None:
+    """Runs a study; whether what fails here has failed, the second way through tells."""
+    began = time.monotonic()
+    # With a folder of its own it leaves the index alone, which is not for several to write.
+    output = f"runs/study/{name}-quick"
+    done = subprocess.run(
+        [SOJOURN, "study", name, "--quick", "--output", output, "--format", "json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+    failed = json.loads(done.stdout)["studies"][0]["failed"] if done.stdout else {done.stderr.strip(): 1}
+    again = f", to be tried again: {'; '.join(failed)}" if failed else ""
+    print(f"{time.monotonic() - began:6.1f} s  {name}{again}", flush=True)
+
+
+def summarised(study: dict[str, object]) -> bool:
+    """Says how a study went; whether all its points were measured that can be here."""
+    missing, failed = study["missing"], study["failed"]
+    assert isinstance(missing, dict)
+    assert isinstance(failed, dict)
+    well = study["ending"] == "complete" and not failed and study["points"] != 0
+    said = [f"{study['points']} of {study['points_planned']} points"]
+    said += [f"{system} is missing: {why}" for system, why in missing.items()]
+    said += [f"{count} failed: {why}" for why, count in failed.items()]
+    print(f"{'ok    ' if well else 'FAILED'}  {study['study']}: {'; '.join(said)}")
+    return well
+
+
+if __name__ == "__main__":
+    sys.exit(main())
