@@ -6,49 +6,12 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sojourn_content::CacheCounts;
 
-/// Whether a counter only grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only grows.
-    Total,
-    /// A time that only grows: counted in nanoseconds, shown in seconds.
-    Seconds,
-    /// It shows what is now.
-    Gauge,
-    /// How often a limit was reached; named `limit_hits_` and the limit.
-    Limit,
-}
+use crate::{CounterKind as Kind, counter_table};
 
-macro_rules! counters {
-    ($($name:ident $key:literal $kind:ident $help:literal)*) => {
-        /// One thing counted.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Counter { $(#[doc = $help] $name,)* }
+counter_table! {
+    /// One thing counted; metrics put `sojourn_` before its key.
+    pub enum Counter;
 
-        impl Counter {
-            /// Every counter, in the order of the report.
-            pub const ALL: &[Counter] = &[$(Counter::$name),*];
-
-            /// The key in JSON, with its unit; metrics put `sojourn_` before it.
-            pub fn key(self) -> &'static str {
-                match self { $(Counter::$name => $key,)* }
-            }
-
-            /// Total, time or gauge.
-            pub fn kind(self) -> Kind {
-                match self { $(Counter::$name => Kind::$kind,)* }
-            }
-
-            /// What it counts.
-            pub fn help(self) -> &'static str {
-                match self { $(Counter::$name => $help,)* }
-            }
-        }
-    };
-}
-
-counters! {
     Requests "requests" Total "Requests answered."
     Responses2xx "responses_2xx" Total "Responses with a status of 200 to 299."
     Responses3xx "responses_3xx" Total "Responses with a status of 300 to 399."

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::counters::{Counter, Kind, Served};
+use crate::CounterKind as Kind;
+use crate::counters::{Counter, Served};
 
 /// What is also shown for each worker or loop by itself: how evenly the work is spread.
 const OF_EACH: &[Counter] = &[Counter::Requests, Counter::ConnectionsAccepted, Counter::ConnectionsOpen];

@@ -5,48 +5,12 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sojourn_measure::Histogram;
+use sojourn_server::counter_table;
 
-/// Whether a counter only grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It only grows.
-    Total,
-    /// It shows what is now.
-    Gauge,
-    /// How often a limit was reached; named `limit_hits_` and the limit.
-    Limit,
-}
+counter_table! {
+    /// One thing counted; metrics put `sojourn_stream_` before its key.
+    pub enum Counter;
 
-macro_rules! counters {
-    ($($name:ident $key:literal $kind:ident $help:literal)*) => {
-        /// One thing counted.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(usize)]
-        pub enum Counter { $(#[doc = $help] $name,)* }
-
-        impl Counter {
-            /// Every counter, in the order of the report.
-            pub const ALL: &[Counter] = &[$(Counter::$name),*];
-
-            /// The key in JSON, with its unit.
-            pub fn key(self) -> &'static str {
-                match self { $(Counter::$name => $key,)* }
-            }
-
-            /// Total or gauge.
-            pub fn kind(self) -> Kind {
-                match self { $(Counter::$name => Kind::$kind,)* }
-            }
-
-            /// What it counts.
-            pub fn help(self) -> &'static str {
-                match self { $(Counter::$name => $help,)* }
-            }
-        }
-    };
-}
-
-counters! {
     Requests "requests" Total "RTSP requests answered."
     Refusals "requests_refused" Total "RTSP requests answered with another status than 200."
     RefusedBandwidth "requests_refused_for_bandwidth" Total "SETUP requests answered 453 because the bandwidth is given to others."

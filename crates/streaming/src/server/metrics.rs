@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use sojourn_measure::Nanos;
-use sojourn_server::{admin, metrics};
+use sojourn_server::{CounterKind as Kind, admin, metrics};
 
-use super::counters::{Counter, Counts, Kind, LATENESS_EDGES_SECONDS, Published};
+use super::counters::{Counter, Counts, LATENESS_EDGES_SECONDS, Published};
 
 impl admin::Figures for Published {
     fn page(&self) -> String {
@@ -22,7 +22,7 @@ pub fn page(counts: &Counts) -> String {
     let mut page = String::with_capacity(8 * 1024);
     for counter in Counter::ALL.iter().filter(|counter| counter.kind() != Kind::Limit) {
         let (suffix, kind) = match counter.kind() {
-            Kind::Total | Kind::Limit => ("_total", "counter"),
+            Kind::Total | Kind::Seconds | Kind::Limit => ("_total", "counter"),
             Kind::Gauge => ("", "gauge"),
         };
         let name = format!("sojourn_stream_{}{suffix}", counter.key());

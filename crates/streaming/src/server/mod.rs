@@ -6,10 +6,12 @@
 //! does not take them loses whole pictures and holds up nobody.
 //!
 //! `schedule`, `film` and the protocol's modules are pure; `connection`, `ports` and `outgoing` know sockets and no
-//! sessions; `control` follows requests, `pace` sends, `reports` is RTCP, `sweep` ends what is over.
+//! sessions; `conversation` reads requests, `control` and `setup` follow them, `pace` sends, `reports` is RTCP, `sweep` ends
+//! what is over.
 
 mod connection;
 mod control;
+mod conversation;
 mod counters;
 mod film;
 mod library;
@@ -21,6 +23,7 @@ mod ports;
 mod reports;
 mod schedule;
 mod settings;
+mod setup;
 mod stream;
 mod sweep;
 #[cfg(test)]
