@@ -50,15 +50,15 @@ class Streaming:
 
 
 @contextmanager
-def streaming(root: Path, *options: str) -> Iterator[Streaming]:
-    command = [str(SOJOURN), "stream", str(root), "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", *options]
+def streaming(root: Path, *options: str, listen: str = "127.0.0.1:0") -> Iterator[Streaming]:
+    command = [str(SOJOURN), "stream", str(root), "--listen", listen, "--admin-listen", "127.0.0.1:0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         addresses: dict[str, str] = {}
         while not {"listening on", "metrics on"} <= addresses.keys():
             line = process.stderr.readline()
             assert line, "the server ended before it listened"
-            if found := re.match(r"(listening on|metrics on) (?:http://)?([0-9.:]+)", line):
+            if found := re.match(r"(listening on|metrics on) (?:http://)?([0-9.:\[\]]+)", line):
                 addresses[found[1]] = found[2]
         try:
             yield Streaming(addresses["listening on"], addresses["metrics on"], process)
@@ -75,6 +75,9 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", pictures, "-f", "lavfi", "-i", "sine=sample_rate=22050"]
     make += ["-t", str(SECONDS), "-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", "10", "-bf", "2", "-threads", "1"]
     subprocess.run([*make, "-c:a", "aac", "-b:a", "32k", str(folder / "film.mp4")], check=True)
+    make[make.index("libx264")] = "libx265"
+    closed = ["-x265-params", "log-level=error:no-open-gop=1", "-tag:v", "hvc1"]
+    subprocess.run([*make, *closed, "-c:a", "aac", "-b:a", "32k", str(folder / "newer.mp4")], check=True)
     rate = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", "10", "-b:v", "12M", "-preset", "ultrafast"]
     noise = f"nullsrc=size=320x240:rate={PICTURES_PER_SECOND},geq=random(1)*255:128:128"
     make = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", noise, "-t", str(SECONDS)]
@@ -115,6 +118,47 @@ def test_a_player_sees_every_picture(films: Path) -> None:
     lines = log.read_text().splitlines()
     assert len(lines) == 3
     assert all(re.search(r'" 200 \d+ "-" "Lavf.*transport=(udp|tcp) .*end=teardown$', line) for line in lines), lines
+
+
+def parcels(source: str, *options: str) -> subprocess.Popen[str]:
+    """Takes a source as it is; what it prints has a line with a check sum for each sample."""
+    command = ["ffmpeg", "-nostdin", "-v", "error", *options, "-i", source, "-map", "0", "-c", "copy"]
+    return subprocess.Popen([*command, "-f", "framecrc", "-"], stdout=subprocess.PIPE, text=True)
+
+
+def sums(taking: subprocess.Popen[str], stream: int) -> list[str]:
+    output, _ = taking.communicate(timeout=PATIENCE_SECONDS)
+    lines = [line.replace(" ", "").split(",") for line in output.splitlines() if not line.startswith("#")]
+    return [fields[5] for fields in lines if fields[0] == str(stream)]
+
+
+def test_h265_and_the_end_of_the_sound_by_ipv6(films: Path) -> None:
+    expected = hashes(decoder(str(films / "newer.mp4")))
+    sounds = sums(parcels(str(films / "newer.mp4")), 1)
+    with streaming(films, listen="[::1]:0") as server:
+        url = server.url("newer.mp4")
+        whole = [decoder(url, "-rtsp_transport", way) for way in ("udp", "tcp")]
+        seek = ("-noaccurate_seek", "-ss", "2.5")
+        parts = [decoder(url, "-rtsp_transport", way, *seek) for way in ("udp", "tcp")]
+        heard = [parcels(url, "-rtsp_transport", way) for way in ("udp", "tcp")]
+        assert [hashes(decoding) for decoding in whole] == [expected] * 2
+        assert [hashes(decoding) for decoding in parts] == [expected[2 * PICTURES_PER_SECOND :]] * 2
+        # The first is before the film's beginning, by its edit list; the last have come before the goodbye.
+        assert [sums(taking, 1) for taking in heard] == [sounds[1:]] * 2
+
+
+@pytest.mark.skipif(shutil.which("gst-launch-1.0") is None, reason="GStreamer is not installed")
+def test_a_pipeline_sees_the_end_of_both_tracks(films: Path) -> None:
+    with streaming(films) as server:
+        source = ["rtspsrc", f"location={server.url('film.mp4')}", "protocols=udp", "name=source"]
+        sinks = [
+            ["source.", "!", f"application/x-rtp,media={media}", "!", "queue", "!", "fakesink"]
+            for media in ("video", "audio")
+        ]
+        command = ["gst-launch-1.0", "-m", *source, *sinks[0], *sinks[1]]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+        assert done.returncode == 0, done.stderr
+        assert "Got EOS" in done.stdout, done.stdout
 
 
 def test_a_probe_knows_the_film(films: Path) -> None:

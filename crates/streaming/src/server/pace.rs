@@ -30,6 +30,10 @@ const WAITING_SECONDS: u64 = 2;
 /// A session that too many go before at the helpers tries again after this.
 const BUSY_RETRY: Duration = Duration::from_millis(20);
 
+/// A goodbye comes so long after the last picture was to be seen and the last sound heard: players forget what they
+/// still hold back when it comes, some of them half a second (ffmpeg, to put packets in order).
+const GOODBYE_GRACE: Duration = Duration::from_millis(500);
+
 /// How often a session looks ahead, as a share of how far.
 const LOOKS: u32 = 4;
 
@@ -93,7 +97,12 @@ impl Server<'_> {
                 }
             }
         }
-        let is_over = schedule.next_due().is_none();
+        let all_is_sent = schedule.next_due().is_none();
+        let goodbye = schedule.end(&film) + GOODBYE_GRACE;
+        let is_over = all_is_sent && goodbye < horizon;
+        if all_is_sent && !is_over {
+            wake = Some(goodbye);
+        }
         let stream = self.streams.at(token);
         stream.schedule = Some(schedule);
         if let Some(wake) = wake {
@@ -108,7 +117,7 @@ impl Server<'_> {
             let stream = self.streams.at(token);
             stream.halt();
             stream.session.finish();
-        } else {
+        } else if !all_is_sent {
             self.look_ahead(token);
         }
     }

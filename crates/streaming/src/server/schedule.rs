@@ -94,6 +94,19 @@ impl Schedule {
         self.set_due(film, position);
     }
 
+    /// When all that was to be played has been shown, by a viewer who began with the first packet.
+    pub fn end(&self, film: &Film) -> Duration {
+        let Playing { from, until, scale, began } = self.playing;
+        let passed = if sends_all(scale) {
+            (until + film.index().lead()).saturating_sub(self.first_due)
+        } else if scale > 0.0 {
+            until.saturating_sub(from)
+        } else {
+            from
+        };
+        began + passed.div_f64(scale.abs())
+    }
+
     /// The timestamp of packets that have `timestamp` in the film, if `anchor` stands for where playing began.
     pub fn timestamp(&self, track: &Track, timestamp: u32, anchor: u32) -> u32 {
         let since = timestamp.wrapping_sub(track.rtp_timestamp_at(self.playing.from));
@@ -204,6 +217,21 @@ mod tests {
         let from = film.beginning(at(1_900));
         let back: Vec<_> = sent(Playing { from, ..playing(0, 2_000, -2.0) }).iter().map(|it| it.1).collect();
         assert_eq!(back, [5, 0]);
+    }
+
+    #[test]
+    fn all_has_been_shown_after_all_was_sent() {
+        let film = Film::new(example::index());
+        for (from, until, scale) in [(0, 2_000, 1.0), (1_000, 2_000, 1.0), (0, 1_000, 0.5), (0, 2_000, 4.0)] {
+            let playing = playing(from, until, scale);
+            let end = Schedule::new(&film, [0, 1], playing).end(&film);
+            let last = Duration::from_millis(sent(playing).iter().map(|it| it.2).max().unwrap());
+            let shown = (playing.until - playing.from).div_f64(scale);
+            assert!(end - playing.began >= last.max(shown), "{playing:?}: {end:?}, {last:?}");
+            assert!(end - playing.began <= (shown + film.index().lead()).div_f64(scale.min(1.0)), "{end:?}");
+        }
+        let backwards = Schedule::new(&film, [0, 1], playing(1_000, 2_000, -2.0));
+        assert_eq!(backwards.end(&film), at(10_500));
     }
 
     #[test]
