@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,9 +17,10 @@ import typer
 from rich.console import Console
 
 from benchmarks import entry, machine
-from benchmarks.probe.cell import SATURATED, STEADY, Agreement, Cell, Load, Setting, agreement, cost, load
+from benchmarks.probe.cell import CROWDED, SATURATED, STEADY, Agreement, Cell, Load, Setting, agreement, cost, load
+from benchmarks.probe.ended import make_enough
 from benchmarks.probe.page import judge, page
-from benchmarks.probe.variants import VARIANTS
+from benchmarks.probe.variants import COMPARED, VARIANTS, Variant
 from benchmarks.server import conditions, contestants
 from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
 from sojourn import cores, environment, quantity, site
@@ -30,6 +31,8 @@ from sojourn.systems.ours import architectures
 
 NAME = "probe-benchmark"
 QUICK_SECONDS = 0.5
+DETAILED_REPETITIONS = 3
+"""In the first of them each group is measured alone, and the CPU time beside perf stat: that spreads little."""
 SITE_BYTES_MAX = 1_000_000
 FORKING = "fork"
 """The architecture whose children live for a connection: their time has to be found after they have ended."""
@@ -42,8 +45,8 @@ def _bench(
     servers: Annotated[
         str | None, typer.Option(help="Comma-separated, * allowed [default: our default architecture and nginx].")
     ] = None,
-    repetitions: Annotated[int, typer.Option(min=1, max=1000, help="How often each way is measured.")] = 20,
-    duration: Annotated[str, typer.Option(help="How long each cell is measured.")] = "2s",
+    repetitions: Annotated[int, typer.Option(min=1, max=1000, help="How often each way is measured.")] = 10,
+    duration: Annotated[str, typer.Option(help="How long each cell is measured.")] = "1500ms",
     rate: Annotated[
         float, typer.Option(min=1, help="Requests per second: steady, and well below what they can.")
     ] = 8000,
@@ -87,22 +90,44 @@ def _bench(
 
 
 def _cells(chosen: list[contestants.Contestant], setting: Setting, repetitions: int) -> Iterator[Cell | Agreement]:
-    """A repetition is a server started anew and observed in every way, in an order of its own."""
+    """A repetition is a server started anew and observed in every way, in an order of its own.
+
+    Ended connections are remembered for longer than a repetition takes, so what is measured among them comes last.
+    """
     forking = contestants.chosen(FORKING)[0]
     for repetition in range(repetitions):
         random = Random(f"{setting.seed} {repetition}")
+        is_detailed = repetition < DETAILED_REPETITIONS
         for who in random.sample(chosen, len(chosen)):
             with _started(who, setting) as server:
-                # How it keeps up shows in the cells.
-                with suppress(CouldNotRun):
-                    load(server, setting)
                 for how in (STEADY, SATURATED):
-                    for variant in random.sample(VARIANTS, len(VARIANTS)):
+                    for variant in _shuffled(VARIANTS if is_detailed else COMPARED, random):
                         yield cost(server, who.name, how, variant, repetition, setting)
-                    yield agreement(server, who.name, how, repetition, setting)
-        with _started(forking, setting) as server:
-            for how in FORKED:
-                yield agreement(server, forking.name, how, repetition, setting)
+                    if is_detailed:
+                        yield agreement(server, who.name, how, repetition, setting)
+        if is_detailed:
+            with _started(forking, setting) as server:
+                for how in FORKED:
+                    yield agreement(server, forking.name, how, repetition, setting)
+    for repetition in range(repetitions):
+        random = Random(f"{setting.seed} crowded {repetition}")
+        for who in random.sample(chosen, len(chosen)):
+            with _started(who, setting) as server:
+                yield from _crowded(server, who.name, repetition, random, setting)
+
+
+def _crowded(server: Running, who: str, repetition: int, random: Random, setting: Setting) -> Iterator[Cell]:
+    for variant in _shuffled(COMPARED, random):
+        try:
+            make_enough()
+        except CouldNotRun as error:
+            yield Cell(who, CROWDED.name, variant.name, repetition, trouble=error.what)
+        else:
+            yield cost(server, who, CROWDED, variant, repetition, setting)
+
+
+def _shuffled(variants: Sequence[Variant], random: Random) -> list[Variant]:
+    return random.sample(variants, len(variants))
 
 
 @contextmanager
@@ -112,6 +137,9 @@ def _started(who: contestants.Contestant, setting: Setting) -> Iterator[Running]
         # Peers' workers may be other users.
         Path(work).chmod(0o755)
         with who.start(Launch(setting.site, Path(work), setting.cores.server, "", False), condition) as server:
+            # How it keeps up shows in the cells.
+            with suppress(CouldNotRun):
+                load(server, setting)
             yield server
 
 
@@ -137,6 +165,7 @@ def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
         "seed": setting.seed,
         "rate": setting.rate,
         "repetitions": repetitions,
+        "detailed_repetitions": DETAILED_REPETITIONS,
         "duration_seconds": setting.duration_seconds,
         "busy_fraction": busy_fraction(),
         "cores": {"server": setting.cores.server, "generator": setting.cores.generator},

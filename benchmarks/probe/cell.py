@@ -10,11 +10,12 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from benchmarks.probe.perf_stat import perf_stat
 from benchmarks.probe.processes import cpu_seconds
 from benchmarks.probe.variants import Variant
-from benchmarks.probe.watching import Watched, probe
+from benchmarks.probe.watching import INTERVAL_SECONDS, Watched, probe
 from sojourn import engine
 from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
@@ -49,6 +50,7 @@ class Cell:
     requests: int = 0
     cpu_seconds_per_request: float | None = None
     probe_cpu_fraction: float | None = None
+    """Of a core at ten samples a second: one that has to wait for its core takes fewer."""
     samples_per_second: float | None = None
     trouble: str | None = None
 
@@ -90,6 +92,8 @@ class Load:
 
 STEADY = Load("steady")
 SATURATED = Load("saturated", rate_share=None)
+CROWDED = Load("crowded", rate_share=None)
+"""Saturated, among connections that have ended."""
 
 
 def load(server: Running, setting: Setting, how: Load = STEADY) -> int:
@@ -129,16 +133,23 @@ def cost(server: Running, who: str, how: Load, variant: Variant, repetition: int
     if watched is None or watched.recording is None:
         return cell
     times = watched.recording.time_seconds
-    seconds = times[-1] - times[0]
+    # The first one is not among what it used.
+    samples = len(times) - 1
+    if not samples:
+        return replace(cell, trouble="the probe got to take no second sample")
     return replace(
-        cell, probe_cpu_fraction=watched.cpu_seconds / seconds, samples_per_second=(len(times) - 1) / seconds
+        cell,
+        probe_cpu_fraction=watched.cpu_seconds / samples / INTERVAL_SECONDS,
+        samples_per_second=samples / (times[-1] - times[0]),
     )
 
 
 def _observe(observing: ExitStack, server: Running, variant: Variant, setting: Setting) -> Watched | None:
     if not variant.is_probed:
         return None
-    return observing.enter_context(probe(server.pids, setting.cores.generator, variant.sources))
+    return observing.enter_context(
+        probe(server.pids, setting.cores.generator, variant.sources, urlsplit(server.url).port)
+    )
 
 
 def agreement(server: Running, who: str, how: Load, repetition: int, setting: Setting) -> Agreement:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from benchmarks.markdown import machine_rows, table_of, warnings
 from benchmarks.probe.cell import Agreement, Cell
+from benchmarks.probe.ended import COUNT_MIN
 from benchmarks.probe.variants import ALL, OFF, VARIANTS
 from benchmarks.server.results import Spread
 from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
@@ -18,6 +19,8 @@ from sojourn.report import format
 
 COST_MAX = 0.01
 """Of the server's CPU time."""
+OWN_COST_MAX = 0.02
+"""Of the core that the probe shares with the generator."""
 DISAGREEMENT_MAX = 0.02
 _MICROSECONDS = 1e6
 Place = tuple[str, str]
@@ -61,6 +64,9 @@ def judge(cells: Iterable[Cell | Agreement]) -> list[Verdict]:
     for place in _places(kept, Cell):
         cost = _ratio_to_off(_at(kept, place, Cell), ALL.name)
         found.append(Verdict(f"{', '.join(place)}: CPU per request with the probe ÷ without", COST_MAX, cost))
+        found.append(
+            Verdict(f"{', '.join(place)}: the probe's own core", OWN_COST_MAX, _own_cost(_at(kept, place, Cell)))
+        )
     for place in _places(kept, Agreement):
         for name, figure in _OURS.items():
             agreed = _estimate(_agreed(_at(kept, place, Agreement), figure))
@@ -87,6 +93,8 @@ def page(run: dict[str, Any], cells: Sequence[Cell | Agreement], *, complete: bo
         seed=run["seed"],
         server_core=run["cores"]["server"],
         generator_core=run["cores"]["generator"],
+        detailed_repetitions=min(run["detailed_repetitions"], run["repetitions"]),
+        ended=format.number(COUNT_MIN),
         targets=table_of(["target", "bound", "measured", ""], targets),
         costs="\n\n".join(_cost_section(cells, place) for place in _places(cells, Cell)),
         agreements=_agreement_section(cells),
@@ -99,6 +107,8 @@ def _cost_section(cells: Sequence[Cell | Agreement], place: Place) -> str:
     here = _at(cells, place, Cell)
     for variant in VARIANTS:
         mine = [cell for cell in here if cell.variant == variant.name]
+        if not mine:
+            continue
         trouble = next((cell.trouble for cell in mine if cell.trouble), None)
         if trouble:
             notes.append(f"- † {variant.name}: {trouble}")
@@ -165,6 +175,12 @@ def _ratio_to_off(cells: list[Cell], variant: str) -> Estimate | None:
             if name == variant and (base := of.get((OFF.name, repetition)))
         ]
     )
+
+
+def _own_cost(cells: list[Cell]) -> Estimate | None:
+    """A core with the probe over one without: what the generator, which shares it, would have to have more."""
+    mine = [cell.probe_cpu_fraction for cell in cells if cell.variant == ALL.name]
+    return _estimate([1 + fraction for fraction in mine if fraction is not None])
 
 
 def _agreed(cells: list[Agreement], figure: Callable[[Agreement], float | None]) -> list[float]:

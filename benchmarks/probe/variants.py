@@ -1,4 +1,4 @@
-"""In which ways a server is observed: not at all, by everything, by each group of sources alone."""
+"""In which ways a server is observed: not at all, by everything, or by one group of sources alone."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ OFF = Variant("off", is_probed=False)
 OFF_AGAIN = Variant("off again", is_probed=False)
 """Beside the first, it says what the comparison makes of no difference at all."""
 ALL = Variant("all")
-VARIANTS: Sequence[Variant] = (
-    OFF,
-    OFF_AGAIN,
-    ALL,
+COMPARED: Sequence[Variant] = (OFF, OFF_AGAIN, ALL)
+ALONE: Sequence[Variant] = (
     # Nobody named a control group here: its files are read without touching the server.
     *(Variant(name, sources=name) for name in SOURCES if name != "cgroup"),
 )
+VARIANTS: Sequence[Variant] = (*COMPARED, *ALONE)

@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.probe.processes import cpu_seconds
 from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.probe.recording import Recording
 
-INTERVAL = "100ms"
+INTERVAL_SECONDS = 0.1
 """Ten samples a second, the probe's default."""
 BEGIN_LIMIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
@@ -25,23 +26,24 @@ POLL_SECONDS = 0.02
 
 @dataclass
 class Watched:
-    """What a probe saw, and what it used itself; known once it has ended."""
+    """What a probe saw, and what it used itself from its first sample on; known once it has ended."""
 
     recording: Recording | None = None
     cpu_seconds: float = 0.0
 
 
 @contextmanager
-def probe(pids: Sequence[int], core: int | None, sources: str | None) -> Iterator[Watched]:
-    """Probes the processes until the block ends; it has begun when this yields.
+def probe(pids: Sequence[int], core: int | None, sources: str | None, port: int | None = None) -> Iterator[Watched]:
+    """Probes the processes, and the accept queue of a port, until the block ends; it has begun when this yields.
 
     Raises:
         CouldNotRun: the machine offers none of these sources.
     """
-    command = [str(engine.path()), "probe", "--interval", INTERVAL]
+    command = [str(engine.path()), "probe", "--interval", f"{INTERVAL_SECONDS:g}s"]
     for pid in pids:
         command += ["--pid", str(pid)]
     command += ["--core", str(core)] if core is not None else []
+    command += ["--port", str(port)] if port is not None else []
     command += ["--sources", sources] if sources else []
     watched = Watched()
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
@@ -52,13 +54,14 @@ def probe(pids: Sequence[int], core: int | None, sources: str | None) -> Iterato
         try:
             _wait_for_sample(process, output)
             _check_offered(_recording(output))
+            begin = cpu_seconds([process.pid])
             yield watched
         finally:
             process.send_signal(signal.SIGINT)
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         watched.recording = _recording(output)
-        watched.cpu_seconds = used.ru_utime + used.ru_stime
+        watched.cpu_seconds = used.ru_utime + used.ru_stime - begin
 
 
 def _wait_for_sample(process: subprocess.Popen[bytes], output: Path) -> None:
