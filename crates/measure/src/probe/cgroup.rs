@@ -1,5 +1,6 @@
 //! A control group: what all its processes used, those that ended included. Versions 1 and 2 count alike here.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,10 +92,38 @@ impl Source for Cgroup {
                 (&self.memory, "memory.stat", "total_pgmajfault", 1.0),
             ]
         };
-        places
-            .map(|(folder, file, key, unit)| value(&folder.join(file), key).map(|value| value * unit))
-            .into()
+        let mut files = BTreeMap::new();
+        let read = |(folder, name, key, unit): (&Path, &str, &str, f64)| {
+            // Once each: for memory.stat the kernel adds up what every processor has counted.
+            let path = folder.join(name);
+            let text = files.entry(path.clone()).or_insert_with(|| fs::read_to_string(&path));
+            let found = match text {
+                Ok(text) => value(text, key).ok_or_else(|| format!("holds no {}", key_or_number(key))),
+                Err(error) => Err(error.to_string()),
+            };
+            found.map(|value| value * unit).map_err(|why| self.reason(&path, &why))
+        };
+        places.map(read).map(Reading::from).into()
     }
+}
+
+impl Cgroup {
+    /// A group of version 2 has the files of the controllers that were given to it, and no others.
+    fn reason(&self, path: &Path, why: &str) -> String {
+        let controller = path.file_name().and_then(|name| name.to_str()?.split('.').next());
+        match controller {
+            Some(controller) if self.unified => format!(
+                "{}: {why}: the group has no {controller} controller (+{controller} in cgroup.subtree_control above it \
+                 gives it one, unless version 1 has that)",
+                path.display()
+            ),
+            _ => format!("{}: {why}", path.display()),
+        }
+    }
+}
+
+fn key_or_number(key: &str) -> &str {
+    if key.is_empty() { "number" } else { key }
 }
 
 /// What follows the controller in a folder's name.
@@ -106,18 +135,12 @@ fn path_in_hierarchy(folder: &Path) -> Option<PathBuf> {
 }
 
 /// The number after the key on its line, or with no key the file's only one.
-fn value(path: &Path, key: &str) -> Reading<f64> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => return Reading::unavailable(format!("{}: {error}", path.display())),
-    };
-    let found = if key.is_empty() {
-        text.trim().parse().ok()
-    } else {
-        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-        line.and_then(|number| number.trim().parse().ok())
-    };
-    found.map_or_else(|| Reading::unavailable(format!("{} holds no {key}", path.display())), Reading::Value)
+fn value(text: &str, key: &str) -> Option<f64> {
+    if key.is_empty() {
+        return text.trim().parse().ok();
+    }
+    let number = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
+    number.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -144,6 +167,20 @@ mod tests {
         let Reading::Value(mut source) = Cgroup::open(&target) else { panic!("a group was named") };
         let values: Vec<_> = source.read().iter().map(|reading| *reading.value().unwrap()).collect();
         assert_eq!(values, [1.5, 0.25, 4096.0, 8192.0, 10.0, 2.0]);
+    }
+
+    #[test]
+    fn a_controller_that_a_group_does_not_have_is_named_with_its_cure() {
+        let group = tempfile::tempdir().unwrap();
+        fs::write(group.path().join("cgroup.controllers"), "\n").unwrap();
+        fs::write(group.path().join("cpu.stat"), "usage_usec 1500000\nuser_usec 1\n").unwrap();
+        let Reading::Value(mut source) = Cgroup::at(group.path()) else { panic!("it is a group") };
+        let mut readings = source.read().into_iter();
+        assert_eq!(readings.next(), Some(Reading::Value(1.5)));
+        for (reading, controller) in readings.zip(["cpu", "memory", "memory", "memory", "memory"]) {
+            let Reading::Unavailable(why) = reading else { panic!("{controller} is not there") };
+            assert!(why.contains(&format!("no {controller} controller")), "{why}");
+        }
     }
 
     #[test]
