@@ -202,7 +202,7 @@ def test_the_index_says_how_far_models_were_off(tmp_path: Path) -> None:
     text = page.read_text()
     assert 'href="../assessed/report.html"' in text
     assert "steps held out" in text
-    assert text.count("<tr>") == 4, "two heads, a study and an assessment"
+    assert text.count("<tr>") == 5, "three heads, a study and an assessment"
 
 
 def test_a_budget_that_is_over_leaves_a_folder_to_go_on_with(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_budget_that_is_over_leaves_a_folder_to_go_on_with(tmp_path: Path) -> 
     done = run("study", file, "--output", folder, "--budget", "1ms")
     assert done.returncode == 1
     assert "out of time: 0 points measured" in done.stderr
-    assert "not decided here: large files cost more" in done.stdout
+    assert "not enough points here: large files cost more" in done.stdout
 
 
 def test_every_study_that_comes_along_can_be_read() -> None:

@@ -18,5 +18,10 @@ class CouldNotRun(Exception):
         self.what = what
         self.hint = hint
 
+    @property
+    def said(self) -> str:
+        """Both in one line."""
+        return self.what + (f"; {self.hint}" if self.hint else "")
+
     def __str__(self) -> str:
         return f"error: {self.what}" + (f"\nhint: {self.hint}" if self.hint else "")

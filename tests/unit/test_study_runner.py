@@ -1,76 +1,24 @@
-"""The study runner with a scripted system: order, resuming, budgets, intervals, verdicts."""
+"""The study runner with a scripted system: order, resuming, budgets, what a folder holds."""
 
 from __future__ import annotations
 
 import json
-import math
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from scripted_study import TEXT, folder, record, scripted, study
 
 from sojourn.failure import CouldNotRun
 from sojourn.study import document, report, runner
 from sojourn.study.cells import Cells
-from sojourn.study.checks import judge
-from sojourn.study.declarations import Check, Crossing, Monotone, Ratio, Value, Within
 from sojourn.study.document import Study
 from sojourn.study.fits import fitted
 from sojourn.study.folder import Record, StudyFolder
 from sojourn.study.index import write_index
-from sojourn.study.points import Point, Settings, cells, in_order, matches
+from sojourn.study.points import Point, in_order
 from sojourn.study.runner import Sitting, SystemMissing, run
 from sojourn.study.sites import site
-
-TEXT = """
-name = "test/scripted"
-title = "Scripted"
-source = "nobody"
-question = "does it work?"
-repetitions = 4
-warm_up_seconds = 1
-duration_seconds = 2
-systems = [{ name = "fast" }, { name = "slow" }]
-factors = { size = ["1KiB", "10KiB", "100KiB"] }
-workload = { files = [{ path = "/file", size = "{size}" }], load = ["--clients", "2"] }
-quick = { repetitions = 2, factors = { size = ["1KiB"] } }
-plots = [{ title = "rate", x = "size", y = "rps", x_scale = "logarithmic" }]
-printed = [{ metric = "rps", value = 42, at = { system = "fast", size = "1KiB" }, where_printed = "table 1" }]
-
-[[checks]]
-says = "fast is faster"
-metric = "rps"
-left = { system = "fast" }
-right = { system = "slow" }
-least = 1
-"""
-FACTOR = {"fast": 1.0, "slow": 0.5}
-SIZE = {"1KiB": 1000.0, "10KiB": 800.0, "100KiB": 200.0}
-# What a repetition does to all, and what chance does to each.
-BLOCK = (1.0, 1.3, 0.8, 1.1)
-
-
-def study(text: str = TEXT) -> Study:
-    return Study.model_validate(tomllib.loads(text))
-
-
-def record(rps: float | None, **changes: object) -> Record:
-    return {"failed": None, "generator_limited": None, "metrics": {"rps": rps}, "counters": {}, **changes}
-
-
-def scripted(point: Point) -> Record:
-    settings = point.settings
-    noise = 1 + 0.01 * math.sin(17 * point.cell + 5 * point.repetition)
-    value = FACTOR[str(settings["system"])] * SIZE[str(settings["size"])] * BLOCK[point.repetition - 1] * noise
-    return record(value, server_version="1.2")
-
-
-def folder(path: Path, text: str = TEXT) -> StudyFolder:
-    begun = StudyFolder.begin(path / "run", study(text), text)
-    # As a sitting that has ended leaves it: the next one of a test may begin.
-    begun.close()
-    return begun
 
 
 def test_every_cell_is_measured_once_per_repetition_in_an_order_of_the_seed() -> None:
@@ -122,6 +70,23 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     assert len(folder(tmp_path).records()) == 6
 
 
+def test_one_points_trouble_is_not_the_studys(tmp_path: Path) -> None:
+    def troubled(point: Point) -> Record:
+        if point.repetition == 2:
+            raise CouldNotRun("ffmpeg is not installed", "install it")
+        return scripted(point)
+
+    begun = folder(tmp_path)
+    sitting = run(begun, troubled)
+    assert (sitting.ending, sitting.measured) == ("complete", 24)
+    found = report.find(begun)
+    assert found.failed == {"ffmpeg is not installed; install it": 6}
+    assert [each.finding for each in found.verdicts] == ["not decided"]
+    again = run(folder(tmp_path), scripted)
+    assert (again.before, again.measured) == (18, 6), "what failed is tried again"
+    assert [each.finding for each in report.find(folder(tmp_path)).verdicts] == ["holds"]
+
+
 def test_a_changed_study_is_refused_and_changed_checks_are_not(tmp_path: Path) -> None:
     run(folder(tmp_path), scripted)
     with pytest.raises(CouldNotRun, match="another study: duration_seconds changed") as caught:
@@ -161,7 +126,7 @@ def test_a_system_that_is_missing_is_left_out_and_can_come_later(tmp_path: Path)
     found = report.find(first, sitting.missing)
     assert found.missing == {"slow": "slow is not installed; install it"}
     assert [(each.finding, each.why) for each in found.verdicts] == [
-        ("not decided", "nothing was measured on both sides")
+        ("not enough points", "nothing was measured on both sides")
     ]
     assert "slow is not installed" in report.write(first, found).read_text()
     assert run(folder(tmp_path), scripted).measured == 12
@@ -187,167 +152,12 @@ def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> 
     assert 'href="run/report.html"' in index.read_text()
 
 
-Rate = Callable[[Settings, int], float | None]
-
-
-def measured(rate: Rate, text: str = TEXT) -> Cells:
-    points = in_order(study(text))
-    return Cells.of(
-        {"settings": point.settings, "repetition": point.repetition, **record(rate(point.settings, point.repetition))}
-        for point in points
-    )
-
-
-def steady(settings: Settings, repetition: int) -> float:
-    return FACTOR[str(settings["system"])] * SIZE[str(settings["size"])] * BLOCK[repetition - 1]
-
-
-def noisy(settings: Settings, repetition: int) -> float:
-    return 100 * (1 + (0.4 if (repetition % 2 == 0) == (settings["system"] == "fast") else 0.0))
-
-
-def ratio(least: float | None, most: float | None = None, **changes: object) -> Ratio:
-    sides = {"left": {"system": "fast"}, "right": {"system": "slow"}}
-    return Ratio.model_validate({"says": "", "metric": "rps", **sides, "least": least, "most": most, **changes})
-
-
-def monotone(direction: str, **over: Value) -> Monotone:
-    values = {"kind": "monotone", "says": "", "metric": "rps", "along": "size", "direction": direction, "over": over}
-    return Monotone.model_validate(values)
-
-
-def crossing(**changes: object) -> Crossing:
-    sides = {"left": {"system": "fast"}, "right": {"system": "slow"}, "along": "size"}
-    return Crossing.model_validate({"kind": "crossing", "says": "", "metric": "rps", **sides, **changes})
-
-
-def crosses(settings: Settings, repetition: int) -> float:
-    by_size = {"1KiB": 0.5, "10KiB": 1.5, "100KiB": 3.0}
-    noise = 1 + 0.01 * math.sin(repetition)
-    return noise * (by_size[str(settings["size"])] if settings["system"] == "fast" else 1.0)
-
-
-@pytest.mark.parametrize(
-    ("check", "rate", "finding", "why"),
-    [
-        (ratio(1), steady, "holds", "fast over slow is 2 (2 to 2) over 3 places"),
-        (ratio(None, 1), steady, "does not hold", "expected less than 1"),
-        (ratio(1.9, 2.1), steady, "holds", "1.9 to 2.1"),
-        (ratio(2.5, 3), steady, "does not hold", "2.5 to 3"),
-        (ratio(1, over={"size": "<= 10KiB"}), steady, "holds", "over 2 places"),
-        (ratio(1), noisy, "not decided", "1 ("),
-        (ratio(1, left={"size": "100KiB"}, right={"size": "1KiB"}), steady, "does not hold", "0.2"),
-        (monotone("falls"), steady, "holds", "no step goes back"),
-        (monotone("rises"), steady, "does not hold", "from size 1KiB to 10KiB"),
-        (monotone("falls", system="slow"), steady, "holds", "0.2"),
-        (crossing(), crosses, "holds", "at size 10KiB"),
-        (crossing(before="5KiB"), crosses, "does not hold", "at size 10KiB"),
-        (crossing(), steady, "does not hold", "no change"),
-    ],
-)
-def test_verdicts(check: Check, rate: Rate, finding: str, why: str) -> None:
-    verdict = judge(check, measured(rate))
-    assert verdict.finding == finding, verdict.why
-    assert why in verdict.why
-
-
-def test_one_repetition_decides_nothing() -> None:
-    verdict = judge(ratio(1), measured(steady, TEXT.replace("repetitions = 4", "repetitions = 1")))
-    assert (verdict.finding, "no interval" in verdict.why) == ("not decided", True)
-
-
-def test_a_limited_generator_or_a_failed_point_decides_nothing() -> None:
-    for changes, why in (
-        ({"generator_limited": "it was late"}, "the generator was the limit in 1 of 4 points: it was late"),
-        ({"failed": "the server ended by itself"}, "1 of 4 points failed: the server ended by itself"),
-    ):
-        records = [
-            {"settings": point.settings, "repetition": point.repetition, **record(steady(point.settings, 1))}
-            for point in in_order(study())
-        ]
-        records[0] |= changes
-        verdict = judge(ratio(1), Cells.of(records))
-        assert verdict.finding == "not decided"
-        assert why in verdict.why
-
-
-def test_an_interval_is_students_on_logarithms() -> None:
-    cells = measured(steady)
-    found = cells.where({"system": "fast", "size": "1KiB"})[0].estimate("rps")
-    assert found is not None
-    logs = [math.log(1000 * block) for block in BLOCK]
-    mean = sum(logs) / 4
-    half = 3.18245 * math.sqrt(sum((each - mean) ** 2 for each in logs) / 3 / 4)
-    assert found.value == pytest.approx(math.exp(mean))
-    assert (found.low, found.high) == pytest.approx((math.exp(mean - half), math.exp(mean + half)), rel=1e-4)
-
-
-LISTED = TEXT.replace("factors = {", "listed = [{ load = 0.2, rate = 8 }, { load = 0.9, rate = 35 }]\nfactors = {", 1)
-
-
-def test_listed_factors_go_together() -> None:
-    found = cells(study(LISTED))
-    assert len(found) == 2 * 2 * 3, "rows are crossed with systems and factors, not with each other"
-    assert {(each["load"], each["rate"]) for each in found} == {(0.2, 8), (0.9, 35)}
-    assert list(found[0]) == ["system", "load", "rate", "size"]
-    records = [
-        {
-            "settings": point.settings,
-            "repetition": point.repetition,
-            **record(float(point.settings["rate"]) * (1 + 0.001 * point.repetition)),
-        }
-        for point in in_order(study(LISTED))
-    ]
-    heavier = ratio(4, 5, left={"load": 0.9}, right={"load": 0.2})
-    verdict = judge(heavier, Cells.of(records, study(LISTED).linked))
-    assert verdict.finding == "holds", verdict.why
-    assert "over 6 places" in verdict.why, "who names the load has named the rate; systems and sizes are matched"
-
-
-def within(least: float | None, most: float | None = None, **over: Value) -> Within:
-    values = {"kind": "within", "says": "", "metric": "rps", "over": over, "least": least, "most": most}
-    return Within.model_validate(values)
-
-
-@pytest.mark.parametrize(
-    ("check", "finding"),
-    [
-        (within(100, None, system="slow", size="1KiB"), "holds"),
-        (within(None, 100, system="slow", size="1KiB"), "does not hold"),
-        (within(500, 600, system="slow", size="1KiB"), "not decided"),
-        (within(100, None, size="5KiB"), "not decided"),
-    ],
-)
-def test_a_figure_itself_may_be_bounded(check: Check, finding: str) -> None:
-    verdict = judge(check, measured(steady), study().figure("rps"))
-    assert verdict.finding == finding, verdict.why
-
-
-def test_two_metrics_of_the_same_cells_may_be_compared() -> None:
-    records = [
-        {"settings": point.settings, "repetition": point.repetition, **record(100.0)} for point in in_order(study())
-    ]
-    for each in records:
-        each["metrics"] = {"rps": 100.0, "p95": 50.0 + each["repetition"] / 100}
-    compared = Ratio(says="", metric="rps", right_metric="p95", least=1.9, most=2.1)
-    verdict = judge(compared, Cells.of(records))
-    assert verdict.finding == "holds", verdict.why
-    assert "rps over p95 is 2 " in verdict.why
-
-
 def test_two_sittings_do_not_share_a_folder(tmp_path: Path) -> None:
     first = StudyFolder.begin(tmp_path / "run", study(), TEXT)
     with pytest.raises(CouldNotRun, match="another sojourn study measures into"):
         StudyFolder.begin(tmp_path / "run", study(), TEXT)
     first.close()
     StudyFolder.begin(tmp_path / "run", study(), TEXT).close()
-
-
-def test_bounds_are_compared_as_quantities() -> None:
-    assert matches({"size": "1KiB"}, {"size": "<= 1024B"})
-    assert not matches({"size": "10KiB"}, {"size": "<2KiB"})
-    assert matches({"clients": 50}, {"clients": ["10", 50]})
-    assert matches({"clients": 50}, {"clients": ">= 50"})
 
 
 @pytest.mark.parametrize(
@@ -372,12 +182,6 @@ def test_a_mistake_in_a_study_is_said_where_it_is(change: tuple[str, str], compl
     with pytest.raises(CouldNotRun) as caught:
         document.read(path)
     assert complaint in caught.value.what
-
-
-def test_quick_replaces_what_it_names() -> None:
-    short = study().shortened()
-    assert (short.repetitions, short.factors, len(short.systems)) == (2, {"size": ["1KiB"]}, 2)
-    assert len(in_order(short)) == 4
 
 
 def test_a_file_may_have_the_weight_that_another_leaves(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from sojourn.commands.formats import Format, FormatOption, data, print_json, tal
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 if TYPE_CHECKING:
+    from sojourn.study.document import Study
     from sojourn.study.report import Findings
 
 LIST = "list"
@@ -31,7 +33,12 @@ def _study(
     quick: Annotated[
         bool, typer.Option(help="Seconds per study: fewer points, shorter. To try, not to believe.")
     ] = False,
-    budget: Annotated[str | None, typer.Option(help="Stop before a point that would end later, as 30m.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="Stop before a point that would end later, as 30m; with --all, shared out: each made shorter."
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="The run folder [default: runs/study/NAME, NAME-quick with --quick].")
     ] = None,
@@ -50,6 +57,7 @@ def _study(
     or the end of --budget the same command goes on where it ended. studies/*/*.toml are examples.
 
     Example: sojourn study flash/single-file --quick
+             sojourn study --all --budget 25m
     """
     from sojourn.study import catalogue
     from sojourn.study.terminal import print_list
@@ -63,11 +71,16 @@ def _study(
         return
     if every == (target is not None):
         raise CouldNotRun("give one study, or --all", "sojourn study list shows what there is")
+    if every and quick and budget is not None:
+        raise CouldNotRun("--all has one length", "give --quick, or --budget")
     if every and output is not None:
         raise CouldNotRun("--output is the folder of one study", "without it they go below runs/study")
     files = [path for path, _ in catalogue.studies()] if every else [catalogue.find(str(target))]
-    seconds = None if budget is None else quantity.seconds(budget)
-    _run_all(files, _Asked(quick, seconds, output, work_dir, log, output_format is Format.json))
+    asked = _Asked(quick, budget, output, work_dir, log, output_format is Format.json)
+    parts = [asked.part_of(file) for file in files]
+    if every and budget is not None:
+        parts = _shared_out(parts, asked, budget)
+    _run_all(parts, asked)
 
 
 @dataclass(frozen=True)
@@ -75,25 +88,79 @@ class _Asked:
     """How studies are to be run."""
 
     quick: bool
-    budget_seconds: float | None
+    budget: str | None
     output: Path | None
     work_dir: Path | None
     log: Path | None
     quiet: bool
 
+    def part_of(self, file: Path) -> _Part:
+        """What is to be measured of the study in a file."""
+        from sojourn.study import document
 
-def _run_all(files: list[Path], asked: _Asked) -> None:
+        whole, text = document.read(file)
+        study = whole.shortened() if self.quick else whole
+        if self.log is not None and study.takes_log:
+            study = study.model_copy(update={"log": str(self.log.resolve())})
+        folder = self.output or RUNS / (study.name + ("-quick" if self.quick else ""))
+        return _Part(file, text, study, folder, None if self.budget is None else quantity.seconds(self.budget))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A study, or as much of it as is to be measured."""
+
+    file: Path
+    text: str
+    study: Study
+    folder: Path
+    seconds: float | None
+    """After which its sitting ends."""
+
+
+def _shared_out(parts: list[_Part], asked: _Asked, budget: str) -> list[_Part]:
+    """Each study made as short as its share of the budget needs, in a folder of this budget's."""
+    from sojourn.study import shares
+    from sojourn.study.terminal import print_shares
+
+    shared = shares.shared_out([part.study for part in parts], quantity.seconds(budget))
+    if not asked.quiet:
+        print_shares(shared, talk)
+    suffix = budget.replace(" ", "")
+    return [
+        replace(part, study=share.study, folder=RUNS / f"{part.study.name}-{suffix}", seconds=share.seconds)
+        for part, share in zip(parts, shared, strict=True)
+    ]
+
+
+def _run_all(parts: list[_Part], asked: _Asked) -> None:
     from sojourn.study.index import write_index
 
     results: list[dict[str, Any]] = []
     whole = True
-    for file in files:
-        findings, ending, report = _run(file, asked)
+    index = None
+    began = time.monotonic()
+    for place, part in enumerate(parts):
+        if len(parts) > 1 and part.seconds is not None:
+            # What earlier studies left or overdrew is the later ones', in proportion.
+            shares = [each.seconds or 0.0 for each in parts]
+            left = max(0.0, sum(shares) - (time.monotonic() - began))
+            part = replace(part, seconds=left * shares[place] / sum(shares[place:]))
+        try:
+            findings, ending, report = _run(part, asked)
+        except CouldNotRun as error:
+            if len(parts) == 1:
+                raise
+            # The other studies are none the worse for it.
+            talk.print(f"{part.study.name} could not run: {error.said}", style="yellow", highlight=False)
+            results.append({"study": part.study.name, "ending": "could not run", "because": error.said})
+            whole = False
+            continue
         whole = whole and ending == "complete" and not findings.missing and not findings.failed
         results.append({**findings.as_json(), "ending": ending, "report": str(report)})
+        index = write_index(RUNS) if asked.output is None else None
         if ending == "interrupted":
             break
-    index = write_index(RUNS) if asked.output is None else None
     if asked.quiet:
         print_json({"studies": results})
     elif index is not None:
@@ -102,25 +169,21 @@ def _run_all(files: list[Path], asked: _Asked) -> None:
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 
 
-def _run(file: Path, asked: _Asked) -> tuple[Findings, str, Path]:
+def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
     from sojourn import environment
     from sojourn.assessment.work_folder import work_folder
     from sojourn.progress import Stages
     from sojourn.report import format
-    from sojourn.study import document, kinds, report, runner
+    from sojourn.study import kinds, report, runner
     from sojourn.study.folder import StudyFolder
     from sojourn.study.points import Point, in_order
     from sojourn.study.terminal import print_findings
 
-    whole, text = document.read(file)
-    study = whole.shortened() if asked.quick else whole
-    if asked.log is not None and study.takes_log:
-        study = study.model_copy(update={"log": str(asked.log.resolve())})
-    path = asked.output or RUNS / (study.name + ("-quick" if asked.quick else ""))
-    folder = StudyFolder.begin(path, study, text)
+    study, path = part.study, part.folder
+    folder = StudyFolder.begin(path, study, part.text)
     folder.add_environment(environment.describe())
     with closing(folder), Stages(talk, quiet=asked.quiet) as stages, work_folder(asked.work_dir, path) as work:
-        measure = kinds.measure(study, file, folder, work)
+        measure = kinds.measure(study, part.file, folder, work)
         left = sum(not folder.has(point) for point in in_order(study))
         if not asked.quiet:
             takes = format.duration(runner.estimate_seconds(study, left))
@@ -131,7 +194,7 @@ def _run(file: Path, asked: _Asked) -> tuple[Findings, str, Path]:
             named = " ".join(str(value) for value in point.settings.values())
             stages.update(sitting.done, sitting.points, f"{named}, {format.duration(seconds)} left")
 
-        sitting = runner.run(folder, measure, budget_seconds=asked.budget_seconds, told=told)
+        sitting = runner.run(folder, measure, budget_seconds=part.seconds, told=told)
         findings = report.find(folder, sitting.missing)
         page = report.write(folder, findings)
         stages.done(f"{sitting.ending}: {sitting.measured:,} points measured, {sitting.before:,} were there")

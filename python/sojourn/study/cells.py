@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import mean, stdev
 
 from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
 from sojourn.study.declarations import SYSTEM, Where
@@ -102,7 +103,7 @@ class Cells:
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:
-    """The values' geometric mean and its interval: one value has none, and of values that are not positive the mean."""
+    """The values' geometric mean and its interval; where some are not positive, the arithmetic mean and its own."""
     if not values:
         return None
     spread = over_runs(values)
@@ -110,7 +111,16 @@ def estimate(values: Sequence[float]) -> Estimate | None:
         half = student_t(LEVEL, spread.freedom) * math.sqrt(spread.variance)
         centre = math.exp(spread.centre)
         return Estimate(centre, centre * math.exp(-half), centre * math.exp(half), len(values))
-    return Estimate(sum(values) / len(values), batches=len(values))
+    return linear_estimate(values)
+
+
+def linear_estimate(values: Sequence[float]) -> Estimate:
+    """The arithmetic mean and its interval, of figures that may be 0 or negative; one value has none."""
+    centre = mean(values)
+    if len(values) < 2:
+        return Estimate(centre, batches=len(values))
+    half = student_t(LEVEL, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return Estimate(centre, centre - half, centre + half, len(values))
 
 
 def ratios(

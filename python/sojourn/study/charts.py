@@ -106,7 +106,10 @@ def _points(name: str, where: Where, plot: Plot, study: Study, cells: Cells) -> 
         at = float(along.index(value)) if x is None else x
         interval = "" if found.low is None else f" ({figure.write(found.low)} to {figure.write(found.high)})"
         text = f"{figure.write(found.value)}{interval} at {plot.x} {value}"
-        points.append(Point(at, found.value, text, found.low, found.high))
+        low, high = found.low, found.high
+        if plot.y_scale == "logarithmic" and low is not None and low <= 0:
+            low = high = None
+        points.append(Point(at, found.value, text, low, high))
     return sorted(points, key=lambda point: point.x)
 
 

@@ -1,7 +1,8 @@
 """Verdicts: whether the shape that a source reports is there in what was measured here, decided by intervals.
 
-*Holds* and *does not hold* need a 95 % interval that lies wholly on one side; anything else is *not decided*. Each
-check stands for itself: of twenty about nothing, one is decided by chance.
+*Holds* and *does not hold* need a 95 % interval that lies wholly on one side; anything else is *not decided*, and where
+points are missing or the study was only tried, there were *not enough points*. Each check stands for itself: of twenty
+about nothing, one is decided by chance.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sojourn.loading.confidence import Estimate
 from sojourn.report import format
@@ -19,8 +20,10 @@ from sojourn.study.declarations import Check, Crossing, Monotone, Ratio, Value, 
 from sojourn.study.figures import Figure
 from sojourn.study.points import Settings, number
 
-Finding = Literal["holds", "does not hold", "not decided"]
+Finding = Literal["holds", "does not hold", "not decided", "not enough points"]
+FINDINGS: tuple[Finding, ...] = get_args(Finding)
 _NO_REPETITION = "no repetition has all of its points yet"
+_NOT_BOTH = "nothing was measured on both sides"
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class Verdict:
         return asdict(self)
 
 
-def judge(check: Check, cells: Cells, figure: Figure | None = None) -> Verdict:
-    """The verdict on a check; `figure` writes the values of its metric."""
+def judge(check: Check, cells: Cells, figure: Figure | None = None, tried: str | None = None) -> Verdict:
+    """The verdict on a check; `figure` writes the values of its metric, `tried` says why no verdict is to be given."""
     if isinstance(check, Ratio):
         finding, why = _ratio(check, cells)
     elif isinstance(check, Within):
@@ -50,6 +53,8 @@ def judge(check: Check, cells: Cells, figure: Figure | None = None) -> Verdict:
         finding, why = _monotone(check, cells)
     else:
         finding, why = _crossing(check, cells)
+    if tried is not None:
+        return Verdict(check.says, check.metric, "not enough points", f"{tried}: {why}")
     return Verdict(check.says, check.metric, finding, why)
 
 
@@ -65,11 +70,13 @@ class _Place:
 def _ratio(check: Ratio, cells: Cells) -> tuple[Finding, str]:
     metrics = check.metric, check.right_metric or check.metric
     places = _places(cells, check.left, check.right, check.over)
+    if not places:
+        return "not enough points", _NOT_BOTH
     if (spoilt := _spoilt(metrics, places)) is not None:
         return "not decided", spoilt
     together, by_place = _together(metrics, places, cells)
     if together is None:
-        return "not decided", _NO_REPETITION
+        return _unpaired(metrics, places)
     why = f"{_left_over_right(check)} is {_written(together)}"
     if len(places) > 1:
         least, most = by_place.index(min(by_place)), by_place.index(max(by_place))
@@ -81,14 +88,14 @@ def _ratio(check: Ratio, cells: Cells) -> tuple[Finding, str]:
 def _within(check: Within, cells: Cells, write: Callable[[float], str]) -> tuple[Finding, str]:
     found = cells.where(check.over)
     if not found:
-        return "not decided", "nothing of it was measured"
+        return "not enough points", "nothing of it was measured"
     if reasons := [f"{_name(cell.settings)}: {said}" for cell in found if (said := cell.spoilt(check.metric))]:
         return "not decided", reasons[0]
     values = [[cell.value(check.metric, each) for cell in found] for each in cells.repetitions]
-    whole = [[value for value in each if value is not None and value > 0] for each in values]
-    together = estimate([geometric_mean(each) for each in whole if len(each) == len(found)])
+    whole = [[value for value in each if value is not None] for each in values]
+    together = estimate([_centre(each) for each in whole if len(each) == len(found)])
     if together is None:
-        return "not decided", _NO_REPETITION
+        return "not enough points", _NO_REPETITION
     interval = "one repetition: no interval"
     if together.low is not None and together.high is not None:
         interval = f"{write(together.low)} to {write(together.high)}"
@@ -99,14 +106,14 @@ def _within(check: Within, cells: Cells, write: Callable[[float], str]) -> tuple
 def _monotone(check: Monotone, cells: Cells) -> tuple[Finding, str]:
     values = _values(cells, check.along, check.over)
     if len(values) < 2:
-        return "not decided", f"there is only one value of {check.along}"
+        return "not enough points", _one_value(check.along)
     steps = [
         (first, second, _between(cells, check.metric, check.over, (check.along, first), (check.along, second)))
         for first, second in [*pairwise(values), (values[0], values[-1])]
     ]
     for _, _, (found, spoilt) in steps:
         if spoilt or found is None:
-            return "not decided", spoilt or _NO_REPETITION
+            return spoilt or ("not enough points", _NO_REPETITION)
     rises = check.direction == "rises"
     for first, second, (found, _) in steps[:-1]:
         assert found is not None
@@ -117,7 +124,7 @@ def _monotone(check: Monotone, cells: Cells) -> tuple[Finding, str]:
     why = f"from {check.along} {values[0]} to {values[-1]} it changes by {_written(whole)}, and no step goes back"
     side = _decided(whole, 1.0)
     if side is None:
-        return "not decided", why
+        return _undecided(whole), why
     return ("holds" if (side == "above") == rises else "does not hold"), why
 
 
@@ -127,19 +134,21 @@ def _crossing(check: Crossing, cells: Cells) -> tuple[Finding, str]:
     for value in values:
         metrics = check.metric, check.right_metric or check.metric
         places = _places(cells, check.left, check.right, {**check.over, check.along: value})
+        if not places:
+            return "not enough points", _NOT_BOTH
         if (spoilt := _spoilt(metrics, places)) is not None:
             return "not decided", spoilt
         ratio, _ = _together(metrics, places, cells)
         if ratio is None:
-            return "not decided", _NO_REPETITION
+            return _unpaired(metrics, places)
         found.append((value, ratio))
     if len(found) < 2:
-        return "not decided", f"there is only one value of {check.along}"
+        return "not enough points", _one_value(check.along)
     (first, low), (last, high) = found[0], found[-1]
     ends = f"{_written(low)} at {check.along} {first} and {_written(high)} at {last}"
     sides = _decided(low, 1.0), _decided(high, 1.0)
     if None in sides:
-        return "not decided", f"{_left_over_right(check)} is {ends}"
+        return _undecided(low), f"{_left_over_right(check)} is {ends}"
     if sides != ("below", "above"):
         return "does not hold", f"no change from below to above: {ends}"
     place = next(after for (_, before), (after, ratio) in pairwise(found) if before.value < 1 <= ratio.value)
@@ -152,14 +161,18 @@ def _crossing(check: Crossing, cells: Cells) -> tuple[Finding, str]:
 
 def _between(
     cells: Cells, metric: str, over: Where, first: tuple[str, Value], second: tuple[str, Value]
-) -> tuple[Estimate | None, str | None]:
-    """The second value's figure over the first's, and why it is not to be trusted."""
+) -> tuple[Estimate | None, tuple[Finding, str] | None]:
+    """The second value's figure over the first's, and what is to be said where it is not to be had or trusted."""
     along = first[0]
     rest = {name: value for name, value in over.items() if name != along}
     places = _places(cells, {along: second[1]}, {along: first[1]}, rest)
-    if (spoilt := _spoilt((metric, metric), places)) is not None:
-        return None, spoilt
-    return _together((metric, metric), places, cells)[0], None
+    metrics = metric, metric
+    if not places:
+        return None, ("not enough points", _NOT_BOTH)
+    if (spoilt := _spoilt(metrics, places)) is not None:
+        return None, ("not decided", spoilt)
+    found = _together(metrics, places, cells)[0]
+    return found, _unpaired(metrics, places) if found is None else None
 
 
 def _together(metrics: tuple[str, str], places: Sequence[_Place], cells: Cells) -> tuple[Estimate | None, list[float]]:
@@ -194,8 +207,6 @@ def _values(cells: Cells, along: str, over: Where) -> list[Value]:
 
 
 def _spoilt(metrics: tuple[str, str], places: Sequence[_Place]) -> str | None:
-    if not places:
-        return "nothing was measured on both sides"
     reasons = [
         f"{_name(cell.settings)}: {said}"
         for place in places
@@ -215,7 +226,30 @@ def _against(found: Estimate, least: float | None, most: float | None) -> Findin
     below = "below" if most is None else _decided(found, most)
     if above == "below" or below == "above":
         return "does not hold"
-    return "holds" if above == "above" and below == "below" else "not decided"
+    return "holds" if above == "above" and below == "below" else _undecided(found)
+
+
+def _undecided(found: Estimate) -> Finding:
+    return "not enough points" if found.low is None else "not decided"
+
+
+def _unpaired(metrics: tuple[str, str], places: Sequence[_Place]) -> tuple[Finding, str]:
+    """Why there is no ratio though something was measured on both sides."""
+    for place in places:
+        for metric, side in zip(metrics, (place.left, place.right), strict=True):
+            for cell in side:
+                if any(cell.value(metric, each) == 0 for each in cell.records):
+                    return "not decided", f"{_name(cell.settings)}: {metric} is 0, which has no ratio"
+    return "not enough points", _NO_REPETITION
+
+
+def _centre(values: Sequence[float]) -> float:
+    """The geometric mean; of what may be 0 the arithmetic one."""
+    return geometric_mean(values) if all(value > 0 for value in values) else sum(values) / len(values)
+
+
+def _one_value(along: str) -> str:
+    return f"there is only one value of {along}"
 
 
 def _decided(found: Estimate, bound: float) -> Literal["above", "below"] | None:

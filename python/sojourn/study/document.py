@@ -8,6 +8,7 @@ is run and says figures).
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,6 +37,8 @@ from sojourn.study.figures import Figure, find
 
 DOCUMENT_BYTES_MAX = 1 << 20
 _KINDS = ("workload", "model", "program")
+_PLANNED = ("repetitions", "warm_up_seconds", "duration_seconds", "seed", "log", "factors", "listed")
+"""What decides the measurements, beside the systems and what they are asked."""
 
 
 class Study(BaseModel):
@@ -179,11 +182,31 @@ class Study(BaseModel):
             changes["model"] = self.model.model_copy(update={"half_width": self.quick.half_width})
         return self.model_copy(update={**changes, "factors": {**self.factors, **self.quick.factors}})
 
+    def planned(self, plan: Mapping[str, Any]) -> Study:
+        """The part of this study that a folder's plan holds.
+
+        Raises:
+            CouldNotRun: the plan is of another study.
+        """
+        try:
+            part = {name: plan[name] for name in _PLANNED}
+            part["systems"] = [SystemEntry.model_validate(each) for each in plan["systems"]]
+            part[self.kind] = type(getattr(self, self.kind)).model_validate(plan[self.kind])
+        except (KeyError, ValidationError):
+            part = {}
+        found = self.model_copy(update=part)
+        if found.plan() != plan:
+            raise CouldNotRun(f"the plan is not of the study {self.name}", "run the study again")
+        return found
+
     def plan(self) -> dict[str, Any]:
         """What decides the measurements: a folder whose plan differs holds another study."""
-        wanted = {"name", "repetitions", "warm_up_seconds", "duration_seconds", "seed", "log", "systems"}
-        wanted |= {"factors", "listed"}
-        return self.model_dump(mode="json", include={*wanted, self.kind})
+        return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", self.kind})
+
+
+def parsed(text: str) -> Study:
+    """The study of a file's text; a ValueError says what is wrong with it."""
+    return Study.model_validate(tomllib.loads(text))
 
 
 def read(path: Path) -> tuple[Study, str]:
@@ -201,7 +224,7 @@ def read(path: Path) -> tuple[Study, str]:
         raise CouldNotRun(f"{path} is larger than {DOCUMENT_BYTES_MAX:,} bytes", "give a study (TOML)")
     try:
         text = raw.decode()
-        return Study.model_validate(tomllib.loads(text)), text
+        return parsed(text), text
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the study"

@@ -6,14 +6,13 @@ coefficient, as sources print them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from statistics import linear_regression, mean, stdev
+from statistics import linear_regression
 from typing import Any
 
-from sojourn.loading.confidence import LEVEL, Estimate, student_t
-from sojourn.study.cells import Cell, Cells
+from sojourn.loading.confidence import Estimate
+from sojourn.study.cells import Cell, Cells, linear_estimate
 from sojourn.study.declarations import Fit
 from sojourn.study.points import Settings, number
 
@@ -65,7 +64,8 @@ def fitted(fit: Fit, cells: Cells) -> Line:
     if not found:
         return Line(fit, why=f"no repetition has two values of {fit.along}")
     intercepts, slopes = zip(*found, strict=True)
-    return Line(fit, _estimate(intercepts), _estimate(slopes))
+    # Coefficients may be negative, so not on logarithms.
+    return Line(fit, linear_estimate(intercepts), linear_estimate(slopes))
 
 
 def _points(fit: Fit, chosen: Sequence[Cell], repetition: int) -> list[tuple[float, float]]:
@@ -86,15 +86,6 @@ def _points(fit: Fit, chosen: Sequence[Cell], repetition: int) -> list[tuple[flo
 
 def _others(settings: Settings, along: str) -> tuple[tuple[str, object], ...]:
     return tuple((name, value) for name, value in sorted(settings.items()) if name != along)
-
-
-def _estimate(values: Sequence[float]) -> Estimate:
-    """The mean and its interval: coefficients may be negative, so not on logarithms."""
-    centre = mean(values)
-    if len(values) < 2:
-        return Estimate(centre, batches=len(values))
-    half = student_t(LEVEL, len(values) - 1) * stdev(values) / math.sqrt(len(values))
-    return Estimate(centre, centre - half, centre + half, len(values))
 
 
 def _written(found: Estimate) -> str:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.run_folder import RunFolder
-from sojourn.study.document import Study, read
+from sojourn.study.document import Study, parsed, read
 from sojourn.study.points import Point
 
 DOCUMENT = "study.toml"
@@ -28,12 +28,19 @@ Record = dict[str, Any]
 """What was measured at a point."""
 
 
+def nothing(because: str) -> Record:
+    """A point of which nothing was measured."""
+    return {"failed": because, "generator_limited": None, "metrics": {}, "counters": {}}
+
+
 class StudyFolder:
     """The folder of one study's run."""
 
-    def __init__(self, folder: RunFolder, study: Study, lock: IO[str] | None = None) -> None:
+    def __init__(self, folder: RunFolder, study: Study, whole: Study, lock: IO[str] | None = None) -> None:
         self.run = folder
         self.study = study
+        self.whole = whole.model_copy(update={"log": study.log})
+        """Of which the folder's study may be a part."""
         self._lock = lock
 
     @classmethod
@@ -49,7 +56,7 @@ class StudyFolder:
         # Checks and plots may have changed since: they decide what is said of the points, not the points.
         folder.write_text(DOCUMENT, text)
         folder.write_json(PLAN, study.plan())
-        return cls(folder, study, lock)
+        return cls(folder, study, parsed(text), lock)
 
     def close(self) -> None:
         """Lets others measure into it."""
@@ -63,11 +70,7 @@ class StudyFolder:
             raise CouldNotRun(f"{path} holds no study: there is no {PLAN}", "run one with sojourn study")
         whole, _ = read(path / DOCUMENT)
         plan = json.loads((path / PLAN).read_text())
-        whole = whole.model_copy(update={"log": plan.get("log", whole.log)})
-        study = next((each for each in (whole, whole.shortened()) if each.plan() == plan), None)
-        if study is None:
-            raise CouldNotRun(f"{path / DOCUMENT} was changed after the run", "run the study again")
-        return cls(RunFolder(path), study)
+        return cls(RunFolder(path), whole.planned(plan), whole)
 
     def hold(self, name: str, text: str) -> Path:
         """Keeps a file that the points depend on; one that has changed since is refused."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sojourn import __version__
 from sojourn.failure import CouldNotRun
@@ -13,11 +15,11 @@ from sojourn.report.markup import Markup, element, join
 from sojourn.report.shell import shell
 from sojourn.report.tables import grid
 from sojourn.run_folder import RunFolder
+from sojourn.study.checks import FINDINGS
 from sojourn.study.folder import REPORT, SUMMARY
 from sojourn.summary import Summary
 
 INDEX = "index.html"
-_FINDINGS = ("holds", "does not hold", "not decided")
 _ASSESSMENT = "summary.json"
 
 
@@ -26,18 +28,39 @@ def write_index(runs: Path) -> Path | None:
     found = [(path.parent, json.loads(path.read_text())) for path in sorted(runs.rglob(SUMMARY))]
     if not found:
         return None
-    rows = []
+    rows, claims = [], []
     for path, summary in found:
-        counts = [sum(each["finding"] == name for each in summary["verdicts"]) for name in _FINDINGS]
+        counts = [sum(each["finding"] == name for each in summary["verdicts"]) for name in FINDINGS]
         link = element("a", summary["title"], href=f"{path.relative_to(runs)}/{REPORT}")
         measured = f"{summary['points']:,} of {summary['points_planned']:,}"
-        rows.append([link, summary["study"], measured, *map(str, counts), summary["source"]])
-    head = ["study", "name", "points", *_FINDINGS, "source"]
-    main = join(grid("table-studies", "What holds here, and what does not", [head], rows), _held_out(runs))
+        rows.append([link, str(path.relative_to(runs)), measured, *map(str, counts), _remarks(summary)])
+        found_here = ((each["says"], each["finding"], each["why"]) for each in summary["verdicts"])
+        claims += [[summary["study"], *each, summary["source"]] for each in found_here]
+    head = ["study", "folder", "points", *FINDINGS, "remarks"]
+    main = join(
+        grid("table-studies", "What holds here, and what does not", [head], rows, _counted(found)),
+        _held_out(runs),
+        grid("table-claims", "Every finding of the sources", [["study", "finding", "here", "why", "source"]], claims),
+    )
     text = shell("studies", "Studies", f"{len(found)} studies", main, __version__, (REPORT, SUMMARY))
     target = runs / INDEX
     target.write_text(text)
     return target
+
+
+def _counted(found: Sequence[tuple[Path, Any]]) -> str:
+    """How many findings came to which verdict, over all studies."""
+    verdicts = [each["finding"] for _, summary in found for each in summary["verdicts"]]
+    counts = ", ".join(f"{verdicts.count(name)} {name}" for name in FINDINGS)
+    return f"Of {len(verdicts)} findings: {counts}. By 95 % intervals; each stands for itself."
+
+
+def _remarks(summary: Any) -> str:
+    """What the study was measured without."""
+    said = ["to try, not to believe"] if summary.get("quick") else list(summary.get("given_up", ()))
+    said += [f"without {name}: {because}" for name, because in summary.get("missing", {}).items()]
+    said += [f"{number} points failed: {because}" for because, number in summary.get("failed", {}).items()]
+    return "; ".join(said)
 
 
 def _held_out(runs: Path) -> Markup | None:

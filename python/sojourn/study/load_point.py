@@ -105,7 +105,7 @@ class LoadPoints:
                 way.runner("replay" if self.workload.replay else "load"), words, server, self._sources()
             )
         except CouldNotRun as error:
-            return failed(f"{error.what}" + (f"; {error.hint}" if error.hint else ""), server)
+            return failed(error.said, server)
         if result.record["interrupted"]:
             raise KeyboardInterrupt
         if server.has_died:

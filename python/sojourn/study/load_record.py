@@ -8,7 +8,7 @@ from typing import Any
 
 from sojourn.loading import metrics
 from sojourn.loading.result import LoadResult
-from sojourn.study.folder import Record
+from sojourn.study.folder import Record, nothing
 from sojourn.systems import Running
 
 METRICS = (
@@ -81,14 +81,7 @@ def _became(result: LoadResult) -> dict[str, Any]:
 
 def failed(because: str, server: Running) -> Record:
     """A point of which nothing was measured."""
-    return {
-        "failed": because,
-        "generator_limited": None,
-        "server_version": server.version,
-        "server_command": server.command,
-        "metrics": {},
-        "counters": {},
-    }
+    return {**nothing(because), "server_version": server.version, "server_command": server.command}
 
 
 def _figure(counter: dict[str, Any]) -> float | None:

@@ -29,6 +29,8 @@ from sojourn.study.sites import site
 from sojourn.systems.running import free_port
 
 OUTPUT_BYTES_MAX = 256 << 20
+PROGRAM_SECONDS_MAX = 1800.0
+"""After which a program hangs, as far as a study is concerned."""
 _SAID_LINES = 3
 
 
@@ -44,7 +46,11 @@ class ProgramPoints:
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
             command = self._command(point, scratch)
             try:
-                done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+                done = subprocess.run(
+                    command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PROGRAM_SECONDS_MAX
+                )
+            except subprocess.TimeoutExpired:
+                return _record(command, {}, f"it had not ended after {PROGRAM_SECONDS_MAX:g} s")
             except OSError as error:
                 raise SystemMissing(CouldNotRun(f"cannot run {command[0]}: {error.strerror}", "install it")) from error
         said = done.stderr.decode(errors="replace").strip()

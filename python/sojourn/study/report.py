@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from sojourn.study.figures import Figure
 from sojourn.study.fits import Line, fitted
 from sojourn.study.folder import DOCUMENT, ENVIRONMENTS, REPORT, SUMMARY, StudyFolder
 from sojourn.study.points import in_order
+from sojourn.study.scale import given_up, is_quick
 
+QUICK = "--quick is to try, not to believe"
 _SOURCES = (DOCUMENT, ENVIRONMENTS, "points.parquet", SUMMARY)
 
 
@@ -41,6 +43,9 @@ class Findings:
     missing: dict[str, str]
     failed: dict[str, int]
     """Why points failed with nothing measured, and how many."""
+    given_up: list[str] = field(default_factory=list)
+    """What the whole study has and this has not."""
+    quick: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The summary: estimates per cell, verdicts, what is missing."""
@@ -51,6 +56,8 @@ class Findings:
             "sojourn_version": __version__,
             "points": self.points,
             "points_planned": self.planned,
+            "quick": self.quick,
+            "given_up": self.given_up,
             "missing": self.missing,
             "failed": self.failed,
             "verdicts": [each.as_json() for each in self.verdicts],
@@ -72,11 +79,13 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
     records = folder.records()
     study = folder.study
     cells = Cells.of(records, study.linked)
-    verdicts = [judge(check, cells, study.figure(check.metric)) for check in study.checks]
+    quick = is_quick(folder.whole, study)
+    verdicts = [judge(check, cells, study.figure(check.metric), QUICK if quick else None) for check in study.checks]
     lines = [fitted(fit, cells) for fit in study.fits]
     failed = Counter(str(each["failed"]) for each in records if not each["metrics"])
     points = len(records), len(in_order(study))
-    return Findings(study, cells, verdicts, lines, *points, missing or {}, dict(failed))
+    left_out = given_up(folder.whole, study)
+    return Findings(study, cells, verdicts, lines, *points, missing or {}, dict(failed), left_out, quick)
 
 
 def write(folder: StudyFolder, findings: Findings) -> Path:
@@ -109,6 +118,9 @@ def write(folder: StudyFolder, findings: Findings) -> Path:
 
 def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | None:
     notes = []
+    if findings.given_up:
+        why = "To try, not to believe" if findings.quick else "Made shorter to fit a time"
+        notes.append(f"{why}: {'; '.join(findings.given_up)}.")
     if findings.points < findings.planned:
         notes.append(f"{findings.points:,} of {findings.planned:,} points were measured; the same command goes on.")
     notes += [f"{name} was left out: {because}" for name, because in findings.missing.items()]
@@ -122,7 +134,10 @@ def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | N
 
 def _verdicts(findings: Findings) -> Markup:
     rows = [(each.says, f"{each}. {each.metric}: {each.why}.") for each in findings.verdicts]
-    note = "By 95 % intervals over the repetitions; not decided: the interval does not tell, or cannot be trusted."
+    note = (
+        "By 95 % intervals over the repetitions; not decided: the interval does not tell, or cannot be trusted; not "
+        "enough points: some are missing, or the study was only tried."
+    )
     return pairs("table-verdicts", "The source's findings, here", rows, note)
 
 

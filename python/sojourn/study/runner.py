@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from sojourn.failure import CouldNotRun
 from sojourn.study.declarations import SYSTEM
 from sojourn.study.document import Study
-from sojourn.study.folder import Record, StudyFolder
+from sojourn.study.folder import Record, StudyFolder, nothing
 from sojourn.study.points import Point, in_order
 
 OVERHEAD_SECONDS = {"workload": 0.8, "model": 0.3, "program": 3.0}
@@ -27,7 +27,7 @@ class SystemMissing(Exception):
     """The system of a point cannot run here: why, and what would cure it."""
 
     def __init__(self, because: CouldNotRun) -> None:
-        super().__init__(because.what + (f"; {because.hint}" if because.hint else ""))
+        super().__init__(because.said)
 
 
 class Measure(Protocol):
@@ -103,6 +103,9 @@ def run(
                 sitting.missing[str(point.settings[SYSTEM])] = str(error)
                 sitting.skipped += 1
                 continue
+            except (CouldNotRun, OSError) as error:
+                # One point's trouble is not the study's: the next sitting tries it again.
+                folder.keep(point, nothing(error.said if isinstance(error, CouldNotRun) else str(error)))
             sitting.measured += 1
             spent = (clock() - began) / sitting.measured
             overhead = max(0.0, spent - _measured_seconds(study))

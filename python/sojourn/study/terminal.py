@@ -13,8 +13,9 @@ from sojourn.study.document import Study
 from sojourn.study.points import cells
 from sojourn.study.report import Findings
 from sojourn.study.runner import estimate_seconds
+from sojourn.study.shares import Share
 
-_STYLES = {"holds": "green", "does not hold": "bold red", "not decided": "yellow"}
+_STYLES = {"holds": "green", "does not hold": "bold red", "not decided": "yellow", "not enough points": "yellow"}
 
 
 def print_findings(findings: Findings, console: Console) -> None:
@@ -32,6 +33,20 @@ def print_findings(findings: Findings, console: Console) -> None:
         console.print(Text(f"left out: {name}: {because}", style="yellow"), soft_wrap=True)
     for because, number in findings.failed.items():
         console.print(Text(f"failed: {number:,} points: {because}", style="yellow"), soft_wrap=True)
+
+
+def print_shares(shared: Sequence[Share], console: Console) -> None:
+    """What each study gets of a time, and what it gives up for it."""
+    table = Table("study", "at most", "needs about", "without", box=None, pad_edge=False)
+    for share in shared:
+        times = map(format.duration, (share.seconds, share.needs_seconds))
+        table.add_row(*map(Text, (share.study.name, *times, "; ".join(share.left_out) or "nothing: it is whole")))
+    console.print(table)
+    needed, given = sum(share.needs_seconds for share in shared), sum(share.seconds for share in shared)
+    said = f"{len(shared)} studies need about {format.duration(needed)} and have {format.duration(given)}"
+    if needed > given:
+        said += ": too little even for the least that may decide something, so points will be left unmeasured"
+    console.print(Text(said, style="bold"), soft_wrap=True)
 
 
 def print_list(studies: Sequence[Study], console: Console) -> None:

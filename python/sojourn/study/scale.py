@@ -1,0 +1,122 @@
+"""How much of a study is measured: the whole, `--quick`, or what fits a time.
+
+To fit a time a study gives up repetitions, the length of its points, and values of its factors, all of them evenly and
+down to a floor: enough repetitions and long enough points to decide something, and as many values as `--quick` has.
+What was given up can be said in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from sojourn.study.declarations import SYSTEM, Value
+from sojourn.study.document import Study
+from sojourn.study.points import cells
+from sojourn.study.runner import estimate_seconds
+
+REPETITIONS_MIN = 3
+"""For an interval that tells something."""
+DECIDING_SECONDS_MIN = 1.0
+"""How long points are at least, where the study's own are not shorter."""
+STEPS = 16
+"""Between the floor and the whole study."""
+_Each = TypeVar("_Each")
+
+
+def whole_seconds(study: Study) -> float:
+    """How long all points of a study take."""
+    return estimate_seconds(study, len(cells(study)) * study.repetitions)
+
+
+def fitting(study: Study, seconds: float) -> Study:
+    """As much of the study as takes this long; its floor where that takes longer."""
+    return next(
+        (scaled for step in range(STEPS, 0, -1) if whole_seconds(scaled := _scaled(study, step / STEPS)) <= seconds),
+        floor(study),
+    )
+
+
+def floor(study: Study) -> Study:
+    """The least of the study that may decide something."""
+    return _scaled(study, 0.0)
+
+
+def is_quick(whole: Study, study: Study) -> bool:
+    """Whether it is what `--quick` makes of the whole."""
+    return study.plan() != whole.plan() and study.plan() == whole.shortened().plan()
+
+
+def given_up(whole: Study, study: Study) -> list[str]:
+    """What was not measured or was shorter, in words; nothing of the whole study."""
+    said = []
+    if study.repetitions < whole.repetitions:
+        said.append(f"{study.repetitions} of {whole.repetitions} repetitions")
+    if whole.kind == "workload" and study.duration_seconds < whole.duration_seconds:
+        said.append(f"points of {study.duration_seconds:g} s instead of {whole.duration_seconds:g} s")
+    for name in whole.names():
+        there = whole.values(name)
+        left = study.values(name) if name != SYSTEM else [each.name for each in study.systems]
+        if len(left) < len(there) and name not in _led(whole):
+            said.append(f"{len(left)} of {len(there)} values of {name}" if name != SYSTEM else _systems(left, there))
+    if whole.model is not None and study.model is not None and study.model.half_width > whole.model.half_width:
+        said.append(f"simulations to {study.model.half_width:.1%} instead of {whole.model.half_width:.1%}")
+    return said
+
+
+def evenly(values: Sequence[_Each], number: int, kept: Sequence[_Each]) -> list[_Each]:
+    """So many of the values, in their order: those to be kept, then ever one in the middle of the widest gap."""
+    chosen = sorted({values.index(each) for each in kept if each in values}) or [0]
+    while len(chosen) < min(number, len(values)):
+        others = [place for place in range(len(values)) if place not in chosen]
+        chosen.append(max(others, key=lambda place: _gap(place, chosen, len(values))))
+    return [values[place] for place in sorted(chosen)]
+
+
+def _gap(place: int, chosen: Sequence[int], number: int) -> tuple[int, int]:
+    """How far it is to the nearest that is chosen, and from the one below to the one above."""
+    below = max((each for each in chosen if each < place), default=-1)
+    above = min((each for each in chosen if each > place), default=number)
+    return min(abs(place - each) for each in chosen), above - below
+
+
+def _scaled(study: Study, share: float) -> Study:
+    """The study this far from its floor (0) to its whole (1)."""
+    if share == 1:
+        return study
+    quick = study.shortened()
+    changes: dict[str, Any] = {
+        "repetitions": _between(min(REPETITIONS_MIN, study.repetitions), study.repetitions, share),
+        "systems": _thinned(study.systems, quick.systems, share),
+        "listed": _thinned(study.listed, quick.listed, share) if study.listed else [],
+        "factors": {name: _thinned(values, quick.factors[name], share) for name, values in study.factors.items()},
+    }
+    if study.kind == "workload":
+        shortest = min(max(quick.duration_seconds, DECIDING_SECONDS_MIN), study.duration_seconds)
+        changes["duration_seconds"] = round(shortest ** (1 - share) * study.duration_seconds**share, 1)
+        spent = quick.warm_up_seconds + share * (study.warm_up_seconds - quick.warm_up_seconds)
+        changes["warm_up_seconds"] = round(spent, 1)
+    if study.model is not None and quick.model is not None:
+        width = quick.model.half_width ** (1 - share) * study.model.half_width**share
+        changes["model"] = study.model.model_copy(update={"half_width": round(width, 4)})
+    return study.model_copy(update=changes)
+
+
+def _thinned(values: Sequence[_Each], quick: Sequence[_Each], share: float) -> list[_Each]:
+    number = _between(min(len(quick), len(values)), len(values), share)
+    kept = [each for each in quick if each in values]
+    # Ends tell the most, where the shorter study's own values are others.
+    return evenly(values, number, kept if len(kept) == len(quick) else [values[0], values[-1]][:number])
+
+
+def _between(least: int, most: int, share: float) -> int:
+    return round(least + share * (most - least))
+
+
+def _led(whole: Study) -> set[str]:
+    """Linked factors but the first, which stands for the row."""
+    return set(list(whole.listed[0])[1:]) if whole.listed else set()
+
+
+def _systems(left: Sequence[Value], there: Sequence[Value]) -> str:
+    return "without " + ", ".join(str(each) for each in there if each not in left)

@@ -1,0 +1,55 @@
+"""A time for all studies, shared out: each gets as much, those that need less leave the rest to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sojourn.study import scale
+from sojourn.study.document import Study
+
+_ROUNDS = 40
+"""Of the halving that finds the level."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a study gets, and what is measured in it."""
+
+    study: Study
+    seconds: float
+    """At most; the study's own estimate may be shorter."""
+    needs_seconds: float
+    """By the estimate, of what is to be measured."""
+    left_out: Sequence[str]
+    """What the whole study has and this has not."""
+
+
+def shared_out(studies: Sequence[Study], seconds: float) -> list[Share]:
+    """Shares of a time, in the studies' order.
+
+    No study gets less than its floor while all have theirs; where even the floors take longer than there is, all are
+    cut by the same part, and points are left unmeasured.
+    """
+    wholes = [scale.whole_seconds(each) for each in studies]
+    floors = [min(whole, scale.whole_seconds(scale.floor(each))) for each, whole in zip(studies, wholes, strict=True)]
+    level = _level(floors, wholes, seconds)
+    cut = min(1.0, seconds / sum(floors))
+    found = []
+    for study, least, whole in zip(studies, floors, wholes, strict=True):
+        share = max(least, min(whole, level))
+        fit = scale.fitting(study, share)
+        found.append(Share(fit, share * cut, scale.whole_seconds(fit), scale.given_up(study, fit)))
+    return found
+
+
+def _level(floors: Sequence[float], wholes: Sequence[float], seconds: float) -> float:
+    """The time that each may take so that together they take what there is."""
+    low, high = 0.0, max(wholes)
+    if sum(wholes) <= seconds:
+        return high
+    for _ in range(_ROUNDS):
+        middle = (low + high) / 2
+        taken = sum(max(least, min(whole, middle)) for least, whole in zip(floors, wholes, strict=True))
+        low, high = (middle, high) if taken <= seconds else (low, middle)
+    return low

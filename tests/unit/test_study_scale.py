@@ -1,0 +1,76 @@
+"""How much of a study is measured: tried, fitted to a time, and a time shared out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripted_study import TEXT, scripted, study
+
+from sojourn.study import report, scale, shares
+from sojourn.study.folder import StudyFolder
+from sojourn.study.points import in_order
+from sojourn.study.runner import run
+
+
+def test_what_was_only_tried_gets_no_verdict(tmp_path: Path) -> None:
+    short = study().shortened()
+    begun = StudyFolder.begin(tmp_path / "run", short, TEXT)
+    run(begun, scripted)
+    begun.close()
+    found = report.find(StudyFolder.open(tmp_path / "run"))
+    assert found.quick
+    assert found.given_up == ["2 of 4 repetitions", "1 of 3 values of size"]
+    (verdict,) = found.verdicts
+    assert verdict.finding == "not enough points"
+    assert "fast over slow is 1.98" in verdict.why
+
+
+def test_a_study_fits_a_time_and_says_what_it_gives_up(tmp_path: Path) -> None:
+    whole = study()
+    assert scale.fitting(whole, 1000) == whole
+    assert scale.given_up(whole, whole) == []
+    least = scale.floor(whole)
+    assert (least.repetitions, least.duration_seconds, least.factors) == (3, 2, {"size": ["1KiB"]})
+    assert scale.fitting(whole, 0) == least
+    takes = [scale.whole_seconds(scale.fitting(whole, seconds)) for seconds in (30, 40, 50, 60)]
+    assert takes == sorted(takes)
+    assert all(took <= seconds for took, seconds in zip(takes, (30, 40, 50, 60), strict=True))
+    begun = StudyFolder.begin(tmp_path / "run", least, TEXT)
+    run(begun, scripted)
+    begun.close()
+    found = report.find(StudyFolder.open(tmp_path / "run"))
+    assert [each.finding for each in found.verdicts] == ["holds"], "it is long enough to decide"
+    assert found.given_up == ["3 of 4 repetitions", "1 of 3 values of size"]
+    assert "1 of 3 values of size" in report.write(begun, found).read_text()
+
+
+def test_values_are_dropped_evenly() -> None:
+    values = [1, 2, 4, 8, 16, 32, 64]
+    assert scale.evenly(values, 3, [1, 64]) == [1, 8, 64]
+    assert scale.evenly(values, 5, [1, 64]) == [1, 2, 8, 16, 64]
+    assert scale.evenly(values, 2, [4, 8]) == [4, 8]
+    assert scale.evenly(values, 9, []) == values
+
+
+def test_a_time_is_shared_out() -> None:
+    """Who needs less leaves the rest to the others; where there is too little, all are cut alike."""
+    small = study(TEXT.replace("repetitions = 4", "repetitions = 1"))
+    studies = [small, study(), study()]
+    wholes = [scale.whole_seconds(each) for each in studies]
+    plenty = shares.shared_out(studies, 10 * sum(wholes))
+    assert [each.seconds for each in plenty] == pytest.approx(wholes)
+    assert not any(each.left_out for each in plenty)
+    some = shares.shared_out(studies, sum(wholes) - 40)
+    assert some[0].seconds == pytest.approx(wholes[0])
+    assert some[1].seconds == some[2].seconds == pytest.approx(wholes[1] - 20)
+    assert all(each.needs_seconds <= each.seconds for each in some)
+    floors = [scale.whole_seconds(scale.floor(each)) for each in studies]
+    little = shares.shared_out(studies, sum(floors) / 2)
+    assert [each.seconds for each in little] == pytest.approx([each / 2 for each in floors])
+
+
+def test_quick_replaces_what_it_names() -> None:
+    short = study().shortened()
+    assert (short.repetitions, short.factors, len(short.systems)) == (2, {"size": ["1KiB"]}, 2)
+    assert len(in_order(short)) == 4

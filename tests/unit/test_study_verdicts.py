@@ -1,0 +1,176 @@
+"""What checks say of measured cells: intervals, ratios within repetitions, verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from scripted_study import BLOCK, FACTOR, SIZE, TEXT, record, study
+
+from sojourn.study.cells import Cells
+from sojourn.study.checks import judge
+from sojourn.study.declarations import Check, Crossing, Monotone, Ratio, Value, Within
+from sojourn.study.points import Settings, cells, in_order, matches
+
+Rate = Callable[[Settings, int], float | None]
+
+
+def measured(rate: Rate, text: str = TEXT) -> Cells:
+    points = in_order(study(text))
+    return Cells.of(
+        {"settings": point.settings, "repetition": point.repetition, **record(rate(point.settings, point.repetition))}
+        for point in points
+    )
+
+
+def steady(settings: Settings, repetition: int) -> float:
+    return FACTOR[str(settings["system"])] * SIZE[str(settings["size"])] * BLOCK[repetition - 1]
+
+
+def noisy(settings: Settings, repetition: int) -> float:
+    return 100 * (1 + (0.4 if (repetition % 2 == 0) == (settings["system"] == "fast") else 0.0))
+
+
+def ratio(least: float | None, most: float | None = None, **changes: object) -> Ratio:
+    sides = {"left": {"system": "fast"}, "right": {"system": "slow"}}
+    return Ratio.model_validate({"says": "", "metric": "rps", **sides, "least": least, "most": most, **changes})
+
+
+def monotone(direction: str, **over: Value) -> Monotone:
+    values = {"kind": "monotone", "says": "", "metric": "rps", "along": "size", "direction": direction, "over": over}
+    return Monotone.model_validate(values)
+
+
+def crossing(**changes: object) -> Crossing:
+    sides = {"left": {"system": "fast"}, "right": {"system": "slow"}, "along": "size"}
+    return Crossing.model_validate({"kind": "crossing", "says": "", "metric": "rps", **sides, **changes})
+
+
+def crosses(settings: Settings, repetition: int) -> float:
+    by_size = {"1KiB": 0.5, "10KiB": 1.5, "100KiB": 3.0}
+    noise = 1 + 0.01 * math.sin(repetition)
+    return noise * (by_size[str(settings["size"])] if settings["system"] == "fast" else 1.0)
+
+
+@pytest.mark.parametrize(
+    ("check", "rate", "finding", "why"),
+    [
+        (ratio(1), steady, "holds", "fast over slow is 2 (2 to 2) over 3 places"),
+        (ratio(None, 1), steady, "does not hold", "expected less than 1"),
+        (ratio(1.9, 2.1), steady, "holds", "1.9 to 2.1"),
+        (ratio(2.5, 3), steady, "does not hold", "2.5 to 3"),
+        (ratio(1, over={"size": "<= 10KiB"}), steady, "holds", "over 2 places"),
+        (ratio(1), noisy, "not decided", "1 ("),
+        (ratio(1, left={"size": "100KiB"}, right={"size": "1KiB"}), steady, "does not hold", "0.2"),
+        (monotone("falls"), steady, "holds", "no step goes back"),
+        (monotone("rises"), steady, "does not hold", "from size 1KiB to 10KiB"),
+        (monotone("falls", system="slow"), steady, "holds", "0.2"),
+        (crossing(), crosses, "holds", "at size 10KiB"),
+        (crossing(before="5KiB"), crosses, "does not hold", "at size 10KiB"),
+        (crossing(), steady, "does not hold", "no change"),
+    ],
+)
+def test_verdicts(check: Check, rate: Rate, finding: str, why: str) -> None:
+    verdict = judge(check, measured(rate))
+    assert verdict.finding == finding, verdict.why
+    assert why in verdict.why
+
+
+def test_one_repetition_decides_nothing() -> None:
+    verdict = judge(ratio(1), measured(steady, TEXT.replace("repetitions = 4", "repetitions = 1")))
+    assert (verdict.finding, "no interval" in verdict.why) == ("not enough points", True)
+
+
+def test_a_limited_generator_or_a_failed_point_decides_nothing() -> None:
+    for changes, why in (
+        ({"generator_limited": "it was late"}, "the generator was the limit in 1 of 4 points: it was late"),
+        ({"failed": "the server ended by itself"}, "1 of 4 points failed: the server ended by itself"),
+    ):
+        records = [
+            {"settings": point.settings, "repetition": point.repetition, **record(steady(point.settings, 1))}
+            for point in in_order(study())
+        ]
+        records[0] |= changes
+        verdict = judge(ratio(1), Cells.of(records))
+        assert verdict.finding == "not decided"
+        assert why in verdict.why
+
+
+def test_an_interval_is_students_on_logarithms() -> None:
+    cells = measured(steady)
+    found = cells.where({"system": "fast", "size": "1KiB"})[0].estimate("rps")
+    assert found is not None
+    logs = [math.log(1000 * block) for block in BLOCK]
+    mean = sum(logs) / 4
+    half = 3.18245 * math.sqrt(sum((each - mean) ** 2 for each in logs) / 3 / 4)
+    assert found.value == pytest.approx(math.exp(mean))
+    assert (found.low, found.high) == pytest.approx((math.exp(mean - half), math.exp(mean + half)), rel=1e-4)
+
+
+LISTED = TEXT.replace("factors = {", "listed = [{ load = 0.2, rate = 8 }, { load = 0.9, rate = 35 }]\nfactors = {", 1)
+
+
+def test_listed_factors_go_together() -> None:
+    found = cells(study(LISTED))
+    assert len(found) == 2 * 2 * 3, "rows are crossed with systems and factors, not with each other"
+    assert {(each["load"], each["rate"]) for each in found} == {(0.2, 8), (0.9, 35)}
+    assert list(found[0]) == ["system", "load", "rate", "size"]
+    records = [
+        {
+            "settings": point.settings,
+            "repetition": point.repetition,
+            **record(float(point.settings["rate"]) * (1 + 0.001 * point.repetition)),
+        }
+        for point in in_order(study(LISTED))
+    ]
+    heavier = ratio(4, 5, left={"load": 0.9}, right={"load": 0.2})
+    verdict = judge(heavier, Cells.of(records, study(LISTED).linked))
+    assert verdict.finding == "holds", verdict.why
+    assert "over 6 places" in verdict.why, "who names the load has named the rate; systems and sizes are matched"
+
+
+def within(least: float | None, most: float | None = None, **over: Value) -> Within:
+    values = {"kind": "within", "says": "", "metric": "rps", "over": over, "least": least, "most": most}
+    return Within.model_validate(values)
+
+
+@pytest.mark.parametrize(
+    ("check", "finding"),
+    [
+        (within(100, None, system="slow", size="1KiB"), "holds"),
+        (within(None, 100, system="slow", size="1KiB"), "does not hold"),
+        (within(500, 600, system="slow", size="1KiB"), "not decided"),
+        (within(100, None, size="5KiB"), "not enough points"),
+    ],
+)
+def test_a_figure_itself_may_be_bounded(check: Check, finding: str) -> None:
+    verdict = judge(check, measured(steady), study().figure("rps"))
+    assert verdict.finding == finding, verdict.why
+
+
+def test_two_metrics_of_the_same_cells_may_be_compared() -> None:
+    records = [
+        {"settings": point.settings, "repetition": point.repetition, **record(100.0)} for point in in_order(study())
+    ]
+    for each in records:
+        each["metrics"] = {"rps": 100.0, "p95": 50.0 + each["repetition"] / 100}
+    compared = Ratio(says="", metric="rps", right_metric="p95", least=1.9, most=2.1)
+    verdict = judge(compared, Cells.of(records))
+    assert verdict.finding == "holds", verdict.why
+    assert "rps over p95 is 2 " in verdict.why
+
+
+def test_a_figure_of_nought_has_no_ratio_but_may_be_bounded() -> None:
+    cells = measured(lambda settings, repetition: 0.0)
+    verdict = judge(ratio(1), cells)
+    assert verdict.finding == "not decided"
+    assert "is 0, which has no ratio" in verdict.why
+    assert judge(within(None, 1), cells).finding == "holds"
+
+
+def test_bounds_are_compared_as_quantities() -> None:
+    assert matches({"size": "1KiB"}, {"size": "<= 1024B"})
+    assert not matches({"size": "10KiB"}, {"size": "<2KiB"})
+    assert matches({"clients": 50}, {"clients": ["10", 50]})
+    assert matches({"clients": 50}, {"clients": ">= 50"})
