@@ -13,7 +13,7 @@ use std::time::Duration;
 use engine::Client;
 use exchange::{ask, get, get_with, status};
 use sojourn_server::Counter;
-use upstream::{Peer, Upstream, over_all, proxy};
+use upstream::{Peer, Upstream, over_sharing, proxy};
 
 /// How long an upstream thinks about what several clients are to wait for.
 const THOUGHT: Duration = Duration::from_millis(500);
@@ -71,7 +71,7 @@ fn what_is_stale_is_validated() {
         true => not_modified("ETag: \"x\"\r\nCache-Control: max-age=60\r\nX-New: 2"),
         false => ok("ETag: \"x\"\r\nCache-Control: max-age=0\r\nX-Old: 1\r\nX-New: 1", "hello"),
     };
-    over_all(
+    over_sharing(
         &[],
         || answering(serve),
         |server, upstream| {
@@ -114,7 +114,7 @@ fn what_is_outdated_is_replaced() {
         ("/varies", true) => not_modified("ETag: \"1\"\r\nVary: Accept"),
         _ => ok("Cache-Control: max-age=60", "end"),
     };
-    over_all(
+    over_sharing(
         &[],
         || answering(serve),
         |server, upstream| {
@@ -157,7 +157,7 @@ fn validations_are_shared() {
         }
         false => ok("ETag: \"x\"\r\nCache-Control: max-age=0", "hello"),
     };
-    over_all(
+    over_sharing(
         &["--upstream-idle-timeout", "20s"],
         || answering(serve),
         |server, upstream| {
@@ -193,7 +193,7 @@ fn stale_answers_come_while_an_upstream_is_asked() {
         }
         false => ok("ETag: \"x\"\r\nCache-Control: max-age=0, stale-while-revalidate=60", "hello"),
     };
-    over_all(
+    over_sharing(
         &[],
         || answering(serve),
         |server, upstream| {
@@ -232,7 +232,7 @@ fn stale_answers_come_when_an_upstream_fails() {
             (_, true) => "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nfail".to_owned(),
         }
     };
-    over_all(
+    over_sharing(
         &["--upstream-failures-max", "1000"],
         || answering(serve),
         |server, upstream| {
@@ -272,7 +272,7 @@ fn ranges_are_answered_from_the_whole() {
         _ => "HTTP/1.1 206 Partial Content\r\nContent-Length: 2\r\nContent-Range: bytes 0-1/9\r\n\r\nab"
             .to_owned(),
     };
-    over_all(
+    over_sharing(
         &[],
         || answering(serve),
         |server, upstream| {
@@ -355,7 +355,7 @@ fn what_else_is_answered_from_the_cache() {
             _ => ok("Cache-Control: max-age=60", "hello"),
         }
     };
-    over_all(
+    over_sharing(
         &[],
         || answering(serve),
         |server, upstream| {
@@ -424,7 +424,7 @@ fn heads_tell_of_what_is_stored() {
             (false, false) => answer,
         }
     };
-    over_all(
+    over_sharing(
         &[],
         || answering(serve),
         |server, upstream| {
@@ -449,7 +449,7 @@ fn who_is_disconnected_answers_stale_if_that_is_wanted() {
         (false, true) => ok("ETag: \"x\"\r\nCache-Control: max-age=0, must-revalidate", "hello"),
         (false, false) => ok("ETag: \"x\"\r\nCache-Control: max-age=0", "hello"),
     };
-    over_all(
+    over_sharing(
         &["--cache-stale-disconnected", "60s"],
         || answering(serve),
         |server, _| {
@@ -465,7 +465,7 @@ fn who_is_disconnected_answers_stale_if_that_is_wanted() {
 fn hits_by_lot() {
     const REQUESTS: usize = 200;
     let serve = |_: &str| ok("Cache-Control: max-age=0\r\nETag: \"x\"", "hello");
-    over_all(
+    over_sharing(
         &["--force-hit-ratio", "0.4", "--force-hit-seed", "7"],
         || answering(serve),
         |server, upstream| {

@@ -11,7 +11,7 @@ use std::process::Command;
 use engine::client::patient;
 use engine::tls::Identity;
 use engine::{Client, ENGINE, Server, fixture};
-use sojourn_server::{ALL, Counter};
+use sojourn_server::{ALL, CacheScope, Counter};
 use upstream::Upstream;
 
 /// What lets tests reach origins on this host.
@@ -27,7 +27,16 @@ fn forward(architecture: &str, flags: &[&str]) -> Server {
 
 /// Runs `test` over every architecture that can be a proxy, one after the other.
 fn over_all(flags: &[&str], test: impl Fn(&Server)) {
-    for architecture in ALL.iter().filter(|architecture| architecture.has_upstreams()) {
+    over(|scope| scope.is_some(), flags, test);
+}
+
+/// The same over those that are one process.
+fn over_sharing(flags: &[&str], test: impl Fn(&Server)) {
+    over(|scope| scope == Some(CacheScope::Server), flags, test);
+}
+
+fn over(has_part: impl Fn(Option<CacheScope>) -> bool, flags: &[&str], test: impl Fn(&Server)) {
+    for architecture in ALL.iter().filter(|architecture| has_part(architecture.cache_scope())) {
         eprintln!("{}:", architecture.name());
         let server = forward(architecture.name(), flags);
         test(&server);
@@ -80,7 +89,7 @@ fn read_all(mut stream: &TcpStream) -> Vec<u8> {
 
 #[test]
 fn requests_go_where_they_say() {
-    over_all(OPEN, |server| {
+    over_sharing(OPEN, |server| {
         let (one, other) = (Upstream::answering(FRESH), Upstream::answering(FRESH));
         for (origin, target) in [(&one, "a"), (&other, "a"), (&one, "b?c")] {
             let answer = get(server, &format!("http://{}/{target}", origin.address));

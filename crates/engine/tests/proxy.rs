@@ -13,7 +13,7 @@ use std::time::Duration;
 use engine::Client;
 use exchange::{exchange, get, status};
 use sojourn_server::Counter;
-use upstream::{Upstream, over_all, proxy};
+use upstream::{Upstream, over_all, over_sharing, proxy};
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nDate: x\r\n\r\nhello";
 
@@ -451,7 +451,7 @@ fn with(fields: &str) -> Vec<u8> {
 
 #[test]
 fn what_is_fresh_is_answered_from_memory() {
-    over_all(
+    over_sharing(
         &[],
         || Upstream::answering(FRESH),
         |server, upstream| {

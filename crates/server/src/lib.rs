@@ -32,7 +32,7 @@ mod sockets;
 mod stop;
 pub mod tls;
 
-pub use architecture::{ALL, Architecture};
+pub use architecture::{ALL, Architecture, CacheScope};
 pub use blocking::serve_one;
 pub use board::{Board, PLACES_MAX, Seat};
 pub use clients::Clients;

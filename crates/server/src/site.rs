@@ -162,7 +162,8 @@ impl Site {
             served.add(Counter::HealthChecksFailed, failed);
             served.add(Counter::UpstreamsFailingChecks, upstream.presence.is_failing().into());
         }
-        if let Some(cache) = self.proxy.as_ref().and_then(|proxy| proxy.cache.as_ref()) {
+        let cache = self.proxy.as_ref().and_then(|proxy| proxy.cache.as_ref());
+        if let Some(cache) = cache.filter(|cache| !cache.is_private()) {
             cache.report(&mut served);
         }
         served.add(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));

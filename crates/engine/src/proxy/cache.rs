@@ -8,15 +8,17 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use sojourn_proxy::replacement;
 use sojourn_proxy::rules::Policy;
 use sojourn_proxy::store::{ADMISSIONS, DiskSettings, Settings, admission_by_name};
+use sojourn_server::CacheScope;
 use sojourn_server::proxy::{Cache, ForcedHits, Storekeepers};
 
+use super::ONE_PROCESS;
 use crate::serve::options::values::{duration, size};
 
 /// Where answers are kept, how much, and which.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Cache")]
 pub struct CacheOptions {
-    /// Memory for answers that may be used again (RFC 9111), of all loops together; 0 keeps none there
+    /// Memory for answers that may be used again (RFC 9111), of the server; processes share it out; 0 keeps none there
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = size)]
     pub cache_memory: usize,
     /// Keep answers in this directory, too; it is made if it is not there, and for this server alone
@@ -61,8 +63,15 @@ const MEMORY_OBJECT_BYTES_MAX: u64 = 8 << 20;
 const DISK_OBJECT_BYTES_MAX: u64 = 1 << 30;
 
 impl CacheOptions {
-    /// The cache, if there is to be one, and who waits for its disk, if it has one.
-    pub fn open(&self) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
+    /// The cache, if there is to be one, and who waits for its disk, if it has one; each of `workers` may have its own.
+    pub fn open(
+        &self,
+        scope: CacheScope,
+        workers: usize,
+    ) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
+        if scope != CacheScope::Server {
+            return Ok((self.open_private(scope, workers)?, None));
+        }
         let (cache, keepers) = self.open_tiers()?;
         let Some(ratio) = self.force_hit_ratio else { return Ok((cache, keepers)) };
         let cache =
@@ -98,6 +107,21 @@ impl CacheOptions {
         })?;
         let keepers = cache.start_storekeepers(self.cache_disk_threads.into())?;
         Ok((Some(cache), Some(keepers)))
+    }
+
+    /// A cache for each process, which shares the memory with the others, or for each connection.
+    fn open_private(&self, scope: CacheScope, workers: usize) -> anyhow::Result<Option<Cache>> {
+        for (is_given, option) in
+            [(self.cache_dir.is_some(), "--cache-dir"), (self.force_hit_ratio.is_some(), "--force-hit-ratio")]
+        {
+            ensure!(
+                !is_given,
+                "{option} needs one cache for all, and here each process has its own\n{ONE_PROCESS}"
+            );
+        }
+        let share = if scope == CacheScope::Worker { workers.max(1) } else { 1 };
+        let settings = Settings { memory_bytes: self.cache_memory / share, shards: 1, ..self.settings() };
+        Ok((self.cache_memory > 0).then(|| Cache::new(settings, self.policy()).private()))
     }
 
     fn policy(&self) -> Policy {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_server::proxy::{Nothing, Proxy, watch};
-use sojourn_server::{Architecture, Board, Site, Stop, architecture, metrics, reopen_on_signal};
+use sojourn_server::{Architecture, Board, CacheScope, Site, Stop, architecture, metrics, reopen_on_signal};
 
 use crate::serve::listener::Listeners;
 use crate::serve::privileges::Identity;
@@ -27,12 +27,19 @@ pub use options::Options;
 /// Bytes of the random part of a pseudonym.
 const PSEUDONYM_RANDOM_BYTES: usize = 4;
 
+/// What to do about what needs one.
+const ONE_PROCESS: &str = "hint: choose an architecture that is one process: mt or an event loop";
+
 /// Passes requests on until a signal. `words` are the command line that was given.
 pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     if let Some(core) = options.pin_core {
         pin(core)?;
     }
     let architecture = architecture::by_name(&options.architecture).context("no such architecture")?;
+    let scope = architecture.cache_scope().with_context(|| {
+        let name = architecture.name();
+        format!("{name} cannot be a proxy: each of its programs serves one connection\nhint: choose another, such as mt or amped")
+    })?;
     metrics::begin();
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
@@ -51,13 +58,20 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [])?;
     }
     // As the user who serves: what is made there is that user's.
-    let (cache, _keepers) = options.cache.open()?;
+    let (cache, _keepers) = options.cache.open(scope, site.workers)?;
     if let Some(proxy) = &mut site.proxy {
         Arc::make_mut(proxy).cache = cache;
     }
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
-    if let Some(proxy) = &site.proxy {
-        watch(proxy, options.upstream.health_check().as_ref()).context("cannot watch the upstreams")?;
+    let health_check = options.upstream.health_check();
+    ensure!(
+        scope == CacheScope::Server || health_check.is_none(),
+        "with {} each process would have to ask upstreams for their health (--health-path)\n{ONE_PROCESS}",
+        architecture.name()
+    );
+    // Children look names up themselves: what a thread of this process learns they do not see.
+    if let Some(proxy) = site.proxy.as_ref().filter(|_| scope == CacheScope::Server) {
+        watch(proxy, health_check.as_ref()).context("cannot watch the upstreams")?;
     }
     reopen_on_signal(&site.board)?;
     let served = serve(architecture, &site, listeners, &estate, inheritance, stop)?;
@@ -71,15 +85,10 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
 impl Options {
     /// The site whose bytes come from the upstreams.
     fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<Site> {
-        ensure!(
-            architecture.has_upstreams(),
-            "{} cannot be a proxy: it waits for one connection at a time\nhint: choose amped, sped, ncopy or uring",
-            architecture.name()
-        );
         let defaults = architecture.defaults();
         ensure!(
             self.workers.is_none() || defaults.workers.is_some(),
-            "{} has no workers to choose a number of\nhint: leave --workers out; ncopy and uring have some",
+            "{} has no workers to choose a number of\nhint: leave --workers out; mp, mt, helper, ncopy and uring have some",
             architecture.name()
         );
         let workers = self.workers.map(|workers| workers as usize).or(defaults.workers).unwrap_or(1);

@@ -45,7 +45,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     if transport == Transport::Tls {
         site.tls = Some(options.tls.tls(options.tickets)?);
     }
-    serve_one(&site, Arrival { socket, peer, transport, seat: Seat::ANY }, place, stop);
+    serve_one(&site, Arrival { socket, peer, transport, seat: Seat::ANY }, place, stop)?;
     Ok(ExitCode::SUCCESS)
 }
 

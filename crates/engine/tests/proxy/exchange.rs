@@ -1,5 +1,7 @@
 //! One request to a proxy, and all of its answer.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 use crate::engine::{Client, Server};
 
 /// Sends `request`, which ends the connection, and takes all that comes.

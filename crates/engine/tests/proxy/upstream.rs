@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use sojourn_server::ALL;
+use sojourn_server::{ALL, CacheScope};
 
 use crate::engine::client::patient;
 use crate::engine::{ENGINE, Server};
@@ -132,7 +132,21 @@ impl Peer {
 
 /// Runs `test` over every architecture that can be a proxy, one after the other.
 pub fn over_all(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
-    for architecture in ALL.iter().filter(|architecture| architecture.has_upstreams()) {
+    over(|scope| scope.is_some(), flags, upstream, test);
+}
+
+/// The same over those that have one cache for the whole server.
+pub fn over_sharing(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
+    over(|scope| scope == Some(CacheScope::Server), flags, upstream, test);
+}
+
+fn over(
+    has_part: impl Fn(Option<CacheScope>) -> bool,
+    flags: &[&str],
+    upstream: impl Fn() -> Upstream,
+    test: impl Fn(&Server, &Upstream),
+) {
+    for architecture in ALL.iter().filter(|architecture| has_part(architecture.cache_scope())) {
         eprintln!("{}:", architecture.name());
         let upstream = upstream();
         let server = proxy(architecture.name(), &[upstream.address], flags);

@@ -31,10 +31,6 @@ impl Architecture for Amped {
         "one event loop, with helpers for whatever may wait for a disk"
     }
 
-    fn has_upstreams(&self) -> bool {
-        true
-    }
-
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         event_loop::run(site, listeners, stop, Helped::new(site)?)
     }

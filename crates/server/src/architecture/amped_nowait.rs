@@ -31,10 +31,6 @@ impl Architecture for AmpedNowait {
         "one event loop that has the kernel read ahead and looks again; only opens may wait for a disk"
     }
 
-    fn has_upstreams(&self) -> bool {
-        true
-    }
-
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let disk = Patient {
             readahead: Readahead::new(site.limits.helper_queue_max)?,

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::Architecture;
+use super::{Architecture, CacheScope};
 use crate::blocking::serve_one;
 use crate::counters::Served;
 use crate::processes::{Plan, Visit, dispatch};
@@ -25,6 +25,10 @@ impl Architecture for Fork {
         "a child process per connection"
     }
 
+    fn cache_scope(&self) -> Option<CacheScope> {
+        Some(CacheScope::Connection)
+    }
+
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let child = child(site);
         dispatch(site, listeners, stop, &Plan { helpers: 0, child: Some(&child) })?;
@@ -34,8 +38,5 @@ impl Architecture for Fork {
 
 /// The life of a child for one connection to `site`.
 pub fn child(site: &Site) -> impl Fn(Visit) -> io::Result<()> {
-    |Visit { arrival, place, stop }| {
-        serve_one(site, arrival, place, stop);
-        Ok(())
-    }
+    |Visit { arrival, place, stop }| serve_one(site, arrival, place, stop)
 }

@@ -6,7 +6,7 @@
 use std::io;
 
 use super::fork::child;
-use super::{Architecture, Defaults};
+use super::{Architecture, CacheScope, Defaults};
 use crate::counters::Served;
 use crate::processes::{Plan, Visit, dispatch};
 use crate::site::Site;
@@ -52,6 +52,10 @@ impl Architecture for Helper {
 
     fn defaults(&self) -> Defaults {
         Defaults { workers: Some(self.helpers), ..Defaults::default() }
+    }
+
+    fn cache_scope(&self) -> Option<CacheScope> {
+        Some(CacheScope::Worker)
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::Architecture;
+use super::{Architecture, CacheScope};
 use crate::counters::Served;
 use crate::processes::{Plan, Visit, dispatch};
 use crate::site::Site;
@@ -22,6 +22,10 @@ impl Architecture for Inetd {
 
     fn summary(&self) -> &'static str {
         "fork and exec per connection, the configuration read anew each time"
+    }
+
+    fn cache_scope(&self) -> Option<CacheScope> {
+        None
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {

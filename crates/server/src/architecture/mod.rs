@@ -44,9 +44,9 @@ pub trait Architecture: Sync {
         Ok(())
     }
 
-    /// Whether its connections can have upstreams: then it can be a proxy.
-    fn has_upstreams(&self) -> bool {
-        false
+    /// Who has the cache of a proxy, if it can be one.
+    fn cache_scope(&self) -> Option<CacheScope> {
+        Some(CacheScope::Server)
     }
 
     /// Serves `site` on `listeners` until `stop`; returns once every accepted connection is closed.
@@ -60,6 +60,17 @@ pub struct Defaults {
     pub workers: Option<usize>,
     /// Budgets of each cache.
     pub budgets: Budgets,
+}
+
+/// Who has a cache of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheScope {
+    /// The whole server: all loops or threads share it.
+    Server,
+    /// Each of several processes.
+    Worker,
+    /// Each connection, with which its process and the cache end.
+    Connection,
 }
 
 /// Every architecture, in the order in which the guide explains them.

@@ -7,8 +7,8 @@ use std::io;
 
 use sojourn_content::Budgets;
 
-use super::{Architecture, Defaults};
-use crate::blocking::{Door, Service, Worker, accept_and_serve};
+use super::{Architecture, CacheScope, Defaults};
+use crate::blocking::{Door, accept_and_serve, attend_in_child};
 use crate::counters::Served;
 use crate::processes::supervise;
 use crate::site::Site;
@@ -38,12 +38,17 @@ impl Architecture for Mp {
         Defaults { workers: Some(PROCESSES), budgets }
     }
 
+    fn cache_scope(&self) -> Option<CacheScope> {
+        Some(CacheScope::Worker)
+    }
+
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let door = Door::new(listeners)?;
         supervise(site, stop, |place, stop| {
-            let service = Service::of_child(site, place);
-            accept_and_serve(&mut Worker::new(&service, stop), &door.place()?);
-            Ok(())
+            attend_in_child(site, place, stop, |attendant| {
+                accept_and_serve(attendant, &door.place()?, site, stop);
+                Ok(())
+            })
         })?;
         Ok(site.counters())
     }

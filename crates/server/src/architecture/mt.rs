@@ -6,7 +6,7 @@
 use std::io;
 
 use super::{Architecture, Defaults};
-use crate::blocking::{Door, Service, Worker, accept_and_serve};
+use crate::blocking::{Attendant, Door, Intermediary, Service, Worker, accept_and_serve};
 use crate::counters::Served;
 use crate::site::Site;
 use crate::sockets::listener::Listener;
@@ -35,11 +35,15 @@ impl Architecture for Mt {
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let door = Door::new(listeners)?;
         registry::complete();
-        let service = Service::of_threads(site, site.board.place());
+        let service = site.proxy.is_none().then(|| Service::of_threads(site, site.board.place()));
         std::thread::scope(|scope| {
             let start = |number| {
                 let place = door.place()?;
-                let work = || accept_and_serve(&mut Worker::new(&service, stop), &{ place });
+                let mut attendant: Box<dyn Attendant + Send> = match &service {
+                    Some(service) => Box::new(Worker::new(service, stop)),
+                    None => Box::new(Intermediary::of_thread(site, stop)?),
+                };
+                let work = move || accept_and_serve(&mut *attendant, &place, site, stop);
                 std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, work)
             };
             // Each holds a descriptor while it waits for a connection; one more than connections tells who has no room.

@@ -39,10 +39,6 @@ impl Architecture for Ncopy {
         Defaults { workers: Some(workers), ..Defaults::default() }
     }
 
-    fn has_upstreams(&self) -> bool {
-        true
-    }
-
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let site = &share(site);
         let shares = share_out(listeners, site.workers)?;

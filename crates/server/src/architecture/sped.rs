@@ -28,10 +28,6 @@ impl Architecture for Sped {
         "one event loop that does everything itself, disk included"
     }
 
-    fn has_upstreams(&self) -> bool {
-        true
-    }
-
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         event_loop::run(site, listeners, stop, Inline::new(&site.origin))
     }

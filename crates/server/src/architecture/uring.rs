@@ -36,10 +36,6 @@ impl Architecture for Uring {
         ring::available()
     }
 
-    fn has_upstreams(&self) -> bool {
-        true
-    }
-
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         // Helpers that are processes are best started before there are threads.
         let shared = || listeners.iter().map(Listener::try_clone).collect::<io::Result<Vec<_>>>();

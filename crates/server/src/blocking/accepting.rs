@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
-use super::Worker;
+use super::Attendant;
 use crate::board::Seat;
 use crate::counters::Counter;
+use crate::site::Site;
 use crate::sockets::accept::{Accepted, Acceptor, shed};
 use crate::sockets::listener::Listener;
+use crate::stop::Stop;
 
 /// How long a worker waits for a connection before it looks whether it is to stop.
 const ACCEPT_PATIENCE: Duration = Duration::from_millis(250);
@@ -79,37 +81,36 @@ impl DoorPlace<'_> {
     }
 }
 
-/// Serves who comes to `door` until a stop; then those who have come.
-pub fn accept_and_serve(worker: &mut Worker<'_>, door: &DoorPlace<'_>) {
-    let site = worker.service.site;
-    while !worker.is_overdue() {
+/// Has `attendant` serve who comes to `door` until `stop`; then those who have come.
+pub fn accept_and_serve(attendant: &mut dyn Attendant, door: &DoorPlace<'_>, site: &Site, stop: &Stop) {
+    while !attendant.is_overdue() {
         // Those who have connected already are served; nobody is waited for any more.
-        if worker.stop.is_requested() && !door.somebody_waits() {
+        if stop.is_requested() && !door.somebody_waits() {
             return;
         }
         match door.accept() {
             Accepted::Connection(arrival) => match site.board.enter(arrival.peer, &site.limits) {
                 Ok(seat) => {
-                    worker.service.seat(seat);
-                    worker.serve(arrival);
-                    worker.service.seat(Seat::default());
+                    attendant.seat(seat);
+                    attendant.serve(arrival);
+                    attendant.seat(Seat::default());
                     site.board.leave(seat);
                 }
                 Err(limit) => {
                     shed(&arrival);
-                    worker.service.count(Counter::ConnectionsShed);
-                    worker.service.count(limit);
+                    attendant.count(Counter::ConnectionsShed);
+                    attendant.count(limit);
                 }
             },
-            Accepted::Shed => worker.service.count(Counter::ConnectionsShed),
-            Accepted::Failed => worker.service.count(Counter::AcceptErrors),
+            Accepted::Shed => attendant.count(Counter::ConnectionsShed),
+            Accepted::Failed => attendant.count(Counter::AcceptErrors),
             Accepted::Nobody => {}
             Accepted::Exhausted => {
-                worker.service.count(Counter::AcceptErrors);
+                attendant.count(Counter::AcceptErrors);
                 // Trying again at once would find the same.
                 std::thread::sleep(ACCEPT_PATIENCE);
             }
         }
-        worker.write_due_lines();
+        attendant.rest();
     }
 }

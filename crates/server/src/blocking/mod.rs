@@ -2,7 +2,8 @@
 //!
 //! The architectures with a process or a thread per connection share it; they differ in who accepts, and in who
 //! shares memory. A [`Service`] is what the workers of one process have in common, a [`Worker`] serves connection
-//! after connection. Limits, deadlines and counters are those of the event loop.
+//! after connection. Limits, deadlines and counters are those of the event loop. A proxy's worker, which waits for
+//! upstreams besides, is an [`Intermediary`].
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,14 +15,16 @@ use crate::connection::{Connection, Context, Event, Pool, Reason, Want};
 use crate::counters::{Counter, Served};
 use crate::log::AccessLog;
 use crate::site::Site;
-use crate::sockets::accept::Arrival;
-use crate::stop::Stop;
 
 mod accepting;
+mod attendant;
 mod client;
+mod intermediary;
 mod worker;
 
 pub use accepting::{Door, accept_and_serve};
+pub use attendant::{Attendant, attend_in_child, serve_one};
+pub use intermediary::Intermediary;
 pub use worker::Worker;
 
 /// What the workers of one process share: caches and counters behind one lock, held while a connection handles
@@ -38,12 +41,6 @@ struct State {
     caches: Caches,
     served: Served,
     place: Place,
-}
-
-/// The life of a child process that serves one connection.
-pub fn serve_one(site: &Site, arrival: Arrival, place: Place, stop: &Stop) {
-    let service = Service::of_child(site, place);
-    Worker::new(&service, stop).serve(arrival);
 }
 
 /// Bytes moved since the last event.

@@ -3,7 +3,7 @@
 //! It waits for three things at once: the client, the end of patience with it, and the server's stop. While it
 //! waits its log lines do not: they are written out when they have been in memory for long enough.
 
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,9 +11,11 @@ use rustix::io::Errno;
 use sojourn_content::Job;
 
 use super::client::Client;
-use super::{Service, Traffic};
+use super::{Attendant, Service, Traffic};
+use crate::board::Seat;
 use crate::clock::Clock;
 use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
+use crate::counters::Counter;
 use crate::disk::Inline;
 use crate::patience::drain::Drain;
 use crate::sockets::accept::Arrival;
@@ -22,8 +24,8 @@ use crate::stop::Stop;
 
 /// One thread of service.
 pub struct Worker<'a> {
-    pub(super) service: &'a Service<'a>,
-    pub(super) stop: &'a Stop,
+    service: &'a Service<'a>,
+    stop: &'a Stop,
     clock: Clock,
     pool: Pool,
     inline: Inline,
@@ -57,56 +59,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Serves one connection until it is over.
-    pub fn serve(&mut self, arrival: Arrival) {
-        self.service.begin();
-        self.clock.look();
-        let mut client = Client::new(arrival, self.service.site);
-        let mut want = client.connection.start();
-        let reason = loop {
-            let event = match want {
-                Want::Receive(buffer) => self.receive(&mut client, buffer),
-                Want::Look(buffer) => Ok(self.look(&mut client, buffer)),
-                Want::Send(output) => self.send(&mut client, output),
-                Want::Open(opening) => Ok(Event::Done(self.inline.perform(&Job::Open(opening)))),
-                Want::Load(range) => Ok(Event::Done(self.inline.perform(&Job::Load(range)))),
-                Want::Delegate(lane, job) => Ok(Event::Delivered(lane, Some(self.inline.perform(&job)))),
-                Want::Recall | Want::Wait => unreachable!("nothing is under way but what the worker does"),
-                Want::Close(reason) => break reason,
-            };
-            want = match event {
-                Ok(event) => self.handle(&mut client, event),
-                Err(reason) => break reason,
-            };
-        };
-        self.service.end(client.connection, reason, &mut self.pool, &self.clock);
-    }
-
     /// Lines that have waited long enough are written out.
-    pub fn write_due_lines(&self) {
+    fn write_due_lines(&self) {
         if let Some(log) = &self.service.log
             && log.due_in() == Some(Duration::ZERO)
         {
             log.write_out();
         }
-    }
-
-    /// Waits until `source` is readable, or a stop is requested if the worker `heeds_stop`; returns whether `source`
-    /// is.
-    pub fn wait_for_work(&mut self, source: &impl AsFd, heeds_stop: bool) -> bool {
-        self.write_due_lines();
-        let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
-        let timeout = lines_due.and_then(|due| Timespec::try_from(due).ok());
-        let mut waits = [PollFd::new(source, PollFlags::IN), PollFd::new(self.stop, PollFlags::IN)];
-        let count = if heeds_stop { 2 } else { 1 };
-        poll(&mut waits[..count], timeout.as_ref()).is_ok() && !waits[0].revents().is_empty()
-    }
-
-    /// Whether a stop was requested and the time to finish is over.
-    pub fn is_overdue(&mut self) -> bool {
-        self.clock.look();
-        let now = self.clock.now;
-        self.begin_drain() && self.drain.is_some_and(|drain| drain.is_over(now))
     }
 
     fn handle(&mut self, client: &mut Client, event: Event) -> Want {
@@ -236,5 +195,58 @@ impl<'a> Worker<'a> {
             self.drain = Some(Drain::begin(self.clock.now, &self.service.site.limits));
         }
         self.drain.is_some()
+    }
+}
+
+impl Attendant for Worker<'_> {
+    fn serve(&mut self, arrival: Arrival) {
+        self.service.begin();
+        self.clock.look();
+        let mut client = Client::new(arrival, self.service.site);
+        let mut want = client.connection.start();
+        let reason = loop {
+            let event = match want {
+                Want::Receive(buffer) => self.receive(&mut client, buffer),
+                Want::Look(buffer) => Ok(self.look(&mut client, buffer)),
+                Want::Send(output) => self.send(&mut client, output),
+                Want::Open(opening) => Ok(Event::Done(self.inline.perform(&Job::Open(opening)))),
+                Want::Load(range) => Ok(Event::Done(self.inline.perform(&Job::Load(range)))),
+                Want::Delegate(lane, job) => Ok(Event::Delivered(lane, Some(self.inline.perform(&job)))),
+                Want::Recall | Want::Wait => unreachable!("nothing is under way but what the worker does"),
+                Want::Close(reason) => break reason,
+            };
+            want = match event {
+                Ok(event) => self.handle(&mut client, event),
+                Err(reason) => break reason,
+            };
+        };
+        self.service.end(client.connection, reason, &mut self.pool, &self.clock);
+    }
+
+    fn count(&mut self, counter: Counter) {
+        self.service.count(counter);
+    }
+
+    fn seat(&mut self, seat: Seat) {
+        self.service.seat(seat);
+    }
+
+    fn rest(&mut self) {
+        self.write_due_lines();
+    }
+
+    fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool {
+        self.write_due_lines();
+        let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
+        let timeout = lines_due.and_then(|due| Timespec::try_from(due).ok());
+        let mut waits = [PollFd::new(&source, PollFlags::IN), PollFd::new(self.stop, PollFlags::IN)];
+        let count = if heeds_stop { 2 } else { 1 };
+        poll(&mut waits[..count], timeout.as_ref()).is_ok() && !waits[0].revents().is_empty()
+    }
+
+    fn is_overdue(&mut self) -> bool {
+        self.clock.look();
+        let now = self.clock.now;
+        self.begin_drain() && self.drain.is_some_and(|drain| drain.is_over(now))
     }
 }

@@ -5,6 +5,7 @@ use rustix::io::Errno;
 
 use super::client::Client;
 use super::{Disk, LISTENERS, Loop};
+use crate::board::Seat;
 use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
 use crate::patience::drain::Drain;
@@ -44,7 +45,11 @@ impl<D: Disk> Loop<'_, D> {
                 return self.served.count(limit);
             }
         };
-        let Arrival { socket, peer, transport, .. } = arrival;
+        self.welcome(arrival, seat);
+    }
+
+    /// Serves a new connection that has a seat, or needs none here.
+    pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, seat: Seat) {
         self.served.count(Counter::ConnectionsAccepted);
         let token = self.clients.vacant();
         self.clients.insert(Client::new(socket, Connection::new(peer, transport, self.site), seat));

@@ -154,7 +154,7 @@ impl<D: Disk> Loop<'_, D> {
             clock: &self.clock,
             send_path: &self.site.send_path,
             hosts: &self.site.hosts,
-            log: self.site.log.as_ref(),
+            log: self.log.as_ref(),
             limits: &self.site.limits,
             is_draining: self.drain.is_some(),
             exchanges: self.exchanges.as_mut().map(|exchanges| exchanges.attend(token, self.clock.now)),

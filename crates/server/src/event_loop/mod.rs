@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::connection::Pool;
 use crate::counters::{Counter, Served};
 use crate::disk::Disk;
+use crate::log::AccessLog;
 use crate::patience::drain::Drain;
 use crate::patience::timers::{self, Timers};
 use crate::proxy::Exchanges;
@@ -29,6 +30,7 @@ use crate::sockets::registry;
 use crate::stop::Stop;
 
 mod admission;
+mod attending;
 mod client;
 mod drive;
 mod errands;
@@ -54,6 +56,9 @@ pub fn run<D: Disk>(site: &Site, listeners: Vec<Listener>, stop: &Stop, disk: D)
 pub struct Loop<'a, D> {
     site: &'a Site,
     stop: &'a Stop,
+    log: Option<AccessLog>,
+    /// The process has no other loop and no threads: it counts what others count for all.
+    is_child: bool,
     disk: D,
     epoll: OwnedFd,
     /// None once the server is stopping.
@@ -79,6 +84,17 @@ pub struct Loop<'a, D> {
 impl<'a, D: Disk> Loop<'a, D> {
     /// A loop for `site` on `listeners` that has yet to run.
     pub fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, disk: D) -> io::Result<Self> {
+        Loop::at(site.board.place(), site, listeners, stop, disk)
+    }
+
+    /// The same, counting at `place`.
+    fn at(
+        place: Place,
+        site: &'a Site,
+        listeners: Vec<Listener>,
+        stop: &'a Stop,
+        disk: D,
+    ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let acceptors = listeners.into_iter().map(Acceptor::new).collect::<io::Result<Vec<_>>>()?;
         let watch = |fd: BorrowedFd<'_>, token| {
@@ -100,6 +116,8 @@ impl<'a, D: Disk> Loop<'a, D> {
         Ok(Loop {
             site,
             stop,
+            log: site.log.clone(),
+            is_child: false,
             disk,
             epoll,
             acceptors,
@@ -113,7 +131,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             clock,
             timers,
             served: Served::default(),
-            place: site.board.place(),
+            place,
             drain: None,
         })
     }
@@ -123,16 +141,20 @@ impl<'a, D: Disk> Loop<'a, D> {
         registry::complete();
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
         while !self.is_finished() {
-            events.clear();
-            let room = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.epoll, room, self.timeout().as_ref()) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            self.wait(&mut events, self.timeout())?;
             self.turn(&events);
         }
         self.publish();
         Ok(self.site.counters())
+    }
+
+    /// Waits for `events`, until `timeout`.
+    fn wait(&self, events: &mut Vec<epoll::Event>, timeout: Option<Timespec>) -> io::Result<()> {
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn is_finished(&self) -> bool {
@@ -186,6 +208,9 @@ impl<'a, D: Disk> Loop<'a, D> {
             exchanges.report(self.clock.now, &mut self.served);
         }
         self.disk.report(&mut self.served);
+        if self.is_child {
+            self.count_what_is_its_own();
+        }
         self.place.publish(&self.served);
     }
 }

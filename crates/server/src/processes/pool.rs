@@ -153,8 +153,7 @@ impl Pool {
             let_go_of_rest();
             self.let_go();
             to_helper = None;
-            help(site, place, stop, &to_dispatcher);
-            Ok(())
+            help(site, place, stop, &to_dispatcher)
         })?;
         self.started += 1;
         let channel = to_helper.take().expect("taken in the child only");

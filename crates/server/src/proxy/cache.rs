@@ -25,7 +25,7 @@ const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
 /// Their entity tags have so many bytes at most; a longer one is not asked about.
 const ENTITY_TAG_BYTES_ASKED_ABOUT_MAX: usize = 256;
 
-/// The cache of a proxy; all its loops share it.
+/// The cache of a proxy; all loops of a process share it.
 #[derive(Clone, Debug)]
 pub struct Cache {
     pub(super) store: Store,
@@ -34,6 +34,7 @@ pub struct Cache {
     /// How many URLs and keys were purged by hand.
     pub(super) purged: Arc<AtomicU64>,
     forced: Option<Arc<ForcedHits>>,
+    is_private: bool,
 }
 
 /// What a cache says to a request.
@@ -65,7 +66,14 @@ impl Cache {
     }
 
     fn over(store: Store, policy: Policy, purges: Purges) -> Cache {
-        Cache { store, policy, purges: Arc::new(purges), purged: Arc::default(), forced: None }
+        Cache {
+            store,
+            policy,
+            purges: Arc::new(purges),
+            purged: Arc::default(),
+            forced: None,
+            is_private: false,
+        }
     }
 
     /// Starts `count` threads that wait for its disk.
@@ -76,6 +84,17 @@ impl Cache {
     /// The same, but the lot says what is a hit: an experiment.
     pub fn by_lot(self, forced: ForcedHits) -> Cache {
         Cache { forced: Some(Arc::new(forced)), ..self }
+    }
+
+    /// The same, but every child process has its own, and this process none: it must not touch it, for a child that is
+    /// forked meanwhile would never find it untouched.
+    pub fn private(self) -> Cache {
+        Cache { is_private: true, ..self }
+    }
+
+    /// Whether every child process has its own.
+    pub fn is_private(&self) -> bool {
+        self.is_private
     }
 
     /// Whether the lot, not the rules, says what answers `request`.

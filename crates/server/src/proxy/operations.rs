@@ -95,6 +95,11 @@ pub fn operate(request: &Request<'_>, cache: &Cache) -> Option<(Status, Value)> 
         // A page in somebody's browser: whoever operates the cache does not come by one.
         return Some((Status::Forbidden, json!({ "error": "not for pages in a browser" })));
     }
+    let is_about_cache = is_to_forget || path == b"/cache/object";
+    if is_about_cache && cache.is_private() {
+        let problem = "every process has a cache of its own, which only its clients reach";
+        return Some((Status::NotImplemented, json!({ "error": problem })));
+    }
     let outcome = match (method, path) {
         (b"PURGE", _) => url_of(request).map(|url| purge(cache, &url)),
         (b"POST", b"/purge") => match query.strip_prefix(b"key=") {

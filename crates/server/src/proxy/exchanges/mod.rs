@@ -161,6 +161,11 @@ impl Exchanges {
         !self.launches.is_empty() || !self.wakes.is_empty()
     }
 
+    /// Whether anything is under way, for clients or for the cache.
+    pub fn is_busy(&self) -> bool {
+        self.has_errands() || !self.flows.is_empty() || !self.tunnels.is_empty()
+    }
+
     /// The errands: connections to make, then connections to wake.
     pub fn take_errands(&mut self) -> (Vec<Launch>, Vec<u64>) {
         (std::mem::take(&mut self.launches), std::mem::take(&mut self.wakes))
