@@ -22,6 +22,10 @@ pub struct Reception {
     bodiless: bool,
     /// What has come of the body, where it is to be told from others.
     content: Option<Context>,
+    /// The body so far, where it is kept.
+    kept: Option<Vec<u8>>,
+    /// A longer one is not kept but refused.
+    kept_bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +69,22 @@ impl Reception {
         Reception { content: digests.then(|| Context::new(&SHA256)), ..Reception::default() }
     }
 
+    /// One that keeps bodies, of so many bytes at most, where [`Reception::reset_keeping`] says so.
+    pub fn keeping(bytes_max: usize) -> Reception {
+        Reception { kept_bytes_max: bytes_max, ..Reception::default() }
+    }
+
+    /// Makes ready for the next response, whose body is kept or not.
+    pub fn reset_keeping(&mut self, keeps: bool) {
+        self.reset(false);
+        self.kept = keeps.then(Vec::new);
+    }
+
+    /// The body that was kept.
+    pub fn take_kept(&mut self) -> Vec<u8> {
+        self.kept.take().unwrap_or_default()
+    }
+
     /// Makes ready for the next response; the one to HEAD is `bodiless` whatever it says.
     pub fn reset(&mut self, bodiless: bool) {
         self.state = State::Head;
@@ -98,7 +118,9 @@ impl Reception {
     /// How many bytes of the body are still to come, if that is known and they need not be looked at.
     pub fn discardable(&self) -> Option<u64> {
         match &self.state {
-            State::Sized(_, body) if self.content.is_none() => Some(body.expected - body.received),
+            State::Sized(_, body) if self.content.is_none() && self.kept.is_none() => {
+                Some(body.expected - body.received)
+            }
             _ => None,
         }
     }
@@ -154,8 +176,13 @@ impl Reception {
             if let Some(content) = &mut self.content {
                 content.update(data);
             }
+            if let Some(kept) = &mut self.kept {
+                // One byte too many says that it is too long.
+                let room = (self.kept_bytes_max + 1).saturating_sub(kept.len());
+                kept.extend_from_slice(&data[..data.len().min(room)]);
+            }
         };
-        match &mut self.state {
+        let taken = match &mut self.state {
             State::Head => unreachable!("the head is in"),
             State::Sized(head, body) => {
                 let used = available.min(body.expected - body.received);
@@ -165,19 +192,18 @@ impl Reception {
             }
             State::Chunked(head, chunked) => {
                 let used = chunked.decode(bytes, look).map_err(|_| Cause::BadResponse)?;
-                if !chunked.is_done() {
-                    return Ok((used, Progress::More));
-                }
                 let (status, keep_alive) = (head.status, head.keep_alive);
                 let response = Response { status, body_bytes: chunked.body_bytes(), keep_alive };
-                Ok((used, Progress::Complete(response)))
+                Ok((used, if chunked.is_done() { Progress::Complete(response) } else { Progress::More }))
             }
             State::UntilClose(_, body) => {
                 body.received += available;
                 look(bytes);
                 Ok((bytes.len(), Progress::More))
             }
-        }
+        };
+        let is_too_long = self.kept.as_ref().is_some_and(|kept| kept.len() > self.kept_bytes_max);
+        if is_too_long { Err(Cause::BadResponse) } else { taken }
     }
 }
 
@@ -295,6 +321,23 @@ mod tests {
         assert_eq!(digest("HTTP/1.0 200 OK\r\n\r\nhello"), sized);
         assert_ne!(digest("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhallo"), sized);
         assert_eq!(Reception::default().digest(), None);
+    }
+
+    #[test]
+    fn bodies_are_kept_up_to_a_limit() {
+        let mut reception = Reception::keeping(5);
+        let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
+        reception.reset_keeping(true);
+        assert_eq!(reception.feed(whole), Ok((whole.len(), complete(200, 5, true))));
+        assert_eq!(reception.take_kept(), b"hello");
+        reception.reset_keeping(true);
+        assert_eq!(
+            reception.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello!"),
+            Err(Cause::BadResponse)
+        );
+        reception.reset_keeping(false);
+        reception.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n").unwrap();
+        assert_eq!(reception.discardable(), Some(6));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 
 use film_server::{FilmServer, Script, goodbye, packet};
 use sojourn_load::streaming::{
-    Film, Quality, StreamLimits, StreamPlan, StreamReport, Transport, run_streams,
+    Film, HlsPlan, Quality, StreamLimits, StreamPlan, StreamReport, Transport, run_streams,
 };
 use sojourn_measure::Nanos;
 use sojourn_streaming::rtsp::Method;
@@ -25,6 +25,7 @@ fn plan(server: &FilmServer, transport: Transport, milliseconds: u64) -> StreamP
         clients_per_second: 1_000.0,
         duration: Nanos(milliseconds * MS),
         transport,
+        hls: HlsPlan::default(),
         random_start: false,
         slow_share: 0.0,
         slow_bytes_per_second: 1_000.0,
@@ -54,7 +55,7 @@ fn losses_copies_and_disorder_are_counted_to_the_packet() {
     for transport in BOTH {
         let server = FilmServer::start(script.clone());
         let report = played(plan(&server, transport, 1_000));
-        let found = &report.streaming.packets;
+        let found = report.streaming.packets.as_ref().unwrap();
         assert_eq!((found.received, found.expected, found.lost), (196, 200, 4), "{transport:?}");
         assert_eq!((found.reordered, found.duplicates), (1, 1), "{transport:?}");
         assert_eq!((found.late, found.void, found.foreign, found.malformed), (0, 0, 0, 0), "{transport:?}");
@@ -83,7 +84,7 @@ fn late_packets_and_starvation_are_told_apart() {
     packets.extend((150..155).map(|number| numbered(number).at(4_600)));
     let server = FilmServer::start(Script { packets, ..Script::default() });
     let report = played(plan(&server, Transport::Udp, 5_000));
-    let found = &report.streaming.packets;
+    let found = report.streaming.packets.as_ref().unwrap();
     assert_eq!((found.received, found.lost, found.reordered), (155, 0, 2));
     assert_eq!(found.late, 2 + 5);
     let starvation = &report.streaming.starvation;
@@ -197,7 +198,7 @@ fn receiver_reports_tell_the_server_what_was_lost() {
         .map(|n| packet(n, 10 * u32::from(n)).at(10 * u64::from(n)));
     let server = FilmServer::start(Script { packets: packets.collect(), ..Script::default() });
     let report = played(plan(&server, Transport::Interleaved, 8_200));
-    assert_eq!(report.streaming.packets.lost, 8);
+    assert_eq!(report.streaming.packets.as_ref().unwrap().lost, 8);
     let reports = server.reports.lock().unwrap();
     let (lost, highest) = reports[0];
     assert!(lost >= 2 && lost as u32 <= highest / 100 + 1, "{reports:?}");
@@ -300,7 +301,7 @@ fn packets_that_are_none_are_counted_and_change_nothing() {
             transport,
             600,
         ));
-        let found = &report.streaming.packets;
+        let found = report.streaming.packets.as_ref().unwrap();
         assert_eq!(
             (found.received, found.lost, found.foreign, found.malformed),
             (50, 0, 1, 5),
@@ -333,6 +334,6 @@ fn an_interrupted_run_keeps_what_was_measured() {
     let report =
         run_streams(plan(&server, Transport::Udp, 60_000), &interrupted, Some(&mut stop)).unwrap().report();
     assert!(report.interrupted && !report.complete);
-    assert_eq!(report.streaming.packets.received, 50);
+    assert_eq!(report.streaming.packets.as_ref().unwrap().received, 50);
     assert_eq!(server.asked_for(Method::Teardown), 1);
 }

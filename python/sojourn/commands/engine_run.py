@@ -103,9 +103,10 @@ def thresholds_of(texts: Sequence[str], words: Sequence[str]) -> list[Threshold]
 def print_help(context: typer.Context, tool: Tool) -> None:
     """The engine's help, then ours."""
     from sojourn.loading import metrics
+    from sojourn.loading.run import plays_streams
 
     # The engine says first what it does; it calls itself by the command that was typed.
-    named = [word for word in context.args if word.startswith("rtsp://")]
+    named = [word for word in context.args if plays_streams([word])]
     subprocess.run(["sojourn", tool, *named, "--help"], executable=str(engine.path()), check=True)
     print("\nBeside the engine's options there are these:\n")
     print(context.get_help())

@@ -19,7 +19,7 @@ _SEARCH = "Search for the largest load"
 
 def register(app: typer.Typer) -> None:
     """Adds the command; the engine parses the options that are not declared here."""
-    help = "Load a server and measure what its clients see: requests (http://), or viewers of films (rtsp://)."
+    help = "Load a server and measure what its clients see: requests (http://), or viewers of films (rtsp://, .m3u8)."
     app.command("load", context_settings=EVERYTHING, help=help)(with_run_options(_load))
 
 

@@ -1,4 +1,4 @@
-//! `sojourn-engine load rtsp://…`: viewers of films.
+//! `sojourn-engine load rtsp://…` and `load http://….m3u8`: viewers of films.
 
 use std::{
     fs,
@@ -13,8 +13,8 @@ use serde::Serialize;
 use sojourn_load::{
     TICK, duration, parse_rate,
     streaming::{
-        Film, Quality, StreamLimits, StreamOutcome, StreamPlan, StreamProgress, StreamReport, StreamTimeline,
-        Transport, run_streams,
+        Film, HlsPlan, Quality, StreamLimits, StreamOutcome, StreamPlan, StreamProgress, StreamReport,
+        StreamTimeline, Transport, Variant, run_streams,
     },
 };
 use sojourn_measure::{Nanos, affinity, machine::Machine};
@@ -24,13 +24,15 @@ use super::{
     streams_text::write_text,
 };
 
-/// Loads a streaming server: many viewers of films, over RTSP, and what a player would make of what they receive.
+/// Loads a streaming server: many viewers of films, by RTSP or HLS, and what a player would make of what they receive.
 ///
-/// This is what `sojourn load` does with a URL that begins with rtsp://. Everything runs on one thread, which should
+/// This is what `sojourn load` does with a URL that begins with rtsp://, and with one of http:// whose path ends in
+/// .m3u8, or with --hls. Everything runs on one thread, which should
 /// have a core of its own (--core).
 #[derive(Args)]
 #[command(
-    override_usage = "sojourn load [OPTIONS] --clients N rtsp://HOST[:PORT]/PATH...",
+    override_usage = "sojourn load [OPTIONS] --clients N rtsp://HOST[:PORT]/PATH...\n       \
+        sojourn load [OPTIONS] --clients N http://HOST[:PORT]/PATH.m3u8...",
     after_help = "\
 Examples
 
@@ -43,6 +45,9 @@ Examples
   over TCP, some viewers too slow and some that vanish: do the others still see their film?
     sojourn load rtsp://127.0.0.1:8554/film.mp4 --transport tcp --clients 200 --slow 5% --vanish 5%
 
+  500 viewers by HLS, each of the variant that needs least, with at most 12 s of media in hand
+    sojourn load http://127.0.0.1:8080/film/index.m3u8 --clients 500 --variant lowest --buffer 12s
+
   how many streams the server carries, what it uses meanwhile
     sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 100 --search 'conforming>=99%' --probe
 
@@ -50,14 +55,16 @@ What is reported
 
   A stream conforms if it was neither refused nor cut off, if its player never had nothing to show, if at most 1 % of \
 its packets were late or lost, and if its media came at 95 % of its pace or faster. A player begins --prebuffer after \
-the first packet and never waits; a packet is late when it comes after the player wanted it. Slow and vanishing \
+the first packet and never waits; a packet is late when it comes after the player wanted it. By HLS a player begins \
+with --prebuffer of media, stands still while it has nothing to show, and a segment is late for which it stood. Slow and vanishing \
 viewers are not judged. Where `generator.limited` is true, the figures say what the generator can do, not the server. \
 docs/load-streaming.md defines every figure.
 
 Exit code: 0 the run is complete, 1 it is not, 2 it could not run."
 )]
 pub struct Options {
-    /// Films: rtsp://[NAME:PASSWORD@]HOST[:PORT]/PATH; several are dealt to the viewers in turn.
+    /// Films: rtsp://[NAME:PASSWORD@]HOST[:PORT]/PATH, or http://HOST[:PORT]/PATH of playlists; several are dealt to the
+    /// viewers in turn.
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
     /// More films: a file with a URL, or a path under the first URL, in each line.
@@ -72,13 +79,22 @@ pub struct Options {
     /// How long to go on once all have come.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse, help_heading = VIEWERS)]
     duration: Nanos,
-    /// How packets come: to ports of the viewer, or in its connection.
-    #[arg(long, value_name = "udp|tcp", default_value = "udp", help_heading = VIEWERS)]
-    transport: TransportName,
+    /// How packets of RTSP come: to ports of the viewer, or in its connection [default: udp].
+    #[arg(long, value_name = "udp|tcp", help_heading = VIEWERS)]
+    transport: Option<TransportName>,
+    /// Play by HLS whatever the URLs end in.
+    #[arg(long, help_heading = VIEWERS)]
+    hls: bool,
+    /// Which variant of a film to play by HLS: that of the least bandwidth or of the most, or by its place, from 1 on.
+    #[arg(long, value_name = "lowest|highest|N", default_value = "highest", value_parser = variant, help_heading = VIEWERS)]
+    variant: Variant,
+    /// How much media a player of HLS has before it asks for no more.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse, help_heading = VIEWERS)]
+    buffer: Nanos,
     /// Begin anywhere in the first nine tenths of the film, where its length is known.
     #[arg(long, help_heading = VIEWERS)]
     random_start: bool,
-    /// The share of viewers that read too slowly; with --transport tcp.
+    /// The share of viewers that read too slowly; with --transport tcp or by HLS.
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
     slow: f64,
     /// How fast those read.
@@ -87,10 +103,10 @@ pub struct Options {
     /// The share of viewers that vanish while they play: they say and read nothing any more, and close nothing.
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
     vanish: f64,
-    /// How long after a track's first packet the player begins to show it.
+    /// How long after a track's first packet the player begins to show it; by HLS, with how much media.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse, help_heading = QUALITY)]
     prebuffer: Nanos,
-    /// The share of a stream's packets that may be late or lost.
+    /// The share of a stream's packets, or segments, that may be late or lost.
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share, help_heading = QUALITY)]
     tolerance: f64,
     /// Judge a stream by its bits instead of its media time: 95 % of this rate have to come.
@@ -99,14 +115,14 @@ pub struct Options {
     /// How long to wait for a connection, and for each reply.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = QUALITY)]
     timeout: Nanos,
-    /// How long to wait for the first packet.
+    /// How long to wait for the first packet, or byte of a segment.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = QUALITY)]
     first_packet_timeout: Nanos,
-    /// How long to wait for a packet after another.
+    /// How long to wait for a packet after another, or for more of an answer.
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = duration::parse, help_heading = QUALITY)]
     silence_timeout: Nanos,
-    /// Packets that the generator looks at later than this after they came are void samples; with more than 1 % of
-    /// them the generator was the limit.
+    /// Packets that the generator looks at later than this after they came, and segments that it asks for as late, are
+    /// void samples; with more than 1 % of them the generator was the limit.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration::parse, help_heading = MACHINE)]
     lag_limit: Nanos,
     /// The receive buffer of each UDP socket, in bytes [default: the system's].
@@ -146,7 +162,7 @@ const SCHEME: &str = "rtsp://";
 /// More films than viewers there can be are of no use.
 const FILMS_MAX: usize = 1_000_000;
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TransportName {
     Udp,
     Tcp,
@@ -155,7 +171,16 @@ enum TransportName {
 /// Whether these words of `load` are about viewers of films.
 pub fn are_meant(words: &[std::ffi::OsString]) -> bool {
     words.get(1).is_some_and(|word| word == "load")
-        && words.iter().any(|word| word.to_str().is_some_and(|word| word.starts_with(SCHEME)))
+        && words
+            .iter()
+            .any(|word| word.to_str().is_some_and(|word| word.starts_with(SCHEME) || is_of_hls(word)))
+}
+
+/// Whether a word is the URL of a playlist, or says that others are.
+fn is_of_hls(word: &str) -> bool {
+    let path = word.split(['?', '#']).next().unwrap_or_default();
+    let is_web = path.starts_with("http://") || path.starts_with("https://");
+    word == "--hls" || (is_web && path.ends_with(".m3u8"))
 }
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
@@ -163,7 +188,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(core) = options.core {
         affinity::pin_to(core).with_context(|| format!("cannot pin the generator to core {core}"))?;
     }
-    let films = plan.films.len();
+    let (films, connection) = (plan.films.len(), plan.transport.name());
     let interrupted = interrupt_flag()?;
     let mut print = print_progress;
     let progress = if options.progress { Some(&mut print as &mut dyn FnMut(&StreamProgress)) } else { None };
@@ -179,7 +204,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         url: options.urls[0].clone(),
         films,
         seed: options.seed,
-        connection: options.transport().name(),
+        connection,
         report,
     };
     let embedded = options.embed.then(|| Embedded::of(&outcome)).transpose()?;
@@ -196,17 +221,24 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 impl Options {
     fn plan(&self) -> anyhow::Result<StreamPlan> {
+        let films = self.films()?;
+        let transport = self.transport(&films)?;
         ensure!(
-            self.slow == 0.0 || matches!(self.transport, TransportName::Tcp),
+            self.slow == 0.0 || transport != Transport::Udp,
             "by UDP nobody notices who reads slowly: --slow needs --transport tcp"
         );
         ensure!(self.duration > Nanos::ZERO, "the duration must be longer than nothing");
+        ensure!(
+            self.buffer >= self.prebuffer,
+            "a player cannot begin with more media than it ever has: raise --buffer"
+        );
         Ok(StreamPlan {
-            films: self.films()?,
+            films,
             clients: self.clients,
             clients_per_second: self.ramp,
             duration: self.duration,
-            transport: self.transport(),
+            transport,
+            hls: HlsPlan { variant: self.variant, buffer: self.buffer },
             random_start: self.random_start,
             slow_share: self.slow,
             slow_bytes_per_second: self.slow_rate / 8.0,
@@ -230,11 +262,16 @@ impl Options {
         })
     }
 
-    fn transport(&self) -> Transport {
-        match self.transport {
-            TransportName::Udp => Transport::Udp,
-            TransportName::Tcp => Transport::Interleaved,
-        }
+    fn transport(&self, films: &[Film]) -> anyhow::Result<Transport> {
+        let by_hls = films.iter().filter(|film| film.is_hls()).count();
+        ensure!(by_hls == 0 || by_hls == films.len(), "films by RTSP and by HLS are played by a run each");
+        ensure!(!self.hls || by_hls > 0, "--hls plays http:// URLs");
+        ensure!(by_hls == 0 || self.transport.is_none(), "HLS comes by HTTP: leave out --transport");
+        Ok(match self.transport {
+            _ if by_hls > 0 => Transport::Http,
+            None | Some(TransportName::Udp) => Transport::Udp,
+            Some(TransportName::Tcp) => Transport::Interleaved,
+        })
     }
 
     /// The films of the URLs, or with a file those that it names.
@@ -246,7 +283,7 @@ impl Options {
         let base = self.urls[0].trim_end_matches('/');
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let url = |line: &str| {
-            if line.starts_with(SCHEME) {
+            if line.contains("://") {
                 line.to_owned()
             } else {
                 format!("{base}/{}", line.trim_start_matches('/'))
@@ -329,6 +366,18 @@ fn print_progress(progress: &StreamProgress) {
         "generator_cpu_fraction": progress.generator_cpu_fraction,
     });
     eprintln!("{line}");
+}
+
+/// Parses the choice of a variant.
+fn variant(text: &str) -> Result<Variant, String> {
+    match text {
+        "lowest" => Ok(Variant::Lowest),
+        "highest" => Ok(Variant::Highest),
+        number => match number.parse() {
+            Ok(number) if number > 0 => Ok(Variant::Number(number)),
+            _ => Err(format!("{text:?} is not lowest, highest or a number from 1 on")),
+        },
+    }
 }
 
 /// Parses a share: `5%` or `0.05`.

@@ -13,8 +13,12 @@ pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<
     let streams = &report.streaming.streams;
     writeln!(
         output,
-        "{} of {}, films: {}, packets by {}",
-        result.tool, result.url, result.films, result.connection
+        "{} of {}, films: {}, {} by {}",
+        result.tool,
+        result.url,
+        result.films,
+        if report.streaming.segments.is_some() { "segments" } else { "packets" },
+        result.connection
     )?;
     if let Some(why) = &report.stopped_because {
         writeln!(output, "NOT COMPLETE: {why}")?;
@@ -43,16 +47,27 @@ pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<
     if streams.slow + streams.vanishing > 0 {
         writeln!(output, "  not judged: {} slow, {} vanishing", streams.slow, streams.vanishing)?;
     }
-    write_packets(output, result)?;
+    write_media(output, result)?;
     writeln!(
         output,
         "\n{:30} {:>9} {:>9} {:>9} {:>9} {:>9}",
         "milliseconds", "mean", "p50", "p95", "p99", "max"
     )?;
-    write_row(output, "connecting until playing", &report.setup_time_seconds)?;
-    write_row(output, "PLAY until the first packet", &report.time_to_first_packet_seconds)?;
-    write_row(output, "packets behind the first's pace", &report.behind_seconds)?;
-    write_row(output, "jitter of tracks", &report.jitter_seconds)?;
+    match (&report.startup_time_seconds, &report.segment_time_seconds) {
+        (Some(startup), Some(segment)) => {
+            write_row(output, "connecting until the playlist", &report.setup_time_seconds)?;
+            write_row(output, "asking until the first byte", &report.time_to_first_packet_seconds)?;
+            write_row(output, "connecting until it is shown", startup)?;
+            write_row(output, "asking until a whole segment", segment)?;
+            write_row(output, "segments behind the first's pace", &report.behind_seconds)?;
+        }
+        _ => {
+            write_row(output, "connecting until playing", &report.setup_time_seconds)?;
+            write_row(output, "PLAY until the first packet", &report.time_to_first_packet_seconds)?;
+            write_row(output, "packets behind the first's pace", &report.behind_seconds)?;
+            write_row(output, "jitter of tracks", &report.jitter_seconds)?;
+        }
+    }
     write_row(output, "generator's lateness", &report.generator.receive_lag_seconds)?;
     let generator = &report.generator;
     writeln!(
@@ -68,20 +83,23 @@ pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<
     report.warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))
 }
 
-fn write_packets(output: &mut impl Write, result: &StreamResult) -> io::Result<()> {
+fn write_media(output: &mut impl Write, result: &StreamResult) -> io::Result<()> {
     let streaming = &result.report.streaming;
-    let packets = &streaming.packets;
-    let bits = result.report.bytes_per_second.map(|bytes| bytes * 8.0 / 1e6);
-    writeln!(
-        output,
-        "{} packets, {} Mbit/s: {} lost, {} late, {} out of order, {} void",
-        packets.received,
-        number(bits),
-        packets.lost,
-        packets.late,
-        packets.reordered,
-        packets.void,
-    )?;
+    let bits = number(result.report.bytes_per_second.map(|bytes| bytes * 8.0 / 1e6));
+    if let Some(packets) = &streaming.packets {
+        writeln!(
+            output,
+            "{} packets, {bits} Mbit/s: {} lost, {} late, {} out of order, {} void",
+            packets.received, packets.lost, packets.late, packets.reordered, packets.void,
+        )?;
+    }
+    if let Some(segments) = &streaming.segments {
+        writeln!(
+            output,
+            "{} segments, {bits} Mbit/s: {} lost, {} late, {} void",
+            segments.received, segments.lost, segments.late, segments.void,
+        )?;
+    }
     let starvation = &streaming.starvation;
     writeln!(
         output,

@@ -1,11 +1,12 @@
-//! A film to be played: an `rtsp://` URL resolved once, so that DNS is no part of any time.
+//! A film to be played: an `rtsp://` URL, or an `http://` one of a playlist, resolved once, so that DNS is no part of any
+//! time.
 
 use std::net::SocketAddr;
 
 use thiserror::Error;
 
-use super::authorization::Credentials;
-use crate::{TargetError, target::address};
+use super::{authorization::Credentials, hls::Place};
+use crate::{Target, TargetError, target::address};
 
 const RTSP_PORT: u16 = 554;
 const SCHEME: &str = "rtsp://";
@@ -19,14 +20,21 @@ pub struct Film {
     pub address: SocketAddr,
     /// Who asks, if the URL says so.
     pub credentials: Option<Credentials>,
+    /// Where its playlist is, if it comes by HLS.
+    pub(super) playlist: Option<Place>,
 }
 
 /// Why a URL is no film's.
 #[derive(Debug, Error)]
 pub enum FilmError {
     /// Another scheme, no host, or characters that have no place in a request.
-    #[error("{0:?} is not a URL of the form rtsp://host:port/path")]
+    #[error("{0:?} is not a URL of the form rtsp://host:port/path or http://host:port/path.m3u8")]
     Form(String),
+    /// HLS over TLS.
+    #[error(
+        "{0:?} begins with https://; HLS is played over http:// only\nhint: load the server without TLS before it"
+    )]
+    Secured(String),
     /// The name has no address.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -36,6 +44,9 @@ impl Film {
     /// Parses a URL and resolves its host.
     pub fn resolve(url: &str) -> Result<Film, FilmError> {
         let refused = || FilmError::Form(url.to_owned());
+        if url.starts_with("http://") || url.starts_with("https://") {
+            return Film::by_hls(url);
+        }
         let rest = url.strip_prefix(SCHEME).ok_or_else(refused)?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (user, host) =
@@ -47,7 +58,22 @@ impl Film {
             let (user, password) = user.split_once(':').unwrap_or((user, ""));
             Credentials { user: user.into(), password: password.into() }
         });
-        Ok(Film { url: format!("{SCHEME}{host}{path}"), address: address(host, RTSP_PORT)?, credentials })
+        let (url, address) = (format!("{SCHEME}{host}{path}"), address(host, RTSP_PORT)?);
+        Ok(Film { url, address, credentials, playlist: None })
+    }
+
+    fn by_hls(url: &str) -> Result<Film, FilmError> {
+        let target = Target::resolve(url)?;
+        if target.secured {
+            return Err(FilmError::Secured(url.to_owned()));
+        }
+        let Target { url, host, path, address, .. } = target;
+        Ok(Film { url, address, credentials: None, playlist: Some(Place { host, path }) })
+    }
+
+    /// Whether it comes by HLS.
+    pub fn is_hls(&self) -> bool {
+        self.playlist.is_some()
     }
 }
 
@@ -62,8 +88,12 @@ mod tests {
         assert_eq!(film.address, "127.0.0.1:8554".parse().unwrap());
         assert_eq!(film.credentials, Some(Credentials { user: "anna".into(), password: "secret".into() }));
         assert_eq!(Film::resolve("rtsp://127.0.0.1").unwrap().address.port(), RTSP_PORT);
+        let film = Film::resolve("http://127.0.0.1:8080/a/index.m3u8?x=1").unwrap();
+        let place = Place { host: "127.0.0.1:8080".into(), path: "/a/index.m3u8?x=1".into() };
+        assert_eq!((film.is_hls(), film.playlist), (true, Some(place)));
+        assert!(matches!(Film::resolve("https://127.0.0.1/x"), Err(FilmError::Secured(_))));
         for refused in
-            ["http://127.0.0.1/", "rtsp://", "rtsp:///film", "rtsp://127.0.0.1/a b", "rtsp://\"@127.0.0.1/"]
+            ["ftp://127.0.0.1/", "rtsp://", "rtsp:///film", "rtsp://127.0.0.1/a b", "rtsp://\"@127.0.0.1/"]
         {
             assert!(matches!(Film::resolve(refused), Err(FilmError::Form(_))), "{refused}");
         }

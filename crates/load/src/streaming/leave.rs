@@ -4,6 +4,7 @@ use rustix::event::epoll;
 use sojourn_measure::Nanos;
 
 use super::{
+    hls::Line,
     plan::StreamLimits,
     run::Run,
     talk::REPORTS_EVERY,
@@ -21,14 +22,19 @@ impl Run {
     pub(super) fn check(&mut self, key: usize, now: Nanos) {
         let limits = self.plan.limits;
         let viewer = &mut self.viewers[key];
+        // Servers close what is idle; another connection is a new one.
+        let line = viewer.hls.as_ref().map(|course| course.line);
         match viewer.phase {
             Phase::Gone => {}
+            _ if matches!(line, Some(Line::Connecting(since)) if now - since >= limits.reply_timeout) => {
+                self.fail(key, Failure::ConnectTimeout, now);
+            }
             Phase::Connecting if now - viewer.asked >= limits.reply_timeout => {
                 self.fail(key, Failure::ConnectTimeout, now);
             }
             Phase::Leaving if now >= viewer.leave_by => self.remove(key, false),
             Phase::Connecting | Phase::Leaving => {}
-            _ if viewer.dialogue.is_waiting() && now - viewer.asked >= limits.reply_timeout => {
+            _ if viewer.is_waiting() && now - viewer.asked >= limits.reply_timeout => {
                 self.fail(key, Failure::ReplyTimeout, now);
             }
             Phase::Talking => {}
@@ -50,11 +56,14 @@ impl Run {
             return self.end(key, Ending::Failed(failure), now);
         }
         let is_silent = viewer.last_packet.is_some_and(|last| now - last >= STARVATION_ASKED_AFTER);
-        if is_silent && !viewer.is_near_end() {
+        if (is_silent || viewer.hls.is_some()) && !viewer.is_near_end(now) {
             let before = viewer.counts;
             viewer.starve_until(now);
             self.counts.starvations += viewer.counts.starvations - before.starvations;
             self.counts.starved = self.counts.starved + (viewer.counts.starved - before.starved);
+        }
+        if viewer.hls.is_some() {
+            return;
         }
         let (reports, sign_of_life) = (now >= viewer.reports_due, now >= viewer.sign_of_life_due);
         let serial = viewer.serial;
@@ -93,7 +102,8 @@ impl Run {
         let viewer = &mut self.viewers[key];
         viewer.phase = Phase::Leaving;
         viewer.leave_by = now + LEAVE_WITHIN;
-        match viewer.dialogue.tear_down().filter(|_| is_connected) {
+        let goodbye = viewer.dialogue.tear_down().filter(|_| is_connected && viewer.hls.is_none());
+        match goodbye {
             Some(request) => {
                 self.ignore(key, false);
                 self.ask(key, &request, now);
@@ -112,7 +122,8 @@ impl Run {
         let all: Vec<usize> = self.viewers.iter().map(|(key, _)| key).collect();
         for key in all {
             let viewer = &self.viewers[key];
-            let is_over = viewer.has_seen_all(now) || (viewer.last_packet.is_some() && viewer.is_near_end());
+            let is_over =
+                viewer.has_seen_all(now) || (viewer.last_packet.is_some() && viewer.is_near_end(now));
             let ending = match viewer.last_packet {
                 Some(_) if is_over => Ending::FilmOver,
                 Some(_) => Ending::Played,
@@ -156,9 +167,9 @@ impl Run {
         viewer.tracks.iter().filter_map(|track| track.playout.jitter()).for_each(|jitter| {
             self.times.jitter.record(jitter);
         });
-        streams.bits_per_second.extend(verdict::bits_per_second(&viewer.counts, &viewer.tracks, until));
+        streams.bits_per_second.extend(verdict::bits_per_second(viewer, until));
         if ending != Ending::Unfinished {
-            streams.judge(verdict::fault(ending, &viewer.counts, &viewer.tracks, &self.plan.quality, until));
+            streams.judge(verdict::fault(ending, viewer, &self.plan.quality, until));
         }
     }
 
@@ -191,6 +202,16 @@ fn silent_for_too_long(
     limits: &StreamLimits,
     now: Nanos,
 ) -> Option<Failure> {
+    if let Some(course) = &viewer.hls {
+        // A player with enough asks for nothing, and nothing comes.
+        let is_silent = course.under_way().is_some()
+            && course.last_byte.is_some_and(|last| now - last >= limits.silence_timeout);
+        let has_nothing = viewer.first_media.is_none() && now - playing_since >= limits.first_packet_timeout;
+        return match has_nothing {
+            true => Some(Failure::NoPacket),
+            false => (is_silent && now - viewer.asked >= limits.silence_timeout).then_some(Failure::Silence),
+        };
+    }
     match viewer.last_packet {
         None if now - playing_since >= limits.first_packet_timeout => Some(Failure::NoPacket),
         Some(_) if viewer.was_left(now) => Some(Failure::Closed),

@@ -13,9 +13,10 @@ use sojourn_measure::{
 
 use super::{
     mark::{Mark, Span},
-    plan::StreamPlan,
+    plan::{StreamPlan, Transport},
     report::{
-        BitRates, Packets, Starvation, StreamFigures, StreamGenerator, StreamReport, StreamStep, Streaming,
+        BitRates, Packets, Segments, Starvation, StreamFigures, StreamGenerator, StreamReport, StreamStep,
+        Streaming,
     },
     tally::{StreamTimeline, Streams, Times},
 };
@@ -78,6 +79,8 @@ impl StreamOutcome {
             time_to_first_packet_seconds: self.times.first_packet.summary(),
             behind_seconds: self.times.behind.summary(),
             jitter_seconds: self.times.jitter.summary(),
+            segment_time_seconds: self.is_hls().then(|| self.times.segment.summary()),
+            startup_time_seconds: self.is_hls().then(|| self.times.startup.summary()),
             generator,
             steps: step.into_iter().collect(),
         }
@@ -92,13 +95,22 @@ impl StreamOutcome {
     pub fn write_histograms(&self, output: &mut impl Write) -> io::Result<()> {
         let length = self.span().map_or(Nanos::ZERO, |span| Nanos::from_seconds(span.duration_seconds));
         let start = self.marks.first().map_or(Nanos::ZERO, |mark| mark.time() - self.origin);
-        let rows = self.times.tagged().map(|(tag, histogram)| Interval { tag, start, length, histogram });
+        let rows = self.times.tagged().into_iter().map(|(tag, histogram)| Interval {
+            tag,
+            start,
+            length,
+            histogram,
+        });
         interval_log::write(output, self.started_at, "sojourn load: streams", rows)
     }
 
     fn span(&self) -> Option<Span> {
         let [from, to] = self.marks.as_slice() else { return None };
         Some(to.since(from))
+    }
+
+    fn is_hls(&self) -> bool {
+        self.plan.transport == Transport::Http
     }
 
     fn streaming(&self) -> Streaming {
@@ -127,7 +139,7 @@ impl StreamOutcome {
                 vanishing: streams.vanishing,
                 played_seconds: streams.played_seconds,
             },
-            packets: Packets {
+            packets: (!self.is_hls()).then(|| Packets {
                 received: counts.packets,
                 expected: streams.expected,
                 lost: streams.lost,
@@ -142,7 +154,17 @@ impl StreamOutcome {
                 void: counts.void,
                 void_fraction: share(counts.void, counts.packets),
                 overflowed: counts.overflowed,
-            },
+            }),
+            segments: self.is_hls().then(|| Segments {
+                received: counts.packets,
+                expected: streams.expected,
+                lost: streams.lost,
+                lost_fraction: share(streams.lost, streams.expected),
+                late: counts.late,
+                late_fraction: share(counts.late, counts.packets),
+                void: counts.void,
+                void_fraction: share(counts.void, counts.packets),
+            }),
             starvation: Starvation {
                 streams: streams.starved,
                 count: counts.starvations,
@@ -199,8 +221,10 @@ impl StreamOutcome {
         let limit = self.plan.limits.receive_lag.seconds() * 1e3;
         if share(span.void) > VOID_SHARE_MAX {
             reasons.push(format!(
-                "{:.1} % of the packets were looked at more than {limit:.0} ms after they came: their samples are void",
-                percent(share(span.void))
+                "{:.1} % of the {} were looked at more than {limit:.0} ms after they came{}: their samples are void",
+                percent(share(span.void)),
+                if self.is_hls() { "segments" } else { "packets" },
+                if self.is_hls() { ", or asked for as late" } else { "" },
             ));
         }
         if share(span.overflowed) > OVERFLOW_SHARE_MAX {

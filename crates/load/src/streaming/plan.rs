@@ -2,7 +2,7 @@
 
 use sojourn_measure::Nanos;
 
-use super::film::Film;
+use super::{film::Film, hls::HlsPlan};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -17,11 +17,13 @@ pub struct StreamPlan {
     pub clients_per_second: f64,
     /// How long it goes on once all have come.
     pub duration: Nanos,
-    /// How packets come.
+    /// How media come: by HTTP where the films are by HLS.
     pub transport: Transport,
+    /// What players of HLS do.
+    pub hls: HlsPlan,
     /// Whether clients begin anywhere in the film.
     pub random_start: bool,
-    /// The share that reads too slowly; by interleaved transport only.
+    /// The share that reads too slowly; not by UDP, where nobody would notice.
     pub slow_share: f64,
     /// How fast those read.
     pub slow_bytes_per_second: f64,
@@ -48,6 +50,8 @@ pub enum Transport {
     Udp,
     /// In the connection, between replies.
     Interleaved,
+    /// As the bodies of answers: HLS.
+    Http,
 }
 
 impl Transport {
@@ -56,6 +60,7 @@ impl Transport {
         match self {
             Transport::Udp => "udp",
             Transport::Interleaved => "tcp",
+            Transport::Http => "http",
         }
     }
 }
@@ -63,7 +68,7 @@ impl Transport {
 /// When a stream conforms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
-    /// How long after its first packet a track begins to be shown.
+    /// How long after its first packet a track begins to be shown; how much media a player of HLS begins with.
     pub prebuffer: Nanos,
     /// The largest share of packets that may be late or lost.
     pub late_or_lost_max: f64,

@@ -3,11 +3,23 @@
 use sojourn_measure::{Nanos, Summary, clock};
 
 use super::{
+    plan::Transport,
     run::Run,
     tally::Counts,
     verdict::{Ending, fault},
     viewer::{Phase, Viewer},
 };
+
+/// What comes, as the timeline calls it.
+const PACKET_COLUMNS: [&str; 4] =
+    ["packets_per_second", "packets_late_per_second", "packets_lost_per_second", "packets_void_per_second"];
+/// The same by HLS.
+const SEGMENT_COLUMNS: [&str; 4] = [
+    "segments_per_second",
+    "segments_late_per_second",
+    "segments_lost_per_second",
+    "segments_void_per_second",
+];
 
 /// How a run is going, once per interval.
 #[derive(Clone, Debug)]
@@ -65,8 +77,7 @@ impl Run {
         let playing = viewers().filter(|viewer| viewer.phase == Phase::Playing);
         let judged: Vec<&Viewer> = playing.clone().filter(|viewer| viewer.is_judged()).collect();
         let quality = &self.plan.quality;
-        let is_good =
-            |viewer: &&&Viewer| fault(Ending::Played, &viewer.counts, &viewer.tracks, quality, now).is_none();
+        let is_good = |viewer: &&&Viewer| fault(Ending::Played, viewer, quality, now).is_none();
         let conforming = judged.iter().filter(is_good).count();
         let lost = self.streams.lost + judged.iter().map(|viewer| viewer.expected_and_lost().1).sum::<u64>();
         let active = viewers().filter(|viewer| viewer.phase != Phase::Gone).count();
@@ -82,6 +93,10 @@ impl Run {
         let grown = |of: fn(&Counts) -> u64| per_second(of(&this.counts) - of(&before.counts));
         let bits_per_second = grown(|counts| 8 * counts.bytes);
         let cpu_fraction = (seconds > 0.0).then(|| (this.cpu - before.cpu).seconds() / seconds);
+        let [came, late, missing, void] = match self.plan.transport {
+            Transport::Http => SEGMENT_COLUMNS,
+            Transport::Udp | Transport::Interleaved => PACKET_COLUMNS,
+        };
         let row = [
             ("streams_started", Some(self.streams.started as f64)),
             ("streams_active", Some(active as f64)),
@@ -91,11 +106,11 @@ impl Run {
             ("streams_failed", Some(failed as f64)),
             ("streams_timed_out", Some(self.streams.timed_out() as f64)),
             ("bits_per_second", bits_per_second),
-            ("packets_per_second", grown(|counts| counts.packets)),
-            ("packets_late_per_second", grown(|counts| counts.late)),
+            (came, grown(|counts| counts.packets)),
+            (late, grown(|counts| counts.late)),
             // A packet that comes late after all takes back its loss.
-            ("packets_lost_per_second", per_second(this.lost.saturating_sub(before.lost))),
-            ("packets_void_per_second", grown(|counts| counts.void)),
+            (missing, per_second(this.lost.saturating_sub(before.lost))),
+            (void, grown(|counts| counts.void)),
             ("starvations_per_second", grown(|counts| counts.starvations)),
             ("behind_p50_seconds", behind.p50),
             ("behind_p99_seconds", behind.p99),

@@ -26,14 +26,20 @@ pub struct StreamReport {
     pub bytes_per_second: Option<f64>,
     /// What became of the streams.
     pub streaming: Streaming,
-    /// From beginning to connect to PLAY's answer.
+    /// From beginning to connect to PLAY's answer, or to the playlist of segments.
     pub setup_time_seconds: Summary,
-    /// From PLAY to the first packet of RTP.
+    /// From PLAY to the first packet of RTP; by HLS, from asking for the first segment, or what it needs, to its first byte.
     pub time_to_first_packet_seconds: Summary,
     /// By how much each packet came after it would have with the pace of its track's first.
     pub behind_seconds: Summary,
     /// Each track's jitter at its end (RFC 3550).
     pub jitter_seconds: Summary,
+    /// By HLS: from asking for a segment until it was there whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment_time_seconds: Option<Summary>,
+    /// By HLS: from beginning to connect until the player showed something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub startup_time_seconds: Option<Summary>,
     /// The generator.
     pub generator: StreamGenerator,
     /// The part in which all clients had come; none if the run ended before.
@@ -45,8 +51,12 @@ pub struct StreamReport {
 pub struct Streaming {
     /// Streams.
     pub streams: StreamFigures,
-    /// Packets of RTP.
-    pub packets: Packets,
+    /// Packets of RTP, unless films came by HLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Packets>,
+    /// Segments, where they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segments: Option<Segments>,
     /// Times with nothing to show.
     pub starvation: Starvation,
     /// Rates of streams.
@@ -104,6 +114,20 @@ pub struct Packets {
     pub void: u64,
     pub void_fraction: Option<f64>,
     pub overflowed: u64,
+}
+
+/// Segments of HLS.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)] // docs/load-streaming.md says what each is
+pub struct Segments {
+    pub received: u64,
+    pub expected: u64,
+    pub lost: u64,
+    pub lost_fraction: Option<f64>,
+    pub late: u64,
+    pub late_fraction: Option<f64>,
+    pub void: u64,
+    pub void_fraction: Option<f64>,
 }
 
 /// Times with nothing to show.

@@ -1,8 +1,8 @@
 //! The loop of a run of viewers: one thread, one epoll descriptor, as many viewers as descriptors allow.
 //!
 //! It waits for sockets or for what is due, whichever comes first. Packets carry the kernel's time of arrival, so that
-//! at high rates turns may be put off a little and many packets be taken by one. How viewers talk is in `talk`, what
-//! they receive in `receive`, how they end in `leave`.
+//! at high rates turns may be put off a little and many packets be taken by one. How viewers come is in `come`, how they
+//! talk in `talk`, what they receive in `receive`, how they end in `leave`; how they fetch films by HLS in `hls`.
 
 use std::{
     collections::BTreeMap,
@@ -14,32 +14,29 @@ use std::{
     time::SystemTime,
 };
 
-use rand::{RngExt, SeedableRng};
+use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::{
-    event::epoll::{self, CreateFlags, Event, EventData, EventFlags},
+    event::epoll::{self, CreateFlags, Event},
     io::Errno,
     thread::{clock_nanosleep_absolute, set_current_timer_slack},
     time::{ClockId, Timespec},
 };
 use slab::Slab;
 use sojourn_measure::{Histogram, Nanos, clock, limits};
-use sojourn_streaming::rtsp::Parser;
 
 use super::{
-    dialogue::Dialogue,
+    hls::Known,
     mark::Mark,
     outcome::StreamOutcome,
-    plan::{StreamPlan, Transport},
+    plan::StreamPlan,
     progress::{LastRow, StreamProgress},
     sockets::{Batch, Ports},
     tally::{Counts, StreamTimeline, Streams, Times},
-    verdict::{Ending, Failure},
-    viewer::{Manner, Phase, Viewer},
+    viewer::{Phase, Viewer},
 };
 use crate::{
-    Cause, RunError, connector::Connector, ledger::Level, reader::Reader, readiness, stamped, timers::Timers,
-    turns::Turns,
+    RunError, connector::Connector, ledger::Level, readiness, stamped, timers::Timers, turns::Turns,
 };
 
 /// Descriptors asked for: some fifty thousand viewers of two tracks by UDP.
@@ -50,7 +47,7 @@ const EVENTS_MAX: usize = 256;
 /// By how much turns may be put off at high rates: far less than what makes a sample void.
 const TURN_SLACK: Nanos = Nanos(1_000_000);
 /// How often a viewer's limits are looked at.
-const CHECK_EVERY: Nanos = Nanos(250_000_000);
+pub(super) const CHECK_EVERY: Nanos = Nanos(250_000_000);
 /// Viewers that begin and limits that are looked at before sockets are looked at again.
 const WAKES_MAX: usize = 64;
 /// For answers to TEARDOWN at the end.
@@ -79,13 +76,17 @@ pub(super) struct Run {
     pub(super) viewers: Slab<Viewer>,
     pub(super) connectors: Vec<Connector>,
     /// By server, and whether they read slowly.
-    connector_of: BTreeMap<(SocketAddr, bool), usize>,
+    pub(super) connector_of: BTreeMap<(SocketAddr, bool), usize>,
     pub(super) ports: Ports,
     pub(super) descriptors_left: u64,
     pub(super) descriptors: u64,
     pub(super) epoll: OwnedFd,
     pub(super) timers: Timers,
     pub(super) readers: Timers,
+    /// When players of HLS have room for the next segment.
+    pub(super) asks: Timers,
+    /// Playlists as they were found last.
+    pub(super) playlists: Vec<Known>,
     pub(super) batch: Option<Batch>,
     pub(super) buffer: Vec<u8>,
     pub(super) random: Xoshiro256PlusPlus,
@@ -129,6 +130,8 @@ impl Run {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             timers: Timers::default(),
             readers: Timers::default(),
+            asks: Timers::default(),
+            playlists: Vec::new(),
             batch: Some(Batch::new()),
             buffer: vec![0; BUFFER_BYTES],
             random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
@@ -219,7 +222,8 @@ impl Run {
             let start = self.next_start();
             let timer = self.timers.next().unwrap_or(Nanos::MAX);
             let reader = self.readers.next().unwrap_or(Nanos::MAX);
-            let first = start.min(timer).min(reader);
+            let ask = self.asks.next().unwrap_or(Nanos::MAX);
+            let first = start.min(timer).min(reader).min(ask);
             if first > now {
                 return first;
             }
@@ -231,6 +235,11 @@ impl Run {
                     self.check(key, now);
                     self.timers.set(now + CHECK_EVERY, key, serial);
                 }
+            } else if ask == first {
+                let Some((key, serial)) = self.asks.take_due(now) else { continue };
+                if self.is_live(key, serial) {
+                    self.go_on(key, now);
+                }
             } else if let Some((key, serial)) = self.readers.take_due(now)
                 && self.is_live(key, serial)
             {
@@ -240,113 +249,9 @@ impl Run {
         now
     }
 
-    /// When the next of the clients comes that the plan speaks of.
-    fn next_start(&self) -> Nanos {
-        let come = self.serial_of_plan();
-        if self.draining || come >= u64::from(self.plan.clients) {
-            return Nanos::MAX;
-        }
-        self.origin + Nanos::from_seconds(come as f64 / self.plan.clients_per_second)
-    }
-
-    /// How many of the plan's clients have come; those that begin another film are not among them.
-    fn serial_of_plan(&self) -> u64 {
-        self.begun - self.streams.films_over
-    }
-
     /// Whether what has this serial is still there.
     pub(super) fn is_live(&self, key: usize, serial: u32) -> bool {
         self.viewers.get(key).is_some_and(|viewer| viewer.serial == serial)
-    }
-
-    /// Lets in a viewer: it connects.
-    pub(super) fn begin_viewer(&mut self, now: Nanos) {
-        let film = self.plan.films[(self.begun % self.plan.films.len() as u64) as usize].clone();
-        self.begun += 1;
-        self.streams.started += 1;
-        let manner = self.draw_manner();
-        let start = self.plan.random_start.then(|| self.random.random::<f64>());
-        let is_slow = manner == Manner::Slow;
-        let connector = self.connector(film.address, is_slow);
-        let opened = if self.descriptors_left == 0 {
-            Err(Cause::Descriptors)
-        } else {
-            self.connectors[connector].open()
-        };
-        let (socket, source) = match opened {
-            Ok(opened) => opened,
-            Err(cause) => return self.fail_to_begin(manner, failure(cause)),
-        };
-        self.descriptors_left -= 1;
-        self.serial = self.serial.wrapping_add(1);
-        let serial = self.serial;
-        let entry = self.viewers.vacant_entry();
-        let key = entry.key();
-        let flags = EventFlags::IN | EventFlags::OUT;
-        if epoll::add(&self.epoll, &socket, EventData::new_u64(event_data(key, serial, 0)), flags).is_err() {
-            self.connectors[connector].closed(source, false);
-            self.descriptors_left += 1;
-            return self.fail_to_begin(manner, Failure::Descriptors);
-        }
-        entry.insert(Viewer {
-            serial,
-            manner,
-            phase: Phase::Connecting,
-            server: film.address.ip(),
-            dialogue: Dialogue::new(&film.url, film.credentials, start),
-            socket,
-            opened_by: (connector, source),
-            local: None,
-            input: Vec::new(),
-            parser: Parser::default(),
-            output: Vec::new(),
-            reader: is_slow.then(|| Reader::new(self.plan.slow_bytes_per_second)),
-            tracks: Vec::new(),
-            counts: Counts::default(),
-            began: now,
-            asked: now,
-            play_asked: now,
-            playing_since: None,
-            last_packet: None,
-            reports_due: Nanos::MAX,
-            sign_of_life_due: Nanos::MAX,
-            leave_by: Nanos::MAX,
-            ending: None,
-        });
-        self.timers.set(now + CHECK_EVERY, key, serial);
-    }
-
-    fn fail_to_begin(&mut self, manner: Manner, failure: Failure) {
-        self.streams.end(Ending::Failed(failure));
-        if manner == Manner::Usual {
-            self.streams.judge(Some(super::verdict::Fault::Failed));
-        }
-    }
-
-    /// Each viewer draws as often, so that one share does not change who falls into another.
-    fn draw_manner(&mut self) -> Manner {
-        let (vanishes, slow, when): (f64, f64, f64) =
-            (self.random.random(), self.random.random(), self.random.random());
-        if vanishes < self.plan.vanishing_share {
-            Manner::Vanishing(Nanos::from_seconds(when * self.plan.duration.seconds()))
-        } else if slow < self.plan.slow_share && self.plan.transport == Transport::Interleaved {
-            Manner::Slow
-        } else {
-            Manner::Usual
-        }
-    }
-
-    fn connector(&mut self, server: SocketAddr, is_slow: bool) -> usize {
-        let (connectors, plan, descriptors) = (&mut self.connectors, &self.plan, self.descriptors);
-        *self.connector_of.entry((server, is_slow)).or_insert_with(|| {
-            let transport = crate::Transport {
-                read_bytes_per_second: is_slow.then_some(plan.slow_bytes_per_second),
-                timestamps: true,
-                ..crate::Transport::default()
-            };
-            connectors.push(Connector::new(server, true, descriptors, &transport));
-            connectors.len() - 1
-        })
     }
 
     fn wait(&mut self, until: Nanos, events: &mut [MaybeUninit<Event>]) -> Result<(), RunError> {
@@ -418,16 +323,4 @@ fn event_of(data: u64) -> (usize, u32, usize) {
     let key = data & ((1 << KEY_BITS) - 1);
     let slot = (data >> KEY_BITS) & ((1 << SLOT_BITS) - 1);
     (key as usize, (data >> (KEY_BITS + SLOT_BITS)) as u32, slot as usize)
-}
-
-/// The failure that a cause of the connector is.
-pub(super) fn failure(cause: Cause) -> Failure {
-    match cause {
-        Cause::ConnectRefused => Failure::ConnectRefused,
-        Cause::ConnectTimeout => Failure::ConnectTimeout,
-        Cause::Descriptors => Failure::Descriptors,
-        Cause::Addresses => Failure::Addresses,
-        Cause::Reset => Failure::Reset,
-        _ => Failure::ConnectFailed,
-    }
 }

@@ -14,10 +14,11 @@ use sojourn_streaming::rtsp::{
 };
 
 use super::{
+    come::failure,
     dialogue::{Next, Request},
     plan,
     playout::Playout,
-    run::{Run, event_data, failure},
+    run::{Run, event_data},
     verdict::{Ending, Failure},
     viewer::{OUTPUT_BYTES_MAX, Phase, TrackWay},
 };
@@ -35,6 +36,9 @@ const CONNECTION_SLOT: usize = 0;
 impl Run {
     /// Something happened on a viewer's connection.
     pub(super) fn on_connection(&mut self, key: usize, serial: u32, flags: EventFlags) {
+        if self.viewers[key].hls.is_some() {
+            return self.on_http(key, serial, flags);
+        }
         let now = clock::now();
         if self.viewers[key].phase == Phase::Connecting {
             if !flags.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
@@ -60,20 +64,11 @@ impl Run {
 
     /// Reads what has come on a connection, as much as one turn or a slow line takes.
     pub(super) fn read_on(&mut self, key: usize, now: Nanos) {
+        if self.viewers[key].hls.is_some() {
+            return self.read_http(key, now);
+        }
+        let Some(most) = self.allowance(key, now) else { return };
         let viewer = &mut self.viewers[key];
-        if viewer.phase == Phase::Gone {
-            return;
-        }
-        let mut most = self.buffer.len();
-        if let Some(reader) = &mut viewer.reader
-            && viewer.playing_since.is_some()
-        {
-            reader.waiting = false;
-            most = most.min(reader.allowed(now) as usize);
-            if most == 0 {
-                return self.read_later(key);
-            }
-        }
         let mut buffer = mem::take(&mut self.buffer);
         let received = stamped::receive(viewer.socket.as_fd(), &mut buffer[..most]);
         match received {
@@ -89,6 +84,33 @@ impl Run {
             Err(_) => self.fail(key, Failure::Reset, now),
         }
         self.buffer = buffer;
+    }
+
+    /// How much of a connection may be read now; if nothing, it is read later.
+    pub(super) fn allowance(&mut self, key: usize, now: Nanos) -> Option<usize> {
+        let viewer = &mut self.viewers[key];
+        if viewer.phase == Phase::Gone {
+            return None;
+        }
+        let most = self.buffer.len();
+        let Some(reader) = viewer.reader.as_mut().filter(|_| viewer.playing_since.is_some()) else {
+            return Some(most);
+        };
+        reader.waiting = false;
+        let most = most.min(reader.allowed(now) as usize);
+        if most == 0 {
+            self.read_later(key);
+            return None;
+        }
+        Some(most)
+    }
+
+    /// Leaves a slow viewer's connection alone for now, once it plays.
+    pub(super) fn read_later_if_slow(&mut self, key: usize) {
+        let viewer = &self.viewers[key];
+        if viewer.reader.is_some() && viewer.playing_since.is_some() {
+            self.read_later(key);
+        }
     }
 
     /// Leaves a slow viewer's connection alone until its line is free again.
@@ -142,9 +164,7 @@ impl Run {
         if let Some(viewer) = self.viewers.get_mut(key).filter(|viewer| viewer.serial == serial) {
             (viewer.input, viewer.parser) = (input, parser);
             viewer.input.drain(..taken);
-            if viewer.reader.is_some() && viewer.playing_since.is_some() {
-                self.read_later(key);
-            }
+            self.read_later_if_slow(key);
         }
     }
 
@@ -277,6 +297,7 @@ impl Run {
                 Ok(count) => sent += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
+                Err(_) if viewer.hls.is_some() => return self.on_http_closed(key, Failure::Reset, now),
                 Err(_) => {
                     viewer.output.clear();
                     return self.fail(key, Failure::Reset, now);
@@ -305,7 +326,7 @@ impl Run {
     /// The server closed the connection.
     fn on_closed(&mut self, key: usize, now: Nanos) {
         let viewer = &self.viewers[key];
-        let is_over = viewer.is_near_end() && viewer.last_packet.is_some();
+        let is_over = viewer.is_near_end(now) && viewer.last_packet.is_some();
         match viewer.phase {
             Phase::Leaving => self.remove(key, true),
             _ if is_over => self.end(key, Ending::FilmOver, now),

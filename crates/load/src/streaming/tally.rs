@@ -157,20 +157,26 @@ pub struct Times {
     pub behind: Histogram,
     /// The jitter of each track at its end.
     pub jitter: Histogram,
-    /// From when the kernel had a packet until the generator looked.
+    /// From when the kernel had a packet until the generator looked; by HLS also by how much it asked too late.
     pub receive_lag: Histogram,
+    /// By HLS: from asking for a segment until it was there whole.
+    pub segment: Histogram,
+    /// By HLS: from beginning to connect until the player showed something.
+    pub startup: Histogram,
 }
 
 impl Times {
-    /// The histograms by tag.
-    pub fn tagged(&self) -> [(&'static str, &Histogram); 5] {
-        [
+    /// The histograms by tag; those of HLS where it is played.
+    pub fn tagged(&self) -> Vec<(&'static str, &Histogram)> {
+        let hls = [("segment_time", &self.segment), ("startup_time", &self.startup)];
+        let common = [
             ("setup_time", &self.setup),
             ("time_to_first_packet", &self.first_packet),
             ("behind", &self.behind),
             ("jitter", &self.jitter),
             ("receive_lag", &self.receive_lag),
-        ]
+        ];
+        common.into_iter().chain(hls.into_iter().filter(|(_, times)| times.count() > 0)).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use sojourn_measure::Nanos;
 
-use super::{plan::Quality, tally::Counts, viewer::TrackWay};
+use super::{plan::Quality, viewer::Viewer};
 
 /// A stream shorter than this is not judged by its pace: a frame more or less would decide.
 pub const PACE_JUDGED_AFTER: Nanos = Nanos(2_000_000_000);
@@ -98,36 +98,35 @@ impl Fault {
 }
 
 /// What is wrong with a stream, if anything; judged at `until`, the time of its last packet where the film was over.
-pub fn fault(
-    ending: Ending,
-    counts: &Counts,
-    tracks: &[TrackWay],
-    quality: &Quality,
-    until: Nanos,
-) -> Option<Fault> {
+pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -> Option<Fault> {
     match ending {
         Ending::Refused(_) => return Some(Fault::Refused),
         Ending::Failed(_) => return Some(Fault::Failed),
         Ending::Played | Ending::FilmOver | Ending::Vanished | Ending::Unfinished => {}
     }
+    let Viewer { counts, tracks, hls, .. } = viewer;
     if counts.starvations > 0 {
         return Some(Fault::Starved);
     }
-    let expected: u64 = tracks.iter().map(|track| track.playout.expected()).sum();
-    let lost: u64 = tracks.iter().map(|track| track.playout.lost()).sum();
+    let (expected, lost) = viewer.expected_and_lost();
     if (counts.late + lost) as f64 > quality.late_or_lost_max * expected as f64 {
         return Some(Fault::LateOrLost);
     }
-    let begun = tracks.iter().filter_map(|track| track.playout.first_arrival()).min().unwrap_or(until);
+    let begun = viewer.first_packet().unwrap_or(until);
+    let is_slow_to_begin = hls.as_ref().is_some_and(|course| {
+        // Media that need longer than they are to be shown come at less than their pace.
+        !course.playback.player().has_begun() && until - begun > quality.prebuffer.max(PACE_JUDGED_AFTER)
+    });
+    if is_slow_to_begin {
+        return Some(Fault::Pace);
+    }
     if until - begun >= SILENT_TRACK_AFTER
         && tracks.iter().any(|track| track.playout.first_arrival().is_none())
     {
         return Some(Fault::Pace);
     }
     let is_slow = match quality.nominal_bits_per_second {
-        Some(nominal) => {
-            bits_per_second(counts, tracks, until).is_some_and(|rate| rate < quality.pace_min * nominal)
-        }
+        Some(nominal) => bits_per_second(viewer, until).is_some_and(|rate| rate < quality.pace_min * nominal),
         None => tracks
             .iter()
             .filter_map(|track| track.playout.pace(until, PACE_JUDGED_AFTER))
@@ -136,9 +135,8 @@ pub fn fault(
     is_slow.then_some(Fault::Pace)
 }
 
-/// What came per second since the first packet, RTP's headers included; if it is long enough to say.
-pub fn bits_per_second(counts: &Counts, tracks: &[TrackWay], until: Nanos) -> Option<f64> {
-    let first = tracks.iter().filter_map(|track| track.playout.first_arrival()).min()?;
-    let elapsed = until - first;
-    (elapsed >= PACE_JUDGED_AFTER).then(|| 8.0 * counts.bytes as f64 / elapsed.seconds())
+/// What came per second since the first packet, headers included; if it is long enough to say.
+pub fn bits_per_second(viewer: &Viewer, until: Nanos) -> Option<f64> {
+    let elapsed = until - viewer.first_packet()?;
+    (elapsed >= PACE_JUDGED_AFTER).then(|| 8.0 * viewer.counts.bytes as f64 / elapsed.seconds())
 }

@@ -8,7 +8,9 @@ use std::{
 use sojourn_measure::Nanos;
 use sojourn_streaming::rtsp::Parser;
 
-use super::{dialogue::Dialogue, playout::Playout, sockets::UdpPair, tally::Counts, verdict::Ending};
+use super::{
+    dialogue::Dialogue, hls::Course, playout::Playout, sockets::UdpPair, tally::Counts, verdict::Ending,
+};
 use crate::reader::Reader;
 
 /// What is not sent for longer than this is given up: the server reads nothing.
@@ -83,6 +85,8 @@ pub struct Viewer {
     pub phase: Phase,
     pub server: IpAddr,
     pub dialogue: Dialogue,
+    /// What it plays by HLS; then it says nothing of RTSP.
+    pub hls: Option<Box<Course>>,
     pub socket: OwnedFd,
     /// Which connector opened the connection, and from which of its sources.
     pub opened_by: (usize, usize),
@@ -101,6 +105,9 @@ pub struct Viewer {
     pub asked: Nanos,
     pub play_asked: Nanos,
     pub playing_since: Option<Nanos>,
+    /// When the first of media came by HTTP.
+    pub first_media: Option<Nanos>,
+    /// When media came last.
     pub last_packet: Option<Nanos>,
     /// When receiver reports and signs of life are due.
     pub reports_due: Nanos,
@@ -128,29 +135,48 @@ impl Viewer {
         self.manner == Manner::Usual
     }
 
-    /// When its first packet came.
-    pub fn first_packet(&self) -> Option<Nanos> {
-        self.tracks.iter().filter_map(|track| track.playout.first_arrival()).min()
+    /// Whether a request is to be answered.
+    pub fn is_waiting(&self) -> bool {
+        self.hls.as_ref().map_or_else(|| self.dialogue.is_waiting(), |course| course.is_waiting())
     }
 
-    /// Packets that were sent to it and that were lost, by their numbers.
+    /// When its first packet came, or the first of a segment.
+    pub fn first_packet(&self) -> Option<Nanos> {
+        let packets = self.tracks.iter().filter_map(|track| track.playout.first_arrival());
+        packets.chain(self.first_media).min()
+    }
+
+    /// Packets that were sent to it and that were lost, by their numbers; or segments.
     pub fn expected_and_lost(&self) -> (u64, u64) {
+        if let Some(course) = &self.hls {
+            return course.playback.expected_and_lost();
+        }
         let all = self.tracks.iter().map(|track| (track.playout.expected(), track.playout.lost()));
         all.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 
     /// Whether the film is over but for its last second, as far as its length is known.
-    pub fn is_near_end(&self) -> bool {
+    pub fn is_near_end(&self, now: Nanos) -> bool {
+        if let Some(course) = &self.hls {
+            return course
+                .playback
+                .player()
+                .left(now)
+                .is_some_and(|left| left.seconds() <= FILM_REST_SECONDS);
+        }
         let furthest = self.tracks.iter().map(|track| track.playout.media_seconds()).fold(0.0, f64::max);
         self.dialogue.left_seconds().is_some_and(|left| furthest >= left - FILM_REST_SECONDS)
     }
 
     /// Whether the film is over: near its end or without one nothing comes any more, or every source said so.
     pub fn has_seen_all(&self, now: Nanos) -> bool {
+        if let Some(course) = &self.hls {
+            return course.playback.player().left(now) == Some(Nanos::ZERO);
+        }
         let Some(last) = self.last_packet else { return false };
         let said_so = self.tracks.iter().any(|track| track.is_over);
         let is_silent = now - last >= FILM_OVER_AFTER;
-        is_silent && (self.is_near_end() || (said_so && self.dialogue.left_seconds().is_none()))
+        is_silent && (self.is_near_end(now) || (said_so && self.dialogue.left_seconds().is_none()))
     }
 
     /// Whether a source said that it leaves in the middle of the film.
@@ -161,6 +187,10 @@ impl Viewer {
 
     /// Adds up the time with nothing to show that no packet has ended yet.
     pub fn starve_until(&mut self, now: Nanos) {
+        if let Some(course) = &mut self.hls {
+            let (begins, length) = course.playback.player_mut().stall_until(now);
+            self.counts.starve(begins, length);
+        }
         for track in &mut self.tracks {
             let (begins, length) = track.playout.starve_until(now);
             self.counts.starve(begins, length);

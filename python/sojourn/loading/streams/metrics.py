@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 from sojourn.failure import CouldNotRun
 from sojourn.loading.metric import Metric, known
 from sojourn.loading.result import LoadResult
+from sojourn.loading.streams.pieces import pieces
 
 STREAM_LATENCIES = {
-    "setup": ("setup_time", "streams: time from connecting until PLAY was answered"),
-    "start": ("time_to_first_packet", "streams: time from PLAY to the first packet"),
-    "behind": ("behind", "streams: by how much packets came after the pace of the first"),
-    "jitter": ("jitter", "streams: jitter of each track at its end"),
+    "setup": ("setup_time", "streams: time from connecting until PLAY was answered, or the playlist there"),
+    "start": ("time_to_first_packet", "streams: time from PLAY, or the first segment's request, to the first packet"),
+    "behind": ("behind", "streams: by how much packets or segments came after the pace of the first"),
+    "jitter": ("jitter", "streams by RTSP: jitter of each track at its end"),
+    "startup": ("startup_time", "streams by HLS: time from connecting until the player shows something"),
+    "segment": ("segment_time", "streams by HLS: time from asking for a segment until it is there whole"),
 }
 """By the name before the dot: the histogram's tag, and what it measures."""
 
@@ -23,11 +26,16 @@ def _figure(part: str, name: str) -> Callable[[LoadResult], float]:
     return lambda run: known(((run.record.get("streaming") or {}).get(part) or {}).get(name))
 
 
+def _piece(name: str) -> Callable[[LoadResult], float]:
+    """A figure of packets or segments; NaN in a run of requests."""
+    return lambda run: known(pieces(run).get(name))
+
+
 def _late_or_lost(run: LoadResult) -> float:
-    packets = (run.record.get("streaming") or {}).get("packets")
-    if not packets or not packets["expected"]:
+    found = pieces(run)
+    if not found or not found["expected"]:
         return math.nan
-    return float((packets["late"] + packets["lost"]) / packets["expected"])
+    return float((found["late"] + found["lost"]) / found["expected"])
 
 
 def _cpu_per_stream_second(run: LoadResult) -> float:
@@ -44,13 +52,11 @@ STREAM_METRICS = (
     ),
     Metric("refused", "streams: how many the server refused", "count", "lower", _figure("streams", "refused")),
     Metric("timed_out", "streams: how many waited too long", "count", "lower", _figure("streams", "timed_out")),
+    Metric("lost", "streams: the share of packets or segments lost", "fraction", "lower", _piece("lost_fraction")),
+    Metric("late", "streams: the share of packets or segments late", "fraction", "lower", _piece("late_fraction")),
     Metric(
-        "lost", "streams: the share of packets that were lost", "fraction", "lower", _figure("packets", "lost_fraction")
+        "late_or_lost", "streams: the share of packets or segments late or lost", "fraction", "lower", _late_or_lost
     ),
-    Metric(
-        "late", "streams: the share of packets that came late", "fraction", "lower", _figure("packets", "late_fraction")
-    ),
-    Metric("late_or_lost", "streams: the share of packets that were late or lost", "fraction", "lower", _late_or_lost),
     Metric(
         "starved", "streams: how many had nothing to show at times", "count", "lower", _figure("starvation", "streams")
     ),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sojourn.loading.result import LoadResult
+from sojourn.loading.streams import pieces
 
 Family = tuple[str, str, str, list[tuple[str, Any]]]
 
@@ -13,7 +14,7 @@ Family = tuple[str, str, str, list[tuple[str, Any]]]
 def families(result: LoadResult) -> Iterator[Family]:
     """What became of streams and packets."""
     streaming = result.record["streaming"]
-    streams, packets, starvation = streaming["streams"], streaming["packets"], streaming["starvation"]
+    streams, starvation = streaming["streams"], streaming["starvation"]
     for name in ("started", "judged", "conforming", "timed_out", "films_over", "unfinished"):
         yield f"streams_{name}", "gauge", f"Streams: {name.replace('_', ' ')}.", [("", streams[name])]
     share = [("", streams["conforming_fraction"])]
@@ -22,8 +23,16 @@ def families(result: LoadResult) -> Iterator[Family]:
     yield "streams_refused", "gauge", "Streams that the server refused.", refused or [("", 0)]
     failed = [(f'{{cause="{cause}"}}', count) for cause, count in streams["failures_by_cause"].items()]
     yield "streams_failed", "gauge", "Streams that failed.", failed or [("", 0)]
+    kind, came = pieces.name(result), pieces.pieces(result)
+    said = {pieces.PACKETS: "Packets of RTP", pieces.SEGMENTS: "Segments"}[kind]
     for name in ("received", "expected", "lost", "late", "reordered", "duplicates", "void", "overflowed"):
-        yield f"packets_{name}", "gauge", f"Packets of RTP: {name}.", [("", packets[name])]
+        if name in came:
+            yield f"{kind}_{name}", "gauge", f"{said}: {name}.", [("", came[name])]
     yield "starvations", "gauge", "Times that a player had nothing to show.", [("", starvation["count"])]
     yield "starvation_seconds", "gauge", "How long players had nothing to show.", [("", starvation["seconds"])]
-    yield "bytes_per_second", "gauge", "Packets of RTP with their headers.", [("", result.record["bytes_per_second"])]
+    yield (
+        "bytes_per_second",
+        "gauge",
+        "Packets of RTP, or answers with segments, with their headers.",
+        [("", result.record["bytes_per_second"])],
+    )

@@ -6,16 +6,9 @@ from rich.console import Console
 from rich.text import Text
 
 from sojourn.loading.result import LoadResult
+from sojourn.loading.streams import pieces
 from sojourn.report import format
 from sojourn.terminal import print_pairs, table
-
-TIMES = (
-    ("connecting until playing", "setup_time_seconds"),
-    ("PLAY until the first packet", "time_to_first_packet_seconds"),
-    ("packets behind the first's pace", "behind_seconds"),
-    ("jitter of tracks", "jitter_seconds"),
-)
-"""Rows of the table of times, by the result's keys."""
 
 
 def print_streams(result: LoadResult, console: Console) -> None:
@@ -23,7 +16,8 @@ def print_streams(result: LoadResult, console: Console) -> None:
     record, streaming = result.record, result.record["streaming"]
     streams = streaming["streams"]
     console.print(
-        Text(f"{record['url']}, {films(result)}, packets by {record['connection']}", style="dim"), soft_wrap=True
+        Text(f"{record['url']}, {films(result)}, {pieces.name(result)} by {record['connection']}", style="dim"),
+        soft_wrap=True,
     )
     share = format.percent(streams["conforming_fraction"])
     found = f"{streams['conforming']:,} of {streams['judged']:,} streams conform ({share})"
@@ -35,13 +29,13 @@ def print_streams(result: LoadResult, console: Console) -> None:
     if streams["slow"] or streams["vanishing"]:
         console.print(Text(f"  not judged: {streams['slow']:,} slow, {streams['vanishing']:,} vanishing", style="dim"))
     times = table("", "mean", "p50", "p90", "p99", "p99.9", "max")
-    for name, key in TIMES:
+    for name, key in pieces.times(result):
         summary = record[key]
         if summary["count"]:
             figures = (summary[each] for each in ("mean", "p50", "p90", "p99", "p999", "max"))
             times.add_row(Text(name), *map(format.seconds, figures))
     console.print(times)
-    print_pairs([*_packets(result), ("generator", _generator(result)), *_server(result)], console)
+    print_pairs([*_media(result), ("generator", _generator(result)), *_server(result)], console)
     for warning in record["warnings"]:
         console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
 
@@ -61,18 +55,19 @@ _COUNTED = (
 )
 
 
-def _packets(result: LoadResult) -> list[tuple[str, str]]:
+def _media(result: LoadResult) -> list[tuple[str, str]]:
     streaming = result.record["streaming"]
-    packets, starvation, rates = streaming["packets"], streaming["starvation"], streaming["bit_rate"]
+    came, starvation, rates = pieces.pieces(result), streaming["starvation"], streaming["bit_rate"]
     throughput = result.record["bytes_per_second"]
     starved = format.seconds(starvation["seconds"])
+    said = (
+        f"{came['received']:,}: {came['lost']:,} lost ({format.percent(came['lost_fraction'])}), {came['late']:,} late"
+    )
+    if "reordered" in came:
+        said += f", {came['reordered']:,} out of order, {came['duplicates']:,} twice"
     rows = [
         ("received", format.bandwidth(None if throughput is None else 8 * throughput)),
-        (
-            "packets",
-            f"{packets['received']:,}: {packets['lost']:,} lost ({format.percent(packets['lost_fraction'])}), "
-            f"{packets['late']:,} late, {packets['reordered']:,} out of order, {packets['duplicates']:,} twice",
-        ),
+        (pieces.name(result), said),
         ("starvation", f"{starvation['streams']:,} streams, {starvation['count']:,} times, {starved}"),
     ]
     if rates:
@@ -82,9 +77,9 @@ def _packets(result: LoadResult) -> list[tuple[str, str]]:
 
 
 def _generator(result: LoadResult) -> str:
-    generator, packets = result.record["generator"], result.record["streaming"]["packets"]
+    generator = result.record["generator"]
     late = format.seconds(generator["receive_lag_seconds"]["p99"])
-    void = format.percent(packets["void_fraction"])
+    void = format.percent(pieces.pieces(result)["void_fraction"])
     return (
         f"{format.percent(generator['cpu_fraction'])} of a core; 99 % looked at within {late}; {void} of samples void"
     )

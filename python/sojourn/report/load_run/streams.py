@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sojourn.loading.streams.terminal import TIMES, films
+from sojourn.loading.streams import pieces
+from sojourn.loading.streams.terminal import films
 from sojourn.report import format, measurement_tables
 from sojourn.report.chart import Chart, Missing
 from sojourn.report.drawing import figure
@@ -30,7 +31,12 @@ def page(run: LoadRun) -> str:
         element("section", _first_screen(run), tables.thresholds(run), id="answer"),
         element("section", element("h2", "Over time"), plots, id="over-time"),
         element(
-            "section", element("h2", "Streams and packets"), _faults(run), _packets(run), _times(run), id="streams"
+            "section",
+            element("h2", f"Streams and {pieces.name(run.result)}"),
+            _faults(run),
+            _packets(run),
+            _times(run),
+            id="streams",
         ),
         element(
             "section",
@@ -48,13 +54,13 @@ def page(run: LoadRun) -> str:
             id="environment",
         ),
     )
-    subtitle = f"{films(run.result)} · packets by {record['connection']}"
+    subtitle = f"{films(run.result)} · {pieces.name(run.result)} by {record['connection']}"
     return shell("load report", record["url"], subtitle, Markup(main), record["version"], _SOURCES)
 
 
 def _first_screen(run: LoadRun) -> Markup:
     streaming = run.result.record["streaming"]
-    streams, packets = streaming["streams"], streaming["packets"]
+    streams, came, kind = streaming["streams"], pieces.pieces(run.result), pieces.name(run.result).capitalize()
     share = format.percent(streams["conforming_fraction"])
     number = element("p", element("strong", share), " of streams conform", class_="number")
     said = f"{streams['conforming']:,} of {streams['judged']:,} judged; {streams['started']:,} begun"
@@ -64,8 +70,8 @@ def _first_screen(run: LoadRun) -> Markup:
         "Received": format.bandwidth(None if throughput is None else 8 * throughput),
         "Refused": format.count(streams["refused"]),
         "Timed out": format.count(streams["timed_out"]),
-        "Packets lost": format.percent(packets["lost_fraction"]),
-        "Packets late": format.percent(packets["late_fraction"]),
+        f"{kind} lost": format.percent(came["lost_fraction"]),
+        f"{kind} late": format.percent(came["late_fraction"]),
     }
     rows = [element("div", element("dt", name), element("dd", value)) for name, value in facts.items()]
     right = element("div", element("dl", rows), class_="facts")
@@ -93,7 +99,8 @@ def _behind(run: LoadRun) -> Chart | Missing:
         series_of(name, colour, "solid", table, f"behind_{name}_seconds", format.seconds)
         for name, colour in (("p99", 2), ("p50", 1))
     ]
-    return over_time("behind", "Packets behind the first's pace", series, "behind", logarithmic, format.seconds)
+    title = f"{pieces.name(run.result).capitalize()} behind the first's pace"
+    return over_time("behind", title, series, "behind", logarithmic, format.seconds)
 
 
 def _faults(run: LoadRun) -> Markup:
@@ -111,8 +118,8 @@ def _faults(run: LoadRun) -> Markup:
 
 def _packets(run: LoadRun) -> Markup:
     streaming = run.result.record["streaming"]
-    packets, starvation, rates = streaming["packets"], streaming["starvation"], streaming["bit_rate"]
-    rows = [(name.replace("_", " "), format.count(packets[name])) for name in packets if not name.endswith("_fraction")]
+    came, starvation, rates = pieces.pieces(run.result), streaming["starvation"], streaming["bit_rate"]
+    rows = [(name.replace("_", " "), format.count(came[name])) for name in came if not name.endswith("_fraction")]
     rows += [
         ("streams that starved", format.count(starvation["streams"])),
         ("starvations", format.count(starvation["count"])),
@@ -123,12 +130,14 @@ def _packets(run: LoadRun) -> Markup:
             (f"rate of a stream, {name}", format.bandwidth(rates[f"{name}_bits_per_second"]))
             for name in ("mean", "min", "p50", "max")
         ]
-    return pairs("table-packets", "Packets and players", rows)
+    return pairs("table-packets", f"{pieces.name(run.result).capitalize()} and players", rows)
 
 
 def _times(run: LoadRun) -> Markup:
     record = run.result.record
-    summaries = [(name, record[key]) for name, key in (*TIMES, ("generator's lateness", "generator"))]
+    summaries = [
+        (name, record[key]) for name, key in (*pieces.times(run.result), ("generator's lateness", "generator"))
+    ]
     rows = []
     for name, found in summaries:
         summary = found.get("receive_lag_seconds", found)
