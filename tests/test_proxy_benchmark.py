@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from benchmarks.proxy.conditions import STORED_OBJECTS
 from benchmarks.server.contestants import null_responder_path
-from conftest import REPOSITORY
+from server_benchmarks import bench, says_what_it_cannot_run
 from sojourn.failure import CouldNotRun
-
-BENCH = REPOSITORY / "benchmarks" / "proxy" / "bench"
-# The network namespace of its own needs root.
-NETWORK = [] if os.geteuid() == 0 else ["--congestion-control", "system"]
-
-
-def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(BENCH), *NETWORK, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="proxy and generator need a core each")
@@ -32,7 +22,7 @@ def test_a_quick_run_measures_every_cell_and_writes_the_page(tmp_path: Path) -> 
         pytest.skip("the null responder is not built")
     names = ["hit-500B", "hit-500KB", "keep-5KB", "pass-5KB", "store-500B"]
     only = ("--only", ",".join(names), "--proxies", "amped")
-    done = bench("--quick", "--output", str(tmp_path / "run"), "--docs", str(tmp_path / "docs"), *only)
+    done = bench("proxy", "--quick", "--output", str(tmp_path / "run"), "--docs", str(tmp_path / "docs"), *only)
     assert done.returncode == 0, done.stderr
     _, *cells = map(json.loads, (tmp_path / "run" / "cells.jsonl").read_text().splitlines())
     assert sorted(cell["condition"] for cell in cells) == names
@@ -54,16 +44,10 @@ def test_a_quick_run_measures_every_cell_and_writes_the_page(tmp_path: Path) -> 
     assert "### 5 KB, through from the origin, and kept" in text
     assert "$" not in text
 
-    again = bench("--quick", "--resume", "--output", str(tmp_path / "run"), *only)
+    again = bench("proxy", "--quick", "--resume", "--output", str(tmp_path / "run"), *only)
     assert again.returncode == 0, again.stderr
     assert len((tmp_path / "run" / "cells.jsonl").read_text().splitlines()) == 1 + len(cells), "nothing was missing"
 
 
 def test_what_it_cannot_run_it_says() -> None:
-    for arguments, what in (
-        (("--only", "nothing"), "no condition is named nothing"),
-        (("--proxies", "nobody"), "no server is named nobody"),
-    ):
-        done = bench(*arguments)
-        assert done.returncode == 2
-        assert done.stderr.startswith(f"error: {what}\nhint: one or more of ")
+    says_what_it_cannot_run("proxy", "--proxies")

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from conftest import REPOSITORY
-
-BENCH = REPOSITORY / "benchmarks" / "server" / "bench"
-# The network namespace of its own needs root.
-NETWORK = [] if os.geteuid() == 0 else ["--congestion-control", "system"]
-
-
-def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(BENCH), *NETWORK, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+from server_benchmarks import bench, says_what_it_cannot_run
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="server and generator need a core each")
 def test_a_quick_run_measures_every_cell_and_writes_the_page(tmp_path: Path) -> None:
     names = ["keep-alive-500B", "keep-alive-50KB", "close-500B", "access-log", "idle"]
     only = ("--only", ",".join(names), "--servers", "amped")
-    done = bench("--quick", "--output", str(tmp_path / "run"), "--docs", str(tmp_path / "docs"), *only)
+    done = bench("server", "--quick", "--output", str(tmp_path / "run"), "--docs", str(tmp_path / "docs"), *only)
     assert done.returncode == 0, done.stderr
     run, *cells = map(json.loads, (tmp_path / "run" / "cells.jsonl").read_text().splitlines())
     assert run["congestion_control"]
@@ -52,16 +42,10 @@ def test_a_quick_run_measures_every_cell_and_writes_the_page(tmp_path: Path) -> 
         if shown.is_file():
             assert ElementTree.parse(shown).getroot().tag.endswith("svg")
 
-    again = bench("--quick", "--resume", "--output", str(tmp_path / "run"), *only)
+    again = bench("server", "--quick", "--resume", "--output", str(tmp_path / "run"), *only)
     assert again.returncode == 0, again.stderr
     assert len((tmp_path / "run" / "cells.jsonl").read_text().splitlines()) == 1 + len(cells), "nothing was missing"
 
 
 def test_what_it_cannot_run_it_says() -> None:
-    for arguments, what in (
-        (("--only", "nothing"), "no condition is named nothing"),
-        (("--servers", "nobody"), "no server is named nobody"),
-    ):
-        done = bench(*arguments)
-        assert done.returncode == 2
-        assert done.stderr.startswith(f"error: {what}\nhint: one or more of ")
+    says_what_it_cannot_run("server", "--servers")

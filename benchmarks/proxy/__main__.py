@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine
+from benchmarks import entry
 from benchmarks.proxy import conditions
 from benchmarks.proxy.cell import Cell, measure
 from benchmarks.proxy.contestants import contestants
-from benchmarks.proxy.outcome import NAME, Outcome
-from benchmarks.server import network, sitting
-from benchmarks.server.cell import Setting
+from benchmarks.proxy.outcome import Outcome
+from benchmarks.server import options, sitting
 from benchmarks.server.contestants import ROOT, chosen, null_responder_path
-from benchmarks.server.results import Record
-from sojourn import quantity, site
-from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
 
-SYSTEM_CONGESTION_CONTROL = "system"
-QUICK_DURATION_SECONDS = 0.1
-SITE_BYTES_MAX = 10_000_000
-PROGRAM = "benchmarks/proxy/bench"
+BENCHMARK = sitting.Benchmark(
+    program="benchmarks/proxy/bench",
+    documents=conditions.documents(),
+    site_bytes_max=10_000_000,
+    measure=measure,
+    outcome=Outcome,
+    cell=Cell,
+)
 talk = Console(stderr=True)
 
 
 def _bench(
-    only: Annotated[str | None, typer.Option(help="Conditions, comma-separated, * allowed; --list shows all.")] = None,
+    only: options.Only = None,
     proxies: Annotated[str | None, typer.Option(help="Proxies, in the same way.")] = None,
-    repetitions: Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")] = 3,
-    duration: Annotated[str, typer.Option(help="How long each cell is measured.")] = "2s",
-    warm_up: Annotated[str, typer.Option(help="How long each cell is loaded before.")] = "500ms",
-    congestion_control: Annotated[
-        str, typer.Option(help="Of all connections; `system` leaves it and the network as they are.")
-    ] = "cubic",
-    seed: Annotated[int, typer.Option(help="The order of cells is drawn from this.")] = 1,
-    output: Annotated[Path, typer.Option(help="The run's folder.")] = ROOT / "runs" / NAME,
-    docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Keep the cells that the folder has already.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One repetition of a moment: does it run, not how fast.")
-    ] = False,
+    repetitions: options.Repetitions = 3,
+    duration: options.Duration = "2s",
+    warm_up: options.WarmUp = "500ms",
+    congestion_control: options.CongestionControl = "cubic",
+    seed: options.Seed = 1,
+    output: options.Output = ROOT / "runs" / Outcome.name,
+    docs: options.Docs = None,
+    resume: options.Resume = False,
+    quick: options.Quick = False,
     list_all: Annotated[bool, typer.Option("--list", help="Name the conditions and proxies, and end.")] = False,
 ) -> None:
     """Measure our caching proxy's architectures beside other proxies and the null responder.
@@ -56,39 +50,11 @@ def _bench(
         print("conditions:", *(each.name for each in conditions.CONDITIONS))
         print("proxies:", *(each.name for each in contestants()))
         return
-    wanted = conditions.chosen(only)
-    everybody = chosen(proxies, contestants())
+    asked = options.Asked(repetitions, duration, warm_up, congestion_control, seed, output, docs, resume, quick)
+    wanted, everybody = conditions.chosen(only), chosen(proxies, contestants())
     # It is the origin, whoever else takes part.
     null_responder_path()
-    control = None if congestion_control == SYSTEM_CONGESTION_CONTROL else congestion_control
-    if control is not None:
-        # Before anything is measured: whether it can be done, and so that what is described is this network.
-        network.enter_own(control)
-    machine.raise_descriptors()
-    moment = QUICK_DURATION_SECONDS if quick else None
-    setting = Setting(
-        site=_site(output),
-        cores=machine.two_cores(),
-        seed=seed,
-        duration_seconds=moment or quantity.seconds(duration),
-        warm_up_seconds=moment or quantity.seconds(warm_up),
-        congestion_control=control,
-    )
-    repetitions = 1 if quick else repetitions
-    record = Record(output, sitting.describe(PROGRAM, setting, repetitions, talk), resume=resume, kind=Cell)
-    steps = sitting.plan(wanted, everybody, repetitions, seed)
-    complete = sitting.measure_all(steps, setting, record, measure, talk)
-    outcome = Outcome(record, wanted, everybody, complete=complete)
-    outcome.print(Console())
-    for each in filter(None, (output, docs)):
-        talk.print(f"page: {outcome.write(each)}", soft_wrap=True, highlight=False)
-    sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
-
-
-def _site(output: Path) -> Path:
-    folder = output / "site"
-    site.build(folder, conditions.documents(), SITE_BYTES_MAX)
-    return folder
+    sitting.sit(BENCHMARK, asked, wanted, everybody, talk)
 
 
 if __name__ == "__main__":

@@ -14,16 +14,16 @@ from benchmarks.server import page, plot
 from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import Contestant
 from benchmarks.server.results import Record, Table, tables
-from benchmarks.server.targets import Tables, judge
+from benchmarks.server.targets import Tables, Verdict, judge
 from sojourn.report import format
 from sojourn.report.image import image
 from sojourn.systems.ours import architectures
 
-NAME = "server-benchmark"
-
 
 class Outcome:
-    """The tables of what a record holds."""
+    """The tables of what a record holds; the proxy benchmark's has other targets and another page."""
+
+    name = "server-benchmark"
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Outcome:
         complete: bool,
     ) -> None:
         self.measured = tables(record.cells, chosen, everybody)
-        self.tables = Tables(self.measured, architectures().default)
+        self.tables = Tables(self.measured, self._default())
         versions = {cell.contestant: cell.version for cell in record.cells if cell.version}
         peers = {each.name: versions[each.name] for each in everybody if each.kind == "peer" and each.name in versions}
         seconds = sum(cell.seconds for cell in record.cells)
@@ -46,21 +46,32 @@ class Outcome:
             console.print(grid(table))
             for note in page.notes([table]):
                 console.print(Text(note, style="dim"), soft_wrap=True)
-        for verdict in judge(self.tables):
+        for verdict in self._verdicts():
             if verdict.measured is not None:
                 console.print(verdict.line, highlight=False)
 
     def write(self, folder: Path) -> Path:
         """Writes the page and its plots; answers the page's path."""
         folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.md"
+        path.write_text(self._page(folder))
+        return path
+
+    def _default(self) -> str:
+        """The architecture that the targets are for."""
+        return architectures().default
+
+    def _verdicts(self) -> list[Verdict]:
+        return judge(self.tables)
+
+    def _page(self, folder: Path) -> str:
+        """The page; its plots are written to the folder."""
         images = []
         for chart in plot.charts(self.tables, self.measured):
-            name = f"{NAME}-{chart.identifier}.svg"
+            name = f"{self.name}-{chart.identifier}.svg"
             (folder / name).write_text(image(chart) + "\n")
             images.append((chart.title, name))
-        path = folder / f"{NAME}.md"
-        path.write_text(page.page(self.run, self.measured, self.tables, images))
-        return path
+        return page.page(self.run, self.measured, self.tables, images)
 
 
 def grid(table: Table) -> Grid:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from rich.console import Console
 
@@ -16,15 +17,48 @@ from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
 from benchmarks.server.cell import Cell, Setting
 from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import Contestant
+from benchmarks.server.options import Asked
+from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
 from benchmarks.server.results import Record
 from sojourn import cores, engine, environment
+from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
 from sojourn.report import format
+from sojourn.site import Document
 
 ONCE_REPETITIONS = 1
 """Memory does not vary from one start to the next."""
 
 K = TypeVar("K", bound=Condition)
+
+
+@dataclass(frozen=True)
+class Benchmark(Generic[K]):
+    """What one benchmark has of its own."""
+
+    program: str
+    documents: Sequence[Document]
+    site_bytes_max: int
+    measure: Callable[[K, Contestant, int, Setting], Cell]
+    outcome: type[Outcome]
+    cell: type[Cell] = Cell
+
+
+def sit(
+    benchmark: Benchmark[K], asked: Asked, chosen: Sequence[K], everybody: Sequence[Contestant], console: Console
+) -> NoReturn:
+    """Measures what was asked for, prints it, writes the page where it was wanted, and ends."""
+    setting = asked.setting(benchmark.documents, benchmark.site_bytes_max)
+    repetitions = 1 if asked.quick else asked.repetitions
+    run = describe(benchmark.program, setting, repetitions, console)
+    record = Record(asked.output, run, resume=asked.resume, kind=benchmark.cell)
+    steps = plan(chosen, everybody, repetitions, asked.seed)
+    complete = measure_all(steps, setting, record, benchmark.measure, console)
+    outcome = benchmark.outcome(record, chosen, everybody, complete=complete)
+    outcome.print(Console())
+    for folder in filter(None, (asked.output, asked.docs)):
+        console.print(f"page: {outcome.write(folder)}", soft_wrap=True, highlight=False)
+    sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
 
 
 def plan(

@@ -13,37 +13,13 @@ from benchmarks.proxy.cell import Cell
 from benchmarks.proxy.page import page
 from benchmarks.proxy.stored import Stored
 from benchmarks.proxy.targets import TARGETS
-from benchmarks.server.contestants import Contestant, Kind
 from benchmarks.server.results import tables
 from benchmarks.server.targets import Tables, judge
+from server_benchmarks import RUN, contestant
 from sojourn.failure import CouldNotRun
 from sojourn.systems import Running
 
-RUN = {
-    "revision": "abc",
-    "date": "2026-11-22",
-    "command": "bench",
-    "seed": 1,
-    "repetitions": 3,
-    "duration_seconds": 2.0,
-    "warm_up_seconds": 0.5,
-    "congestion_control": "cubic",
-    "cores": {"server": 0, "generator": 1},
-    "busy_fraction": 0.01,
-    "own_network": True,
-    "environment": {"processor": "one"},
-    "complete": True,
-    "seconds": 61.0,
-    "versions": {"squid": "5.7"},
-}
 STORED = Stored(10, 1000, 11_000, 500, 2_500, 1.0)
-
-
-def contestant(name: str, kind: Kind) -> Contestant:
-    def start(*_: object) -> Running:
-        raise AssertionError("nobody is started here")
-
-    return Contestant(name, kind, start, lambda condition: True)
 
 
 EVERYBODY = [contestant("amped", "ours"), contestant("nginx", "peer"), contestant("squid", "peer")]

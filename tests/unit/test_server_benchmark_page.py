@@ -8,43 +8,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.server import conditions, contestants
+from benchmarks.server import conditions
 from benchmarks.server.cell import Cell
-from benchmarks.server.contestants import Contestant
 from benchmarks.server.idle import Growth
 from benchmarks.server.page import page
 from benchmarks.server.plot import charts
 from benchmarks.server.results import Record, Spread, ratio, tables
 from benchmarks.server.targets import Tables, judge
+from server_benchmarks import RUN, contestant
 from sojourn.failure import CouldNotRun
 from sojourn.report.image import image
-
-RUN = {
-    "revision": "abc",
-    "date": "2026-11-22",
-    "command": "bench",
-    "seed": 1,
-    "repetitions": 3,
-    "duration_seconds": 2.0,
-    "warm_up_seconds": 0.5,
-    "congestion_control": "cubic",
-    "cores": {"server": 0, "generator": 1},
-    "engine_modified": 7,
-    "busy_fraction": 0.01,
-    "own_network": True,
-    "environment": {"processor": "one | two"},
-    "complete": True,
-    "seconds": 61.0,
-    "versions": {"nginx": "1.2"},
-}
-
-
-def contestant(name: str, kind: contestants.Kind) -> Contestant:
-    def start(*_: object) -> object:
-        raise AssertionError("nobody is started here")
-
-    return Contestant(name, kind, start, lambda condition: True)  # type: ignore[arg-type]
-
 
 EVERYBODY = [
     contestant("sped", "ours"),

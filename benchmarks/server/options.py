@@ -1,0 +1,67 @@
+"""What the benchmarks of servers and of proxies are asked alike, and the setting that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks import machine
+from benchmarks.server import network
+from benchmarks.server.cell import Setting
+from sojourn import quantity, site
+from sojourn.site import Document
+
+SYSTEM_CONGESTION_CONTROL = "system"
+QUICK_DURATION_SECONDS = 0.3
+"""Enough that a server is given a core meanwhile, where others work too."""
+
+Only = Annotated[str | None, typer.Option(help="Conditions, comma-separated, * allowed; --list shows all.")]
+Repetitions = Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")]
+Duration = Annotated[str, typer.Option(help="How long each cell is measured.")]
+WarmUp = Annotated[str, typer.Option(help="How long each cell is loaded before.")]
+CongestionControl = Annotated[
+    str, typer.Option(help="Of all connections; `system` leaves it and the network as they are.")
+]
+Seed = Annotated[int, typer.Option(help="The order of cells is drawn from this.")]
+Output = Annotated[Path, typer.Option(help="The run's folder.")]
+Docs = Annotated[Path | None, typer.Option(help="Also put the page, and its plots, here.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Keep the cells that the folder has already.")]
+Quick = Annotated[bool, typer.Option("--quick", help="One repetition of a moment: does it run, not how fast.")]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options, as they were given."""
+
+    repetitions: int
+    duration: str
+    warm_up: str
+    congestion_control: str
+    seed: int
+    output: Path
+    docs: Path | None
+    resume: bool
+    quick: bool
+
+    def setting(self, documents: Iterable[Document], site_bytes_max: int) -> Setting:
+        """Builds the site and enters the network in which cells are measured."""
+        control = None if self.congestion_control == SYSTEM_CONGESTION_CONTROL else self.congestion_control
+        if control is not None:
+            # Before anything is measured: whether it can be done, and so that what is described is this network.
+            network.enter_own(control)
+        machine.raise_descriptors()
+        folder = self.output / "site"
+        site.build(folder, documents, site_bytes_max)
+        moment = QUICK_DURATION_SECONDS if self.quick else None
+        return Setting(
+            site=folder,
+            cores=machine.two_cores(),
+            seed=self.seed,
+            duration_seconds=moment or quantity.seconds(self.duration),
+            warm_up_seconds=moment or quantity.seconds(self.warm_up),
+            congestion_control=control,
+        )
