@@ -26,7 +26,7 @@ talk = Console(stderr=True)
 
 
 def _bench(
-    sizes: Annotated[str, typer.Option(help="Of each array, in whole MiB.")] = "16MiB,32MiB,64MiB",
+    sizes: Annotated[str, typer.Option(help="Of each array, in whole MiB.")] = "1MiB,16MiB,64MiB,512MiB,1GiB",
     repetitions: Annotated[int, typer.Option(min=1, max=100, help="Rounds; each has every program once.")] = 5,
     seed: Annotated[int, typer.Option(help="The order within a round is drawn from this.")] = 1,
     output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,

@@ -19,7 +19,7 @@ RUN = {
 FIGURES = [
     Figure("sojourn", SIZE, {"copy-block": [4e9, 9e9], "copy-strided-load": [5e9, 6e9]}),
     Figure("sojourn", SIZE, {"copy-block": [1e9, 2e9], "copy-strided-load": [1e9, 2e9]}),
-    Figure("mbw", SIZE, {"MEMCPY": [3e9, 8.5e9], "DUMB": [8e9]}),
+    Figure("mbw", SIZE, {"MCBLOCK": [3e9, 8.5e9], "words": [8e9]}),
     Figure("STREAM", SIZE, {}, "hpcc is not installed"),
 ]
 
