@@ -21,7 +21,7 @@ class CouldNotRun(Exception):
     @property
     def said(self) -> str:
         """Both in one line."""
-        return self.what + (f"; {self.hint}" if self.hint else "")
+        return " ".join((self.what + (f"; {self.hint}" if self.hint else "")).split())
 
     def __str__(self) -> str:
         return f"error: {self.what}" + (f"\nhint: {self.hint}" if self.hint else "")

@@ -142,10 +142,11 @@ def _run_all(parts: list[_Part], asked: _Asked) -> None:
     began = time.monotonic()
     for place, part in enumerate(parts):
         if len(parts) > 1 and part.seconds is not None:
-            # What earlier studies left or overdrew is the later ones', in proportion.
+            # What earlier studies left or overdrew is the later ones', in proportion; the small may take what all may.
             shares = [each.seconds or 0.0 for each in parts]
             left = max(0.0, sum(shares) - (time.monotonic() - began))
-            part = replace(part, seconds=left * shares[place] / sum(shares[place:]))
+            mean = left / len(shares[place:])
+            part = replace(part, seconds=max(mean, left * shares[place] / sum(shares[place:])))
         try:
             findings, ending, report = _run(part, asked)
         except CouldNotRun as error:

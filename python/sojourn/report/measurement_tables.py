@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sojourn.report import format
+from sojourn.report.held_out import AIMS, UTILISATION_MAX, distances
 from sojourn.report.markup import Markup
 from sojourn.report.run import Run
 from sojourn.report.tables import absent, grid, pairs
@@ -88,6 +89,11 @@ def validation(run: Run) -> Markup:
         ("Held-out error, mean response time", _largest(fit.held_out_error_response_time_mean)),
         ("Held-out error, p95 response time", _largest(fit.held_out_error_response_time_p95)),
     ]
+    for aim, found in zip(AIMS, distances(run.summary), strict=True):
+        name = (
+            f"Aim: {aim.name} within {format.percent(aim.fraction)} below {format.percent(UTILISATION_MAX)} utilisation"
+        )
+        rows.append((name, "no step held out there" if found is None else found.said))
     return pairs("table-validation", title, rows, " ".join(fit.notes) or None)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from sojourn import __version__
 from sojourn.failure import CouldNotRun
 from sojourn.report import format
+from sojourn.report.held_out import AIMS, UTILISATION_MAX, distances
 from sojourn.report.markup import Markup, element, join
 from sojourn.report.shell import shell
 from sojourn.report.tables import grid
@@ -72,18 +73,18 @@ def _held_out(runs: Path) -> Markup | None:
         if summary is None or model is None or model.steps_held_out == 0:
             continue
         link = element("a", path.parent.name, href=os.path.relpath(path.with_name(REPORT), runs))
-        errors = (
-            model.held_out_error_requests_per_second,
-            model.held_out_error_response_time_mean,
-            model.held_out_error_response_time_p95,
-        )
+        found = distances(summary)
         server = summary.system.name if summary.system else None
         steps = f"{model.steps_held_out} of {model.steps_held_out + model.steps_fitted}"
-        rows.append([link, summary.log_name, server, steps, *(format.percent(each) for each in errors)])
+        errors = ["no step" if each is None else each.short for each in found]
+        lacks = "; ".join(f"{each.aim.name}: {each.said}" for each in found if each is not None and each.missed_by)
+        rows.append([link, summary.log_name, server, steps, *errors, lacks])
     if not rows:
         return None
-    head = ["assessment", "log", "server", "steps held out", "requests/s", "mean response time", "p95"]
-    note = "The largest relative error over the steps that the model was not fitted on; times below the knee alone."
+    aims = [f"{aim.name} (aim {format.percent(aim.fraction)})" for aim in AIMS]
+    head = ["assessment", "log", "server", "steps held out", *aims, "what the model lacks"]
+    below = format.percent(UTILISATION_MAX)
+    note = f"The largest relative error over the steps below {below} utilisation that the model was not fitted on."
     return grid("table-held-out", "How far the models were off", [head], rows, note)
 
 

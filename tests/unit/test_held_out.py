@@ -1,0 +1,63 @@
+"""How far a model was off: the largest error counts, below 90 % utilisation, on steps that were held out."""
+
+from __future__ import annotations
+
+import pytest
+
+from example_run import example_summary
+from sojourn.report.held_out import AIMS, distances
+from sojourn.summary import PredictionError, Step, Summary
+
+
+def summary(errors: dict[int, PredictionError], **changes: object) -> Summary:
+    """The example with these errors of its held-out steps, by their place; 0 of all others."""
+    found = example_summary()
+    none = PredictionError(requests_per_second=0.0, response_time_mean=0.0, response_time_p95=0.0)
+    held = [place for place, step in enumerate(found.steps) if step.held_out]
+    by_step = {held[place]: error for place, error in errors.items()}
+    steps = [
+        step.model_copy(update={"simulation_error": by_step.get(place, none), **(changes if place in by_step else {})})
+        for place, step in enumerate(found.steps)
+    ]
+    return found.model_copy(update={"steps": steps})
+
+
+def error(mean: float, throughput: float = 0.0) -> PredictionError:
+    return PredictionError(requests_per_second=throughput, response_time_mean=mean, response_time_p95=None)
+
+
+def test_what_meets_its_aim_says_so() -> None:
+    throughput, mean, p95 = distances(summary({0: error(-0.1, 0.04)}))
+    assert throughput is not None
+    assert mean is not None
+    assert (throughput.missed_by, mean.missed_by) == (None, None)
+    assert mean.short == "10 %: met"
+    assert p95 is not None, "the other steps have one"
+
+
+@pytest.mark.parametrize(
+    ("place", "off", "lacks"),
+    [(0, -0.4, "does not depend on the load"), (1, -0.4, "arrivals in bursts"), (1, 0.4, "wait less than its station")],
+)
+def test_what_misses_its_aim_says_by_how_much_and_what_the_model_lacks(place: int, off: float, lacks: str) -> None:
+    _, mean, _ = distances(summary({place: error(off)}))
+    assert mean is not None
+    assert mean.missed_by == pytest.approx(0.25)
+    assert "missed by 25.0 points" in mean.said
+    assert lacks in mean.said
+
+
+def test_steps_near_saturation_and_with_a_late_generator_do_not_count() -> None:
+    model = example_summary().model
+    assert model is not None
+    near = {"offered_requests_per_second": 0.95 * model.busy_capacity_requests_per_second}
+    for found in (summary({2: error(9.0)}, **near), summary({2: error(9.0)}, generator_limited=True)):
+        _, mean, _ = distances(found)
+        assert mean is not None
+        assert mean.error == 0
+
+
+def test_a_run_without_such_steps_has_no_distance() -> None:
+    found = example_summary()
+    steps: list[Step] = [step.model_copy(update={"held_out": False}) for step in found.steps]
+    assert distances(found.model_copy(update={"steps": steps})) == [None] * len(AIMS)
