@@ -13,6 +13,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from sojourn.study import catalogue, document
 from sojourn.study.declarations import NONE
@@ -71,15 +72,15 @@ def side_by_side(name: str, folder: str) -> None:
     print(f"{time.monotonic() - began:6.1f} s  {name}{again}", flush=True)
 
 
-def summarised(study: dict[str, object]) -> bool:
+def summarised(study: dict[str, Any]) -> bool:
     """Says how a study went; whether all its points were measured that can be here."""
-    missing, failed = study["missing"], study["failed"]
-    assert isinstance(missing, dict)
-    assert isinstance(failed, dict)
-    well = study["ending"] == "complete" and not failed and study["points"] != 0
+    if "because" in study:
+        print(f"FAILED  {study['study']}: it could not run: {study['because']}")
+        return False
+    well = study["ending"] == "complete" and not study["failed"]
     said = [f"{study['points']} of {study['points_planned']} points"]
-    said += [f"{system} is missing: {why}" for system, why in missing.items()]
-    said += [f"{count} failed: {why}" for why, count in failed.items()]
+    said += [f"{system} is missing: {why}" for system, why in study["missing"].items()]
+    said += [f"{count} failed: {why}" for why, count in study["failed"].items()]
     print(f"{'ok    ' if well else 'FAILED'}  {study['study']}: {'; '.join(said)}")
     return well
 
