@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import math
 import re
 import shutil
 import signal
@@ -11,7 +14,6 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,7 @@ class Streaming:
 
     address: str
     admin: str
+    datagram_port: int
     process: subprocess.Popen[str]
 
     def url(self, name: str) -> str:
@@ -41,15 +44,15 @@ class Streaming:
         with urllib.request.urlopen(f"http://{self.admin}/metrics.json", timeout=10) as page:
             return json.loads(page.read())
 
-    def wait_for(self, counter: str, least: float) -> None:
+    def wait_for(self, counter: str, least: float, most: float = math.inf) -> None:
         """Waits until a counter has reached a value; it is published now and then."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.counters()[counter] < least:
+        while not least <= self.counters()[counter] <= most:
             assert time.monotonic() < deadline, (counter, self.counters())
             time.sleep(0.1)
 
 
-@contextmanager
+@contextlib.contextmanager
 def streaming(root: Path, *options: str, listen: str = "127.0.0.1:0") -> Iterator[Streaming]:
     command = [str(SOJOURN), "stream", str(root), "--listen", listen, "--admin-listen", "127.0.0.1:0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -58,10 +61,13 @@ def streaming(root: Path, *options: str, listen: str = "127.0.0.1:0") -> Iterato
         while not {"listening on", "metrics on"} <= addresses.keys():
             line = process.stderr.readline()
             assert line, "the server ended before it listened"
+            if found := re.match(r"(datagrams leave by) UDP ports (\d+)", line):
+                addresses[found[1]] = found[2]
             if found := re.match(r"(listening on|metrics on) (?:http://)?([0-9.:\[\]]+)", line):
                 addresses[found[1]] = found[2]
         try:
-            yield Streaming(addresses["listening on"], addresses["metrics on"], process)
+            datagrams = int(addresses["datagrams leave by"])
+            yield Streaming(addresses["listening on"], addresses["metrics on"], datagrams, process)
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=PATIENCE_SECONDS)
@@ -188,6 +194,37 @@ def test_who_does_not_read_loses_pictures_and_holds_up_nobody(films: Path) -> No
         server.wait_for("sessions_ended", 2)
 
 
+def test_users_play_and_others_do_not(films: Path, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    secret = hashlib.md5(b"ann:films:two words").hexdigest()
+    users.write_text(f"ann:films:{secret}\nann:films:{hashlib.sha256(b'ann:films:two words').hexdigest()}\n")
+    log = tmp_path / "log"
+    with streaming(films, "--users", str(users), "--access-log", str(log)) as server:
+        known = f"rtsp://ann:two%20words@{server.address}/film.mp4"
+        quick = [str(SOJOURN), "load", known, "--clients", "2", "--duration", "1s", "--format", "json"]
+        load = subprocess.Popen(quick, stdout=subprocess.PIPE, text=True)
+        playing = [decoder(known, "-rtsp_transport", way) for way in ("udp", "tcp")]
+        pipeline = ["gst-launch-1.0", "-m", "rtspsrc", f"location={server.url('film.mp4')}", "user-id=ann"]
+        pipeline += ["user-pw=two words", "!", "fakesink", "num-buffers=1"]
+        if shutil.which(pipeline[0]) is not None:
+            done = subprocess.run(pipeline, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+            assert done.returncode == 0, done.stderr
+        refused = decoder(server.url("film.mp4"))
+        _, errors = refused.communicate(timeout=PATIENCE_SECONDS)
+        assert refused.returncode != 0
+        assert "401" in errors, errors
+        assert [len(hashes(decoding)) for decoding in playing] == [SECONDS * PICTURES_PER_SECOND] * 2
+        output, _ = load.communicate(timeout=PATIENCE_SECONDS)
+        assert json.loads(output)["streaming"]["streams"]["refused"] == 0, output
+        assert server.counters()["authentication_failures"] == 0
+    assert all(" - ann [" in line for line in log.read_text().splitlines())
+    users.write_text("nonsense")
+    command = [str(SOJOURN), "stream", str(films), "--users", str(users)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    assert done.returncode == 2
+    assert "line 1" in done.stderr
+
+
 def test_a_signal_ends_sessions_and_prints_the_counters(films: Path) -> None:
     with streaming(films, "--format", "json") as server:
         decoding = decoder(server.url("film.mp4"), "-rtsp_transport", "tcp")
@@ -206,3 +243,38 @@ def test_what_cannot_run_is_said(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert done.returncode == 2
     assert "hint:" in done.stderr
+
+
+def test_others_play_on_under_attack(films: Path) -> None:
+    expected = SECONDS * PICTURES_PER_SECOND
+    with streaming(films, "--newcomers-max", "200") as server:
+        host, port = server.address.split(":")
+        playing = [decoder(server.url("film.mp4"), "-rtsp_transport", way) for way in ("udp", "tcp")]
+        server.wait_for("sessions_playing", 2)
+        # More connections than may be without a session, half a request in each, then rubbish.
+        crowd = [socket.create_connection((host, int(port)), timeout=10) for _ in range(800)]
+        rubbish = [b"DESCRIBE rtsp", b"\x16\x03\x01\x02\x00", b"$\x09\xff\xff", b"GET / HTTP/1.1\r\n\r\n", bytes(9000)]
+        for number, connection in enumerate(crowd):
+            with contextlib.suppress(OSError):
+                connection.sendall(rubbish[number % len(rubbish)])
+        # Datagrams that are nobody's, among them a goodbye and a report for any source.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            for datagram in (
+                b"",
+                b"\x81\xcb\x00\x01\x00\x00\x00\x01",
+                b"\x80\xc9\x00\x01\x00\x00\x00\x01",
+                bytes(1400),
+            ):
+                for offset in (0, 1):
+                    for _ in range(250):
+                        stranger.sendto(datagram, (host, server.datagram_port + offset))
+        server.wait_for("connections_shed", 1)
+        server.wait_for("rtcp_ignored", 1)
+        assert [len(hashes(decoding)) for decoding in playing] == [expected] * 2
+        for connection in crowd:
+            connection.close()
+        counters = server.counters()
+        assert counters["frames_dropped"] == counters["sessions_timed_out"] == 0
+        # And there is room for others again.
+        server.wait_for("connections_open", 0, most=3)
+        assert len(hashes(decoder(server.url("film.mp4"), "-rtsp_transport", "tcp", "-ss", "4"))) > 0

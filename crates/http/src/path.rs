@@ -129,7 +129,11 @@ fn rewrite(rest: &[u8]) -> Result<SitePath<'static>, PathError> {
     Ok(SitePath(Cow::Owned(path)))
 }
 
-fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, PathError> {
+/// The bytes that `raw` stands for, with its `%` escapes undone.
+///
+/// # Errors
+/// If an escape is malformed, or there is a NUL byte.
+pub fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, PathError> {
     let mut decoded = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter();
     while let Some(byte) = bytes.next() {

@@ -34,7 +34,7 @@ pub mod tls;
 
 pub use architecture::{ALL, Architecture, CacheScope};
 pub use blocking::serve_one;
-pub use board::{Board, PLACES_MAX, Seat};
+pub use board::{Board, PLACES_MAX, Seat, network};
 pub use clients::Clients;
 pub use clock::Clock;
 pub use counter_table::CounterKind;

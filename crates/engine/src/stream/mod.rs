@@ -41,6 +41,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let site = Site {
         root: &options.root,
         listeners,
+        users: options.users()?,
         settings: options.settings(usable_descriptors(descriptors())),
         board: &board,
         log: log.as_ref(),

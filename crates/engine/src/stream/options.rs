@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use sojourn_server::{AccessLog, Board, LogFormat};
-use sojourn_streaming::server::Settings;
+use sojourn_streaming::server::{Settings, Users};
 
 use crate::load::common::bit_rate;
 use crate::serve::options::process::ProcessOptions;
@@ -34,6 +34,10 @@ pub struct Options {
     /// Address and port of a second listener with GET /metrics
     #[arg(long, value_name = "ADDR")]
     pub admin_listen: Option<String>,
+    /// Let in only who is named in this file, with lines as htdigest writes them: user:realm:hash. The hash, of
+    /// user:realm:password, is one of MD5 or SHA-256 [default: everybody]
+    #[arg(long, value_name = "FILE")]
+    pub users: Option<PathBuf>,
     /// What all sessions together may take: 800Mbit/s. Who asks for more than is left is answered 453, so that those
     /// who play are served in time [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = bandwidth)]
@@ -115,6 +119,21 @@ impl Options {
             look_ahead: self.look_ahead,
             rtp_port: self.rtp_port,
         }
+    }
+
+    /// Who is let in, if not everybody is.
+    pub fn users(&self) -> anyhow::Result<Option<Users>> {
+        let Some(path) = &self.users else { return Ok(None) };
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            anyhow!(
+                "cannot read the users in {}: {error}\nhint: make it with htdigest -c FILE films NAME",
+                path.display()
+            )
+        })?;
+        let users = Users::parse(&text).map_err(|error| {
+            anyhow!("{} is no file of users: {error}\nhint: htdigest writes such lines", path.display())
+        })?;
+        Ok(Some(users))
     }
 
     /// The access log, if there is to be one.

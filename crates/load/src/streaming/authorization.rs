@@ -1,11 +1,7 @@
 //! Answers to a server that asks who is there: digest (RFC 7616, and RFC 2069 as old servers speak it) and basic.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use md5::{Digest, Md5};
-use ring::digest::{SHA256, digest};
-
-/// Longer parts of a challenge are refused.
-const PARAMETER_BYTES_MAX: usize = 512;
+use sojourn_streaming::rtsp::digest::{Algorithm, parameter};
 
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -37,7 +33,7 @@ pub struct DigestChallenge {
     realm: String,
     nonce: String,
     opaque: Option<String>,
-    is_sha256: bool,
+    algorithm: Algorithm,
     /// Whether the answer counts requests, as `qop=auth` asks.
     counts: bool,
     is_stale: bool,
@@ -55,16 +51,12 @@ impl Challenge {
             return None;
         }
         let value = |name: &str| parameter(rest, name);
-        let algorithm = value("algorithm").unwrap_or_else(|| "MD5".into());
-        let is_sha256 = algorithm.eq_ignore_ascii_case("SHA-256");
-        if !is_sha256 && !algorithm.eq_ignore_ascii_case("MD5") {
-            return None;
-        }
+        let algorithm = Algorithm::named(value("algorithm").as_deref())?;
         Some(Challenge::Digest(DigestChallenge {
             realm: value("realm")?,
             nonce: value("nonce")?,
             opaque: value("opaque"),
-            is_sha256,
+            algorithm,
             counts: value("qop").is_some_and(|all| all.split(',').any(|each| each.trim() == "auth")),
             is_stale: value("stale").is_some_and(|stale| stale.eq_ignore_ascii_case("true")),
             count: 0,
@@ -89,20 +81,16 @@ impl Challenge {
 impl DigestChallenge {
     fn answer(&mut self, user: &str, password: &str, method: &str, url: &str) -> String {
         self.count += 1;
-        let DigestChallenge { realm, nonce, .. } = &*self;
-        let secret = self.hash(&format!("{user}:{realm}:{password}"));
-        let request = self.hash(&format!("{method}:{url}"));
+        let DigestChallenge { realm, nonce, algorithm, .. } = &*self;
+        let secret = algorithm.secret(user, realm, password);
         // What the client adds need not be random: it guards against servers that choose the nonce to break passwords.
         let (count, own) = (format!("{:08x}", self.count), "736f6a6f75726e");
-        let response = if self.counts {
-            self.hash(&format!("{secret}:{nonce}:{count}:{own}:auth:{request}"))
-        } else {
-            self.hash(&format!("{secret}:{nonce}:{request}"))
-        };
+        let counted = self.counts.then_some((count.as_str(), own));
+        let response = algorithm.response(&secret, nonce, counted, method, url);
         let mut field = format!(
             "Digest username=\"{user}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{url}\", response=\"{response}\""
         );
-        if self.is_sha256 {
+        if *algorithm == Algorithm::Sha256 {
             field += ", algorithm=SHA-256";
         }
         if self.counts {
@@ -113,31 +101,6 @@ impl DigestChallenge {
         }
         field
     }
-
-    fn hash(&self, text: &str) -> String {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        if self.is_sha256 { hex(digest(&SHA256, text.as_bytes()).as_ref()) } else { hex(&Md5::digest(text)) }
-    }
-}
-
-/// The value of `name="value"` or `name=value` among parameters parted by commas.
-fn parameter(text: &str, name: &str) -> Option<String> {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (key, after) = rest.split_once('=')?;
-        let (value, following) = match after.strip_prefix('"') {
-            Some(quoted) => quoted.split_once('"')?,
-            None => after.split_at(after.find(',').unwrap_or(after.len())),
-        };
-        if key.trim_matches([' ', ',', '\t']).eq_ignore_ascii_case(name) {
-            // What is repeated in every request must fit into it.
-            let is_ours =
-                value.len() <= PARAMETER_BYTES_MAX && value.chars().all(|letter| !letter.is_control());
-            return is_ours.then(|| value.trim().to_owned());
-        }
-        rest = following.trim_start_matches([',', ' ', '\t']);
-    }
-    None
 }
 
 #[cfg(test)]

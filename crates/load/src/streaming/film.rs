@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use sojourn_http::path::percent_decode;
 use thiserror::Error;
 
 use super::{authorization::Credentials, hls::Place};
@@ -54,10 +55,7 @@ impl Film {
         if host.is_empty() || !url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"') {
             return Err(refused());
         }
-        let credentials = user.map(|user| {
-            let (user, password) = user.split_once(':').unwrap_or((user, ""));
-            Credentials { user: user.into(), password: password.into() }
-        });
+        let credentials = user.map(|user| credentials(user).ok_or_else(refused)).transpose()?;
         let (url, address) = (format!("{SCHEME}{host}{path}"), address(host, RTSP_PORT)?);
         Ok(Film { url, address, credentials, playlist: None })
     }
@@ -77,6 +75,16 @@ impl Film {
     }
 }
 
+/// The name and the password before a host, which may be escaped.
+fn credentials(text: &str) -> Option<Credentials> {
+    let (user, password) = text.split_once(':').unwrap_or((text, ""));
+    let decoded = |text: &str| String::from_utf8(percent_decode(text.as_bytes()).ok()?).ok();
+    let (user, password) = (decoded(user)?, decoded(password)?);
+    // The name is said in a field, in quotes.
+    let is_plain = !user.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\');
+    is_plain.then_some(Credentials { user, password })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,14 +95,23 @@ mod tests {
         assert_eq!(film.url, "rtsp://127.0.0.1:8554/films/a.mp4?x=1");
         assert_eq!(film.address, "127.0.0.1:8554".parse().unwrap());
         assert_eq!(film.credentials, Some(Credentials { user: "anna".into(), password: "secret".into() }));
+        let escaped = Film::resolve("rtsp://an%3ana:two%20w%40rds@127.0.0.1").unwrap().credentials;
+        assert_eq!(escaped, Some(Credentials { user: "an:na".into(), password: "two w@rds".into() }));
         assert_eq!(Film::resolve("rtsp://127.0.0.1").unwrap().address.port(), RTSP_PORT);
         let film = Film::resolve("http://127.0.0.1:8080/a/index.m3u8?x=1").unwrap();
         let place = Place { host: "127.0.0.1:8080".into(), path: "/a/index.m3u8?x=1".into() };
         assert_eq!((film.is_hls(), film.playlist), (true, Some(place)));
         assert!(matches!(Film::resolve("https://127.0.0.1/x"), Err(FilmError::Secured(_))));
-        for refused in
-            ["ftp://127.0.0.1/", "rtsp://", "rtsp:///film", "rtsp://127.0.0.1/a b", "rtsp://\"@127.0.0.1/"]
-        {
+        for refused in [
+            "ftp://127.0.0.1/",
+            "rtsp://",
+            "rtsp:///film",
+            "rtsp://127.0.0.1/a b",
+            "rtsp://\"@127.0.0.1/",
+            "rtsp://%22@127.0.0.1/",
+            "rtsp://%0a@127.0.0.1/",
+            "rtsp://%@127.0.0.1/",
+        ] {
             assert!(matches!(Film::resolve(refused), Err(FilmError::Form(_))), "{refused}");
         }
     }

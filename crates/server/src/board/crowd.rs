@@ -83,7 +83,7 @@ impl Crowd<'_> {
 
 /// What counts as one client: an IPv4 address, or the 64 bits of network that one IPv6 customer has at least
 /// (RFC 6177); he may use any address in it.
-fn network(peer: IpAddr) -> (bool, u64) {
+pub fn network(peer: IpAddr) -> (bool, u64) {
     match peer {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),
         IpAddr::V6(address) => (true, (address.to_bits() >> 64) as u64),

@@ -21,7 +21,7 @@ mod crowd;
 mod memory;
 
 use crowd::Crowd;
-pub use crowd::Seat;
+pub use crowd::{Seat, network};
 use memory::Memory;
 
 /// Places there are; memory is only taken up by those used.

@@ -53,13 +53,13 @@ pub struct Target<'b> {
 pub struct Refusal {
     /// The status.
     pub status: Status,
-    /// A field that goes with it.
-    pub field: Option<(&'static str, String)>,
+    /// Fields that go with it.
+    pub fields: Vec<(&'static str, String)>,
 }
 
 impl From<Status> for Refusal {
     fn from(status: Status) -> Refusal {
-        Refusal { status, field: None }
+        Refusal { status, fields: Vec::new() }
     }
 }
 
@@ -79,7 +79,7 @@ impl Ask {
             // RFC 2326, 12.32: there is none that we support.
             return Err(Refusal {
                 status: Status::OptionNotSupported,
-                field: Some(("Unsupported", options.to_owned())),
+                fields: vec![("Unsupported", options.to_owned())],
             });
         }
         let fields = request.fields;
@@ -112,11 +112,11 @@ impl Ask {
             Method::GetParameter | Method::SetParameter => Err(Status::ParameterNotUnderstood.into()),
             Method::Announce | Method::Record | Method::Redirect => Err(Refusal {
                 status: Status::MethodNotAllowed,
-                field: Some(("Allow", Method::PUBLIC.to_owned())),
+                fields: vec![("Allow", Method::PUBLIC.to_owned())],
             }),
             Method::Unknown => Err(Refusal {
                 status: Status::NotImplemented,
-                field: Some(("Public", Method::PUBLIC.to_owned())),
+                fields: vec![("Public", Method::PUBLIC.to_owned())],
             }),
         }
     }
@@ -232,7 +232,7 @@ mod tests {
         check("ANNOUNCE /f RTSP/1.0\r\nCSeq: 1", Status::MethodNotAllowed);
         check("SING /f RTSP/1.0\r\nCSeq: 1", Status::NotImplemented);
         let asked = ask("SETUP /f RTSP/1.0\r\nCSeq: 1\r\nRequire: funky").unwrap_err();
-        assert_eq!(asked.field, Some(("Unsupported", "funky".to_owned())));
+        assert_eq!(asked.fields, [("Unsupported", "funky".to_owned())]);
     }
 
     #[test]

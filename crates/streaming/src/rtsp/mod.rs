@@ -5,6 +5,7 @@
 //! client's SETUP, PLAY, PAUSE and TEARDOWN move. Version 2.0 (RFC 7826) is another protocol: 505.
 
 mod ask;
+pub mod digest;
 mod fields;
 pub mod limits;
 mod message;

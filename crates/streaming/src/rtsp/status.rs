@@ -21,6 +21,7 @@ macro_rules! statuses {
 statuses! {
     Ok 200 "OK"
     BadRequest 400 "Bad Request"
+    Unauthorized 401 "Unauthorized"
     Forbidden 403 "Forbidden"
     NotFound 404 "Not Found"
     MethodNotAllowed 405 "Method Not Allowed"

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sojourn_server::Seat;
 
+use super::guard::Identity;
 use super::library::{NoFilm, OpenFilm};
 use crate::rtsp::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 use crate::rtsp::{Parser, write};
@@ -52,6 +53,10 @@ pub struct Connection {
     pub has_ended: bool,
     /// A request waits for a film; what has come of that.
     pub film: Waiting,
+    /// Who is there, where that matters.
+    pub identity: Identity,
+    /// The request that is being followed has been let in.
+    pub is_let_in: bool,
     /// Sessions that were set up here.
     pub sessions: Vec<u64>,
     /// When the request that is arriving began, or what was last understood ended.
@@ -108,6 +113,8 @@ impl Connection {
             is_writable: true,
             has_ended: false,
             film: Waiting::No,
+            identity: Identity::default(),
+            is_let_in: false,
             sessions: Vec::new(),
             since: now,
             taken: now,

@@ -44,10 +44,13 @@ impl Server<'_> {
     /// The session with this name, if it is this client's; it has given a sign of life.
     fn session(&mut self, token: u64, id: Option<SessionId>) -> Result<Option<u64>, Refusal> {
         let Some(id) = id else { return Ok(None) };
-        let peer = self.connections.at(token).peer;
+        let connection = self.connections.at(token);
+        let (peer, user) = (connection.peer, connection.identity.user.clone());
         let found = self.sessions.get(&id).copied().ok_or(Status::SessionNotFound)?;
         let stream = self.streams.at(found);
-        let may_control = stream.client == peer && (stream.connection == token || !stream.is_interleaved());
+        let may_control = stream.client == peer
+            && stream.user == user
+            && (stream.connection == token || !stream.is_interleaved());
         if !may_control {
             return Err(Status::SessionNotFound.into());
         }

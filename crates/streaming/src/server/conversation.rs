@@ -3,6 +3,7 @@
 use super::Server;
 use super::connection::{Reading, Waiting};
 use super::counters::Counter;
+use super::guard::Denial;
 use crate::rtsp::{Message, Parsed, Refusal, Request, Status, write};
 
 /// What a request is answered, beside its status.
@@ -91,10 +92,14 @@ impl Server<'_> {
 
     /// Follows a request; returns whether it is answered, or has to wait for a film.
     fn request(&mut self, token: u64, request: &Request<'_>) -> bool {
-        let outcome = self.follow(token, request);
+        let outcome = self.let_in(token, request).and_then(|()| self.follow(token, request));
         if matches!(outcome, Ok(None)) {
             return false;
         }
+        let connection = self.connections.at(token);
+        connection.is_let_in = false;
+        // A film that is still to come would be taken for the next request's.
+        connection.is_closing |= !matches!(connection.film, Waiting::No);
         self.counts.count(Counter::Requests);
         self.answer(token, request.sequence(), outcome.map(Option::unwrap_or_default));
         let closes = request.fields.value("Connection").is_some_and(|it| it.eq_ignore_ascii_case("close"));
@@ -104,13 +109,32 @@ impl Server<'_> {
         true
     }
 
+    /// Lets a request in once, however often it has to wait.
+    fn let_in(&mut self, token: u64, request: &Request<'_>) -> Result<(), Refusal> {
+        let Some(guard) = &mut self.guard else { return Ok(()) };
+        let connection = self.connections.at(token);
+        if connection.is_let_in {
+            return Ok(());
+        }
+        let checked = guard.check(request, connection.peer, &mut connection.identity, self.now);
+        connection.is_let_in = checked.is_ok();
+        checked.map_err(|denial| {
+            match denial {
+                Denial::Asked(_) => {}
+                Denial::Failed(_) => self.counts.count(Counter::AuthenticationFailures),
+                Denial::Limited(_) => self.counts.count(Counter::LimitFailures),
+            }
+            denial.into_refusal()
+        })
+    }
+
     fn answer(&mut self, token: u64, sequence: Option<u32>, outcome: Result<Answer, Refusal>) {
         let Some(connection) = self.connections.find(token) else { return };
         let (status, answer) = match outcome {
             Ok(answer) => (Status::Ok, answer),
-            Err(Refusal { status, field }) => {
+            Err(Refusal { status, fields }) => {
                 self.counts.count(Counter::Refusals);
-                (status, Answer::with(field))
+                (status, Answer::with(fields))
             }
         };
         let mut writer = write::response(connection.outgoing(), status, sequence);

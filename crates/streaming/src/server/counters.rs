@@ -13,6 +13,7 @@ counter_table! {
 
     Requests "requests" Total "RTSP requests answered."
     Refusals "requests_refused" Total "RTSP requests answered with another status than 200."
+    AuthenticationFailures "authentication_failures" Total "Requests answered 401 because the name or the password was wrong."
     RefusedBandwidth "requests_refused_for_bandwidth" Total "SETUP requests answered 453 because the bandwidth is given to others."
     ConnectionsAccepted "connections_accepted" Total "RTSP connections accepted."
     ConnectionsShed "connections_shed" Total "RTSP connections answered 503 at once, for want of descriptors or places."
@@ -45,6 +46,7 @@ counter_table! {
     LimitHead "limit_hits_head_timeout" Limit "Connections closed because a request took too long to arrive."
     LimitIdle "limit_hits_idle_timeout" Limit "Connections closed because they had neither a session nor a request."
     LimitSend "limit_hits_send_timeout" Limit "Connections closed because their client took nothing."
+    LimitFailures "limit_hits_authentication_failures" Limit "Requests answered 503 because too many from their address had a wrong name or password."
     LogLinesDropped "log_lines_dropped" Total "Access log lines dropped because the log could not follow."
 }
 

@@ -35,7 +35,9 @@ impl Ending {
 impl Stream {
     /// Appends the line of this session, which is over.
     pub(super) fn append_line(&self, lines: &mut Vec<u8>, clock: &Clock, now: Duration, ending: Ending) {
-        let _ = write!(lines, "{} - - ", self.client);
+        let _ = write!(lines, "{} - ", self.client);
+        append_escaped(lines, self.user.as_deref().unwrap_or("-").as_bytes());
+        lines.push(b' ');
         lines.extend_from_slice(&clock.log_time);
         lines.extend_from_slice(b" \"PLAY ");
         append_escaped(lines, self.url.as_bytes());

@@ -6,7 +6,7 @@
 //! does not take them loses whole pictures and holds up nobody.
 //!
 //! `schedule`, `film` and the protocol's modules are pure; `connection`, `ports` and `outgoing` know sockets and no
-//! sessions; `conversation` reads requests, `control` and `setup` follow them, `pace` sends, `reports` is RTCP, `sweep` ends
+//! sessions; `conversation` reads requests, `control` and `setup` follow them, `guard` lets in, `pace` sends, `reports` is RTCP, `sweep` ends
 //! what is over.
 
 mod connection;
@@ -14,6 +14,7 @@ mod control;
 mod conversation;
 mod counters;
 mod film;
+mod guard;
 mod library;
 mod log;
 pub mod metrics;
@@ -28,6 +29,7 @@ mod stream;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod users;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -48,10 +50,12 @@ use sojourn_server::{
 
 use connection::Connection;
 pub use counters::{Counter, Counts, Published};
+use guard::Guard;
 use library::{Library, Outcome};
 use ports::Ports;
 pub use settings::Settings;
 use stream::Stream;
+pub use users::{Users, UsersError};
 
 use crate::rtsp::SessionId;
 
@@ -92,6 +96,8 @@ pub struct Site<'a> {
     pub listeners: Vec<TcpListener>,
     /// How much of everything.
     pub settings: Settings,
+    /// Who may see the films; `None` lets everybody in.
+    pub users: Option<Users>,
     /// Where connections are counted, and log files opened again.
     pub board: &'a Board,
     /// A line per session, if one is kept.
@@ -112,6 +118,7 @@ pub struct Server<'a> {
     /// The sockets of datagrams, for each listener.
     ports: Vec<Ports>,
     library: Library,
+    guard: Option<Guard>,
     connections: Clients<Connection>,
     streams: Clients<Stream>,
     sessions: HashMap<SessionId, u64>,
@@ -158,6 +165,8 @@ impl<'a> Server<'a> {
         watch(stop.fd(), STOP)?;
         let library = Library::open(site.root, &site.settings)?;
         watch(library.completion_fd(), HELPERS)?;
+        let guard = site.users.take().map(Guard::new).transpose();
+        let guard = guard.map_err(|_| io::Error::other("the system has no random numbers"))?;
         let limits = Limits {
             connections_max: site.settings.connections_max,
             connections_per_address: site.settings.connections_per_address,
@@ -173,6 +182,7 @@ impl<'a> Server<'a> {
             accepting_is_paused: false,
             ports,
             library,
+            guard,
             connections: Clients::default(),
             streams: Clients::default(),
             sessions: HashMap::new(),

@@ -152,6 +152,7 @@ impl Server<'_> {
         stream.client = connection.peer;
         stream.peer = self.ports[connection.ports].reachable(connection.peer);
         stream.ports = connection.ports;
+        stream.user.clone_from(&connection.identity.user);
         let agent = request.fields.value("User-Agent").unwrap_or_default();
         stream.agent = agent.chars().take(AGENT_BYTES_MAX).collect();
         let session = self.streams.vacant();
@@ -173,7 +174,7 @@ fn track(number: usize, mut transport: Transport) -> Result<Track, Refusal> {
     Ok(Track { number, transport, source, sequence: numbers as u16 >> 1, timestamp_base })
 }
 
-fn random() -> Result<u64, Refusal> {
+pub(super) fn random() -> Result<u64, Status> {
     let mut bytes = [0; 8];
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|_| Status::InternalServerError)?;
     Ok(u64::from_ne_bytes(bytes))

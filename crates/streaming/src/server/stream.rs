@@ -31,6 +31,8 @@ pub struct Stream {
     pub client: IpAddr,
     /// The same as the sockets of datagrams address it.
     pub peer: IpAddr,
+    /// The user, if they are asked who they are.
+    pub user: Option<String>,
     /// What the client says it is.
     pub agent: String,
     /// The connection that it is controlled by.
@@ -110,6 +112,7 @@ impl Stream {
             url,
             client: IpAddr::from([0, 0, 0, 0]),
             peer: IpAddr::from([0, 0, 0, 0]),
+            user: None,
             agent: String::new(),
             connection,
             is_orphan: false,

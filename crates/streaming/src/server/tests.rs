@@ -1,5 +1,8 @@
 //! The server over loopback, as a client sees it: the example film of two seconds, by datagrams and in the connection.
 
+mod authentication;
+mod limits;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use sojourn_server::{AccessLog, Board, LogFormat, Stop};
 
-use super::{Counter, Counts, Published, Server, Settings, Site};
+use super::{Counter, Counts, Published, Server, Settings, Site, Users};
 use crate::mp4::example;
 use crate::rtp::{Header, rtcp};
 use crate::rtsp::{Message, Parsed, Parser, track_infos};
@@ -18,6 +21,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs `test` against a server of the example film, and returns what that has counted.
 fn serving(settings: Settings, test: impl FnOnce(SocketAddr)) -> (Counts, String) {
+    serving_users(None, settings, test)
+}
+
+/// The same for `users` alone.
+fn serving_users(
+    users: Option<Users>,
+    settings: Settings,
+    test: impl FnOnce(SocketAddr),
+) -> (Counts, String) {
     let folder = tempfile::tempdir().unwrap();
     let log_path = folder.path().join("log");
     std::fs::create_dir(folder.path().join("films")).unwrap();
@@ -30,6 +42,7 @@ fn serving(settings: Settings, test: impl FnOnce(SocketAddr)) -> (Counts, String
     let site = Site {
         root: &folder.path().join("films"),
         listeners: vec![listener],
+        users,
         settings,
         board: &board,
         log: Some(&log),
@@ -335,73 +348,4 @@ fn nobody_else_controls_a_session() {
         }
         assert_eq!(client.ask("PLAY", "/film.mp4", &fields).status, 200);
     });
-}
-
-#[test]
-fn bandwidth_and_sessions_are_limited() {
-    let of = |bits: u64| Settings { bandwidth_bits_per_second: Some(bits), ..Settings::default() };
-    let udp = |port: u16| format!("Transport: RTP/AVP;unicast;client_port={}-{}\r\n", port, port + 1);
-    let (counts, _) = serving(of(60_000), |address| {
-        let mut client = Client::connect(address);
-        let mut sessions = Vec::new();
-        for port in (40_000..40_100).step_by(2) {
-            let answer = client.ask("SETUP", "/film.mp4/trackID=1", &udp(port));
-            if answer.status != 200 {
-                assert_eq!(answer.status, 453);
-                break;
-            }
-            sessions.push(answer.session());
-        }
-        assert!((1..20).contains(&sessions.len()), "{}", sessions.len());
-        let fields = format!("Session: {}\r\n", sessions[0]);
-        assert_eq!(client.ask("TEARDOWN", "/film.mp4", &fields).status, 200);
-        assert_eq!(
-            client.ask("SETUP", "/film.mp4/trackID=1", &udp(41_000)).status,
-            200,
-            "there is room again"
-        );
-    });
-    assert_eq!(counts.value(Counter::RefusedBandwidth), 1);
-    let settings = Settings { sessions_max: 1, newcomers_max: 2, ..Settings::default() };
-    let (counts, _) = serving(settings, |address| {
-        let mut client = Client::connect(address);
-        client.set_up();
-        let mut other = Client::connect(address);
-        assert_eq!(other.ask("SETUP", "/film.mp4/trackID=1", &udp(42_000)).status, 503);
-        let mut third = Client::connect(address);
-        assert_eq!(third.ask("OPTIONS", "/", "").status, 200);
-        let mut fourth = Client::connect(address);
-        assert_eq!(fourth.say("").status, 503);
-    });
-    let hits = [Counter::LimitSessions, Counter::LimitNewcomers].map(|limit| counts.value(limit));
-    assert_eq!(hits, [1, 1]);
-}
-
-#[test]
-fn silent_and_vanished_clients_are_let_go() {
-    let second = Duration::from_secs(1);
-    let settings = Settings {
-        session_timeout: second,
-        idle_timeout: second,
-        head_timeout: second,
-        ..Settings::default()
-    };
-    let (counts, log) = serving(settings, |address| {
-        let mut silent = Client::connect(address);
-        let fields = "Transport: RTP/AVP;unicast;client_port=43000-43001\r\n";
-        let session = silent.ask("SETUP", "/film.mp4/trackID=1", fields).session();
-        let mut vanishing = Client::connect(address);
-        vanishing.set_up();
-        drop(vanishing);
-        // A session that is over, and then a connection without one.
-        assert!(silent.next().is_err());
-        let mut half = Client::connect(address);
-        half.socket.write_all(b"OPTIONS * RTSP/1.0\r\n").unwrap();
-        assert!(half.next().is_err());
-        let mut again = Client::connect(address);
-        assert_eq!(again.ask("PLAY", "/film.mp4", &format!("Session: {session}\r\n")).status, 454);
-    });
-    assert_eq!((counts.value(Counter::SessionsTimedOut), counts.value(Counter::SessionsEnded)), (1, 2));
-    assert_eq!((counts.value(Counter::LimitHead), counts.value(Counter::LimitIdle)), (1, 1));
-    assert!(log.contains("end=timeout\n") && log.contains("end=closed\n"), "{log}");
 }
