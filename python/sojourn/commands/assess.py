@@ -54,11 +54,8 @@ def _assess(
         int | None, typer.Option(min=1, max=100, help="Climbs of the rising load [default: the effort's].")
     ] = None,
     probe: Annotated[
-        bool,
-        typer.Option(
-            help="Sample what the server uses under the rising load; on two cores that disturbs the generator."
-        ),
-    ] = False,
+        bool, typer.Option(help="Sample what the server uses under the rising load, where it can be seen.")
+    ] = True,
     seed: Annotated[int, typer.Option(help="Everything that is drawn at random is drawn from this.")] = 1,
     output_format: FormatOption = Format.text,
     *,
