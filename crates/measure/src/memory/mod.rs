@@ -10,12 +10,14 @@ mod arena;
 mod chase;
 mod crew;
 mod kernel;
+mod results;
 mod sweep;
 mod walk;
 
 pub use arena::HugePages;
 pub use kernel::Kernel;
-pub use sweep::{Latency, Memory, Place, Point, Progress, Spread, Sweep, SweepError, run};
+pub use results::{Latency, Memory, Place, Point, Spread};
+pub use sweep::{Progress, Sweep, SweepError, run};
 
 /// What is moved at a time.
 pub const WORD_BYTES: usize = 8;

@@ -1,0 +1,113 @@
+//! What a sweep finds: bandwidths by place in the grid, latencies, and the memory that was walked.
+
+use serde::Serialize;
+
+use super::arena::HugePages;
+use super::kernel::Kernel;
+use crate::Reading;
+
+/// Where in the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// What was done.
+    pub kernel: Kernel,
+    /// Bytes that each core walked.
+    pub working_set_bytes: usize,
+    /// Words from one access to the next.
+    pub stride_words: usize,
+    /// Cores at work.
+    pub cores: usize,
+    /// Whether huge pages were asked for.
+    pub huge_pages: HugePages,
+}
+
+/// The repetitions of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The middle one, or the mean of the middle two.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many.
+    pub repetitions: usize,
+}
+
+/// The bandwidth at a place: the sum over the cores, each copied byte counted once.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Where.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Bytes per second.
+    pub bytes_per_second: Spread,
+}
+
+/// The time of a load that has to wait for the one before; the mean over the cores.
+#[derive(Clone, Debug, Serialize)]
+pub struct Latency {
+    /// Bytes whose lines each core visited.
+    pub working_set_bytes: usize,
+    /// Cores at work.
+    pub cores: usize,
+    /// Whether huge pages were asked for.
+    pub huge_pages: HugePages,
+    /// Seconds.
+    pub seconds_per_load: Spread,
+}
+
+/// What the kernel gave for the asking.
+#[derive(Clone, Debug, Serialize)]
+pub struct Backing {
+    /// Whether huge pages were asked for.
+    pub huge_pages: HugePages,
+    /// The cores, in the order in which teams grow.
+    pub cores: Vec<usize>,
+    /// Memory of each core.
+    pub bytes: usize,
+    /// How much of it huge pages hold.
+    pub huge_page_bytes: Vec<Reading<u64>>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Memory {
+    /// Bandwidths.
+    pub points: Vec<Point>,
+    /// Latencies.
+    pub latencies: Vec<Latency>,
+    /// The memory that was walked.
+    pub backing: Vec<Backing>,
+    /// Measurements kept although others held the core for part of them.
+    pub disturbed: usize,
+    /// False if it was interrupted; the points are then those measured at least once.
+    pub complete: bool,
+}
+
+impl Spread {
+    /// Of values in any order; none of none.
+    pub fn of(mut values: Vec<f64>) -> Option<Spread> {
+        values.sort_by(f64::total_cmp);
+        let (&min, &max) = (values.first()?, values.last()?);
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 {
+            values[middle]
+        } else {
+            f64::midpoint(values[middle - 1], values[middle])
+        };
+        Some(Spread { median, min, max, repetitions: values.len() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_of_its_values() {
+        let spread = Spread::of(vec![3.0, 1.0, 2.0, 10.0]).unwrap();
+        assert_eq!((spread.median, spread.min, spread.max, spread.repetitions), (2.5, 1.0, 10.0, 4));
+        assert_eq!(Spread::of(vec![]), None);
+    }
+}
