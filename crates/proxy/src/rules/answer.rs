@@ -80,18 +80,10 @@ mod tests {
             status: 200,
             response_time: 784_111_777,
             date: 784_111_777,
-            last_modified: None,
-            initial_age: 0,
             lifetime: 60,
-            stale_while_revalidate: 0,
-            stale_if_error: 0,
-            no_cache: false,
-            forbids_stale: false,
-            is_heuristic: false,
             entity_tag: b"\"x\"",
-            vary: "",
-            secondary_key: b"",
             fields: b"ETag: \"x\"\r\nContent-Type: text/plain\r\nCache-Control: max-age=60\r\n",
+            ..Metadata::default()
         }
     }
 

@@ -22,7 +22,7 @@ const IS_HEURISTIC: u8 = 8;
 const FLAGS: u8 = 15;
 
 /// One stored response, its body apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata<'b> {
     /// The status code.
     pub status: u16,

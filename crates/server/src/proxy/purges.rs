@@ -156,19 +156,9 @@ mod tests {
         let stored = Metadata {
             status: 200,
             response_time,
-            date: response_time,
-            last_modified: None,
-            initial_age: 0,
             lifetime: 60,
-            stale_while_revalidate: 0,
-            stale_if_error: 0,
-            no_cache: false,
-            forbids_stale: false,
-            is_heuristic: false,
-            entity_tag: b"",
-            vary: "",
-            secondary_key: b"",
             fields: fields.as_bytes(),
+            ..Metadata::default()
         };
         purges.cover(&stored)
     }

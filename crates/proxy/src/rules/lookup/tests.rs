@@ -6,23 +6,7 @@ use super::*;
 
 /// Comes at 1000, aged 0, and is fresh for a minute.
 fn stored() -> Metadata<'static> {
-    Metadata {
-        status: 200,
-        response_time: 1000,
-        date: 1000,
-        last_modified: None,
-        initial_age: 0,
-        lifetime: 60,
-        stale_while_revalidate: 0,
-        stale_if_error: 0,
-        no_cache: false,
-        forbids_stale: false,
-        is_heuristic: false,
-        entity_tag: b"",
-        vary: "",
-        secondary_key: b"",
-        fields: b"",
-    }
+    Metadata { status: 200, response_time: 1000, date: 1000, lifetime: 60, ..Metadata::default() }
 }
 
 fn used(control: &str, stored: &Metadata<'_>, now: i64) -> Use {
