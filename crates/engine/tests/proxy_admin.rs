@@ -134,6 +134,7 @@ fn what_is_stored_can_be_looked_at() {
     let tags =
         variant["fields"].as_array().unwrap().iter().find(|field| field[0] == "Surrogate-Key").unwrap();
     assert_eq!(tags[1], "a vary");
+    assert_eq!((&variant["parts"], &variant["whole_bytes"]), (&Value::Null, &5.into()), "all of it");
     assert_eq!(variant["is_purged"], false);
     admin(&server, "POST /purge?key=vary");
     assert_eq!(look().1["variants"][0]["is_purged"], true);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
-use sojourn_server::proxy::{Nothing, Proxy, watch};
+use sojourn_server::proxy::{Cache, Nothing, Proxy, watch};
 use sojourn_server::{Architecture, Board, CacheScope, Site, Stop, architecture, metrics, reopen_on_signal};
 
 use crate::serve::listener::Listeners;
@@ -60,7 +60,8 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     // As the user who serves: what is made there is that user's.
     let (cache, _keepers) = options.cache.open(scope, site.workers)?;
     if let Some(proxy) = &mut site.proxy {
-        Arc::make_mut(proxy).cache = cache;
+        let proxy = Arc::make_mut(proxy);
+        proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
     }
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
     let health_check = options.upstream.health_check();

@@ -6,7 +6,7 @@ use sojourn_http::token::is_token;
 
 use super::directives::{Argument, Directive, directives};
 use super::fields::Section;
-use super::targeted;
+use super::{surrogate, targeted};
 
 /// A number of seconds that a response may give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,9 +52,12 @@ pub struct Control {
 }
 
 impl Control {
-    /// Reads a response's fields. `targets` are the targeted fields that are for us, the most specific first.
-    pub fn of(fields: Section<'_>, targets: &[Box<str>]) -> Control {
-        if let Some(control) = targets.iter().find_map(|name| targeted::control(fields, name)) {
+    /// Reads a response's fields. `targets` are the targeted fields that are for us, the most specific first;
+    /// `surrogate` is what we are called if we are one.
+    pub fn of(fields: Section<'_>, targets: &[Box<str>], surrogate: Option<&str>) -> Control {
+        let targeted = targets.iter().find_map(|name| targeted::control(fields, name));
+        let of_surrogate = || surrogate::control(fields, surrogate?);
+        if let Some(control) = targeted.or_else(of_surrogate) {
             return control;
         }
         let mut control = Control::default();
@@ -144,7 +147,7 @@ mod tests {
 
     fn control(values: &[&str]) -> Control {
         let lines: String = values.iter().map(|value| format!("Cache-Control: {value}\r\n")).collect();
-        Control::of(Section(lines.as_bytes()), &[])
+        Control::of(Section(lines.as_bytes()), &[], None)
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use sojourn_http::range::ByteRange;
 use sojourn_http::response::decimal;
 
-use super::fields::Section;
-use super::freshness::single_date;
-use super::storable::entity_tag;
+use super::fields::{Section, append_line};
+use super::metadata::Metadata;
+use super::policy::Policy;
+use super::storable::{NotStorable, Request, Response, entity_tag, storable};
+use super::validation::{Freshened, freshen};
 
 /// Which part of how much a 206 holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,71 +37,49 @@ impl ContentRange {
     }
 }
 
-/// Whether two responses hold parts of the same bytes: their strong validators are equal (RFC 9110, 15.3.7.3). Only
-/// then may one complete the other; the fields of the later replace those of the earlier, as by a 304
-/// ([`super::validation::freshen`]).
-pub fn may_combine(one: Section<'_>, other: Section<'_>) -> bool {
-    let strong = |tag: Option<&'_ [u8]>| tag.filter(|tag| !tag.starts_with(b"W/")).map(<[u8]>::to_vec);
-    match (strong(entity_tag(one)), strong(entity_tag(other))) {
-        (Some(tag), Some(same)) => tag == same,
-        (None, None) if !one.has("etag") && !other.has("etag") => {
-            strong_date(one).is_some_and(|date| strong_date(other) == Some(date))
-        }
-        _ => false,
-    }
+/// The validator that tells a representation from all others, byte by byte: only parts with the same make a whole (RFC
+/// 9110, 15.3.7.3). Empty if there is none. A date could be one too; it is not taken for one, for what changes twice in
+/// a second is then told apart only if the origin's clock is right.
+pub fn strong_tag<'b>(received: Section<'b>) -> &'b [u8] {
+    entity_tag(received).filter(|tag| !tag.starts_with(b"W/")).unwrap_or_default()
 }
 
-/// A Last-Modified that tells apart any two versions: it lies at least a second before the Date with which it came
-/// (RFC 9110, 8.8.2.2).
-fn strong_date(received: Section<'_>) -> Option<i64> {
-    let (modified, date) = (single_date(received, "last-modified")?, single_date(received, "date")?);
-    (modified < date).then_some(modified)
-}
-
-/// Which parts of a representation are held.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// In order, with gaps between them.
-    parts: Vec<ByteRange>,
-}
-
-impl Held {
-    /// Adds a part.
-    pub fn add(&mut self, part: ByteRange) {
-        let ByteRange { mut first, mut last } = part;
-        self.parts.retain(|held| {
-            let is_apart = held.last.saturating_add(1) < first || last.saturating_add(1) < held.first;
-            if !is_apart {
-                first = first.min(held.first);
-                last = last.max(held.last);
-            }
-            is_apart
-        });
-        let at = self.parts.partition_point(|held| held.first < first);
-        self.parts.insert(at, ByteRange { first, last });
+/// What to store of a 206 with one part: where it belongs in how much, and the metadata of the whole (RFC 9111, 3.3), or
+/// why it must not be stored. `stored` are the parts that are held with the same strong validator, whose fields it
+/// brings up to date (RFC 9111, 3.4).
+pub fn storable_part(
+    request: &Request<'_>,
+    response: &Response<'_>,
+    stored: Option<&Metadata<'_>>,
+    policy: &Policy,
+) -> Result<(ContentRange, Box<[u8]>), NotStorable> {
+    let range = ContentRange::of(response.fields).filter(|range| range.complete.is_some());
+    let range = range.filter(|_| response.status == 206).ok_or(NotStorable::Status)?;
+    let mut lines = Vec::with_capacity(response.fields.0.len());
+    for (name, value) in
+        response.fields.lines().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range"))
+    {
+        append_line(&mut lines, name, &[value]);
     }
-
-    /// What of `wanted` is not held, in order; nothing if all is.
-    pub fn missing(&self, wanted: ByteRange) -> Vec<ByteRange> {
-        let (mut missing, mut next) = (Vec::new(), Some(wanted.first));
-        for held in self.parts.iter().filter(|held| held.last >= wanted.first && held.first <= wanted.last) {
-            let Some(first) = next else { break };
-            if first < held.first {
-                missing.push(ByteRange { first, last: held.first - 1 });
-            }
-            next = held.last.checked_add(1);
-        }
-        if let Some(first) = next.filter(|first| *first <= wanted.last) {
-            missing.push(ByteRange { first, last: wanted.last });
-        }
-        missing
-    }
+    let whole = Response { status: 200, fields: Section(&lines), ..*response };
+    let metadata = match stored {
+        None => storable(request, &whole, policy)?,
+        Some(stored) => match freshen(stored, request, whole.fields, whole.moments, whole.via, policy) {
+            Freshened::Stored(metadata) => metadata,
+            Freshened::Apart(..) => return Err(NotStorable::SetCookie),
+            Freshened::Once(_, reason) => return Err(reason),
+            Freshened::Changed => return Err(NotStorable::Vary),
+        },
+    };
+    Ok((range, metadata))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::forward::Via;
+    use super::super::{Moments, RequestDirectives};
     use super::*;
-    use proptest::prelude::*;
+    use sojourn_http::request::Version;
 
     fn range(value: &str) -> Option<(u64, u64, Option<u64>)> {
         let lines = format!("Content-Range: {value}\r\n");
@@ -131,33 +111,47 @@ mod tests {
 
     /// RFC 9110, 15.3.7.3.
     #[test]
-    fn what_may_be_combined() {
-        const DATE: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
-        let modified = |second: u32| format!("Last-Modified: Sun, 06 Nov 1994 08:49:{second} GMT\r\n{DATE}");
-        let may = |one: &str, other: &str| may_combine(Section(one.as_bytes()), Section(other.as_bytes()));
-        assert!(may("ETag: \"x\"\r\n", "ETag: \"x\"\r\n"));
-        assert!(!may("ETag: \"x\"\r\n", "ETag: \"y\"\r\n"));
-        assert!(!may("ETag: W/\"x\"\r\n", "ETag: W/\"x\"\r\n"));
-        assert!(!may("", "") && !may("ETag: \"x\"\r\n", &modified(36)));
-        assert!(may(&modified(36), &modified(36)) && !may(&modified(36), &modified(35)));
-        assert!(!may(&modified(37), &modified(37)), "it could have changed again within the second");
+    fn what_tells_representations_apart() {
+        let tag = |lines: &'static str| strong_tag(Section(lines.as_bytes()));
+        assert_eq!(tag("ETag: \"x\"\r\n"), b"\"x\"");
+        assert_eq!(tag("ETag: W/\"x\"\r\n"), b"");
+        assert_eq!(tag("ETag: \"x\"\r\nETag: \"x\"\r\n"), b"");
+        assert_eq!(tag("Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), b"");
     }
 
-    proptest! {
-        #[test]
-        fn what_is_held_is_not_missing(parts in proptest::collection::vec((0_u64..60, 0_u64..20), 0..12),
-                                       wanted in (0_u64..60, 0_u64..30)) {
-            let range = |(first, more): (u64, u64)| ByteRange { first, last: first + more };
-            let mut held = Held::default();
-            parts.iter().for_each(|part| held.add(range(*part)));
-            let has = |ranges: &[ByteRange], byte: u64| ranges.iter().any(|part| part.first <= byte && byte <= part.last);
-            let parts: Vec<_> = parts.iter().map(|part| range(*part)).collect();
-            let (wanted, missing) = (range(wanted), held.missing(range(wanted)));
-            for byte in 0..120 {
-                let is_wanted = wanted.first <= byte && byte <= wanted.last;
-                prop_assert_eq!(has(&missing, byte), is_wanted && !has(&parts, byte));
-            }
-            prop_assert!(held.parts.windows(2).all(|two| two[0].last + 1 < two[1].first));
+    fn part(lines: &str, stored: Option<&[u8]>) -> Result<(ContentRange, Box<[u8]>), NotStorable> {
+        let directives = RequestDirectives::default();
+        let request = Request { method: b"GET", fields: Section(b""), directives, has_body: false };
+        let moments = Moments { request: 1000, response: 1000 };
+        let via = Via { received: Version::Http11, pseudonym: "me" };
+        let response = Response { status: 206, fields: Section(lines.as_bytes()), moments, via };
+        let stored = stored.map(|bytes| Metadata::read(bytes).unwrap());
+        storable_part(&request, &response, stored.as_ref(), &Policy::default())
+    }
+
+    /// RFC 9111, 3.3 and 3.4.
+    #[test]
+    fn what_is_stored_of_a_part() {
+        let lines =
+            "ETag: \"x\"\r\nCache-Control: max-age=60\r\nContent-Range: bytes 2-3/9\r\nA: 1\r\nB: 1\r\n";
+        let (range, bytes) = part(lines, None).unwrap();
+        assert_eq!((range.part, range.complete), (ByteRange { first: 2, last: 3 }, Some(9)));
+        let stored = Metadata::read(&bytes).unwrap();
+        assert_eq!((stored.status, stored.entity_tag, stored.lifetime), (200, b"\"x\"".as_slice(), 60));
+        assert!(!Section(stored.fields).has("content-range"));
+        let later = "ETag: \"x\"\r\nCache-Control: max-age=90\r\nContent-Range: bytes 4-8/9\r\nA: 2\r\n";
+        let (_, both) = part(later, Some(&bytes)).unwrap();
+        let both = Metadata::read(&both).unwrap();
+        assert_eq!(both.lifetime, 90);
+        let value = |name| Section(both.fields).values(name).collect::<Vec<_>>();
+        assert_eq!((value("a"), value("b")), (vec![b"2".as_slice()], vec![b"1".as_slice()]));
+        for (refused, why) in [
+            ("Cache-Control: max-age=60\r\nContent-Range: bytes 2-3/*\r\n", NotStorable::Status),
+            ("Cache-Control: max-age=60\r\nContent-Type: multipart/byteranges\r\n", NotStorable::Status),
+            ("Cache-Control: no-store\r\nContent-Range: bytes 2-3/9\r\n", NotStorable::NoStore),
+            ("Cache-Control: private\r\nContent-Range: bytes 2-3/9\r\n", NotStorable::Private),
+        ] {
+            assert_eq!(part(refused, None).unwrap_err(), why, "{refused}");
         }
     }
 }

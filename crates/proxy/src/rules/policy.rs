@@ -5,6 +5,8 @@
 pub struct Policy {
     /// Targeted fields that are for us, in lower case, the most specific first (RFC 9213, 2.2).
     pub targets: Vec<Box<str>>,
+    /// Whether it is the origin's own, so that Surrogate-Control is for it; its name is that in Via.
+    pub is_surrogate: bool,
     /// The part of the time since Last-Modified that a response without a lifetime stays fresh, in percent (RFC 9111,
     /// 4.2.2).
     pub heuristic_percent: u32,
@@ -23,6 +25,7 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             targets: vec!["cdn-cache-control".into()],
+            is_surrogate: false,
             heuristic_percent: 10,
             heuristic_seconds_max: 86_400,
             error_seconds: 0,

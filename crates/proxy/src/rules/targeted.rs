@@ -44,7 +44,11 @@ mod tests {
 
     fn control_of(fields: &[(&str, &str)]) -> Control {
         let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        Control::of(Section(lines.as_bytes()), &["sojourn-cache-control".into(), "cdn-cache-control".into()])
+        Control::of(
+            Section(lines.as_bytes()),
+            &["sojourn-cache-control".into(), "cdn-cache-control".into()],
+            None,
+        )
     }
 
     /// RFC 9213, 2.2: the first of the list that is valid and not empty rules alone.

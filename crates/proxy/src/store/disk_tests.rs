@@ -14,7 +14,7 @@ pub fn open(path: &Path, disk_bytes: u64, settings: Settings) -> Store {
         path: path.to_owned(),
         bytes: disk_bytes,
         object_bytes_max: disk_bytes,
-        policy: replacement::DEFAULT,
+        policy: crate::replacement::DEFAULT,
         admission: ADMISSIONS[0],
     };
     let store = Store::open(settings, disk).unwrap();

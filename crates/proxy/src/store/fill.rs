@@ -39,6 +39,15 @@ impl Fill {
         &self.filling
     }
 
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether others find what is written: it was neither purged nor replaced.
+    pub(super) fn is_found(&self) -> bool {
+        self.found_at.as_ref().is_some_and(|key| self.store.finds(key, &self.filling))
+    }
+
     /// Reads what is written, whoever else may. To be called before bytes are appended.
     pub fn reader(&self) -> Option<Reader> {
         self.filling.reader()
@@ -108,6 +117,8 @@ impl Fill {
         }
         if let Some(key) = &found_at {
             self.store.end_filling(key, &self.filling, object.as_ref());
+            // Whatever they are parts of: there is a whole now.
+            self.store.forget_parts(self.filling.key());
         }
         self.filling.end(Ending::Complete(object.clone()));
         if let Some(key) = &found_at {

@@ -9,6 +9,9 @@ use xxhash_rust::xxh3::xxh3_128;
 /// The longest text of a key, the part that tells variants apart included.
 pub const KEY_TEXT_BYTES_MAX: usize = 64 * 1024;
 
+/// Begins the text of the key of parts. Those of variants begin with 0, and what can be read with neither.
+const PARTS: u8 = 1;
+
 /// A key: a normalised text, such as the URL, and its hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
@@ -35,6 +38,12 @@ impl<'a> Key<'a> {
         text.extend_from_slice(&(self.text.len() as u32).to_le_bytes());
         text.extend_from_slice(&self.text);
         text.extend_from_slice(secondary);
+        Key { hash: xxh3_128(&text), text: Cow::Owned(text) }
+    }
+
+    /// The key of the parts that are held of what this key names.
+    pub(super) fn parts(&self) -> Key<'static> {
+        let text = [&[PARTS], self.text()].concat();
         Key { hash: xxh3_128(&text), text: Cow::Owned(text) }
     }
 

@@ -15,7 +15,11 @@ mod memory;
 #[cfg(test)]
 mod model_tests;
 mod object;
+mod parts;
+#[cfg(test)]
+mod parts_tests;
 mod reader;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod variants;
@@ -33,41 +37,15 @@ pub use fill::{Fill, Truncated};
 pub use filling::{Filling, Sharing, Stage, Started, Vary, WINDOW_BYTES};
 pub use key::{KEY_TEXT_BYTES_MAX, Key};
 pub use object::{Extent, OBJECT_BYTES, Object, ObjectKind, SMALL_BODY_BYTES_MAX, Slice};
+pub use parts::{Held, PARTS_MAX, PartFill, PartHead, pieces};
 pub use reader::{Next, Reader};
+pub use settings::{MemoryCounts, Settings};
 pub use variants::{VARIANTS_MAX, Variants};
 
-use crate::replacement;
 use disk::Disk;
 use hashbrown::DefaultHashBuilder;
 use memory::Memory;
-
-/// How much is kept, and by which rules.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The budget of the memory tier: all that objects take, see [`OBJECT_BYTES`], and bodies on their way.
-    pub memory_bytes: usize,
-    /// Bytes of the largest body kept in memory.
-    pub memory_object_bytes_max: u64,
-    /// The memory tier's parts, each with its lock. One, and the policy sees everything; many, and threads seldom
-    /// meet.
-    pub shards: usize,
-    /// Who goes.
-    pub policy: replacement::Kind,
-    /// Who gets in.
-    pub admission: AdmissionKind,
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            memory_bytes: 256 << 20,
-            memory_object_bytes_max: 8 << 20,
-            shards: 16,
-            policy: replacement::DEFAULT,
-            admission: ADMISSIONS[0],
-        }
-    }
-}
+use parts::Stamps;
 
 /// The store. Clones share it.
 #[derive(Clone)]
@@ -80,6 +58,7 @@ struct Inner {
     disk: Option<Arc<Disk>>,
     numbering: DefaultHashBuilder,
     numbered: AtomicU64,
+    stamps: Stamps,
 }
 
 /// The bodies on their way, by the hash of the key at which they are found now.
@@ -134,19 +113,6 @@ pub enum Begun {
     Hit(Arc<Object>),
 }
 
-/// The counters of the memory tier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryCounts {
-    /// Bytes used of the budget now.
-    pub bytes: u64,
-    /// Objects held now.
-    pub objects: u64,
-    /// Objects evicted to make room.
-    pub evictions: u64,
-    /// Objects not let in: too large, or not admitted.
-    pub refused: u64,
-}
-
 impl Store {
     /// An empty store in memory alone.
     pub fn new(settings: Settings) -> Store {
@@ -164,7 +130,15 @@ impl Store {
 
     fn over(settings: Settings, memory: Arc<Memory>, disk: Option<Arc<Disk>>) -> Store {
         let (numbering, numbered) = (DefaultHashBuilder::default(), AtomicU64::new(0));
-        Store(Arc::new(Inner { settings, memory, fillings: Mutex::default(), disk, numbering, numbered }))
+        Store(Arc::new(Inner {
+            settings,
+            memory,
+            fillings: Mutex::default(),
+            disk,
+            numbering,
+            numbered,
+            stamps: Stamps::default(),
+        }))
     }
 
     /// Something to do for the disk, for whoever may wait; `None` if there is nothing, or no disk.
@@ -256,12 +230,13 @@ impl Store {
         let removed = self.0.memory.remove(key.hash());
         let was_filling = self.fillings().remove(&key.hash()).is_some();
         let was_on_disk = self.0.disk.as_ref().is_some_and(|disk| disk.purge(key));
+        let were_parts = self.forget_parts(key);
         if let Some(variants) = removed.as_ref().and_then(|object| variants_of(object)) {
             for variant in variants.keys(key) {
                 self.purge(&variant);
             }
         }
-        removed.is_some() || was_filling || was_on_disk
+        removed.is_some() || was_filling || was_on_disk || were_parts
     }
 
     /// Forgets `object`, or what is in its place by now; whether there was anything.
@@ -359,6 +334,11 @@ impl Store {
         }
         fillings.insert(key.hash(), (key.clone(), Arc::clone(filling)));
         Some(key)
+    }
+
+    /// Whether `filling` is what is found at `key`.
+    fn finds(&self, key: &Key<'_>, filling: &Arc<Filling>) -> bool {
+        is_at(&self.fillings(), key, filling)
     }
 
     /// Lets a filling no longer be found at `key`; `object` is found there instead, unless it was purged.

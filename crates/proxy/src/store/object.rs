@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use super::disk::DiskBody;
 use super::key::Key;
+use super::parts::Held;
+use sojourn_http::range::ByteRange;
 
 /// A body of at most so many bytes lies in one allocation with its metadata.
 pub const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
@@ -50,6 +52,8 @@ enum Body {
     /// Behind the metadata.
     Small,
     Chunks(Arc<Chunks>),
+    /// Not all of it.
+    Parts(Arc<(Held, Chunks)>),
     /// In its file.
     Disk(Arc<DiskBody>),
 }
@@ -97,6 +101,18 @@ impl Object {
         Object { hash: key.hash(), kind, number, bytes, text_length, metadata_length, body }
     }
 
+    /// An object of the parts of a body that are `held`, whose bytes `chunks` are, in order.
+    pub(super) fn of_parts(
+        key: &Key<'_>,
+        number: u64,
+        metadata: &[u8],
+        held: Held,
+        chunks: Vec<Arc<[u8]>>,
+    ) -> Object {
+        let body = Body::Parts(Arc::new((held, Chunks::new(chunks))));
+        Object { body, ..Object::new(key, ObjectKind::Response, number, metadata, Vec::new()) }
+    }
+
     /// The same object with other metadata.
     pub fn with_metadata(&self, metadata: &[u8]) -> Object {
         let body_behind = &self.bytes[self.text_length + self.metadata_length..];
@@ -113,8 +129,26 @@ impl Object {
     pub(super) fn disk_body(&self) -> Option<&Arc<DiskBody>> {
         match &self.body {
             Body::Disk(body) => Some(body),
-            Body::Small | Body::Chunks(_) => None,
+            Body::Small | Body::Chunks(_) | Body::Parts(_) => None,
         }
+    }
+
+    /// Which parts of the body these are, if it is not all of it.
+    pub fn held(&self) -> Option<&Held> {
+        match &self.body {
+            Body::Parts(parts) => Some(&parts.0),
+            Body::Small | Body::Chunks(_) | Body::Disk(_) => None,
+        }
+    }
+
+    /// Bytes of the whole body, whether it is all there or not.
+    pub fn whole_bytes(&self) -> u64 {
+        self.held().map_or_else(|| self.length(), Held::whole_bytes)
+    }
+
+    /// Where `range` of the whole body lies in what there is of it, if it is there.
+    pub fn place(&self, range: ByteRange) -> Option<ByteRange> {
+        self.held().map_or(Some(range), |held| held.place(range))
     }
 
     /// Whether the body is in memory.
@@ -152,11 +186,12 @@ impl Object {
         &self.bytes[self.text_length..][..self.metadata_length]
     }
 
-    /// Bytes of the body.
+    /// Bytes that there are of the body.
     pub fn length(&self) -> u64 {
         match &self.body {
             Body::Small => (self.bytes.len() - self.text_length - self.metadata_length) as u64,
             Body::Chunks(chunks) => chunks.length(),
+            Body::Parts(parts) => parts.1.length(),
             Body::Disk(body) => body.length(),
         }
     }
@@ -165,7 +200,7 @@ impl Object {
     pub fn small_body(&self) -> Option<&[u8]> {
         match &self.body {
             Body::Small => Some(&self.bytes[self.text_length + self.metadata_length..]),
-            Body::Chunks(_) | Body::Disk(_) => None,
+            Body::Chunks(_) | Body::Parts(_) | Body::Disk(_) => None,
         }
     }
 
@@ -178,6 +213,7 @@ impl Object {
                 (start < end).then(|| Slice { bytes: Arc::clone(&self.bytes), start, end })
             }
             Body::Chunks(chunks) => chunks.slice(position),
+            Body::Parts(parts) => parts.1.slice(position),
             Body::Disk(_) => None,
         }
     }
@@ -190,6 +226,7 @@ impl Object {
                 (!rest.is_empty()).then_some(rest)
             }
             Body::Chunks(chunks) => chunks.piece(position),
+            Body::Parts(parts) => parts.1.piece(position),
             Body::Disk(_) => None,
         }
     }
@@ -199,6 +236,7 @@ impl Object {
         let body = match &self.body {
             Body::Small | Body::Disk(_) => 0,
             Body::Chunks(chunks) => chunks.memory_bytes(),
+            Body::Parts(parts) => parts.0.memory_bytes() + parts.1.memory_bytes(),
         };
         OBJECT_BYTES + self.bytes.len() + body
     }

@@ -15,9 +15,11 @@ use sojourn_proxy::rules::{
 };
 use sojourn_proxy::store::{Begun, DiskSettings, Found, Key, Object, Settings, Store, Variants};
 
+use super::parts::{answers, is_for_part, wish};
+use super::passing::Passing;
 use super::purges::Purges;
 use super::search::Kept;
-use super::{Claim, ForcedHits, Keyed, Search, Storekeepers};
+use super::{Claim, ForcedHits, Keyed, Search, Storekeepers, Wish};
 
 /// An upstream is asked about so many variants at most, if none is the one that was asked for.
 const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
@@ -33,6 +35,7 @@ pub struct Cache {
     pub(super) purges: Arc<Purges>,
     /// How many URLs and keys were purged by hand.
     pub(super) purged: Arc<AtomicU64>,
+    pub(super) passing: Arc<Passing>,
     forced: Option<Arc<ForcedHits>>,
     is_private: bool,
 }
@@ -71,6 +74,7 @@ impl Cache {
             policy,
             purges: Arc::new(purges),
             purged: Arc::default(),
+            passing: Arc::default(),
             forced: None,
             is_private: false,
         }
@@ -95,6 +99,16 @@ impl Cache {
     /// Whether every child process has its own.
     pub fn is_private(&self) -> bool {
         self.is_private
+    }
+
+    /// The same, the origin's own: Surrogate-Control is for it.
+    pub fn as_surrogate(self) -> Cache {
+        Cache { policy: Policy { is_surrogate: true, ..self.policy }, ..self }
+    }
+
+    /// Whether it is the origin's own.
+    pub fn is_surrogate(&self) -> bool {
+        self.policy.is_surrogate
     }
 
     /// Whether the lot, not the rules, says what answers `request`.
@@ -126,24 +140,36 @@ impl Cache {
         if let Some(forced) = self.forced.as_ref().filter(|_| is_plain(request)) {
             return self.drawn(forced.draw(), &key, request, directives, kept);
         }
+        let parts = if kept.object.is_none() { self.parts_for(&key, request) } else { None };
+        if let Some(parts) = parts.as_ref().filter(|parts| answers(parts, request, &directives, now)) {
+            return Verdict::Hit(Arc::clone(parts), None);
+        }
         let stored = kept.object.as_ref().and_then(|object| Metadata::read(object.metadata()).ok());
         let used = rules::lookup(&directives, stored.as_ref(), now);
         let why = match used {
             Use::GatewayTimeout => return Verdict::GatewayTimeout,
             Use::Forward => return Verdict::Pass(Some(Forwarded::Bypass)),
+            Use::Miss if parts.is_some() => Forwarded::Partial,
             Use::Miss if kept.variants.is_some() => Forwarded::VaryMiss,
             Use::Miss => Forwarded::UriMiss,
             Use::Revalidate(Need::Client) => Forwarded::Request,
             Use::Fresh | Use::Stale { .. } | Use::Revalidate(Need::Stale | Need::NoCache) => Forwarded::Stale,
         };
         let has_validator = stored.as_ref().is_some_and(Metadata::has_validator);
-        let keyed = || self.keyed(&key, request, directives, why, &kept, has_validator);
+        let keyed = || {
+            let keyed = self.keyed(&key, request, directives, why, &kept, has_validator);
+            Keyed { may_join: keyed.may_join && !self.passing.holds(&key, now), ..keyed }
+        };
         match (used, &kept.object) {
             (Use::Fresh | Use::Stale { allowed_by: Allowance::Client }, Some(object)) => {
                 Verdict::Hit(Arc::clone(object), None)
             }
             (Use::Stale { .. }, Some(object)) if request.method == Method::Get => {
                 Verdict::Hit(Arc::clone(object), Some(keyed()))
+            }
+            (Use::Miss, None) if is_plain(request) || is_for_part(request) => {
+                let wish = wish(parts.as_ref(), request, &directives, now);
+                Verdict::Fill(Keyed { wish, ..keyed() })
             }
             _ if may_fill(request, kept.object.is_some(), has_validator) => Verdict::Fill(keyed()),
             _ => Verdict::Pass(Some(why)),
@@ -207,6 +233,7 @@ impl Cache {
                 && request.range.is_none()
                 && request.field("authorization").is_none(),
             why,
+            wish: Wish::Whole,
             directives,
             known: kept.object.clone(),
             under_way: kept.filling.clone(),

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use http::StatusCode;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Body, Head};
 use sojourn_proxy::rules::Target;
-use sojourn_proxy::store::{Fill, Filling, Next, Reader, Slice};
+use sojourn_proxy::store::{Fill, Filling, Next, PartFill, Reader, Slice};
 
 use super::forward::{Obstacle, Origin};
-use super::{Keyed, Standing};
+use super::{Joined, Keyed, Standing};
 
 /// What may wait for a client before no more is received for it, and of a client's body for an upstream.
 pub const HELD_BYTES_MAX: usize = 256 * 1024;
@@ -83,6 +84,12 @@ pub struct Flow {
     pub claim: Option<Fill>,
     /// Who keeps it.
     pub fill: Option<Fill>,
+    /// Who keeps it as a part.
+    pub(super) part: Option<PartFill>,
+    /// The metadata of that part.
+    pub part_metadata: Option<Box<[u8]>>,
+    /// What is held already and goes behind what comes.
+    behind: Vec<Arc<[u8]>>,
     /// What is kept, or was to be, also when it is complete.
     pub kept: Option<Arc<Filling>>,
     /// Too long for memory, it is kept on disk all the same, whether clients wait for it or not.
@@ -114,6 +121,8 @@ pub enum Stored {
 pub struct Answer {
     /// The status.
     pub status: u16,
+    /// What the upstream's was.
+    pub upstream_status: u16,
     /// The reason phrase.
     pub reason: Box<[u8]>,
     /// The field lines, as they are sent to clients; framing is the sender's.
@@ -192,6 +201,9 @@ impl Flow {
             changes: None,
             claim: None,
             fill: None,
+            part: None,
+            part_metadata: None,
+            behind: Vec::new(),
             kept: None,
             is_for_disk: false,
             source: None,
@@ -208,11 +220,41 @@ impl Flow {
     pub fn begin_answer(&mut self, head: &Head<'_>, fields: &[u8]) {
         self.answer = Some(Arc::new(Answer {
             status: head.status,
+            upstream_status: head.status,
             reason: head.reason.into(),
             fields: fields.into(),
             body: head.body,
             content_length: head.content_length,
         }));
+    }
+
+    /// Takes an answer that is put together of what comes and what is held already.
+    pub fn begin_joined(&mut self, joined: Joined) {
+        let Joined { status, fields, length, before, behind, fill, part } = joined;
+        self.kept = fill.as_ref().map(|fill| Arc::clone(fill.filling()));
+        (self.fill, self.behind) = (fill, behind);
+        self.keep_part(part);
+        let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+        self.answer = Some(Arc::new(Answer {
+            status,
+            // Only parts are joined to what is held.
+            upstream_status: 206,
+            reason: reason.unwrap_or_default().as_bytes().into(),
+            fields: fields.into(),
+            body: Body::Length(length),
+            content_length: Some(length),
+        }));
+        before.into_iter().for_each(|bytes| self.push(bytes));
+    }
+
+    /// All has come: what is held already follows.
+    pub(super) fn append_held(&mut self) {
+        std::mem::take(&mut self.behind).into_iter().for_each(|bytes| self.push(bytes));
+    }
+
+    /// What comes is kept as a part, if there is somebody for that.
+    pub fn keep_part(&mut self, part: Option<(PartFill, Box<[u8]>)>) {
+        (self.part, self.part_metadata) = part.unzip();
     }
 
     /// Whether those who follow it can go on.
@@ -222,6 +264,13 @@ impl Flow {
 
     /// Takes the next bytes of the answer's body.
     pub fn append(&mut self, part: Arc<[u8]>) {
+        if let Some(fill) = &mut self.part {
+            fill.append(&part);
+        }
+        self.push(part);
+    }
+
+    fn push(&mut self, part: Arc<[u8]>) {
         if self.standing.is_some() {
             return;
         }

@@ -7,9 +7,9 @@ use sojourn_proxy::rules::fields::{Section, append_line};
 use sojourn_proxy::rules::forward::Via;
 use sojourn_proxy::rules::validation::{Freshened, freshen, matches_head, validated};
 use sojourn_proxy::rules::{self, Failure, Metadata, Moments, NotStorable, may_answer_after, storable};
-use sojourn_proxy::store::{Begun, Fill, Filling, Key, Object, Sharing, Started, Vary};
+use sojourn_proxy::store::{Begun, Fill, Filling, Key, Object, PartFill, Sharing, Started, Vary};
 
-use super::{Cache, Keyed, Standing};
+use super::{Cache, Joined, Keyed, Standing};
 
 /// The head of an answer, and what led to it.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,10 @@ pub struct Received<'a> {
 pub enum Heard {
     /// It is passed on, and kept if there is somebody for that.
     Answer(Option<Fill>),
+    /// It is passed on, and kept as a part, with that metadata, if there is somebody for that.
+    Part(Option<(PartFill, Box<[u8]>)>),
+    /// It completes what is held.
+    Joined(Box<Joined>),
     /// What is stored answers.
     Stored(Standing),
     /// It is about nothing that is stored: ask again, without conditions.
@@ -55,6 +59,9 @@ impl Cache {
         let status = received.head.status;
         if status == 304 && keyed.is_validation() {
             return self.validate(keyed, received);
+        }
+        if let Some(heard) = self.hear_part(keyed, received, claim) {
+            return heard;
         }
         let now = received.moments.response;
         match self.stands_in(Failure::Status(status), keyed, now) {
@@ -104,19 +111,17 @@ impl Cache {
                 };
                 Heard::Stored(standing(fresh, is_current || self.held(&key).is_some()))
             }
+            Freshened::Apart(metadata, lines) => {
+                if self.store.is_current(&key, object) {
+                    self.store.freshen(object, &metadata);
+                }
+                Heard::Stored(standing(once(object, current, &lines, moments.response), false))
+            }
             Freshened::Once(lines, reason) => {
                 if !reason.is_of_request() {
                     self.store.purge(&key);
                 }
-                // Its age is computed anew.
-                let mut fields = Vec::with_capacity(lines.len());
-                let is_kept = |name: &[u8]| !name.eq_ignore_ascii_case(b"age");
-                for (name, value) in Section(&lines).lines().filter(|(name, _)| is_kept(name)) {
-                    append_line(&mut fields, name, &[value]);
-                }
-                let response_time = moments.response;
-                let once = Metadata { fields: &fields, response_time, initial_age: 0, ..*current };
-                Heard::Stored(standing(Arc::new(object.with_metadata(&once.write())), false))
+                Heard::Stored(standing(once(object, current, &lines, moments.response), false))
             }
             Freshened::Changed => {
                 self.store.purge(&keyed.key);
@@ -140,7 +145,9 @@ impl Cache {
             return;
         }
         match freshen(&stored, &received.request(keyed), fields, moments, via, &self.policy) {
-            Freshened::Stored(metadata) => drop(self.store.freshen(object, &metadata)),
+            Freshened::Stored(metadata) | Freshened::Apart(metadata, _) => {
+                drop(self.store.freshen(object, &metadata));
+            }
             Freshened::Once(_, reason) if reason.is_of_request() => {}
             Freshened::Once(..) | Freshened::Changed => drop(self.store.purge(&key)),
         }
@@ -148,31 +155,49 @@ impl Cache {
 
     /// Begins to keep the answer; `None` if it must not be kept, or somebody else does.
     fn begin(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Fill>) -> Option<Fill> {
-        let Received { head, .. } = received;
+        let Received { head, moments, .. } = received;
+        // While an origin fails, one request at a time is enough.
+        let pass = || {
+            if head.status < 500 {
+                self.passing.remember(&keyed.key, moments.response);
+            }
+        };
         // Nobody can tell such a body from a part of it.
         if head.body == upstream::Body::UntilClose {
+            pass();
             return None;
         }
         let metadata = match storable(&received.request(keyed), &received.response(), &self.policy) {
             Ok(metadata) => metadata,
             Err(reason) => {
                 self.forget_replaced(keyed, head.status, reason);
+                if !reason.is_of_request() {
+                    pass();
+                }
                 return None;
             }
         };
-        let stored = Metadata::read(&metadata).ok()?;
-        let vary = (!stored.vary.is_empty()).then(|| Vary {
-            fields: vec![stored.vary.as_bytes().into()],
-            secondary: stored.secondary_key.into(),
-        });
         let length = match head.body {
             upstream::Body::Length(length) => Some(length),
             upstream::Body::None => Some(0),
             upstream::Body::Chunked | upstream::Body::UntilClose => None,
         };
         if length.is_some_and(|length| length > self.store.object_bytes_max()) {
+            pass();
             return None;
         }
+        self.start(keyed, metadata, length, claim)
+    }
+
+    /// Begins to keep a body that is not too long; `None` if somebody else does.
+    pub(super) fn start(
+        &self,
+        keyed: &Keyed,
+        metadata: Box<[u8]>,
+        length: Option<u64>,
+        claim: &mut Option<Fill>,
+    ) -> Option<Fill> {
+        let vary = vary_of(&Metadata::read(&metadata).ok()?);
         let mut fill = match claim.take() {
             Some(fill) => fill,
             None => match self.store.begin(&keyed.key, keyed.known.as_ref()) {
@@ -180,6 +205,7 @@ impl Cache {
                 Begun::Filling(_) | Begun::Hit(_) => return None,
             },
         };
+        self.passing.forget(&keyed.key);
         fill.start(Started { metadata, length, vary, sharing: Sharing::Stored });
         Some(fill)
     }
@@ -196,7 +222,7 @@ impl Cache {
 }
 
 impl Received<'_> {
-    fn request(&self, keyed: &Keyed) -> rules::Request<'_> {
+    pub(super) fn request(&self, keyed: &Keyed) -> rules::Request<'_> {
         let line_end = self.sent.iter().position(|byte| *byte == b'\n');
         let fields = line_end.map_or(&[][..], |end| &self.sent[end + 1..]);
         rules::Request {
@@ -207,10 +233,28 @@ impl Received<'_> {
         }
     }
 
-    fn response(&self) -> rules::Response<'_> {
+    pub(super) fn response(&self) -> rules::Response<'_> {
         let Received { head, moments, via, .. } = *self;
         rules::Response { status: head.status, fields: Section(head.fields), moments, via }
     }
+}
+
+/// `object`, to be used once with these field lines at `now`.
+fn once(object: &Object, stored: &Metadata<'_>, lines: &[u8], now: i64) -> Arc<Object> {
+    // Its age is computed anew.
+    let mut fields = Vec::with_capacity(lines.len());
+    let is_kept = |name: &[u8]| !name.eq_ignore_ascii_case(b"age");
+    for (name, value) in Section(lines).lines().filter(|(name, _)| is_kept(name)) {
+        append_line(&mut fields, name, &[value]);
+    }
+    let once = Metadata { fields: &fields, response_time: now, initial_age: 0, ..*stored };
+    Arc::new(object.with_metadata(&once.write()))
+}
+
+/// What a stored response varies by.
+pub(super) fn vary_of(stored: &Metadata<'_>) -> Option<Vary> {
+    (!stored.vary.is_empty())
+        .then(|| Vary { fields: vec![stored.vary.as_bytes().into()], secondary: stored.secondary_key.into() })
 }
 
 /// Where a stored response is found.

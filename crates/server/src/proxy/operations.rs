@@ -11,7 +11,7 @@ use sojourn_http::Status;
 use sojourn_http::head::field_lines;
 use sojourn_http::request::{Method, Request, Scheme};
 use sojourn_proxy::rules::{Metadata, Target};
-use sojourn_proxy::store::{Found, Inspected, Key, Object};
+use sojourn_proxy::store::{Found, Held, Inspected, Key, Object};
 
 use super::Cache;
 use super::purges::is_tag;
@@ -71,6 +71,13 @@ impl Cache {
     /// What is stored at `key`, for people to look at; waits for the disk.
     pub fn inspect(&self, key: &Key<'_>) -> Option<Inspected> {
         self.store.inspect(key)
+    }
+
+    /// The parts that are held of what is not stored whole at `key`.
+    pub fn inspect_parts(&self, key: &Key<'_>) -> Option<Inspected> {
+        let object = self.store.inspect_parts(key)?;
+        let body_bytes = object.length();
+        Some(Inspected { object, body_bytes, is_in_memory: true, is_on_disk: false })
     }
 
     pub(super) fn forget_if_purged(&self, object: &Object) -> bool {
@@ -181,7 +188,9 @@ fn inspect(cache: &Cache, url: &[u8]) -> (Status, Value) {
             _ => vec![inspected],
         },
     };
-    let variants: Vec<Value> = stored.iter().filter_map(|stored| describe(cache, stored)).collect();
+    let parts = cache.inspect_parts(&primary);
+    let variants: Vec<Value> =
+        stored.iter().chain(&parts).filter_map(|stored| describe(cache, stored)).collect();
     let status = if variants.is_empty() { Status::NotFound } else { Status::Ok };
     (status, json!({ "url": String::from_utf8_lossy(&key), "variants": variants }))
 }
@@ -193,10 +202,16 @@ fn describe(
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let stored = Metadata::read(object.metadata()).ok()?;
     let fields: Vec<_> = field_lines(stored.fields).map(|(name, value)| (text(name), text(value))).collect();
+    let parts = object.held().map(|held| {
+        let ends = held.parts().iter().map(|part| [part.first, part.last]);
+        ends.collect::<Vec<_>>()
+    });
     Some(json!({
         "status": stored.status,
         "fields": fields,
         "body_bytes": body_bytes,
+        "parts": parts,
+        "whole_bytes": object.held().map_or(*body_bytes, Held::whole_bytes),
         "is_in_memory": is_in_memory,
         "is_on_disk": is_on_disk,
         "is_purged": cache.is_purged(&stored),

@@ -12,7 +12,7 @@ use sojourn_proxy::rules::fields::Section;
 use sojourn_proxy::rules::forward::{self, Hop, Originator, Purpose, Via};
 use sojourn_proxy::rules::key::normalised;
 
-use super::{Changes, Flow, Keyed, Obstacle, Proxy, Upload};
+use super::{Cache, Changes, Flow, Keyed, Obstacle, Proxy, Upload, Wish};
 
 /// What is added to a head, about.
 const ADDED_BYTES: usize = 256;
@@ -75,13 +75,24 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>)
     let mut unconditional = None;
     let mut text = match &keyed {
         Some(keyed) if request.method == Method::Get => {
-            let whole = head_for(request, ask, proxy, Purpose::Fill);
+            let is_part = match &keyed.wish {
+                Wish::Whole => false,
+                Wish::Part => true,
+                Wish::Rest(rest) => matches!(rest.otherwise(), Wish::Part),
+            };
+            let plain = head_for(request, ask, proxy, if is_part { Purpose::Part } else { Purpose::Fill });
             let stored = keyed.stored();
-            if stored.is_empty() {
-                whole
-            } else {
-                unconditional = Some([&whole, b"\r\n".as_slice()].concat());
-                head_for(request, ask, proxy, Purpose::Revalidate(&stored))
+            let purpose = match &keyed.wish {
+                Wish::Rest(rest) => Some(rest.purpose()),
+                _ if stored.is_empty() => None,
+                _ => Some(Purpose::Revalidate(&stored)),
+            };
+            match purpose {
+                None => plain,
+                Some(purpose) => {
+                    unconditional = Some([&plain, b"\r\n".as_slice()].concat());
+                    head_for(request, ask, proxy, purpose)
+                }
             }
         }
         _ => head_for(request, ask, proxy, Purpose::Pass),
@@ -115,7 +126,9 @@ fn head_for(request: &Request<'_>, ask: Ask, proxy: &Proxy, purpose: Purpose<'_>
     let target = match purpose {
         Purpose::Pass => Cow::Borrowed(request.target),
         // Requests with one key must get the same answer from every origin.
-        Purpose::Fill | Purpose::Revalidate(_) => normalised(request.target),
+        Purpose::Fill | Purpose::Part | Purpose::Rest { .. } | Purpose::Revalidate(_) => {
+            normalised(request.target)
+        }
     };
     let mut text = Vec::with_capacity(request.head_len + ADDED_BYTES);
     for part in [method(request), b" ", &target, b" HTTP/1.1\r\n"] {
@@ -131,6 +144,9 @@ fn head_for(request: &Request<'_>, ask: Ask, proxy: &Proxy, purpose: Purpose<'_>
         purpose,
     };
     forward::append_request(&mut text, Section(request.fields), &hop);
+    if proxy.cache.as_ref().is_some_and(Cache::is_surrogate) {
+        head::field(&mut text, "Surrogate-Capability", &format!("{}=\"Surrogate/1.0\"", proxy.pseudonym));
+    }
     text
 }
 

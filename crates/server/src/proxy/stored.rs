@@ -5,6 +5,8 @@ use std::sync::Arc;
 use sojourn_proxy::rules::{Forwarded, Metadata, RequestDirectives};
 use sojourn_proxy::store::{Fill, Filling, Key, Object};
 
+use super::Wish;
+
 /// A request whose answer may be kept; to a HEAD, tells of what is.
 #[derive(Clone, Debug)]
 pub struct Keyed {
@@ -14,6 +16,8 @@ pub struct Keyed {
     pub may_join: bool,
     /// Why the cache does not answer it.
     pub why: Forwarded,
+    /// What of it is asked for.
+    pub(super) wish: Wish,
     pub(super) directives: RequestDirectives,
     /// What is there and cannot be used as it is.
     pub(super) known: Option<Arc<Object>>,
@@ -57,9 +61,12 @@ impl Keyed {
         !self.about.is_empty()
     }
 
-    /// The upstream is asked about nothing any more.
+    /// The upstream is asked about nothing any more, and nothing is put together.
     pub(super) fn forget_stored(&mut self) {
         self.about.clear();
+        if let Wish::Rest(rest) = &self.wish {
+            self.wish = rest.otherwise();
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use sojourn_http::HttpDate;
+use sojourn_http::range::ByteRange;
 use sojourn_http::request::Version;
 
 use super::fields::{Section, append_line, is_one_of};
@@ -50,9 +51,10 @@ const END_TO_END: [&str; 17] = [
     "via",
 ];
 
-/// What says where a request came from. Some applications take `_` for `-`.
-const ORIGINATORS: [&str; 9] = [
+/// What says where a request came from, and for whom its answer is. Some applications take `_` for `-`.
+const ORIGINATORS: [&str; 10] = [
     "forwarded",
+    "surrogate-capability",
     "x-forwarded",
     "x-forwarded-for",
     "x-forwarded-host",
@@ -63,8 +65,11 @@ const ORIGINATORS: [&str; 9] = [
     "x-real-ip",
 ];
 
-/// Conditions and ranges, which would have the origin answer with less than the whole.
-const OF_PARTS: [&str; 4] = ["if-modified-since", "if-none-match", "if-range", "range"];
+/// Conditions, by which the origin could answer with nothing but a status.
+const CONDITIONS: [&str; 2] = ["if-modified-since", "if-none-match"];
+
+/// What would have the origin answer with less than the whole.
+const RANGES: [&str; 2] = ["if-range", "range"];
 
 /// What the origin is told about the client, in Forwarded (RFC 7239) and X-Forwarded-For, -Proto and -Host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +90,17 @@ pub enum Purpose<'a> {
     Pass,
     /// To answer this client with what may then be stored: the origin is asked for the whole.
     Fill,
+    /// To answer this client with the part that it wants, which may then be stored: its conditions stay behind, its range
+    /// goes with it.
+    Part,
+    /// To complete what is stored with this strong validator: that part is asked for, or the whole if there is another
+    /// by now (RFC 9110, 13.1.5).
+    Rest {
+        /// The entity tag.
+        tag: &'a [u8],
+        /// What is missing.
+        range: ByteRange,
+    },
     /// To find out which of the stored variants is current, or get a new one (RFC 9111, 4.3.1).
     Revalidate(&'a [Metadata<'a>]),
 }
@@ -119,14 +135,25 @@ pub struct Hop<'a> {
 /// originator and Via. The framing and an expectation are the caller's.
 pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) {
     append_line(text, b"Host", &[hop.host]);
-    let keeps_parts = matches!(hop.purpose, Purpose::Pass);
+    let is_left = |name: &[u8]| match hop.purpose {
+        Purpose::Pass => false,
+        Purpose::Part => is_one_of(name, &CONDITIONS),
+        Purpose::Fill | Purpose::Rest { .. } | Purpose::Revalidate(_) => {
+            is_one_of(name, &CONDITIONS) || is_one_of(name, &RANGES)
+        }
+    };
     append_passing(text, received, |name| {
         (hop.originator == Originator::Append || !is_originator(name))
-            && (keeps_parts || !is_one_of(name, &OF_PARTS))
+            && !is_left(name)
             && !is_one_of(name, &["host", "expect"])
     });
-    if let Purpose::Revalidate(stored) = hop.purpose {
-        validation::append_conditions(text, stored);
+    match hop.purpose {
+        Purpose::Pass | Purpose::Fill | Purpose::Part => {}
+        Purpose::Rest { tag, range: ByteRange { first, last } } => {
+            append_line(text, b"Range", &[format!("bytes={first}-{last}").as_bytes()]);
+            append_line(text, b"If-Range", &[tag]);
+        }
+        Purpose::Revalidate(stored) => validation::append_conditions(text, stored),
     }
     if hop.originator != Originator::Drop {
         append_originator(text, received, hop);

@@ -91,11 +91,13 @@ impl Freshness {
     }
 }
 
-/// The age of a response when it came (RFC 9111, 4.2.3). `None` if its Age is no number: the response is then as old as
-/// it may be. Of several ages the first counts (5.1).
+/// The age of a response when it came (RFC 9111, 4.2.3). `None` if its Age is no number, or comes in several lines: the
+/// response is then as old as it may be. Of several ages in a line the first counts (5.1).
 pub fn initial_age(fields: Section<'_>, moments: Moments) -> Option<u32> {
-    let age_value = match fields.values("age").next() {
+    let mut values = fields.values("age");
+    let age_value = match values.next() {
         None => 0,
+        Some(_) if values.next().is_some() => return None,
         Some(value) => {
             let first = value.split(|byte| *byte == b',').next().unwrap_or_default();
             delta_seconds(first.trim_ascii())?

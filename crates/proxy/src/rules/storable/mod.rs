@@ -105,7 +105,8 @@ pub fn storable(
     response: &Response<'_>,
     policy: &Policy,
 ) -> Result<Box<[u8]>, NotStorable> {
-    let control = Control::of(response.fields, &policy.targets);
+    let name = policy.is_surrogate.then_some(response.via.pseudonym);
+    let control = Control::of(response.fields, &policy.targets, name);
     let freshness = Freshness::of(response.status, response.fields, &control, response.moments, policy);
     may_store(request, response, &control, freshness)?;
     let vary = Vary::of(response.fields).ok_or(NotStorable::Vary)?;

@@ -53,6 +53,9 @@ pub fn validated<'a, 'b>(received: Section<'_>, stored: &'a [Metadata<'b>]) -> O
 pub enum Freshened {
     /// It is stored with this metadata, and answers the request.
     Stored(Box<[u8]>),
+    /// It is stored with this metadata, and answers the request with these field lines: what else they hold, a cookie, is
+    /// for this client alone.
+    Apart(Box<[u8]>, Vec<u8>),
     /// It answers the request with these field lines. It is dropped then, unless the reason is
     /// [about the request](NotStorable::is_of_request): then it stays as it was.
     Once(Vec<u8>, NotStorable),
@@ -88,17 +91,37 @@ pub fn freshen(
         append_line(&mut lines, name, &[value]);
     }
     let response = Response { status: stored.status, fields: Section(&lines), moments, via };
-    match storable(request, &response, policy) {
-        // Its secondary key is that of the first request: the one that led here matched it.
-        Ok(bytes) => match Metadata::read(&bytes) {
-            Ok(fresh) => Freshened::Stored(Metadata { secondary_key: stored.secondary_key, ..fresh }.write()),
-            Err(_) => Freshened::Changed,
-        },
-        Err(reason) => {
-            let mut once = Vec::new();
-            super::forward::append_response(&mut once, response.fields, via, moments.response, |_| true);
-            Freshened::Once(once, reason)
+    let once = || {
+        let mut once = Vec::new();
+        super::forward::append_response(&mut once, response.fields, via, moments.response, |_| true);
+        once
+    };
+    let verdict = match storable(request, &response, policy) {
+        Err(NotStorable::SetCookie) => {
+            // What is stored was for everybody without a cookie, and the origin calls it current: it still is.
+            let mut bare = Vec::with_capacity(lines.len());
+            for (name, value) in response.fields.lines().filter(|(name, _)| !is_one_of(name, &["set-cookie"]))
+            {
+                append_line(&mut bare, name, &[value]);
+            }
+            storable(request, &Response { fields: Section(&bare), ..response }, policy)
+                .map(|bytes| (bytes, Some(once())))
         }
+        verdict => verdict.map(|bytes| (bytes, None)),
+    };
+    match verdict {
+        // Its secondary key is that of the first request: the one that led here matched it.
+        Ok((bytes, once)) => match (Metadata::read(&bytes), once) {
+            (Ok(fresh), once) => {
+                let fresh = Metadata { secondary_key: stored.secondary_key, ..fresh }.write();
+                match once {
+                    None => Freshened::Stored(fresh),
+                    Some(once) => Freshened::Apart(fresh, once),
+                }
+            }
+            (Err(_), _) => Freshened::Changed,
+        },
+        Err(reason) => Freshened::Once(once(), reason),
     }
 }
 

@@ -101,6 +101,22 @@ fn what_a_304_changes() {
     assert_eq!(after.freshness(LATER.response), 60);
 }
 
+/// RFC 9111, 3.2: everything but what must not be shared.
+#[test]
+fn a_cookie_is_for_one_client() {
+    let bytes = stored("ETag: \"x\"\r\nCache-Control: max-age=60\r\nX-A: 1\r\nVary: Accept\r\n");
+    let before = read(&bytes);
+    let received = "Set-Cookie: a=b\r\nX-A: 2\r\nCache-Control: max-age=90\r\n";
+    let Freshened::Apart(bytes, lines) = freshened(&before, received) else { panic!("it stays stored") };
+    let after = read(&bytes);
+    assert_eq!((after.lifetime, after.secondary_key), (90, before.secondary_key));
+    let has = |lines, name| Section(lines).values(name).next().map(<[u8]>::to_vec);
+    assert_eq!((has(after.fields, "x-a"), has(after.fields, "set-cookie")), (Some(b"2".to_vec()), None));
+    assert_eq!((has(&lines, "x-a"), has(&lines, "set-cookie")), (Some(b"2".to_vec()), Some(b"a=b".to_vec())));
+    let private = freshened(&before, "Set-Cookie: a=b\r\nCache-Control: private\r\n");
+    assert!(matches!(private, Freshened::Once(_, NotStorable::Private)), "{private:?}");
+}
+
 #[test]
 fn what_ends_it() {
     let bytes = stored("ETag: \"x\"\r\nCache-Control: max-age=60\r\nVary: Accept\r\n");

@@ -3,13 +3,10 @@
 //! It is driven like a client's connection and fills [flows](crate::proxy::Flow) one after the other. It never hears of
 //! clients: who follows the flow is woken when there is news, and wakes this connection when there is room again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sojourn_http::Status;
 use sojourn_http::upstream::Parser;
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::forward::{self, Via};
 
 use super::{Buffer, Context, Event, Output, Reason, Wait, Want};
 use crate::counters::Counter;
@@ -285,15 +282,14 @@ impl Fetch {
                         exchanges.settle(id, standing.is_for_all);
                         exchanges.flow(id).standing = Some(standing);
                     }
-                    Heard::Answer(fill) => {
-                        let via = Via { received: head.version, pseudonym: &exchanges.proxy().pseudonym };
-                        let mut fields = Vec::with_capacity(head_len);
-                        forward::append_response(&mut fields, Section(head.fields), via, now, |_| true);
-                        exchanges.settle(id, fill.is_some());
-                        let flow = exchanges.flow(id);
-                        flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.filling()));
-                        flow.fill = fill;
-                        flow.begin_answer(&head, &fields);
+                    Heard::Answer(fill) => exchanges.pass_on(id, &head, now, fill),
+                    Heard::Part(part) => {
+                        exchanges.pass_on(id, &head, now, None);
+                        exchanges.flow(id).keep_part(part);
+                    }
+                    Heard::Joined(joined) => {
+                        exchanges.settle(id, joined.fill.is_some());
+                        exchanges.flow(id).begin_joined(*joined);
                     }
                 }
                 self.head_came = context.clock.now;

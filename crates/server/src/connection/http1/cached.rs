@@ -66,7 +66,7 @@ impl Http1 {
                 context.served.count(Counter::CacheStale);
             }
         }
-        let length = object.length();
+        let length = object.whole_bytes();
         let ranges = match answer(request, &stored, length) {
             Answer::Whole => None,
             Answer::NotModified => {
@@ -86,7 +86,7 @@ impl Http1 {
         };
         let code = if ranges.is_some() { 206 } else { stored.status };
         self.start_stored(code, request, context);
-        let parts = ranges.map(|ranges| self.append_parts_head(&stored, length, &ranges));
+        let parts = ranges.map(|ranges| self.append_parts_head(&stored, object, &ranges));
         if parts.is_none() {
             self.output.extend_from_slice(stored.fields);
             if code != 204 {
@@ -308,9 +308,15 @@ impl Http1 {
     }
 
     /// The fields of a 206 with `ranges` of what is stored; what follows the head is returned.
-    fn append_parts_head(&mut self, stored: &Metadata<'_>, length: u64, ranges: &[ByteRange]) -> Vec<Part> {
+    fn append_parts_head(
+        &mut self,
+        stored: &Metadata<'_>,
+        object: &Object,
+        ranges: &[ByteRange],
+    ) -> Vec<Part> {
+        let length = object.whole_bytes();
         let media_type = Section(stored.fields).values("content-type").next();
-        let (parts, boundary) = parts_of(media_type, length, ranges);
+        let (mut parts, boundary) = parts_of(media_type, length, ranges);
         let output = &mut self.output;
         match boundary {
             None => {
@@ -326,6 +332,9 @@ impl Http1 {
             }
         }
         head::content_length(output, parts.iter().map(Part::length).sum());
+        for part in &mut parts {
+            part.range = part.range.and_then(|range| object.place(range));
+        }
         parts
     }
 }

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use sojourn_http::request::{Body, BodyReader, Method, Request, Scheme, Version};
 use sojourn_http::{Status, head, upstream};
-use sojourn_proxy::rules::{CacheStatus, Forwarded};
+use sojourn_proxy::rules::{CacheStatus, Forwarded, Metadata};
 use sojourn_proxy::store::Fill;
 
 use super::answer::Step;
@@ -253,12 +253,13 @@ impl Http1 {
                 _ => unreachable!("only its followers abandon a flow"),
             };
         };
-        let kept = flow.kept.clone();
+        let (kept, part) = (flow.kept.clone(), flow.part_metadata.clone());
         let was_validation = flow.keyed.as_ref().is_some_and(Keyed::is_validation);
         if was_validation && relay.why != Some(Forwarded::Request) && relay.follower.is_first() {
             self.dealings().outcome = Outcome::RefreshModified;
         }
         let stored = kept.as_ref().and_then(|kept| metadata(kept));
+        let stored = stored.or_else(|| Metadata::read(part.as_ref()?).ok());
         if !relay.follower.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
             exchanges(context).leave(relay.flow, relay.follower);
             self.dealings().outcome = Outcome::Miss;
@@ -267,6 +268,7 @@ impl Http1 {
         let now = context.clock.second.seconds() as i64;
         let status = CacheStatus {
             forwarded: relay.why,
+            origin_status: Some(answer.upstream_status).filter(|origin| *origin != answer.status),
             ttl_seconds: stored.map(|stored| stored.freshness(now)),
             is_stored: stored.is_some(),
             is_collapsed: !relay.follower.is_first(),

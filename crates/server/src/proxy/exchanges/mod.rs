@@ -18,12 +18,14 @@ use slab::Slab;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Head};
 use sojourn_proxy::rules::Moments;
-use sojourn_proxy::rules::forward::Via;
+use sojourn_proxy::rules::fields::Section;
+use sojourn_proxy::rules::forward::{Via, append_response};
 use sojourn_proxy::store::Fill;
 
 use super::bell::Bell;
 use super::forward::Origin;
 use super::health::Health;
+use super::parts::keep_as_part;
 use super::{Cache, End, Flow, FlowId, FollowerId, Heard, Keyed, Proxy, Received, Stored};
 use crate::connection::{Connection, Fetch, TlsConnection};
 use crate::counters::{Counter, Served};
@@ -262,6 +264,18 @@ impl Exchanges {
         cache.hear(keyed, &Received { asked: flow.asked, sent: &flow.request, head, moments, via }, claim)
     }
 
+    /// The answer with this head is passed on, and kept if there is somebody for that.
+    pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Fill>) {
+        let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
+        let mut fields = Vec::with_capacity(head.head_len);
+        append_response(&mut fields, Section(head.fields), via, now, |_| true);
+        self.settle(id, fill.is_some());
+        let flow = &mut self.flows[id.0];
+        flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.filling()));
+        flow.fill = fill;
+        flow.begin_answer(head, &fields);
+    }
+
     /// Asks for the flow once more, without conditions.
     pub fn begin_again(&mut self, id: FlowId, served: &mut Served) {
         let flow = &mut self.flows[id.0];
@@ -362,11 +376,19 @@ impl Exchanges {
         (flow.fetch, flow.has_fetch) = (None, false);
         let end = *flow.end.get_or_insert(end);
         flow.claim = None;
-        if let Some(fill) = flow.fill.take()
-            && end == End::Complete
-        {
-            // Whoever follows has its own parts; what comes of it is found in the store.
-            let _ = fill.complete();
+        if end == End::Complete {
+            flow.append_held();
+        }
+        if let Some(part) = flow.part.take() {
+            part.end();
+        }
+        if let Some(fill) = flow.fill.take() {
+            if end == End::Complete {
+                // Whoever follows has its own parts; what comes of it is found in the store.
+                let _ = fill.complete();
+            } else {
+                keep_as_part(fill);
+            }
         }
         self.unshare(id);
         self.wake_followers(id);

@@ -1,0 +1,344 @@
+//! Parts of a body that is not held whole: what of it came, until the rest does.
+//!
+//! The parts of one body are one object, at a key beside that of the whole; its body is their bytes in order. They
+//! live in memory alone and count there like any other object. A part joins those that are there if it has their tag:
+//! what tells the body from all others. Without a tag, and with another one, it takes their place.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sojourn_http::range::ByteRange;
+
+use super::object::{CHUNK_BYTES_BESIDE, Object};
+use super::{Begun, Fill, Key, Sharing, Started, Store, Vary};
+
+/// More parts of one body, with gaps between them, are not kept: the smallest goes.
+pub const PARTS_MAX: usize = 16;
+
+/// Keys share so many counts of what was forgotten. Two keys that share one cost each other a part, seldom.
+const STAMPS: usize = 256;
+
+/// Which parts of a body are held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    tag: Box<[u8]>,
+    whole_bytes: u64,
+    /// In order, with gaps between them.
+    parts: Vec<ByteRange>,
+}
+
+/// What is known of a part before it comes.
+#[derive(Clone, Debug)]
+pub struct PartHead {
+    /// What others keep with the whole.
+    pub metadata: Box<[u8]>,
+    /// What the whole varies by.
+    pub vary: Option<Vary>,
+    /// What tells the body from all others; empty if nothing does.
+    pub tag: Box<[u8]>,
+    /// Where the part belongs.
+    pub range: ByteRange,
+    /// Bytes of the whole.
+    pub whole_bytes: u64,
+}
+
+/// A part on its way. Dropped before its end it leaves nothing.
+#[derive(Debug)]
+pub struct PartFill {
+    store: Store,
+    key: Key<'static>,
+    stamp: u64,
+    head: PartHead,
+    chunks: Vec<Arc<[u8]>>,
+    got_bytes: u64,
+    reserved_bytes: usize,
+    /// There was no room for it, or more came than was announced.
+    is_lost: bool,
+}
+
+/// How often something at one of the keys that share a place was forgotten: what began before must not come after.
+pub(super) struct Stamps(Box<[AtomicU64]>);
+
+impl Default for Stamps {
+    fn default() -> Stamps {
+        Stamps((0..STAMPS).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Stamps {
+    fn at(&self, key: &Key<'_>) -> &AtomicU64 {
+        &self.0[key.hash() as usize % STAMPS]
+    }
+}
+
+impl Held {
+    /// The parts, in order, with gaps between them.
+    pub fn parts(&self) -> &[ByteRange] {
+        &self.parts
+    }
+
+    /// Bytes of the whole.
+    pub fn whole_bytes(&self) -> u64 {
+        self.whole_bytes
+    }
+
+    /// What tells the body from all others; empty if nothing does: then nothing joins them.
+    pub fn tag(&self) -> &[u8] {
+        &self.tag
+    }
+
+    /// Where `wanted` lies in the bytes that are held; `None` if not all of it is.
+    pub fn place(&self, wanted: ByteRange) -> Option<ByteRange> {
+        let mut before = 0;
+        for part in &self.parts {
+            if part.first <= wanted.first && wanted.last <= part.last {
+                let first = before + wanted.first - part.first;
+                return Some(ByteRange { first, last: first + wanted.length() - 1 });
+            }
+            before += part.length();
+        }
+        None
+    }
+
+    /// The least range with all of `wanted` that is not held; `None` if all is.
+    pub fn missing(&self, wanted: ByteRange) -> Option<ByteRange> {
+        let holding = |byte: u64| self.parts.iter().find(|part| part.first <= byte && byte <= part.last);
+        let first = holding(wanted.first).map_or(Some(wanted.first), |part| part.last.checked_add(1))?;
+        let last = holding(wanted.last).map_or(Some(wanted.last), |part| part.first.checked_sub(1))?;
+        (first <= last).then_some(ByteRange { first, last })
+    }
+
+    fn add(&mut self, part: ByteRange) {
+        let ByteRange { mut first, mut last } = part;
+        self.parts.retain(|held| {
+            let is_apart = held.last.saturating_add(1) < first || last.saturating_add(1) < held.first;
+            if !is_apart {
+                first = first.min(held.first);
+                last = last.max(held.last);
+            }
+            is_apart
+        });
+        let at = self.parts.partition_point(|held| held.first < first);
+        self.parts.insert(at, ByteRange { first, last });
+    }
+
+    /// What it takes of the memory budget.
+    pub(super) fn memory_bytes(&self) -> usize {
+        CHUNK_BYTES_BESIDE + self.tag.len() + self.parts.len() * size_of::<ByteRange>()
+    }
+
+    fn is_whole(&self) -> bool {
+        matches!(self.parts.as_slice(), [ByteRange { first: 0, last }] if last + 1 == self.whole_bytes)
+    }
+}
+
+impl Store {
+    /// The parts that are held of the body at `key`.
+    pub fn parts(&self, key: &Key<'_>) -> Option<Arc<Object>> {
+        self.0.memory.find(&key.parts())
+    }
+
+    /// The same, without counting as use of them.
+    pub fn inspect_parts(&self, key: &Key<'_>) -> Option<Arc<Object>> {
+        self.0.memory.peek(&key.parts())
+    }
+
+    /// Begins to take a part of the body at `key`; `None` if it would be too long.
+    pub fn begin_part(&self, key: &Key<'_>, head: PartHead) -> Option<PartFill> {
+        let fits = head.range.length() <= self.0.settings.memory_object_bytes_max;
+        let is_sound = head.range.first <= head.range.last && head.range.last < head.whole_bytes;
+        (fits && is_sound).then(|| PartFill {
+            store: self.clone(),
+            key: key.clone().into_owned(),
+            stamp: self.0.stamps.at(key).load(Ordering::Acquire),
+            head,
+            chunks: Vec::new(),
+            got_bytes: 0,
+            reserved_bytes: 0,
+            is_lost: false,
+        })
+    }
+
+    /// Forgets the parts of what is at `key`, those on their way included; whether there were any.
+    pub(super) fn forget_parts(&self, key: &Key<'_>) -> bool {
+        // In this order: who keeps a part looks afterwards whether it still may.
+        self.0.stamps.at(key).fetch_add(1, Ordering::AcqRel);
+        self.0.memory.remove(key.parts().hash()).is_some()
+    }
+
+    /// Keeps a part, or the whole if that is what it makes; whether anything came of it.
+    fn keep_part(&self, key: &Key<'static>, stamp: u64, head: PartHead, chunks: Vec<Arc<[u8]>>) -> bool {
+        let known = self.0.memory.peek(&key.parts());
+        let bytes_max = self.0.settings.memory_object_bytes_max;
+        let may_be_whole = head.whole_bytes <= self.object_bytes_max();
+        let (held, chunks) = joined(known.as_deref(), &head, chunks, bytes_max, may_be_whole);
+        let is_current = || self.0.stamps.at(key).load(Ordering::Acquire) == stamp;
+        if held.is_whole() {
+            return is_current() && self.keep_whole(key, head, chunks);
+        }
+        let number = self.next_number();
+        let object = Arc::new(Object::of_parts(&key.parts(), number, &head.metadata, held, chunks));
+        self.keep(&object);
+        if !is_current() {
+            self.0.memory.remove(object.hash());
+        }
+        is_current()
+    }
+
+    /// The parts are the whole: it is kept in their place, as if it had come at once.
+    fn keep_whole(&self, key: &Key<'static>, head: PartHead, chunks: Vec<Arc<[u8]>>) -> bool {
+        let Begun::Fill(mut fill) = self.begin(key, None) else { return false };
+        let PartHead { metadata, vary, whole_bytes, .. } = head;
+        fill.start(Started { metadata, length: Some(whole_bytes), vary, sharing: Sharing::Stored });
+        chunks.into_iter().for_each(|chunk| fill.append(chunk));
+        fill.complete().is_ok()
+    }
+}
+
+impl PartFill {
+    /// The next bytes.
+    pub fn append(&mut self, bytes: &Arc<[u8]>) {
+        let cost = bytes.len() + CHUNK_BYTES_BESIDE;
+        let is_more = self.got_bytes + bytes.len() as u64 > self.head.range.length();
+        if self.is_lost || is_more || !self.store.0.memory.reserve(cost, self.key.hash()) {
+            self.is_lost = true;
+            self.chunks.clear();
+            return self.release();
+        }
+        self.reserved_bytes += cost;
+        self.got_bytes += bytes.len() as u64;
+        self.chunks.push(Arc::clone(bytes));
+    }
+
+    /// No more comes. What came is kept if it is all that was announced, or if it has a tag; returns whether it is.
+    pub fn end(mut self) -> bool {
+        let is_all = self.got_bytes == self.head.range.length();
+        if self.is_lost || self.got_bytes == 0 || !is_all && self.head.tag.is_empty() {
+            return false;
+        }
+        self.release();
+        let mut head = self.head.clone();
+        head.range.last = head.range.first + self.got_bytes - 1;
+        self.store.clone().keep_part(&self.key, self.stamp, head, std::mem::take(&mut self.chunks))
+    }
+
+    fn release(&mut self) {
+        self.store.0.memory.release(std::mem::take(&mut self.reserved_bytes));
+    }
+}
+
+impl Drop for PartFill {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Fill {
+    /// What came of a body that broke off is kept as a part of it, if its length is known and it has a `tag`, and all of
+    /// that is held; whether it is.
+    pub fn end_as_part(self, tag: &[u8]) -> bool {
+        let key = self.filling().key().clone();
+        let (Some(started), Some(chunks)) = (self.filling().started(), self.filling().whole()) else {
+            return false;
+        };
+        let Some(whole_bytes) = started.length else { return false };
+        let last = chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>().checked_sub(1);
+        let Some(last) = last.filter(|last| last + 1 < whole_bytes && !tag.is_empty()) else { return false };
+        let head = PartHead {
+            metadata: started.metadata.clone(),
+            vary: started.vary.clone(),
+            tag: tag.into(),
+            range: ByteRange { first: 0, last },
+            whole_bytes,
+        };
+        let store = self.store().clone();
+        // In this order: what is forgotten from here on changes one or the other.
+        let stamp = store.0.stamps.at(&key).load(Ordering::Acquire);
+        let is_found = self.is_found();
+        drop(self);
+        is_found && store.keep_part(&key, stamp, head, chunks)
+    }
+}
+
+/// Bytes, and where they belong.
+type Segment = (ByteRange, Vec<Arc<[u8]>>);
+
+/// The part `chunks` together with what is held, within the limits.
+fn joined(
+    known: Option<&Object>,
+    head: &PartHead,
+    chunks: Vec<Arc<[u8]>>,
+    bytes_max: u64,
+    may_be_whole: bool,
+) -> (Held, Vec<Arc<[u8]>>) {
+    let known = known.and_then(|object| object.held().map(|held| (object, held)));
+    let is_same =
+        |held: &Held| !held.tag.is_empty() && held.tag == head.tag && held.whole_bytes == head.whole_bytes;
+    let joins = known
+        .filter(|(object, held)| is_same(held) && agrees(object, held, head.range, &chunks))
+        .map_or(Vec::new(), |(object, held)| others(object, held, head.range));
+    let mut segments = vec![(head.range, chunks)];
+    segments.extend(joins);
+    let mut held = held_of(head, &segments);
+    while segments.len() > 1 {
+        let bytes: u64 = held.parts.iter().map(|part| part.length()).sum();
+        let is_too_much = bytes > bytes_max && !(may_be_whole && held.is_whole());
+        if held.parts.len() <= PARTS_MAX && !is_too_much {
+            break;
+        }
+        let is_new = |part: &ByteRange| part.first <= head.range.first && head.range.last <= part.last;
+        let smallest = held.parts.iter().filter(|part| !is_new(part)).min_by_key(|part| part.length());
+        match smallest {
+            Some(gone) => segments.retain(|(range, _)| range.last < gone.first || gone.last < range.first),
+            // What it touches is too much with it.
+            None => segments.truncate(1),
+        }
+        held = held_of(head, &segments);
+    }
+    segments.sort_by_key(|(range, _)| range.first);
+    (held, segments.into_iter().flat_map(|(_, chunks)| chunks).collect())
+}
+
+fn held_of(head: &PartHead, segments: &[Segment]) -> Held {
+    let mut held = Held { tag: head.tag.clone(), whole_bytes: head.whole_bytes, parts: Vec::new() };
+    segments.iter().for_each(|(range, _)| held.add(*range));
+    held
+}
+
+/// What is held outside `range`.
+fn others(object: &Object, held: &Held, range: ByteRange) -> Vec<Segment> {
+    let outside = held.parts.iter().flat_map(|part| {
+        let before = range.first.checked_sub(1).map(|last| ByteRange { last: last.min(part.last), ..*part });
+        let after = ByteRange { first: part.first.max(range.last.saturating_add(1)), ..*part };
+        before.into_iter().chain([after]).filter(|rest| rest.first <= rest.last)
+    });
+    outside.map(|rest| (rest, pieces(object, held.place(rest).expect("it is held")))).collect()
+}
+
+/// Whether a part has the bytes that are held already, where it has them. An origin that gives one tag to different
+/// bytes is not to be believed: then only what it said last is kept.
+fn agrees(object: &Object, held: &Held, range: ByteRange, chunks: &[Arc<[u8]>]) -> bool {
+    let is_common = |part: &ByteRange| part.first <= range.last && range.first <= part.last;
+    let all = if held.parts.iter().any(is_common) { chunks.concat() } else { Vec::new() };
+    held.parts.iter().all(|part| {
+        let common = ByteRange { first: part.first.max(range.first), last: part.last.min(range.last) };
+        common.first > common.last || {
+            let came = &all[(common.first - range.first) as usize..=(common.last - range.first) as usize];
+            pieces(object, held.place(common).expect("it is held")).concat() == came
+        }
+    })
+}
+
+/// The bytes of `object` at `place`, shared where whole chunks are meant.
+pub fn pieces(object: &Object, place: ByteRange) -> Vec<Arc<[u8]>> {
+    let (mut pieces, mut position) = (Vec::new(), place.first);
+    while position <= place.last
+        && let Some(slice) = object.slice(position)
+    {
+        let (bytes, range) = slice.up_to(place.last + 1 - position).into_parts();
+        position += range.len() as u64;
+        let is_whole = range == (0..bytes.len());
+        pieces.push(if is_whole { bytes } else { bytes[range].into() });
+    }
+    pieces
+}

@@ -1,0 +1,262 @@
+//! Parts of what is not stored whole: which requests they answer, what is asked for to complete them, and what becomes of
+//! the parts that come (RFC 9111, 3.3 and 3.4).
+//!
+//! A range that nothing is stored of is asked for as it is, and kept as a part. What is held with a strong entity tag is
+//! completed: what lies between the first and the last missing byte is asked for, on condition that the tag is still
+//! that (If-Range), and what is held goes before and behind it.
+
+use std::sync::Arc;
+
+use sojourn_http::condition::Conditions;
+use sojourn_http::head;
+use sojourn_http::range::ByteRange;
+use sojourn_http::request::{Body, Method, Request};
+use sojourn_http::upstream;
+use sojourn_proxy::rules::fields::Section;
+use sojourn_proxy::rules::forward::Purpose;
+use sojourn_proxy::rules::partial::{ContentRange, storable_part, strong_tag};
+use sojourn_proxy::rules::{self, Allowance, Answer, Metadata, RequestDirectives, Use};
+use sojourn_proxy::store::{Fill, Key, Object, PartFill, PartHead, pieces};
+
+use super::hearing::{metadata, vary_of};
+use super::{Cache, Heard, Keyed, Received, answer, fits};
+
+/// What of a resource an upstream is asked for.
+#[derive(Clone, Debug, Default)]
+pub enum Wish {
+    /// All.
+    #[default]
+    Whole,
+    /// The range that the client asks for.
+    Part,
+    /// What is missing.
+    Rest(Rest),
+}
+
+/// What completes the parts that are held.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    /// The parts.
+    pub(super) held: Arc<Object>,
+    /// What is asked for.
+    pub(super) missing: ByteRange,
+    /// What the client wants; everything if it names no range.
+    pub(super) wanted: Option<ByteRange>,
+}
+
+impl Rest {
+    /// Why an upstream is asked.
+    pub(super) fn purpose(&self) -> Purpose<'_> {
+        Purpose::Rest { tag: self.held.held().map_or(&[], |held| held.tag()), range: self.missing }
+    }
+
+    /// What is asked for if that cannot be completed.
+    pub(super) fn otherwise(&self) -> Wish {
+        if self.wanted.is_some() { Wish::Part } else { Wish::Whole }
+    }
+}
+
+/// An answer put together of what is held and what comes.
+#[derive(Debug)]
+pub struct Joined {
+    /// Its status.
+    pub status: u16,
+    /// Its field lines; framing is the sender's.
+    pub fields: Vec<u8>,
+    /// Bytes of its body.
+    pub length: u64,
+    /// What goes before the bytes that come.
+    pub before: Vec<Arc<[u8]>>,
+    /// What goes behind them.
+    pub behind: Vec<Arc<[u8]>>,
+    /// Who keeps the whole.
+    pub fill: Option<Fill>,
+    /// Who keeps what comes, with that metadata, if nobody keeps the whole.
+    pub part: Option<(PartFill, Box<[u8]>)>,
+}
+
+impl Cache {
+    /// The parts that are held of the variant that `request` asks for.
+    pub(super) fn parts_for(&self, key: &Key<'_>, request: &Request<'_>) -> Option<Arc<Object>> {
+        if request.method != Method::Get {
+            return None;
+        }
+        let object = self.store.parts(key)?;
+        let does_fit = Metadata::read(object.metadata()).is_ok_and(|stored| fits(request, &stored));
+        (does_fit && !self.forget_if_purged(&object)).then_some(object)
+    }
+}
+
+/// Whether the parts answer `request` at `now`, without the rest.
+pub(super) fn answers(
+    parts: &Object,
+    request: &Request<'_>,
+    directives: &RequestDirectives,
+    now: i64,
+) -> bool {
+    let Ok(stored) = Metadata::read(parts.metadata()) else { return false };
+    let used = rules::lookup(directives, Some(&stored), now);
+    if !matches!(used, Use::Fresh | Use::Stale { allowed_by: Allowance::Client }) {
+        return false;
+    }
+    match answer(request, &stored, parts.whole_bytes()) {
+        Answer::Whole => false,
+        Answer::NotModified | Answer::RangeNotSatisfiable => true,
+        Answer::Parts(ranges) => {
+            // Several ranges of a coded body are the whole.
+            let is_told = ranges.len() == 1 || !Section(stored.fields).has("content-encoding");
+            is_told && ranges.into_iter().all(|range| parts.place(range).is_some())
+        }
+    }
+}
+
+/// Whether a range is asked for that may be stored as a part.
+pub(super) fn is_for_part(request: &Request<'_>) -> bool {
+    let unconditional = Conditions { if_range: None, ..request.conditions } == Conditions::default();
+    request.method == Method::Get
+        && request.body == Body::Length(0)
+        && request.range.is_some()
+        && unconditional
+}
+
+/// What an upstream is to be asked for, if these parts are held.
+pub(super) fn wish(
+    parts: Option<&Arc<Object>>,
+    request: &Request<'_>,
+    directives: &RequestDirectives,
+    now: i64,
+) -> Wish {
+    let plain = if request.range.is_some() { Wish::Part } else { Wish::Whole };
+    let is_for_anybody =
+        *directives == RequestDirectives::default() && request.field("authorization").is_none();
+    let Some((parts, held)) = parts.filter(|_| is_for_anybody).and_then(|parts| Some((parts, parts.held()?)))
+    else {
+        return plain;
+    };
+    let Ok(stored) = Metadata::read(parts.metadata()) else { return plain };
+    if held.tag().is_empty() {
+        return plain;
+    }
+    let all = ByteRange { first: 0, last: held.whole_bytes() - 1 };
+    let wanted = match answer(request, &stored, held.whole_bytes()) {
+        Answer::Whole if request.range.is_none() => None,
+        // What is stale is asked for as it is: then its validator comes with it, whichever that is.
+        Answer::Parts(ranges) if ranges.len() == 1 && stored.freshness(now) > 0 && !stored.no_cache => {
+            Some(ranges[0])
+        }
+        _ => return plain,
+    };
+    match held.missing(wanted.unwrap_or(all)) {
+        Some(missing) if missing != wanted.unwrap_or(all) => {
+            Wish::Rest(Rest { held: Arc::clone(parts), missing, wanted })
+        }
+        _ => plain,
+    }
+}
+
+/// Keeps what came of a whole that broke off, if it can be completed later.
+pub(super) fn keep_as_part(fill: Fill) {
+    let filling = Arc::clone(fill.filling());
+    let tag = metadata(&filling).map_or(&[][..], |stored| stored.entity_tag);
+    if !tag.starts_with(b"W/") {
+        fill.end_as_part(tag);
+    }
+}
+
+impl Cache {
+    /// What becomes of an answer to a wish for less than the whole; `None` if that is what becomes of any other.
+    pub(super) fn hear_part(
+        &self,
+        keyed: &Keyed,
+        received: &Received<'_>,
+        claim: &mut Option<Fill>,
+    ) -> Option<Heard> {
+        match (&keyed.wish, received.head.status) {
+            (Wish::Part, 206) => Some(Heard::Part(self.begin_part(keyed, received))),
+            (Wish::Rest(rest), 206) => Some(match self.join(keyed, rest, received, claim) {
+                Some(joined) => Heard::Joined(Box::new(joined)),
+                None => {
+                    self.store.forget(&rest.held);
+                    Heard::Again
+                }
+            }),
+            // There is less than there was.
+            (Wish::Rest(_), 416) => Some(Heard::Again),
+            _ => None,
+        }
+    }
+
+    /// Begins to keep the part that comes.
+    fn begin_part(&self, keyed: &Keyed, received: &Received<'_>) -> Option<(PartFill, Box<[u8]>)> {
+        let tag = strong_tag(Section(received.head.fields));
+        let known = self.store.inspect_parts(&keyed.key);
+        let known = known.as_ref().filter(|known| known.held().is_some_and(|held| held.tag() == tag));
+        let known = known.filter(|_| !tag.is_empty()).and_then(|known| Metadata::read(known.metadata()).ok());
+        let (request, response) = (received.request(keyed), received.response());
+        let (range, metadata) = storable_part(&request, &response, known.as_ref(), &self.policy).ok()?;
+        Some((self.part_fill(keyed, tag, range.part, range.complete?, &metadata)?, metadata))
+    }
+
+    fn part_fill(
+        &self,
+        keyed: &Keyed,
+        tag: &[u8],
+        range: ByteRange,
+        whole_bytes: u64,
+        metadata: &[u8],
+    ) -> Option<PartFill> {
+        let vary = vary_of(&Metadata::read(metadata).ok()?);
+        let head = PartHead { metadata: metadata.into(), vary, tag: tag.into(), range, whole_bytes };
+        self.store.begin_part(&keyed.key, head)
+    }
+
+    /// What is held, together with what comes; `None` if that is not what was asked for.
+    fn join(
+        &self,
+        keyed: &Keyed,
+        rest: &Rest,
+        received: &Received<'_>,
+        claim: &mut Option<Fill>,
+    ) -> Option<Joined> {
+        let Rest { held: object, missing, wanted } = rest;
+        let (held, head) = (object.held()?, received.head);
+        let (tag, whole_bytes) = (strong_tag(Section(head.fields)), held.whole_bytes());
+        let expected = ContentRange { part: *missing, complete: Some(whole_bytes) };
+        let is_expected = tag == held.tag()
+            && ContentRange::of(Section(head.fields)) == Some(expected)
+            && head.body == upstream::Body::Length(missing.length());
+        if !is_expected {
+            return None;
+        }
+        let stored = Metadata::read(object.metadata()).ok()?;
+        let (request, response) = (received.request(keyed), received.response());
+        let (_, metadata) = storable_part(&request, &response, Some(&stored), &self.policy).ok()?;
+        let all = wanted.unwrap_or(ByteRange { first: 0, last: whole_bytes - 1 });
+        let known = Metadata::read(&metadata).ok()?;
+        let mut fields = known.fields.to_vec();
+        if let Some(range) = wanted {
+            head::content_range(&mut fields, *range, whole_bytes);
+        }
+        let between = |first: u64, end: u64| {
+            let place = (first < end).then(|| held.place(ByteRange { first, last: end - 1 }));
+            place.map_or(Some(Vec::new()), |place| Some(pieces(object, place?)))
+        };
+        let (before, behind) = (between(all.first, missing.first)?, between(missing.last + 1, all.last + 1)?);
+        // What was purged meanwhile does not come back.
+        let is_held = self
+            .store
+            .inspect_parts(&keyed.key)
+            .is_some_and(|now| now.held().is_some_and(|now| now.tag() == tag));
+        let fill = wanted.is_none() && is_held && whole_bytes <= self.store.object_bytes_max();
+        let fill = fill.then(|| self.start(keyed, metadata.clone(), Some(whole_bytes), claim)).flatten();
+        let part = match fill {
+            Some(_) => None,
+            None => {
+                let fill = self.part_fill(keyed, tag, *missing, whole_bytes, &metadata);
+                fill.map(|fill| (fill, metadata.clone()))
+            }
+        };
+        let status = if wanted.is_some() { 206 } else { 200 };
+        Some(Joined { status, fields, length: all.length(), before, behind, fill, part })
+    }
+}

@@ -1,0 +1,93 @@
+//! What could not be stored lately: requests for it do not wait for one another's answers.
+//!
+//! Without this, the clients of an object that is for nobody else would each wait until the one before has its answer,
+//! to find out that it is of no use to them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sojourn_proxy::store::Key;
+
+/// So many keys are remembered; what makes it one more has those forgotten whose time is over, or else all.
+const KEYS_MAX: usize = 16_384;
+
+/// For how long.
+const SECONDS: i64 = 30;
+
+/// The keys.
+#[derive(Debug, Default)]
+pub(super) struct Passing {
+    /// How many there are: seldom any.
+    count: AtomicUsize,
+    /// Until when each is remembered, by its hash. Two keys with one hash cost each other's clients a wait, or spare it.
+    until: Mutex<HashMap<u128, i64>>,
+}
+
+impl Passing {
+    /// Remembers `key`, whose answer could not be stored at `now`.
+    pub fn remember(&self, key: &Key<'_>, now: i64) {
+        let mut until = self.lock();
+        if until.len() >= KEYS_MAX {
+            until.retain(|_, end| *end > now);
+        }
+        if until.len() >= KEYS_MAX {
+            until.clear();
+        }
+        until.insert(key.hash(), now + SECONDS);
+        self.count.store(until.len(), Ordering::Relaxed);
+    }
+
+    /// `key` is being stored.
+    pub fn forget(&self, key: &Key<'_>) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            let mut until = self.lock();
+            until.remove(&key.hash());
+            self.count.store(until.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether requests for `key` are not to wait for others at `now`.
+    pub fn holds(&self, key: &Key<'_>, now: i64) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+            && self.lock().get(&key.hash()).is_some_and(|end| (now..=now + SECONDS).contains(end))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, i64>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_remembered_for_how_long() {
+        let passing = Passing::default();
+        let (one, other) = (Key::new(b"http://h/1"), Key::new(b"http://h/2"));
+        passing.remember(&one, 100);
+        assert!(
+            passing.holds(&one, 100) && passing.holds(&one, 100 + SECONDS) && !passing.holds(&other, 100)
+        );
+        assert!(!passing.holds(&one, 101 + SECONDS));
+        assert!(!passing.holds(&one, 99), "the clock went back");
+        passing.forget(&one);
+        assert!(!passing.holds(&one, 100));
+    }
+
+    #[test]
+    fn it_is_bounded() {
+        let passing = Passing::default();
+        let text = |number: usize| format!("http://h/{number}").into_bytes();
+        for number in 0..2 * KEYS_MAX + 10 {
+            passing.remember(&Key::new(&text(number)), 100);
+            assert!(passing.lock().len() <= KEYS_MAX);
+        }
+        assert!(passing.holds(&Key::new(&text(2 * KEYS_MAX + 9)), 100));
+        for number in 0..2 * KEYS_MAX + 10 {
+            passing.remember(&Key::new(&text(number)), 100 + number as i64);
+        }
+        assert!(passing.lock().len() <= KEYS_MAX, "those whose time is over went");
+    }
+}
