@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Client, Server};
 use exchange::{get, get_with, status};
-use upstream::{Peer, Upstream, over_all};
+use upstream::{Peer, Upstream, over_sharing};
 
 const LENGTH: usize = 200_000;
 
@@ -135,7 +135,7 @@ fn until_hit(ask: impl Fn() -> String) -> String {
 /// RFC 9111, 3.3: a part answers ranges within it; 3.4: parts with one strong validator make more, and the whole.
 #[test]
 fn parts_answer_ranges_and_are_completed() {
-    over_all(&[], origin, |server, upstream| {
+    over_sharing(&[], origin, |server, upstream| {
         let first = range_of(server, "/a", "1000-99999", "");
         assert_part(&first, 0, 1000, 99_999);
         assert!(
@@ -178,7 +178,7 @@ fn parts_answer_ranges_and_are_completed() {
 /// RFC 9110, 13.1.5: what is missing is asked for on condition that nothing has changed.
 #[test]
 fn the_rest_is_asked_for_with_if_range() {
-    over_all(&[], origin, |server, upstream| {
+    over_sharing(&[], origin, |server, upstream| {
         range_of(server, "/rest", "0-99999", "");
         until_hit(|| range_of(server, "/rest", "0-0", ""));
         assert_whole(&get(server, "/rest"), 0);
@@ -203,7 +203,7 @@ fn the_rest_is_asked_for_with_if_range() {
 /// Weak validators never join parts; what is private, or stale, or for other values of what it varies by, answers nobody.
 #[test]
 fn what_is_not_joined_or_not_used() {
-    over_all(&[], origin, |server, upstream| {
+    over_sharing(&[], origin, |server, upstream| {
         range_of(server, "/weak", "0-99999", "");
         assert_part(&until_hit(|| range_of(server, "/weak", "5-9", "")), 0, 5, 9);
         assert_whole(&get(server, "/weak"), 0);
@@ -231,7 +231,7 @@ fn what_is_not_joined_or_not_used() {
 /// What breaks off is a part, if it has a strong validator, and is completed.
 #[test]
 fn what_breaks_off_is_completed() {
-    over_all(&[], origin, |server, upstream| {
+    over_sharing(&[], origin, |server, upstream| {
         let cut = get(server, "/cut");
         assert_eq!(body(&cut).len(), 150_000);
         until_hit(|| range_of(server, "/cut", "149999-149999", "X-Second: yes\r\n"));
@@ -244,7 +244,7 @@ fn what_breaks_off_is_completed() {
 /// An unsafe request forgets parts like everything else, and a purge does.
 #[test]
 fn parts_are_forgotten() {
-    over_all(&[], origin, |server, upstream| {
+    over_sharing(&[], origin, |server, upstream| {
         range_of(server, "/a", "0-9", "");
         until_hit(|| range_of(server, "/a", "0-9", ""));
         let mut admin = Client::to(server.admin);

@@ -9,7 +9,7 @@ mod upstream;
 use std::sync::{Arc, Barrier};
 
 use exchange::{get, get_with, status};
-use upstream::{Peer, Upstream, over_all};
+use upstream::{Peer, Upstream, over_sharing};
 
 /// Clients at a time.
 const CLIENTS: usize = 4;
@@ -37,7 +37,7 @@ fn clients_of_what_is_not_stored_do_not_wait_in_a_row() {
             }
         })
     };
-    over_all(&[], serve, |server, upstream| {
+    over_sharing(&[], serve, |server, upstream| {
         get(server, "/a");
         std::thread::scope(|scope| {
             for _ in 0..CLIENTS {
@@ -72,7 +72,7 @@ fn the_cookie_of_a_304() {
             }
         })
     };
-    over_all(&[], serve, |server, upstream| {
+    over_sharing(&[], serve, |server, upstream| {
         get(server, "/a");
         let own = get(server, "/a");
         assert!(own.contains("\r\nSet-Cookie: a=b\r\n") && own.ends_with("hello"), "{own}");
@@ -98,7 +98,7 @@ fn what_the_origin_tells_its_surrogate() {
             }
         })
     };
-    over_all(&[], serve, |server, upstream| {
+    over_sharing(&[], serve, |server, upstream| {
         for (target, is_kept) in [("/kept", true), ("/others", false), ("/forbidden", false)] {
             get_with(server, target, "Surrogate-Capability: mine=\"Surrogate/1.0\"\r\n");
             assert_eq!(is_hit(&get(server, target)), is_kept, "{target}");

@@ -20,6 +20,8 @@ enum Step {
     Append { fill: u8 },
     Complete { fill: u8 },
     Abandon { fill: u8 },
+    BreakOff { fill: u8 },
+    Part { key: u8, is_new: bool, first: u32, length: u32 },
     Work { jobs: u8 },
     LookUp { key: u8 },
     Purge { key: u8 },
@@ -43,6 +45,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => any::<u8>().prop_map(|fill| Step::Append { fill }),
         4 => any::<u8>().prop_map(|fill| Step::Complete { fill }),
         1 => any::<u8>().prop_map(|fill| Step::Abandon { fill }),
+        2 => any::<u8>().prop_map(|fill| Step::BreakOff { fill }),
+        6 => (0..12_u8, any::<bool>(), any::<u32>(), any::<u32>())
+            .prop_map(|(key, is_new, first, length)| Step::Part { key, is_new, first, length }),
         4 => (0..6_u8).prop_map(|jobs| Step::Work { jobs }),
         6 => (0..12_u8).prop_map(|key| Step::LookUp { key }),
         1 => (0..12_u8).prop_map(|key| Step::Purge { key }),
@@ -63,10 +68,12 @@ struct Writing {
 /// What the store was told, and so may give.
 #[derive(Default)]
 struct Model {
-    /// By key, the versions that were completed since the last purge.
+    /// By key, the versions that were completed, or of which parts were given, since the last purge.
     complete: HashMap<u8, Vec<u32>>,
     /// By key, the versions purged whose removal from disk still waits: a crash may undo that.
     purged: HashMap<u8, Vec<u32>>,
+    /// By key, the version of the latest part.
+    parts: HashMap<u8, u32>,
     versions: u32,
 }
 
@@ -93,9 +100,54 @@ fn settings() -> Settings {
     }
 }
 
+fn tag(version: u32) -> Vec<u8> {
+    format!("\"{version}\"").into_bytes()
+}
+
+fn check_parts(store: &Store, key: &Key<'_>, known: &[u32]) {
+    let Some(object) = store.parts(key) else { return };
+    let version: u32 = std::str::from_utf8(object.metadata()).unwrap().parse().unwrap();
+    assert!(known.contains(&version), "version {version} is not one of {known:?}");
+    let (held, body) = (object.held().unwrap(), body(version));
+    for part in held.parts() {
+        let bytes = pieces(&object, held.place(*part).unwrap()).concat();
+        assert!(bytes == body[part.first as usize..=part.last as usize], "wrong bytes in version {version}");
+    }
+}
+
+/// Gives the store a part, of another version than the latest if that is to be new.
+fn give_part(store: &Store, key: u8, is_new: bool, (first, length): (u32, u32), model: &mut Model) {
+    let known = model.parts.get(&key).copied().filter(|_| !is_new);
+    let version = known.unwrap_or_else(|| {
+        model.versions += 1;
+        model.versions
+    });
+    let body = body(version);
+    if body.is_empty() {
+        return;
+    }
+    let first = first as usize % body.len();
+    let last = first + length as usize % (body.len() - first);
+    let head = PartHead {
+        metadata: version.to_string().into_bytes().into(),
+        vary: None,
+        tag: tag(version).into(),
+        range: sojourn_http::range::ByteRange { first: first as u64, last: last as u64 },
+        whole_bytes: body.len() as u64,
+    };
+    let text = text(key);
+    if let Some(mut fill) = store.begin_part(&Key::new(text.as_bytes()), head) {
+        body[first..=last].chunks(30_000).for_each(|chunk| fill.append(&chunk.into()));
+        fill.end();
+        model.parts.insert(key, version);
+        model.complete.entry(key).or_default().push(version);
+    }
+}
+
 fn check(store: &Store, key: u8, model: &Model) {
     let text = text(key);
     let key_of = Key::new(text.as_bytes());
+    check_parts(store, &key_of, model.complete.get(&key).map_or(&[], Vec::as_slice));
     if matches!(store.lookup(&key_of), Found::Filling(_)) {
         return;
     }
@@ -149,7 +201,9 @@ fn run(steps: Vec<Step>) {
                 };
                 if let Begun::Fill(mut fill) = store.begin(&key_of, known.as_ref()) {
                     model.versions += 1;
-                    fill.start(stored(model.versions.to_string().as_bytes()));
+                    let said = (model.versions % 2 == 1).then(|| length(model.versions) as u64);
+                    let started = stored(model.versions.to_string().as_bytes());
+                    fill.start(Started { length: said, ..started });
                     writing.push(Writing { fill, key, version: model.versions, appended: 0 });
                 }
             }
@@ -173,10 +227,20 @@ fn run(steps: Vec<Step>) {
             Step::Abandon { fill } if !writing.is_empty() => {
                 drop(writing.swap_remove(usize::from(fill) % writing.len()));
             }
+            Step::BreakOff { fill } if !writing.is_empty() => {
+                let Writing { fill, key, version, .. } =
+                    writing.swap_remove(usize::from(fill) % writing.len());
+                model.complete.entry(key).or_default().push(version);
+                fill.end_as_part(&tag(version));
+            }
+            Step::Part { key, is_new, first, length } => {
+                give_part(&store, key, is_new, (first, length), &mut model);
+            }
             Step::Work { jobs } => (0..jobs).filter_map(|_| store.take_job()).for_each(Job::perform),
             Step::LookUp { key } => check(&store, key, &model),
             Step::Purge { key } => {
                 store.purge(&Key::new(text(key).as_bytes()));
+                model.parts.remove(&key);
                 let versions = model.complete.remove(&key).unwrap_or_default();
                 model.purged.entry(key).or_default().extend(versions);
                 // What is on its way is not kept under the key, but may still be completed.
@@ -199,7 +263,7 @@ fn run(steps: Vec<Step>) {
                     model.complete.entry(key).or_default().extend(versions);
                 }
             }
-            Step::Append { .. } | Step::Complete { .. } | Step::Abandon { .. } => {}
+            Step::Append { .. } | Step::Complete { .. } | Step::Abandon { .. } | Step::BreakOff { .. } => {}
         }
         // Bodies on their way that are not kept may exceed it by their windows.
         let windows = writing.len() * (WINDOW_BYTES as usize + 100_000);

@@ -1,0 +1,64 @@
+//! What becomes of a flow when the head of its answer is there.
+
+use std::sync::Arc;
+
+use sojourn_http::upstream::Head;
+use sojourn_proxy::rules::Moments;
+use sojourn_proxy::rules::fields::Section;
+use sojourn_proxy::rules::forward::{Via, append_response};
+use sojourn_proxy::store::Fill;
+
+use super::Exchanges;
+use crate::counters::Served;
+use crate::proxy::{End, Flow, FlowId, Heard, Received};
+
+impl Exchanges {
+    /// What becomes of the answer with this head; what it may have changed is forgotten.
+    pub fn hear(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> Heard {
+        // Unless it is kept, others are told when this goes.
+        let mut claim = self.flows[id.0].claim.take();
+        let heard = self.hear_of(&self.flows[id.0], head, now, &mut claim);
+        if matches!(heard, Heard::Again) {
+            self.flows[id.0].claim = claim;
+        }
+        heard
+    }
+
+    fn hear_of(&self, flow: &Flow, head: &Head<'_>, now: i64, claim: &mut Option<Fill>) -> Heard {
+        let Some(cache) = &self.proxy.cache else { return Heard::Answer(None) };
+        if let Some(changes) = &flow.changes {
+            cache.invalidate(&changes.method, &changes.target(), head.status, head.fields);
+        }
+        let Some(keyed) = &flow.keyed else { return Heard::Answer(None) };
+        let waited = self.now.saturating_sub(flow.began).as_secs() as i64;
+        let moments = Moments { request: now - waited, response: now };
+        let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
+        cache.hear(keyed, &Received { asked: flow.asked, sent: &flow.request, head, moments, via }, claim)
+    }
+
+    /// The answer with this head is passed on, and kept if there is somebody for that.
+    pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Fill>) {
+        let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
+        let mut fields = Vec::with_capacity(head.head_len);
+        append_response(&mut fields, Section(head.fields), via, now, |_| true);
+        self.settle(id, fill.is_some());
+        let flow = &mut self.flows[id.0];
+        flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.filling()));
+        flow.fill = fill;
+        flow.begin_answer(head, &fields);
+    }
+
+    /// Asks for the flow once more, without conditions.
+    pub fn begin_again(&mut self, id: FlowId, served: &mut Served) {
+        let flow = &mut self.flows[id.0];
+        (flow.fetch, flow.has_fetch, flow.attempts) = (None, false, 0);
+        if flow.end.is_some() {
+            return self.finish(id, End::Abandoned);
+        }
+        flow.request = flow.unconditional.take().expect("only what was sent with conditions is sent again");
+        if let Some(keyed) = &mut flow.keyed {
+            keyed.forget_stored();
+        }
+        self.dispatch(id, served);
+    }
+}

@@ -1,0 +1,127 @@
+//! Connections to upstreams and origins: which flow gets which, those that are idle, and those that are to be made.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sojourn_http::Status;
+
+use super::{Destination, Exchanges, Launch};
+use crate::connection::{Connection, Fetch, TlsConnection};
+use crate::counters::{Counter, Served};
+use crate::proxy::forward::Origin;
+use crate::proxy::{End, FlowId};
+
+/// The connections to one upstream, or origin.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    /// `None` for an upstream's.
+    pub origin: Option<Arc<Origin>>,
+    /// Their tokens; the one that was used last is used next.
+    pub idle: Vec<u64>,
+    pub open: usize,
+}
+
+impl Exchanges {
+    /// `upstream` has begun to answer.
+    pub fn succeed_at(&mut self, upstream: usize) {
+        if upstream < self.proxy.upstreams.len() {
+            self.health.succeed(upstream);
+        }
+    }
+
+    /// `upstream` has failed.
+    pub fn fail_at(&mut self, upstream: usize) {
+        if upstream < self.proxy.upstreams.len() {
+            self.health.fail(upstream, self.now, &self.limits.upstream);
+        }
+    }
+
+    /// The connection that is handling an event has nothing to do; returns whether it is kept.
+    pub fn keep(&mut self, upstream: usize) -> bool {
+        let pool = &mut self.pools[upstream];
+        let is_kept = pool.idle.len() < self.limits.upstream.idle_max;
+        if is_kept {
+            pool.idle.push(self.token);
+        }
+        is_kept
+    }
+
+    /// The connection that is handling an event is over, idle or not.
+    pub fn close(&mut self, upstream: usize) {
+        let (pool, token) = (&mut self.pools[upstream], self.token);
+        pool.idle.retain(|idle| *idle != token);
+        pool.open -= 1;
+        if pool.open == 0
+            && let Some(origin) = pool.origin.take()
+        {
+            self.origins.remove(&origin);
+            self.pools.remove(upstream);
+        }
+    }
+
+    /// Connections to upstreams.
+    pub fn open(&self) -> usize {
+        self.pools.iter().map(|(_, pool)| pool.open).sum()
+    }
+
+    /// Gives a flow to a connection: an idle one if there is one.
+    pub(super) fn dispatch(&mut self, id: FlowId, served: &mut Served) {
+        let (now, flow) = (self.now, &mut self.flows[id.0]);
+        // What an idle connection has failed at gets a new one: there may be more that are dead.
+        let may_reuse = flow.attempts == 0;
+        flow.attempts += 1;
+        flow.began = now;
+        flow.has_fetch = true;
+        if let Some(origin) = flow.origin.clone() {
+            return self.dispatch_to(&origin, id, may_reuse, served);
+        }
+        let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
+        let has_room = |index: usize| (may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max;
+        let Some(upstream) = self.health.choose(now, has_room) else {
+            return self.refuse_for_room(id, served);
+        };
+        if may_reuse && self.reuse(id, upstream, served) {
+            return;
+        }
+        let addresses = self.proxy.upstreams[upstream].presence.addresses();
+        let address = addresses[self.health.address(upstream, addresses.len())];
+        self.connect(id, upstream, address, served);
+    }
+
+    /// Every upstream, or the origin, has all the connections allowed.
+    pub(super) fn refuse_for_room(&mut self, id: FlowId, served: &mut Served) {
+        served.count(Counter::LimitUpstreamConnections);
+        self.finish(id, End::Failed(Status::ServiceUnavailable));
+    }
+
+    /// Gives a flow to an idle connection to `upstream`, if there is one.
+    pub(super) fn reuse(&mut self, id: FlowId, upstream: usize, served: &mut Served) -> bool {
+        let Some(token) = self.pools[upstream].idle.pop() else { return false };
+        served.count(Counter::UpstreamRequests);
+        served.count(Counter::UpstreamConnectionsReused);
+        let flow = &mut self.flows[id.0];
+        (flow.upstream, flow.fetch) = (upstream, Some(token));
+        self.assigned.insert(token, id);
+        self.wakes.push(token);
+        true
+    }
+
+    /// Gives a flow to a new connection.
+    pub(super) fn connect(&mut self, id: FlowId, upstream: usize, address: SocketAddr, served: &mut Served) {
+        served.count(Counter::UpstreamRequests);
+        self.flows[id.0].upstream = upstream;
+        self.pools[upstream].open += 1;
+        let fetch = Box::new(Fetch::new(upstream, id));
+        let tls = self.proxy.upstreams.get(upstream).and_then(|upstream| upstream.tls.as_ref());
+        let connection = match tls {
+            Some(tls) => Connection::UpstreamTls(Box::new(TlsConnection::to_upstream(tls.connect(), fetch))),
+            None => Connection::Upstream(fetch),
+        };
+        self.launch(Destination::Address(address), connection);
+    }
+
+    pub(super) fn launch(&mut self, to: Destination, connection: Connection) {
+        self.made += 1;
+        self.launches.push(Launch { to, connection });
+    }
+}
