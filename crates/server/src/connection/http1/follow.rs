@@ -10,7 +10,8 @@ use sojourn_proxy::store::{Filling, Stage};
 
 use super::answer::Step;
 use super::cached::is_current;
-use super::relay::{Framing, Relay};
+use super::framing::Framing;
+use super::relay::Relay;
 use super::{After, Http1};
 use crate::connection::Context;
 use crate::counters::Counter;

@@ -3,61 +3,46 @@
 //! While the answer is awaited the request's head stays in the input buffer, as it does while a disk is; once the
 //! answer has begun the request is read once more. Body bytes behind it go into the flow as they arrive.
 
-use std::io::Write;
-
-use sojourn_http::request::{Body, BodyReader, Method, Request, Scheme, Version};
-use sojourn_http::{Status, head, upstream};
-use sojourn_proxy::rules::{CacheStatus, Forwarded, Metadata};
+use sojourn_http::Status;
+use sojourn_http::request::{Body, BodyReader, Method, Request, Scheme};
+use sojourn_proxy::rules::{CacheStatus, Forwarded};
 use sojourn_proxy::store::Fill;
 
 use super::answer::Step;
 use super::body::{CONTINUE, Content};
-use super::cached::is_current;
 use super::follow::Following;
-use super::{After, Http1, OUTPUT_BYTES_MAX, State};
+use super::framing::Framing;
+use super::{Http1, OUTPUT_BYTES_MAX, State};
 use crate::connection::{Buffer, Context, Piece, Reason, Want};
 use crate::counters::Counter;
 use crate::log::{OpenLine, Upstream};
 use crate::proxy::{
-    Answer, Ask, Claim, End, Exchanges, FlowId, FollowerId, Keyed, Outcome, Refusal, Verdict, ask, fits,
-    metadata, refusal,
+    Ask, Claim, End, Exchanges, FlowId, FollowerId, Keyed, Outcome, Refusal, Verdict, ask, refusal,
 };
-
-/// The end of a chunked body.
-const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// A request, and the flow that answers it.
 #[derive(Debug)]
 pub(super) struct Relay {
-    flow: FlowId,
+    pub flow: FlowId,
     /// Which of its followers this is.
     pub follower: FollowerId,
     /// The request's body while it arrives; its coding is undone, and done again.
-    body: Option<Box<BodyReader>>,
-    is_chunked: bool,
-    head_len: usize,
+    pub body: Option<Box<BodyReader>>,
+    pub is_chunked: bool,
+    pub head_len: usize,
     /// Why the cache did not answer it, if there is one.
     pub why: Option<Forwarded>,
-    framing: Framing,
-    line: Option<OpenLine>,
+    pub framing: Framing,
+    pub line: Option<OpenLine>,
     pub body_bytes_sent: u64,
     /// Bytes of the answer's body in the output that is being sent.
     body_bytes_sending: u64,
     /// The head of the answer is written.
-    is_answering: bool,
+    pub is_answering: bool,
     /// The driver receives more of the request's body.
     pub is_receiving: bool,
     /// Nothing follows the output.
     pub is_over: bool,
-}
-
-/// How the answer's body is framed for this client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// By its length, or by what ends with the connection or the stream.
-    Plain,
-    /// Chunked; whether the CRLF of the chunk before is owed.
-    Chunked { owes_line_end: bool },
 }
 
 impl Http1 {
@@ -224,77 +209,6 @@ impl Http1 {
         if flow.has_news() || is_asked_for { Want::Recall } else { Want::Wait }
     }
 
-    /// The answer has begun, or there is none.
-    fn begin_relayed(
-        &mut self,
-        request: &Request<'_>,
-        mut relay: Box<Relay>,
-        context: &mut Context<'_>,
-    ) -> Step {
-        if relay.body.is_some() {
-            // The rest of the request's body is of no use any more.
-            self.content = Content::Left;
-        }
-        let flow = exchanges(context).flow(relay.flow);
-        self.dealings().upstream = (flow.attempts > 0).then_some(flow.upstream);
-        if let Some(standing) = flow.standing.clone() {
-            exchanges(context).leave(relay.flow, relay.follower);
-            return self.answer_with(request, &relay, &standing, context);
-        }
-        let Some(answer) = flow.answer.clone() else {
-            let end = flow.end;
-            let keyed = flow.keyed.clone();
-            exchanges(context).leave(relay.flow, relay.follower);
-            return match end {
-                Some(End::Failed(status)) => {
-                    self.answer_without_upstream(request, &relay, keyed.as_ref(), status, context)
-                }
-                Some(End::Obstructed(obstacle)) => self.obstructed(request, obstacle, context),
-                _ => unreachable!("only its followers abandon a flow"),
-            };
-        };
-        let (kept, part) = (flow.kept.clone(), flow.part_metadata.clone());
-        let was_validation = flow.keyed.as_ref().is_some_and(Keyed::is_validation);
-        if was_validation && relay.why != Some(Forwarded::Request) && relay.follower.is_first() {
-            self.dealings().outcome = Outcome::RefreshModified;
-        }
-        let stored = kept.as_ref().and_then(|kept| metadata(kept));
-        let stored = stored.or_else(|| Metadata::read(part.as_ref()?).ok());
-        if !relay.follower.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
-            exchanges(context).leave(relay.flow, relay.follower);
-            self.dealings().outcome = Outcome::Miss;
-            return self.begin_flow(request, None, None, relay.why, context);
-        }
-        let now = context.clock.second.seconds() as i64;
-        let status = CacheStatus {
-            forwarded: relay.why,
-            origin_status: Some(answer.upstream_status).filter(|origin| *origin != answer.status),
-            ttl_seconds: stored.map(|stored| stored.freshness(now)),
-            is_stored: stored.is_some(),
-            is_collapsed: !relay.follower.is_first(),
-            ..CacheStatus::default()
-        };
-        if let Some(stored) = stored.filter(|stored| is_current(request, stored)) {
-            // The whole was asked for, and the client has it.
-            exchanges(context).leave(relay.flow, relay.follower);
-            return self.answer_not_modified(request, &stored, answer.status, status, context);
-        }
-        let is_unframed = matches!(answer.body, upstream::Body::Chunked | upstream::Body::UntilClose);
-        if is_unframed && request.version == Version::Http11 {
-            relay.framing = Framing::Chunked { owes_line_end: false };
-        }
-        self.decide_after(request, context);
-        if is_unframed && request.version == Version::Http10 && self.after == After::Keep {
-            self.after = After::Close;
-        }
-        self.append_relayed_head(request, &answer, relay.framing, status, context);
-        self.count_response(answer.status, context);
-        relay.line = self.open_line(Some(request), answer.status, context);
-        relay.is_answering = true;
-        self.take_leave(request);
-        Step::Follow { consumed: request.head_len, relay }
-    }
-
     /// Who answers the request at hand, for the log.
     pub(super) fn upstream_asked<'c>(&self, context: &'c Context<'_>) -> Upstream<'c> {
         let proxy = context.exchanges.as_ref().map(|exchanges| exchanges.proxy());
@@ -306,39 +220,6 @@ impl Http1 {
             }
             None => Upstream::None,
         }
-    }
-
-    fn append_relayed_head(
-        &mut self,
-        request: &Request<'_>,
-        answer: &Answer,
-        framing: Framing,
-        status: CacheStatus<'_>,
-        context: &mut Context<'_>,
-    ) {
-        if self.output.capacity() == 0 {
-            self.output = context.pool.take();
-        }
-        self.head_start = self.output.len() as u32;
-        let output = &mut self.output;
-        write!(output, "HTTP/1.1 {} ", answer.status).expect("writing to memory cannot fail");
-        output.extend_from_slice(&answer.reason);
-        output.extend_from_slice(b"\r\n");
-        output.extend_from_slice(&answer.fields);
-        match (framing, answer.body, answer.content_length) {
-            (Framing::Chunked { .. }, ..) => head::field(output, "Transfer-Encoding", "chunked"),
-            // RFC 9110, 8.6: neither may have one.
-            (_, upstream::Body::None, Some(_)) if answer.status == 204 => {}
-            (_, upstream::Body::None | upstream::Body::Length(_), Some(length)) => {
-                head::content_length(output, length);
-            }
-            _ => {}
-        }
-        if status.forwarded.is_some() {
-            status.append(output, &exchanges(context).proxy().pseudonym);
-        }
-        self.append_connection(Some(request));
-        head::end(&mut self.output);
     }
 
     /// Sends what has come of the answer's body.
@@ -400,9 +281,6 @@ impl Http1 {
     }
 }
 
-/// The request's body is not in the coding that its head announces.
-pub(super) struct Malformed;
-
 impl Relay {
     /// Of `request`, which follows a flow and has yet to give it the rest of `body`.
     pub(super) fn new(
@@ -439,58 +317,6 @@ impl Relay {
         self.is_answering = true;
         self.line = line;
         self
-    }
-
-    /// Gives the flow what has arrived of the request's body.
-    fn upload(&mut self, input: &mut Buffer, context: &mut Context<'_>) -> Result<(), Malformed> {
-        let Some(reader) = &mut self.body else { return Ok(()) };
-        let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
-        let Some(upload) = &mut exchanges.flow(self.flow).upload else { return Ok(()) };
-        let arrived = &input.unread()[self.head_len..];
-        let bytes = &mut upload.bytes;
-        let is_chunked = self.is_chunked;
-        let count = reader.read(arrived, |part| {
-            if is_chunked {
-                let _ = write!(bytes, "{:x}\r\n", part.len());
-            }
-            bytes.extend_from_slice(part);
-            if is_chunked {
-                bytes.extend_from_slice(b"\r\n");
-            }
-        });
-        let count = count.map_err(|_| Malformed)?;
-        let is_done = reader.is_done();
-        if is_done {
-            if is_chunked {
-                bytes.extend_from_slice(LAST_CHUNK);
-            }
-            upload.is_complete = true;
-            self.body = None;
-        }
-        if count > 0 || is_done {
-            input.remove(self.head_len, count);
-            exchanges.wake_fetch(self.flow);
-        }
-        Ok(())
-    }
-}
-
-impl Framing {
-    /// Announces a part of so many bytes.
-    fn begin_part(&mut self, length: usize, output: &mut Vec<u8>) {
-        if let Framing::Chunked { owes_line_end } = self {
-            let line_end = if std::mem::replace(owes_line_end, true) { "\r\n" } else { "" };
-            write!(output, "{line_end}{length:x}\r\n").expect("writing to memory cannot fail");
-        }
-    }
-
-    fn end(self, output: &mut Vec<u8>) {
-        if let Framing::Chunked { owes_line_end } = self {
-            if owes_line_end {
-                output.extend_from_slice(b"\r\n");
-            }
-            output.extend_from_slice(LAST_CHUNK);
-        }
     }
 }
 

@@ -16,25 +16,25 @@ use std::time::Duration;
 
 use slab::Slab;
 use sojourn_http::Status;
-use sojourn_http::upstream::{Asked, Head};
-use sojourn_proxy::rules::Moments;
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::forward::{Via, append_response};
+use sojourn_http::upstream::Asked;
 use sojourn_proxy::store::Fill;
 
 use super::bell::Bell;
 use super::forward::Origin;
 use super::health::Health;
 use super::parts::keep_as_part;
-use super::{Cache, End, Flow, FlowId, FollowerId, Heard, Keyed, Proxy, Received, Stored};
-use crate::connection::{Connection, Fetch, TlsConnection};
+use super::{Cache, End, Flow, FlowId, FollowerId, Keyed, Proxy, Stored};
+use crate::connection::Connection;
 use crate::counters::{Counter, Served};
 use crate::site::Limits;
 
+mod heads;
 mod origins;
+mod pools;
 mod tunnels;
 
 use origins::Lookups;
+use pools::Pool;
 pub use tunnels::{Stage, Tunnel, TunnelId, Way};
 
 /// How often a request is given to an upstream at most.
@@ -87,16 +87,6 @@ pub struct Exchanges {
     /// The connection that is handling an event.
     token: u64,
     now: Duration,
-}
-
-/// The connections to one upstream, or origin.
-#[derive(Debug, Default)]
-struct Pool {
-    /// `None` for an upstream's.
-    origin: Option<Arc<Origin>>,
-    /// Their tokens; the one that was used last is used next.
-    idle: Vec<u64>,
-    open: usize,
 }
 
 impl Exchanges {
@@ -241,55 +231,6 @@ impl Exchanges {
         self.shared.contains_key(&keyed.key.hash())
     }
 
-    /// What becomes of the answer with this head; what it may have changed is forgotten.
-    pub fn hear(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> Heard {
-        // Unless it is kept, others are told when this goes.
-        let mut claim = self.flows[id.0].claim.take();
-        let heard = self.hear_of(&self.flows[id.0], head, now, &mut claim);
-        if matches!(heard, Heard::Again) {
-            self.flows[id.0].claim = claim;
-        }
-        heard
-    }
-
-    fn hear_of(&self, flow: &Flow, head: &Head<'_>, now: i64, claim: &mut Option<Fill>) -> Heard {
-        let Some(cache) = &self.proxy.cache else { return Heard::Answer(None) };
-        if let Some(changes) = &flow.changes {
-            cache.invalidate(&changes.method, &changes.target(), head.status, head.fields);
-        }
-        let Some(keyed) = &flow.keyed else { return Heard::Answer(None) };
-        let waited = self.now.saturating_sub(flow.began).as_secs() as i64;
-        let moments = Moments { request: now - waited, response: now };
-        let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        cache.hear(keyed, &Received { asked: flow.asked, sent: &flow.request, head, moments, via }, claim)
-    }
-
-    /// The answer with this head is passed on, and kept if there is somebody for that.
-    pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Fill>) {
-        let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        let mut fields = Vec::with_capacity(head.head_len);
-        append_response(&mut fields, Section(head.fields), via, now, |_| true);
-        self.settle(id, fill.is_some());
-        let flow = &mut self.flows[id.0];
-        flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.filling()));
-        flow.fill = fill;
-        flow.begin_answer(head, &fields);
-    }
-
-    /// Asks for the flow once more, without conditions.
-    pub fn begin_again(&mut self, id: FlowId, served: &mut Served) {
-        let flow = &mut self.flows[id.0];
-        (flow.fetch, flow.has_fetch, flow.attempts) = (None, false, 0);
-        if flow.end.is_some() {
-            return self.finish(id, End::Abandoned);
-        }
-        flow.request = flow.unconditional.take().expect("only what was sent with conditions is sent again");
-        if let Some(keyed) = &mut flow.keyed {
-            keyed.forget_stored();
-        }
-        self.dispatch(id, served);
-    }
-
     /// What has become too long for memory is held for nobody but those who follow it, and for the disk.
     pub fn limit_shared(&mut self, id: FlowId) {
         let max = self.proxy.cache.as_ref().map_or(0, Cache::memory_object_bytes_max);
@@ -416,43 +357,6 @@ impl Exchanges {
         self.finish(id, if has_answer { End::Truncated } else { End::Failed(status) });
     }
 
-    /// `upstream` has begun to answer.
-    pub fn succeed_at(&mut self, upstream: usize) {
-        if upstream < self.proxy.upstreams.len() {
-            self.health.succeed(upstream);
-        }
-    }
-
-    /// `upstream` has failed.
-    pub fn fail_at(&mut self, upstream: usize) {
-        if upstream < self.proxy.upstreams.len() {
-            self.health.fail(upstream, self.now, &self.limits.upstream);
-        }
-    }
-
-    /// The connection that is handling an event has nothing to do; returns whether it is kept.
-    pub fn keep(&mut self, upstream: usize) -> bool {
-        let pool = &mut self.pools[upstream];
-        let is_kept = pool.idle.len() < self.limits.upstream.idle_max;
-        if is_kept {
-            pool.idle.push(self.token);
-        }
-        is_kept
-    }
-
-    /// The connection that is handling an event is over, idle or not.
-    pub fn close(&mut self, upstream: usize) {
-        let (pool, token) = (&mut self.pools[upstream], self.token);
-        pool.idle.retain(|idle| *idle != token);
-        pool.open -= 1;
-        if pool.open == 0
-            && let Some(origin) = pool.origin.take()
-        {
-            self.origins.remove(&origin);
-            self.pools.remove(upstream);
-        }
-    }
-
     /// A connection that was launched is over.
     pub fn forget(&mut self) {
         self.made -= 1;
@@ -468,72 +372,6 @@ impl Exchanges {
     /// Connections made from here, whatever for: all that are no clients'.
     pub fn made(&self) -> usize {
         self.made
-    }
-
-    /// Connections to upstreams.
-    pub fn open(&self) -> usize {
-        self.pools.iter().map(|(_, pool)| pool.open).sum()
-    }
-
-    /// Gives a flow to a connection: an idle one if there is one.
-    fn dispatch(&mut self, id: FlowId, served: &mut Served) {
-        let (now, flow) = (self.now, &mut self.flows[id.0]);
-        // What an idle connection has failed at gets a new one: there may be more that are dead.
-        let may_reuse = flow.attempts == 0;
-        flow.attempts += 1;
-        flow.began = now;
-        flow.has_fetch = true;
-        if let Some(origin) = flow.origin.clone() {
-            return self.dispatch_to(&origin, id, may_reuse, served);
-        }
-        let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
-        let has_room = |index: usize| (may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max;
-        let Some(upstream) = self.health.choose(now, has_room) else {
-            return self.refuse_for_room(id, served);
-        };
-        if may_reuse && self.reuse(id, upstream, served) {
-            return;
-        }
-        let addresses = self.proxy.upstreams[upstream].presence.addresses();
-        let address = addresses[self.health.address(upstream, addresses.len())];
-        self.connect(id, upstream, address, served);
-    }
-
-    /// Every upstream, or the origin, has all the connections allowed.
-    fn refuse_for_room(&mut self, id: FlowId, served: &mut Served) {
-        served.count(Counter::LimitUpstreamConnections);
-        self.finish(id, End::Failed(Status::ServiceUnavailable));
-    }
-
-    /// Gives a flow to an idle connection to `upstream`, if there is one.
-    fn reuse(&mut self, id: FlowId, upstream: usize, served: &mut Served) -> bool {
-        let Some(token) = self.pools[upstream].idle.pop() else { return false };
-        served.count(Counter::UpstreamRequests);
-        served.count(Counter::UpstreamConnectionsReused);
-        let flow = &mut self.flows[id.0];
-        (flow.upstream, flow.fetch) = (upstream, Some(token));
-        self.assigned.insert(token, id);
-        self.wakes.push(token);
-        true
-    }
-
-    /// Gives a flow to a new connection.
-    fn connect(&mut self, id: FlowId, upstream: usize, address: SocketAddr, served: &mut Served) {
-        served.count(Counter::UpstreamRequests);
-        self.flows[id.0].upstream = upstream;
-        self.pools[upstream].open += 1;
-        let fetch = Box::new(Fetch::new(upstream, id));
-        let tls = self.proxy.upstreams.get(upstream).and_then(|upstream| upstream.tls.as_ref());
-        let connection = match tls {
-            Some(tls) => Connection::UpstreamTls(Box::new(TlsConnection::to_upstream(tls.connect(), fetch))),
-            None => Connection::Upstream(fetch),
-        };
-        self.launch(Destination::Address(address), connection);
-    }
-
-    fn launch(&mut self, to: Destination, connection: Connection) {
-        self.made += 1;
-        self.launches.push(Launch { to, connection });
     }
 
     fn forget_if_alone(&mut self, id: FlowId) {
