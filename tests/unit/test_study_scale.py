@@ -19,7 +19,7 @@ def test_what_was_only_tried_gets_no_verdict(tmp_path: Path) -> None:
     run(begun, scripted)
     begun.close()
     found = report.find(StudyFolder.open(tmp_path / "run"))
-    assert found.quick
+    assert found.study.tried
     assert found.given_up == ["2 of 4 repetitions", "1 of 3 values of size"]
     (verdict,) = found.verdicts
     assert verdict.finding == "not enough points"

@@ -17,17 +17,25 @@ def pairs(identifier: str, title: str, rows: Sequence[tuple[str, str | None]], n
 
 def grid(identifier: str, title: str, head: Sequence[Row], rows: Sequence[Row], note: str | None = None) -> Markup:
     """A table with column heads; a head cell of `None` belongs to the cell on its left."""
-    body = [
-        element("tr", element("th", row[0], scope="row"), [element("td", cell or "") for cell in row[1:]])
-        for row in rows
-    ]
-    return _table(identifier, title, [_head(row) for row in head], body, note, "grid")
+    return _table(identifier, title, [_head(row) for row in head], _body(rows), note, "grid")
+
+
+def texts(identifier: str, title: str, head: Row, rows: Sequence[Row], note: str | None = None) -> Markup:
+    """A table whose cells are words more than figures: they wrap."""
+    return _table(identifier, title, [_head(head)], _body(rows), note, "texts")
 
 
 def absent(identifier: str, title: str, because: str) -> Markup:
     """What stands where a table would be."""
     said = element("p", f"Not measured: {because}", class_="missing")
     return element("section", element("h3", title), said, id=identifier, class_="table")
+
+
+def _body(rows: Sequence[Row]) -> list[Markup]:
+    return [
+        element("tr", element("th", row[0], scope="row"), [element("td", cell or "") for cell in row[1:]])
+        for row in rows
+    ]
 
 
 def _head(row: Row) -> Markup:

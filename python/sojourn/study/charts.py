@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from sojourn.report import format
 from sojourn.report.chart import Axis, Chart, Line, Mark, Missing, Point, Series
@@ -24,7 +25,9 @@ _TICKS: dict[str | None, Callable[[float], str]] = {
     "bandwidth": format.bandwidth,
     None: format.number,
 }
-CAPTION = "Geometric mean over the repetitions; bars are 95 % intervals."
+CAPTION = "Geometric mean over the repetitions; bars are 95 % intervals, as far as the plot goes."
+_REACH = 0.5
+"""How far beyond the least and the largest value bars are drawn, as a part of these."""
 
 
 def charts(study: Study, cells: Cells) -> list[Chart | Missing]:
@@ -39,7 +42,8 @@ def _chart(identifier: str, plot: Plot, study: Study, cells: Cells) -> Chart | M
         lacking = (cell.lacking(name) for name in plot.metrics for cell in cells.where(plot.over))
         return Missing(identifier, plot.title, next(filter(None, lacking), "no point of it was measured"))
     points = [point for each in series for point in each.points if point]
-    y = _scale(plot.y_scale, [bound for point in points for bound in point.extent])
+    y = _scale(plot.y_scale, _within_reach(points))
+    series = [replace(each, points=[_cut(point, y) for point in each.points if point]) for each in series]
     along = study.values(plot.x)
     # Of 500 B and 5 kB the second says which kilobyte is meant.
     units = {unit_of(value) for value in along} - ({"size"} if any(map(_is_decimal, along)) else set())
@@ -47,7 +51,24 @@ def _chart(identifier: str, plot: Plot, study: Study, cells: Cells) -> Chart | M
     x_scale = _scale(plot.x_scale, [point.x for point in points], base=2 if unit == "size" else 10)
     x = Axis(plot.x, x_scale, _TICKS[unit] if _are_numbers(along) else _named(along))
     label = plot.metrics[0] if len(plot.metrics) == 1 else study.figure(plot.metrics[0]).quantity
-    return Chart(identifier, plot.title, CAPTION, x, Axis(label, y, study.figure(plot.metrics[0]).write), series)
+    figure = study.figure(plot.metrics[0])
+    # Between whole numbers there are ticks, too.
+    tick = format.number if figure.quantity == "count" else figure.write
+    return Chart(identifier, plot.title, CAPTION, x, Axis(label, y, tick), series)
+
+
+def _within_reach(points: Sequence[Point]) -> list[float]:
+    """The values, and of their intervals what leaves the values readable: two or three repetitions may say nothing."""
+    values = [point.y for point in points]
+    least, most = min(values) - _REACH * abs(min(values)), max(values) + _REACH * abs(max(values))
+    return [min(max(bound, least), most) for point in points for bound in point.extent]
+
+
+def _cut(point: Point, scale: Scale) -> Point:
+    """The point with its bar as far as the plot goes."""
+    if point.low is None or point.high is None:
+        return point
+    return replace(point, low=max(point.low, scale.low), high=min(point.high, scale.high))
 
 
 def _is_decimal(value: Value) -> bool:

@@ -70,6 +70,8 @@ class Study(BaseModel):
     printed: list[Printed] = []
     fits: list[Fit] = []
     quick: Quick = Quick()
+    tried: bool = False
+    """Whether it is measured to try it only, as by `--quick`: no verdict comes of it."""
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:
@@ -180,7 +182,7 @@ class Study(BaseModel):
             changes["systems"] = [each for each in self.systems if each.name in self.quick.systems]
         if self.quick.half_width is not None and self.model is not None:
             changes["model"] = self.model.model_copy(update={"half_width": self.quick.half_width})
-        return self.model_copy(update={**changes, "factors": {**self.factors, **self.quick.factors}})
+        return self.model_copy(update={**changes, "tried": True, "factors": {**self.factors, **self.quick.factors}})
 
     def planned(self, plan: Mapping[str, Any]) -> Study:
         """The part of this study that a folder's plan holds.
@@ -189,7 +191,7 @@ class Study(BaseModel):
             CouldNotRun: the plan is of another study.
         """
         try:
-            part = {name: plan[name] for name in _PLANNED}
+            part = {name: plan[name] for name in (*_PLANNED, "tried")}
             part["systems"] = [SystemEntry.model_validate(each) for each in plan["systems"]]
             part[self.kind] = type(getattr(self, self.kind)).model_validate(plan[self.kind])
         except (KeyError, ValidationError):
@@ -201,7 +203,7 @@ class Study(BaseModel):
 
     def plan(self) -> dict[str, Any]:
         """What decides the measurements: a folder whose plan differs holds another study."""
-        return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", self.kind})
+        return self.model_dump(mode="json", include={"name", *_PLANNED, "tried", "systems", self.kind})
 
 
 def parsed(text: str) -> Study:

@@ -14,7 +14,7 @@ from sojourn.report import format
 from sojourn.report.held_out import AIMS, UTILISATION_MAX, distances
 from sojourn.report.markup import Markup, element, join
 from sojourn.report.shell import shell
-from sojourn.report.tables import grid
+from sojourn.report.tables import texts
 from sojourn.run_folder import RunFolder
 from sojourn.study.checks import FINDINGS
 from sojourn.study.folder import REPORT, SUMMARY
@@ -35,13 +35,13 @@ def write_index(runs: Path) -> Path | None:
         link = element("a", summary["title"], href=f"{path.relative_to(runs)}/{REPORT}")
         measured = f"{summary['points']:,} of {summary['points_planned']:,}"
         rows.append([link, str(path.relative_to(runs)), measured, *map(str, counts), _remarks(summary)])
-        found_here = ((each["says"], each["finding"], each["why"]) for each in summary["verdicts"])
+        found_here = ((each["says"], element("strong", each["finding"]), each["why"]) for each in summary["verdicts"])
         claims += [[summary["study"], *each, summary["source"]] for each in found_here]
     head = ["study", "folder", "points", *FINDINGS, "remarks"]
     main = join(
-        grid("table-studies", "What holds here, and what does not", [head], rows, _counted(found)),
+        texts("table-studies", "What holds here, and what does not", head, rows, _counted(found)),
         _held_out(runs),
-        grid("table-claims", "Every finding of the sources", [["study", "finding", "here", "why", "source"]], claims),
+        texts("table-claims", "Every finding of the sources", ["study", "finding", "here", "why", "source"], claims),
     )
     text = shell("studies", "Studies", f"{len(found)} studies", main, __version__, (REPORT, SUMMARY))
     target = runs / INDEX
@@ -58,7 +58,7 @@ def _counted(found: Sequence[tuple[Path, Any]]) -> str:
 
 def _remarks(summary: Any) -> str:
     """What the study was measured without."""
-    said = ["to try, not to believe"] if summary.get("quick") else list(summary.get("given_up", ()))
+    said = ["to try, not to believe"] if summary.get("tried") else list(summary.get("given_up", ()))
     said += [f"without {name}: {because}" for name, because in summary.get("missing", {}).items()]
     said += [f"{number} points failed: {because}" for because, number in summary.get("failed", {}).items()]
     return "; ".join(said)
@@ -85,7 +85,7 @@ def _held_out(runs: Path) -> Markup | None:
     head = ["assessment", "log", "server", "steps held out", *aims, "what the model lacks"]
     below = format.percent(UTILISATION_MAX)
     note = f"The largest relative error over the steps below {below} utilisation that the model was not fitted on."
-    return grid("table-held-out", "How far the models were off", [head], rows, note)
+    return texts("table-held-out", "How far the models were off", head, rows, note)
 
 
 def _summary(folder: Path) -> Summary | None:

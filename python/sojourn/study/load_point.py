@@ -109,11 +109,17 @@ class LoadPoints:
         if result.record["interrupted"]:
             raise KeyboardInterrupt
         if server.has_died:
-            return failed("the server ended by itself", server)
+            return failed(self._ended(point, server), server)
         kept = STREAM_METRICS if self.workload.films is not None else METRICS
         record = measured(result, server, [*kept, *self.study.metrics()])
         late = way.late()
         return {**record, "counters_unavailable": unprobed, **({"generator_limited": late} if late else {})}
+
+    def _ended(self, point: Point, server: Running) -> str:
+        code = server.process.returncode if server.process is not None else None
+        memory = filled(self.workload.memory, point.settings)
+        limit = "" if memory == NONE else f"; it had {memory} of memory and may have needed more"
+        return f"the server ended by itself (exit code {code}){limit}"
 
     def _sources(self) -> str:
         """The processor's counters only where a figure needs them: they cost the server a little at every switch."""

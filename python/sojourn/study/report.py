@@ -15,7 +15,7 @@ from sojourn.report.image import image
 from sojourn.report.markup import Markup, element, join
 from sojourn.report.measurement_tables import written
 from sojourn.report.shell import shell
-from sojourn.report.tables import grid, pairs
+from sojourn.report.tables import grid, pairs, texts
 from sojourn.study.cells import Cell, Cells
 from sojourn.study.charts import charts
 from sojourn.study.checks import Verdict, judge
@@ -24,7 +24,7 @@ from sojourn.study.figures import Figure
 from sojourn.study.fits import Line, fitted
 from sojourn.study.folder import DOCUMENT, ENVIRONMENTS, REPORT, SUMMARY, StudyFolder
 from sojourn.study.points import in_order
-from sojourn.study.scale import given_up, is_quick
+from sojourn.study.scale import given_up
 
 QUICK = "--quick is to try, not to believe"
 _SOURCES = (DOCUMENT, ENVIRONMENTS, "points.parquet", SUMMARY)
@@ -45,7 +45,6 @@ class Findings:
     """Why points failed with nothing measured, and how many."""
     given_up: list[str] = field(default_factory=list)
     """What the whole study has and this has not."""
-    quick: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The summary: estimates per cell, verdicts, what is missing."""
@@ -56,7 +55,7 @@ class Findings:
             "sojourn_version": __version__,
             "points": self.points,
             "points_planned": self.planned,
-            "quick": self.quick,
+            "tried": self.study.tried,
             "given_up": self.given_up,
             "missing": self.missing,
             "failed": self.failed,
@@ -79,13 +78,13 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
     records = folder.records()
     study = folder.study
     cells = Cells.of(records, study.linked)
-    quick = is_quick(folder.whole, study)
-    verdicts = [judge(check, cells, study.figure(check.metric), QUICK if quick else None) for check in study.checks]
+    tried = QUICK if study.tried else None
+    verdicts = [judge(check, cells, study.figure(check.metric), tried) for check in study.checks]
     lines = [fitted(fit, cells) for fit in study.fits]
     failed = Counter(str(each["failed"]) for each in records if not each["metrics"])
     points = len(records), len(in_order(study))
     left_out = given_up(folder.whole, study)
-    return Findings(study, cells, verdicts, lines, *points, missing or {}, dict(failed), left_out, quick)
+    return Findings(study, cells, verdicts, lines, *points, missing or {}, dict(failed), left_out)
 
 
 def write(folder: StudyFolder, findings: Findings) -> Path:
@@ -119,7 +118,7 @@ def write(folder: StudyFolder, findings: Findings) -> Path:
 def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | None:
     notes = []
     if findings.given_up:
-        why = "To try, not to believe" if findings.quick else "Made shorter to fit a time"
+        why = "To try, not to believe" if findings.study.tried else "Made shorter to fit a time"
         notes.append(f"{why}: {'; '.join(findings.given_up)}.")
     if findings.points < findings.planned:
         notes.append(f"{findings.points:,} of {findings.planned:,} points were measured; the same command goes on.")
@@ -133,7 +132,10 @@ def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | N
 
 
 def _verdicts(findings: Findings) -> Markup:
-    rows = [(each.says, f"{each}. {each.metric}: {each.why}.") for each in findings.verdicts]
+    rows = [
+        (each.says, join(element("strong", f"{each}."), element("span", f" {each.metric}: {each.why}.")))
+        for each in findings.verdicts
+    ]
     note = (
         "By 95 % intervals over the repetitions; not decided: the interval does not tell, or cannot be trusted; not "
         "enough points: some are missing, or the study was only tried."
@@ -165,7 +167,7 @@ def _lines(findings: Findings) -> Markup | None:
     if not rows:
         return None
     head = ["line", "metric", "along", "printed", "here"]
-    return element("section", grid("table-fits", "Fitted lines", [head], rows), id="fits")
+    return element("section", texts("table-fits", "Fitted lines", head, rows), id="fits")
 
 
 def _cells(findings: Findings) -> Markup:

@@ -42,11 +42,6 @@ def floor(study: Study) -> Study:
     return _scaled(study, 0.0)
 
 
-def is_quick(whole: Study, study: Study) -> bool:
-    """Whether it is what `--quick` makes of the whole."""
-    return study.plan() != whole.plan() and study.plan() == whole.shortened().plan()
-
-
 def given_up(whole: Study, study: Study) -> list[str]:
     """What was not measured or was shorter, in words; nothing of the whole study."""
     said = []
