@@ -36,9 +36,9 @@ class PlaylistServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, documents: dict[str, Document]) -> None:
+    def __init__(self, documents: dict[str, Document], answers_max: int | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Talk)
-        self.documents = documents
+        self.documents, self.answers_max = documents, answers_max
         self.asked: list[tuple[str, str | None]] = []
 
     def url(self, path: str = "/film.m3u8") -> str:
@@ -47,9 +47,9 @@ class PlaylistServer(ThreadingHTTPServer):
 
 
 @contextmanager
-def playlist_server(documents: dict[str, Document]) -> Iterator[PlaylistServer]:
-    """A server of these documents by their paths."""
-    with PlaylistServer(documents) as server:
+def playlist_server(documents: dict[str, Document], answers_max: int | None = None) -> Iterator[PlaylistServer]:
+    """A server of these documents by their paths; it closes connections, without a word, after so many answers."""
+    with PlaylistServer(documents, answers_max) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:
@@ -62,6 +62,7 @@ def playlist_server(documents: dict[str, Document]) -> Iterator[PlaylistServer]:
 class _Talk(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: PlaylistServer
+    answers = 0
 
     def do_GET(self) -> None:
         wanted = self.headers["Range"]
@@ -75,10 +76,12 @@ class _Talk(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.answers += 1
         try:
             self.wfile.write(body)
         except ConnectionError:
             self.close_connection = True
+        self.close_connection |= self.answers == self.server.answers_max
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""

@@ -34,7 +34,7 @@ def test_our_own_films_are_played_with_rows_and_a_page(tmp_path: Path) -> None:
     with serving(film.parent, "--hls") as address:
         url = f"http://{address}/{film.name}/index.m3u8"
         outputs = ("--csv", rows, "--prometheus", families, "--output", kept, "--interval", "200ms")
-        result = load(url, "--clients", "3", "--duration", "1s", *outputs, "--threshold", "segment.p50<60s")
+        result = load(url, "--clients", "3", "--duration", "2s", *outputs, "--threshold", "segment.p50<60s")
         drawn = run("load", url, *LENIENT, "--duration", "300ms")
     streams, segments = result["streaming"]["streams"], result["streaming"]["segments"]
     assert (result["kind"], result["connection"]) == ("streams", "http")
@@ -63,8 +63,8 @@ def test_variants_maps_and_bytes_of_one_file() -> None:
     low = low.replace("700", "700@100", 1)
     documents = {"/film.m3u8": master.encode(), "/low/a.m3u8": low.encode(), "/low/all.mp4": bytes(2_200)}
     with playlist_server(documents) as server:
-        result = load(server.url(), "--variant", "lowest", "--duration", "500ms")
-        refused = load(server.url(), "--variant", "3", "--duration", "500ms")
+        result = load(server.url(), "--variant", "lowest", "--duration", "1s")
+        refused = load(server.url(), "--variant", "3", "--duration", "1s")
     assert result["streaming"]["segments"]["received"] == 3
     assert result["streaming"]["streams"]["conforming"] == 1
     ranges = [wanted for path, wanted in server.asked if path == "/low/all.mp4"]
@@ -74,18 +74,18 @@ def test_variants_maps_and_bytes_of_one_file() -> None:
 
 def test_a_player_asks_for_no_more_than_it_has_room_for() -> None:
     with playlist_server(FILM) as server:
-        result = load(server.url(), "--duration", "300ms", "--prebuffer", "2s", "--buffer", "5s")
-        wide = load(server.url(), "--clients", "8", "--duration", "300ms", "--random-start", "--slow", "50%")
-    # Five segments at once, then one a second; a busy machine may take seconds for all that.
-    assert 5 <= result["streaming"]["segments"]["received"] < 30
+        result = load(server.url(), "--duration", "1s", "--prebuffer", "2s", "--buffer", "5s")
+        wide = load(server.url(), "--clients", "8", "--duration", "1s", "--random-start", "--slow", "50%")
+    # Five segments at once, then one a second; a busy machine may take seconds for all that, but not a minute.
+    assert 1 <= result["streaming"]["segments"]["received"] < len(NAMES)
     assert wide["streaming"]["streams"]["slow"] > 0
-    assert len({path for path, _ in server.asked if path.endswith(".ts")}) > 10
+    assert len({path for path, _ in server.asked if path.endswith(".ts")}) > 6
 
 
 def test_a_server_that_stalls_starves_its_viewers() -> None:
-    documents = {**FILM, "/3.ts": after(4.5, SEGMENT)}
+    documents = {**WHOLE, "/film.m3u8": playlist(NAMES, seconds=0.5), "/3.ts": after(3, SEGMENT)}
     with playlist_server(documents) as server:
-        result = load(server.url(), "--duration", "6s", "--prebuffer", "2s", "--buffer", "3s")
+        result = load(server.url(), "--duration", "4s", "--prebuffer", "1s", "--buffer", "1500ms")
     streaming = result["streaming"]
     assert streaming["streams"]["faults"] == {"starved": 1}
     assert streaming["segments"]["late"] >= 1
@@ -93,22 +93,32 @@ def test_a_server_that_stalls_starves_its_viewers() -> None:
     assert streaming["starvation"]["seconds"] > 0.5
 
 
-@pytest.mark.parametrize(
-    ("documents", "fault", "said"),
-    [
-        ({**FILM, "/2.ts": 404}, "refused", {"404": 1}),
-        ({}, "refused", {"404": 1}),
-        ({"/film.m3u8": b"<html>no film</html>"}, "failed", {"bad_reply": 1}),
-        ({"/film.m3u8": b"#EXTM3U\n" + b"#EXTINF:1,\na\n" * 400_000}, "failed", {"bad_reply": 1}),
-        ({"/film.m3u8": b"#EXTM3U\n#EXTINF:1,\nhttp://192.0.2.1/a.ts\n#EXT-X-ENDLIST\n"}, "failed", {"bad_reply": 1}),
-    ],
-    ids=["segment", "playlist", "rubbish", "too long", "elsewhere"],
-)
-def test_what_servers_do_wrong_is_named(documents: dict[str, Any], fault: str, said: dict[str, int]) -> None:
-    with playlist_server(documents) as server:
-        streams = load(server.url(), "--duration", "800ms")["streaming"]["streams"]
-    assert streams["faults"] == {fault: 1}
-    assert streams["refused_by_status" if fault == "refused" else "failures_by_cause"] == said
+def test_what_servers_do_wrong_is_named() -> None:
+    wrong = {
+        "/gone.m3u8": playlist(["gone.ts"]),
+        "/rubbish.m3u8": b"<html>no film</html>",
+        "/long.m3u8": b"#EXTM3U\n" + b"#EXTINF:1,\na\n" * 400_000,
+        "/elsewhere.m3u8": b"#EXTM3U\n#EXTINF:1,\nhttp://192.0.2.1/a.ts\n#EXT-X-ENDLIST\n",
+    }
+    with playlist_server({**FILM, **wrong}) as server:
+        urls = [server.url(path) for path in ("/film.m3u8", "/none.m3u8", *wrong)]
+        result = load(*urls, "--clients", "6", "--duration", "2s")
+    streams = result["streaming"]["streams"]
+    assert (streams["judged"], streams["conforming"]) == (6, 1)
+    assert streams["faults"] == {"refused": 2, "failed": 3}
+    assert streams["refused_by_status"] == {"404": 2}
+    assert streams["failures_by_cause"] == {"bad_reply": 3}
+    for said in ("is none", "too long for a playlist", "another server"):
+        assert any(said in warning for warning in result["warnings"]), result["warnings"]
+
+
+def test_connections_that_are_closed_between_answers_are_opened_again() -> None:
+    with playlist_server(FILM, answers_max=2) as server:
+        crowd = ("--clients", "4", "--slow", "25%", "--slow-rate", "2Mbit/s", "--vanish", "25%")
+        streams = load(server.url(), *crowd, "--duration", "1s", "--buffer", "6s")["streaming"]["streams"]
+    assert streams["conforming"] == streams["judged"]
+    assert streams["judged"] + streams["slow"] + streams["vanishing"] == 4
+    assert not streams["failures_by_cause"]
 
 
 def test_a_live_film_is_followed_and_what_it_drops_is_lost() -> None:
@@ -118,7 +128,7 @@ def test_a_live_film_is_followed_and_what_it_drops_is_lost() -> None:
         itertools.repeat(playlist(NAMES[9:12], first=9)),
     )
     with playlist_server({**WHOLE, "/film.m3u8": lambda: next(lists)}) as server:
-        result = load(server.url(), "--duration", "3s", "--prebuffer", "1s")
+        result = load(server.url(), "--duration", "4s", "--prebuffer", "1s")
     asked = [path for path, _ in server.asked if path.endswith(".ts")]
     assert asked[:8] == [f"/{number}.ts" for number in (3, 4, 5, 6, 7, 9, 10, 11)]
     assert result["streaming"]["segments"]["lost"] == 1
@@ -126,7 +136,7 @@ def test_a_live_film_is_followed_and_what_it_drops_is_lost() -> None:
 
 def test_a_search_finds_how_many_are_carried() -> None:
     with playlist_server(FILM) as server:
-        wanted = ("--search", "conforming>=99%", "--search-precision", "90%", "--search-time", "5s")
+        wanted = ("--search", "conforming>=99%", "--search-precision", "90%", "--search-time", "2s")
         result = load(server.url(), "--clients", "2", "--duration", "200ms", *wanted)
     assert result["unit"] == "streams"
     assert result["loads"][0]["passed"] == result["loads"][0]["runs"]

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.stream.__main__ import FULL, within
 from benchmarks.stream.cell import Cell
 from benchmarks.stream.contestants import CONTESTANTS
 from benchmarks.stream.page import page, said
 from conftest import REPOSITORY
+from sojourn.failure import CouldNotRun
 
 RUN: dict[str, Any] = {
     "revision": "abc",
@@ -52,6 +54,15 @@ def test_the_page_says_what_was_measured_and_what_was_not() -> None:
     assert "at least 3,000" in rows[2]
     assert "- VLC: not installed" in text
     assert said(lacking).endswith("VLC: not installed")
+
+
+def test_a_time_is_shared_out() -> None:
+    effort = within(8, 12)
+    assert 12 * (effort.seconds + effort.search_budget_seconds) < 8 * 60
+    assert effort.seconds >= 3
+    assert within(600, 2).search_seconds == FULL.search_seconds
+    with pytest.raises(CouldNotRun, match="too few for 12 cells"):
+        within(2, 12)
 
 
 @pytest.mark.alone

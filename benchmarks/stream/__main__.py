@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -41,7 +42,13 @@ QUICK = Effort(
     precision=0.5,
 )
 FILM_SECONDS = 300.0
-QUICK_FILM_SECONDS = 30.0
+SHORT_FILM_SECONDS = 30.0
+STARTS_SECONDS = 12.0
+"""What a cell needs beside its measurements: two starts of a server and of a probe, viewers that come and leave."""
+COST_SHARE, SEARCH_SHARE = 0.25, 0.5
+"""Of what is left of a cell's time. The rest is for the search's last run, which may be longer than all before it."""
+COST_SECONDS_MIN = 3.0
+"""In less time chance decides what a stream costs."""
 _ALL = ",".join(each.name for each in CONTESTANTS)
 talk = Console(stderr=True)
 
@@ -52,6 +59,7 @@ def _bench(
     servers: Annotated[str, typer.Option(help="Which servers.")] = _ALL,
     seed: Annotated[int, typer.Option(help="The order of the cells is drawn from this.")] = 1,
     quick: Annotated[bool, typer.Option("--quick", help="Only try whether everything runs.")] = False,
+    minutes: Annotated[float | None, typer.Option(help="Measure so shortly that all ends in about this time.")] = None,
     output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
 ) -> None:
@@ -59,14 +67,17 @@ def _bench(
 
     Ctrl-C ends the run and writes the page of what there is.
 
-    Example: benchmarks/stream/bench --quick --servers gst-rtsp-server --rates 300k --transports udp
+    Examples: benchmarks/stream/bench --quick --servers gst-rtsp-server --rates 300k --transports udp;
+    benchmarks/stream/bench --minutes 8
     """
-    effort = QUICK if quick else FULL
     cores = machine.two_cores()
     machine.raise_descriptors()
     chosen = [_contestant(name) for name in servers.split(",")]
     output.mkdir(parents=True, exist_ok=True)
-    films = {rate: _film(output, rate, QUICK_FILM_SECONDS if quick else FILM_SECONDS) for rate in rates.split(",")}
+    cells_planned = len(chosen) * len(rates.split(",")) * len(transports.split(","))
+    effort = QUICK if quick else FULL if minutes is None else within(minutes, cells_planned)
+    film_seconds = FILM_SECONDS if effort is FULL else SHORT_FILM_SECONDS
+    films = {rate: _film(output, rate, film_seconds) for rate in rates.split(",")}
     run = _run(seed, effort, quick)
     if run["busy_fraction"] > BUSY_FRACTION_MAX:
         talk.print(f"warning: other work uses {format.percent(run['busy_fraction'])} of this machine")
@@ -90,6 +101,27 @@ def _bench(
         (folder / f"{NAME}.md").write_text(page(run, cells, complete=complete))
         talk.print(f"page: {folder / f'{NAME}.md'}", soft_wrap=True, highlight=False)
     sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
+
+
+def within(minutes: float, cells: int) -> Effort:
+    """What fits into a time for so many cells.
+
+    Raises:
+        CouldNotRun: too little to measure anything.
+    """
+    left = 60 * minutes / cells - STARTS_SECONDS
+    seconds = int(COST_SHARE * left)
+    if seconds < COST_SECONDS_MIN:
+        least = math.ceil(cells * (STARTS_SECONDS + COST_SECONDS_MIN / COST_SHARE) / 60)
+        raise CouldNotRun(f"{minutes:g} minutes are too few for {cells} cells", f"--minutes {least}, or fewer cells")
+    return Effort(
+        cost_clients=FULL.cost_clients,
+        seconds=seconds,
+        search_clients=FULL.search_clients,
+        search_seconds=min(FULL.search_seconds, seconds),
+        search_budget_seconds=SEARCH_SHARE * left,
+        precision=FULL.precision,
+    )
 
 
 def _contestant(name: str) -> Contestant:

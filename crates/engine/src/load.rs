@@ -13,7 +13,6 @@ mod progress;
 mod requests;
 mod start;
 pub mod streams;
-mod streams_text;
 mod text;
 
 use arrivals::{ArrivalOptions, Coming};

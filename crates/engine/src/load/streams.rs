@@ -1,172 +1,24 @@
 //! `sojourn-engine load rtsp://…` and `load http://….m3u8`: viewers of films.
 
 use std::{
-    fs,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
-use anyhow::{Context, bail, ensure};
-use clap::{Args, ValueEnum};
+use anyhow::Context;
 use serde::Serialize;
-use sojourn_load::{
-    TICK, duration, parse_rate,
-    streaming::{
-        Film, HlsPlan, Quality, StreamLimits, StreamOutcome, StreamPlan, StreamProgress, StreamReport,
-        StreamTimeline, Transport, Variant, run_streams,
-    },
-};
-use sojourn_measure::{Nanos, affinity, machine::Machine};
+use sojourn_load::streaming::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
+use sojourn_measure::{affinity, machine::Machine};
 
-use super::{
-    common::{Format, bit_rate, interrupt_flag, write_file},
-    streams_text::write_text,
-};
+use super::common::{Format, interrupt_flag, write_file};
 
-/// Loads a streaming server: many viewers of films, by RTSP or HLS, and what a player would make of what they receive.
-///
-/// This is what `sojourn load` does with a URL that begins with rtsp://, and with one of http:// whose path ends in
-/// .m3u8, or with --hls. Everything runs on one thread, which should
-/// have a core of its own (--core).
-#[derive(Args)]
-#[command(
-    override_usage = "sojourn load [OPTIONS] --clients N rtsp://HOST[:PORT]/PATH...\n       \
-        sojourn load [OPTIONS] --clients N http://HOST[:PORT]/PATH.m3u8...",
-    after_help = "\
-Examples
+mod options;
+mod text;
 
-  500 viewers of one film by UDP, 50 coming a second, for a minute once all are there
-    sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 500 --duration 60s
+pub use options::Options;
+use text::write_text;
 
-  many films, from a file that names one in each line; each viewer begins somewhere in its film
-    sojourn load rtsp://127.0.0.1:8554/ --media films.txt --clients 500 --random-start
-
-  over TCP, some viewers too slow and some that vanish: do the others still see their film?
-    sojourn load rtsp://127.0.0.1:8554/film.mp4 --transport tcp --clients 200 --slow 5% --vanish 5%
-
-  500 viewers by HLS, each of the variant that needs least, with at most 12 s of media in hand
-    sojourn load http://127.0.0.1:8080/film/index.m3u8 --clients 500 --variant lowest --buffer 12s
-
-  how many streams the server carries, what it uses meanwhile
-    sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 100 --search 'conforming>=99%' --probe
-
-What is reported
-
-  A stream conforms if it was neither refused nor cut off, if its player never had nothing to show, if at most 1 % of \
-its packets were late or lost, and if its media came at 95 % of its pace or faster. A player begins --prebuffer after \
-the first packet and never waits; a packet is late when it comes after the player wanted it. By HLS a player begins \
-with --prebuffer of media, stands still while it has nothing to show, and a segment is late for which it stood. Slow and vanishing \
-viewers are not judged. Where `generator.limited` is true, the figures say what the generator can do, not the server. \
-docs/load-streaming.md defines every figure.
-
-Exit code: 0 the run is complete, 1 it is not, 2 it could not run."
-)]
-pub struct Options {
-    /// Films: rtsp://[NAME:PASSWORD@]HOST[:PORT]/PATH, or http://HOST[:PORT]/PATH of playlists; several are dealt to the
-    /// viewers in turn.
-    #[arg(required = true, value_name = "URL")]
-    urls: Vec<String>,
-    /// More films: a file with a URL, or a path under the first URL, in each line.
-    #[arg(long, value_name = "FILE", help_heading = VIEWERS)]
-    media: Option<PathBuf>,
-    /// How many viewers play at the same time; whose film ends begins with the next.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = VIEWERS)]
-    clients: u32,
-    /// How many viewers come a second, until all are there.
-    #[arg(long, value_name = "RATE", default_value = "50/s", value_parser = positive_rate, help_heading = VIEWERS)]
-    ramp: f64,
-    /// How long to go on once all have come.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse, help_heading = VIEWERS)]
-    duration: Nanos,
-    /// How packets of RTSP come: to ports of the viewer, or in its connection [default: udp].
-    #[arg(long, value_name = "udp|tcp", help_heading = VIEWERS)]
-    transport: Option<TransportName>,
-    /// Play by HLS whatever the URLs end in.
-    #[arg(long, help_heading = VIEWERS)]
-    hls: bool,
-    /// Which variant of a film to play by HLS: that of the least bandwidth or of the most, or by its place, from 1 on.
-    #[arg(long, value_name = "lowest|highest|N", default_value = "highest", value_parser = variant, help_heading = VIEWERS)]
-    variant: Variant,
-    /// How much media a player of HLS has before it asks for no more.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse, help_heading = VIEWERS)]
-    buffer: Nanos,
-    /// Begin anywhere in the first nine tenths of the film, where its length is known.
-    #[arg(long, help_heading = VIEWERS)]
-    random_start: bool,
-    /// The share of viewers that read too slowly; with --transport tcp or by HLS.
-    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
-    slow: f64,
-    /// How fast those read.
-    #[arg(long, value_name = "RATE", default_value = "100kbit/s", value_parser = bit_rate, help_heading = VIEWERS)]
-    slow_rate: f64,
-    /// The share of viewers that vanish while they play: they say and read nothing any more, and close nothing.
-    #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
-    vanish: f64,
-    /// How long after a track's first packet the player begins to show it; by HLS, with how much media.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse, help_heading = QUALITY)]
-    prebuffer: Nanos,
-    /// The share of a stream's packets, or segments, that may be late or lost.
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share, help_heading = QUALITY)]
-    tolerance: f64,
-    /// Judge a stream by its bits instead of its media time: 95 % of this rate have to come.
-    #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = QUALITY)]
-    nominal: Option<f64>,
-    /// How long to wait for a connection, and for each reply.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = QUALITY)]
-    timeout: Nanos,
-    /// How long to wait for the first packet, or byte of a segment.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = QUALITY)]
-    first_packet_timeout: Nanos,
-    /// How long to wait for a packet after another, or for more of an answer.
-    #[arg(long, value_name = "TIME", default_value = "8s", value_parser = duration::parse, help_heading = QUALITY)]
-    silence_timeout: Nanos,
-    /// Packets that the generator looks at later than this after they came, and segments that it asks for as late, are
-    /// void samples; with more than 1 % of them the generator was the limit.
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = duration::parse, help_heading = MACHINE)]
-    lag_limit: Nanos,
-    /// The receive buffer of each UDP socket, in bytes [default: the system's].
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(2_304..=67_108_864), help_heading = MACHINE)]
-    receive_buffer: Option<u32>,
-    /// Says everything that is random.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = MACHINE)]
-    seed: u64,
-    /// Pin the generator to this core.
-    #[arg(long, value_name = "N", help_heading = MACHINE)]
-    core: Option<usize>,
-    /// What to print.
-    #[arg(long, default_value = "text", help_heading = OUTPUT)]
-    format: Format,
-    /// Write the times of all streams here, as an HDR interval log.
-    #[arg(long, value_name = "FILE.hlog", help_heading = OUTPUT)]
-    histograms: Option<PathBuf>,
-    /// Write a row per interval here: streams, rates, losses.
-    #[arg(long, value_name = "FILE.json", help_heading = OUTPUT)]
-    timeline: Option<PathBuf>,
-    /// How long an interval is.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, help_heading = OUTPUT)]
-    interval: Nanos,
-    /// Put the timeline and the times into the JSON object.
-    #[arg(long, help_heading = OUTPUT)]
-    embed: bool,
-    /// Say on stderr, once per interval, how it goes: a JSON object a line.
-    #[arg(long, help_heading = OUTPUT)]
-    progress: bool,
-}
-
-const VIEWERS: &str = "Viewers";
-const QUALITY: &str = "What a good stream is";
-const MACHINE: &str = "The machine";
-const OUTPUT: &str = "Output";
 const SCHEME: &str = "rtsp://";
-/// More films than viewers there can be are of no use.
-const FILMS_MAX: usize = 1_000_000;
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TransportName {
-    Udp,
-    Tcp,
-}
 
 /// Whether these words of `load` are about viewers of films.
 pub fn are_meant(words: &[std::ffi::OsString]) -> bool {
@@ -193,7 +45,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut print = print_progress;
     let progress = if options.progress { Some(&mut print as &mut dyn FnMut(&StreamProgress)) } else { None };
     let outcome = run_streams(plan, &interrupted, progress)?;
-    options.write_files(&outcome)?;
+    write_files(options, &outcome)?;
     let report = outcome.report();
     let complete = report.complete;
     let result = StreamResult {
@@ -219,93 +71,14 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-impl Options {
-    fn plan(&self) -> anyhow::Result<StreamPlan> {
-        let films = self.films()?;
-        let transport = self.transport(&films)?;
-        ensure!(
-            self.slow == 0.0 || transport != Transport::Udp,
-            "by UDP nobody notices who reads slowly: --slow needs --transport tcp"
-        );
-        ensure!(self.duration > Nanos::ZERO, "the duration must be longer than nothing");
-        ensure!(
-            self.buffer >= self.prebuffer,
-            "a player cannot begin with more media than it ever has: raise --buffer"
-        );
-        Ok(StreamPlan {
-            films,
-            clients: self.clients,
-            clients_per_second: self.ramp,
-            duration: self.duration,
-            transport,
-            hls: HlsPlan { variant: self.variant, buffer: self.buffer },
-            random_start: self.random_start,
-            slow_share: self.slow,
-            slow_bytes_per_second: self.slow_rate / 8.0,
-            vanishing_share: self.vanish,
-            quality: Quality {
-                prebuffer: self.prebuffer,
-                late_or_lost_max: self.tolerance,
-                nominal_bits_per_second: self.nominal,
-                ..Quality::default()
-            },
-            limits: StreamLimits {
-                reply_timeout: self.timeout,
-                first_packet_timeout: self.first_packet_timeout,
-                silence_timeout: self.silence_timeout,
-                receive_lag: self.lag_limit,
-            },
-            receive_buffer_bytes: self.receive_buffer.map(|bytes| bytes as usize),
-            interval: self.interval,
-            seed: self.seed,
-            core: self.core,
-        })
+fn write_files(options: &Options, outcome: &StreamOutcome) -> anyhow::Result<()> {
+    if let Some(path) = &options.histograms {
+        write_file(path, |file| outcome.write_histograms(file))?;
     }
-
-    fn transport(&self, films: &[Film]) -> anyhow::Result<Transport> {
-        let by_hls = films.iter().filter(|film| film.is_hls()).count();
-        ensure!(by_hls == 0 || by_hls == films.len(), "films by RTSP and by HLS are played by a run each");
-        ensure!(!self.hls || by_hls > 0, "--hls plays http:// URLs");
-        ensure!(by_hls == 0 || self.transport.is_none(), "HLS comes by HTTP: leave out --transport");
-        Ok(match self.transport {
-            _ if by_hls > 0 => Transport::Http,
-            None | Some(TransportName::Udp) => Transport::Udp,
-            Some(TransportName::Tcp) => Transport::Interleaved,
-        })
+    if let Some(path) = &options.timeline {
+        write_file(path, |file| Ok(serde_json::to_writer(file, outcome.timeline())?))?;
     }
-
-    /// The films of the URLs, or with a file those that it names.
-    fn films(&self) -> anyhow::Result<Vec<Film>> {
-        let Some(path) = &self.media else {
-            return Ok(self.urls.iter().map(|url| Film::resolve(url)).collect::<Result<_, _>>()?);
-        };
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let base = self.urls[0].trim_end_matches('/');
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let url = |line: &str| {
-            if line.contains("://") {
-                line.to_owned()
-            } else {
-                format!("{base}/{}", line.trim_start_matches('/'))
-            }
-        };
-        let films: Vec<Film> =
-            lines.take(FILMS_MAX).map(|line| Film::resolve(&url(line))).collect::<Result<_, _>>()?;
-        if films.is_empty() {
-            bail!("{} names no film: write a URL or a path in each line", path.display());
-        }
-        Ok(films)
-    }
-
-    fn write_files(&self, outcome: &StreamOutcome) -> anyhow::Result<()> {
-        if let Some(path) = &self.histograms {
-            write_file(path, |file| outcome.write_histograms(file))?;
-        }
-        if let Some(path) = &self.timeline {
-            write_file(path, |file| Ok(serde_json::to_writer(file, outcome.timeline())?))?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The one object that is printed.
@@ -366,36 +139,4 @@ fn print_progress(progress: &StreamProgress) {
         "generator_cpu_fraction": progress.generator_cpu_fraction,
     });
     eprintln!("{line}");
-}
-
-/// Parses the choice of a variant.
-fn variant(text: &str) -> Result<Variant, String> {
-    match text {
-        "lowest" => Ok(Variant::Lowest),
-        "highest" => Ok(Variant::Highest),
-        number => match number.parse() {
-            Ok(number) if number > 0 => Ok(Variant::Number(number)),
-            _ => Err(format!("{text:?} is not lowest, highest or a number from 1 on")),
-        },
-    }
-}
-
-/// Parses a share: `5%` or `0.05`.
-fn share(text: &str) -> Result<f64, String> {
-    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
-    let share = number.trim().parse::<f64>().ok().map(|number| number / scale);
-    share
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("{text:?} is not a share; write it as 5% or 0.05"))
-}
-
-fn positive_rate(text: &str) -> Result<f64, String> {
-    let rate = parse_rate(text).map_err(|error| error.to_string())?;
-    if rate > 0.0 { Ok(rate) } else { Err("the rate must be above 0".into()) }
-}
-
-fn interval(text: &str) -> anyhow::Result<Nanos> {
-    let interval = duration::parse(text)?;
-    ensure!(interval >= TICK, "an interval of {text} is shorter than 100 ms");
-    Ok(interval)
 }

@@ -32,11 +32,7 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
     for (cause, count) in &all.errors_by_cause {
         writeln!(output, "  {count} {cause}")?;
     }
-    writeln!(
-        output,
-        "\n{:30} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "milliseconds", "mean", "p50", "p95", "p99", "max"
-    )?;
+    write_times_head(output)?;
     write_row(output, "response time", &all.response_time_seconds)?;
     write_row(output, "  from the actual send", &all.response_time_sent_seconds)?;
     write_row(output, "time to first byte", &all.time_to_first_byte_seconds)?;
@@ -65,11 +61,7 @@ pub fn write_text(output: &mut impl Write, result: &RunResult) -> io::Result<()>
         number(Some(generator.send_lag_limit_seconds * 1e3)),
         number(Some(generator.timer_slack_seconds * 1e3)),
     )?;
-    generator
-        .reasons
-        .iter()
-        .try_for_each(|why| writeln!(output, "THE GENERATOR WAS THE LIMIT, not the server: {why}"))?;
-    report.warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))
+    write_doubts(output, &generator.reasons, &report.warnings)
 }
 
 fn write_webstone(output: &mut impl Write, webstone: &WebStone) -> io::Result<()> {
@@ -109,6 +101,22 @@ fn write_steps(output: &mut impl Write, report: &Report) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// Writes why not to believe it, if there is anything.
+pub fn write_doubts(output: &mut impl Write, reasons: &[String], warnings: &[String]) -> io::Result<()> {
+    let limit = "THE GENERATOR WAS THE LIMIT, not the server";
+    reasons.iter().try_for_each(|why| writeln!(output, "{limit}: {why}"))?;
+    warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))
+}
+
+/// Writes the head above lines of times.
+pub fn write_times_head(output: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        output,
+        "\n{:30} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        "milliseconds", "mean", "p50", "p95", "p99", "max"
+    )
 }
 
 /// Writes a line of times in milliseconds.

@@ -62,9 +62,9 @@ impl Course {
         self.playback.asked().filter(|asked| asked.sent.is_some())
     }
 
-    /// Whether the first byte of an answer is missing.
+    /// Whether the first byte of an answer is missing, or any of a playlist.
     pub fn is_waiting(&self) -> bool {
-        self.under_way().is_some_and(|asked| asked.first_byte.is_none())
+        self.under_way().is_some_and(|asked| asked.first_byte.is_none() || !asked.is_media())
     }
 
     /// Whether a connection that was closed now had been closed for idleness, most likely: it had served before, and

@@ -186,7 +186,8 @@ impl Run {
         let viewer = &mut self.viewers[key];
         let Some(course) = &mut viewer.hls else { return };
         if course.under_way().is_none() {
-            return self.broken(key, "an answer that nobody asked for".to_owned(), now);
+            // Some servers say why they close an idle connection.
+            return self.on_http_closed(key, Failure::Closed, now);
         }
         let fed = match unseen {
             Some(count) => Ok((bytes.len(), course.reception.discarded(count as u64))),

@@ -345,3 +345,6 @@ impl Asked {
         !matches!(self.wanted, Wanted::Playlist)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::{
-    streams::StreamResult,
-    text::{number, write_row},
+    super::text::{number, write_doubts, write_row, write_times_head},
+    StreamResult,
 };
 
 /// Writes a result as text.
@@ -48,11 +48,7 @@ pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<
         writeln!(output, "  not judged: {} slow, {} vanishing", streams.slow, streams.vanishing)?;
     }
     write_media(output, result)?;
-    writeln!(
-        output,
-        "\n{:30} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "milliseconds", "mean", "p50", "p95", "p99", "max"
-    )?;
+    write_times_head(output)?;
     match (&report.startup_time_seconds, &report.segment_time_seconds) {
         (Some(startup), Some(segment)) => {
             write_row(output, "connecting until the playlist", &report.setup_time_seconds)?;
@@ -76,11 +72,7 @@ pub fn write_text(output: &mut impl Write, result: &StreamResult) -> io::Result<
         percent(generator.cpu_fraction),
         generator.arrival_clock
     )?;
-    generator
-        .reasons
-        .iter()
-        .try_for_each(|why| writeln!(output, "THE GENERATOR WAS THE LIMIT, not the server: {why}"))?;
-    report.warnings.iter().try_for_each(|warning| writeln!(output, "warning: {warning}"))
+    write_doubts(output, &generator.reasons, &report.warnings)
 }
 
 fn write_media(output: &mut impl Write, result: &StreamResult) -> io::Result<()> {
