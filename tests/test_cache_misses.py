@@ -12,6 +12,7 @@ import pytest
 from conftest import SOJOURN, run
 from sojourn.cache_misses import counts
 from sojourn.cache_misses.lock_step import Mix
+from sojourn.cache_misses.program import Program
 from sojourn.failure import CouldNotRun
 from sojourn.systems.running import free_port
 
@@ -71,6 +72,14 @@ def test_what_cannot_be_simulated_is_said(site: Path) -> None:
         done = run("misses", *arguments)
         assert done.returncode == 2, (arguments, done.stdout)
         assert said in done.stderr, (arguments, done.stderr)
+
+
+@needs_valgrind
+def test_another_processor_is_told_what_it_can_do(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(CouldNotRun, match="this is aarch64") as refused:
+        Program(["true"], [], site, hold=True)
+    assert "--free-running" in str(refused.value.hint)
 
 
 def test_counts_of_several_processes_are_summed_and_half_a_file_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,8 @@ from sojourn.failure import CouldNotRun
 END_LIMIT_SECONDS = 60.0
 """How long valgrind may take to write what it counted."""
 _SAID_LINES = 3
+_HELD_MACHINE = "x86_64"
+"""Of others the engine does not know the registers in which system calls answer."""
 _POLL_SECONDS = 0.02
 
 
@@ -32,6 +35,11 @@ class Program:
             raise CouldNotRun("valgrind is not installed, so no cache can be simulated", "apt-get install valgrind")
         if shutil.which(command[0]) is None:
             raise CouldNotRun(f"there is no program {command[0]}", "give the server's command after --")
+        if hold and platform.machine() != _HELD_MACHINE:
+            raise CouldNotRun(
+                f"time can be held still on {_HELD_MACHINE} only, and this is {platform.machine()}",
+                "--free-running does without it; counts then differ a little from run to run",
+            )
         self._said = folder / "said.log"
         self._output = folder / "counts"
         valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=yes", "--fair-sched=yes"]
