@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -79,6 +81,47 @@ def test_an_interruption_keeps_what_was_sampled(tmp_path: Path) -> None:
         output, talk = process.communicate(timeout=30)
     assert process.returncode == 0, talk
     assert json.loads(output)["samples"] >= 2
+
+
+CROWDED = """
+import fcntl, os, socket, struct, sys, time
+SIOCSIFFLAGS, UP = 0x8914, 1
+listener = socket.create_server(("0.0.0.0", 0))
+fcntl.ioctl(listener, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", UP))
+address = ("127.0.0.1", listener.getsockname()[1])
+for _ in range(200):
+    with socket.create_connection(address) as client:
+        listener.accept()[0].close()
+        client.recv(1)
+open_ones = [(socket.create_connection(address), listener.accept()) for _ in range(50)]
+waiting = [socket.create_connection(address) for _ in range(3)]
+print(address[1], flush=True)
+time.sleep(60)
+"""
+"""A server in a network namespace of its own, with connections of every kind; three wait to be accepted."""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a network namespace")
+@pytest.mark.parametrize("may_enter", [True, False])
+def test_the_accept_queue_is_seen_in_another_network_namespace(may_enter: bool) -> None:
+    namespace = ["unshare", "--net", sys.executable, "-c", CROWDED]
+    with subprocess.Popen(namespace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stderr is not None
+        port = server.stdout.readline().strip()
+        if not port:
+            pytest.skip(f"no network namespace can be made here: {server.stderr.read()[-200:]}")
+        try:
+            probe = [str(SOJOURN.with_name("sojourn-engine")), "probe", "--pid", str(server.pid), "--port", port]
+            probe += ["--sources", "network", "--duration", "300ms"]
+            without = [] if may_enter else ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
+            done = subprocess.run([*without, *probe], capture_output=True, text=True, timeout=60, check=False)
+        finally:
+            server.kill()
+    assert done.returncode == 0, done.stderr
+    header, *rows = [json.loads(line) for line in done.stdout.splitlines()]
+    place = [column["name"] for column in header["columns"]].index("accept_queue")
+    assert {row["values"][place] for row in rows} == {3.0}
 
 
 def test_bad_input_is_refused_with_its_cure(tmp_path: Path) -> None:
