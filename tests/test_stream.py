@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -236,6 +237,27 @@ def test_a_signal_ends_sessions_and_prints_the_counters(films: Path) -> None:
         assert counters["sessions_begun"] == counters["sessions_ended"] == 1
         assert counters["send_lateness_seconds"]["count"] > 0
         assert server.process.returncode == 0
+
+
+def test_a_successor_takes_over_while_films_play_on(films: Path) -> None:
+    with streaming(films) as server:
+        assert server.process.stderr is not None
+        playing = [decoder(server.url("film.mp4"), "-rtsp_transport", way) for way in ("udp", "tcp")]
+        server.wait_for("sessions_playing", 2)
+        server.process.send_signal(signal.SIGHUP)
+        said = ""
+        while not (taken := re.search(r"process (\d+) has taken over", said)):
+            line = server.process.stderr.readline()
+            assert line, said
+            said += line
+        try:
+            # The successor has no session yet; its films are seen at once.
+            assert server.counters()["sessions_begun"] == 0
+            assert hashes(decoder(server.url("film.mp4"), "-rtsp_transport", "tcp", "-ss", "4"))
+            assert [len(hashes(decoding)) for decoding in playing] == [SECONDS * PICTURES_PER_SECOND] * 2
+            assert server.process.wait(timeout=PATIENCE_SECONDS) == 0
+        finally:
+            os.kill(int(taken[1]), signal.SIGTERM)
 
 
 def test_what_cannot_run_is_said(tmp_path: Path) -> None:

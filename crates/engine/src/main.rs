@@ -75,7 +75,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Proxy(options) => proxy::run(&options, words),
         Command::Replay(options) => replay::run(&options),
         Command::Still(options) => still::run(&options),
-        Command::Stream(options) => stream::run(&options),
+        Command::Stream(options) => stream::run(&options, words),
     }
 }
 

@@ -48,5 +48,5 @@ pub use sockets::accept::{Accepted, Acceptor, Arrival, BACKLOG, address, shed_wi
 pub use sockets::deferral::defer_accept;
 pub use sockets::kernel_tls;
 pub use sockets::listener::{LISTENERS_MAX, Listener};
-pub use sockets::registry::listening_sockets;
+pub use sockets::registry::{complete as listening_is_complete, listening_sockets};
 pub use stop::{PASSED_ON, Stop};

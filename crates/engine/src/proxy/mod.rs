@@ -1,8 +1,7 @@
 //! `sojourn-engine proxy`: options to upstreams, signals to a stop, counters to JSON.
 
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use sojourn_server::{Architecture, Board, CacheScope, Site, Stop, architecture, 
 use crate::serve::listener::Listeners;
 use crate::serve::privileges::Identity;
 use crate::serve::site::{descriptors, usable_descriptors};
-use crate::serve::succession::{Estate, Inheritance};
+use crate::serve::succession::{self, Estate, Inheritance};
 use crate::serve::{pin, serve, transports};
 
 mod cache;
@@ -46,9 +45,8 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     let mut site = options.site(architecture, Board::new())?;
     let Listeners { listeners, are_passed } = options.listening.listeners(&options.tls, &mut inheritance)?;
     site.tls = options.tls.tls_of(&listeners, None)?;
-    let program = std::env::current_exe().context("cannot find this program's file")?;
     let estate = Estate {
-        program: CString::new(program.into_os_string().into_vec())?,
+        program: succession::program()?,
         words: words.to_vec(),
         sockets_are_passed: are_passed,
         transports: transports(&listeners)?,

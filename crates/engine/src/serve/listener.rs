@@ -85,7 +85,7 @@ impl ListenOptions {
 }
 
 /// The sockets of a predecessor on `address`, of which it may have several, or a new one.
-fn inherit_or_listen(address: &str, inheritance: &mut Inheritance) -> anyhow::Result<Vec<TcpListener>> {
+pub fn inherit_or_listen(address: &str, inheritance: &mut Inheritance) -> anyhow::Result<Vec<TcpListener>> {
     let inherited = inheritance.at(address);
     if inherited.is_empty() { Ok(vec![listen(address)?]) } else { Ok(inherited) }
 }

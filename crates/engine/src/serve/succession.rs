@@ -10,7 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::ptr;
 use std::time::Duration;
 
@@ -69,6 +69,12 @@ pub struct Estate {
     pub transports: Vec<(SocketAddr, Transport)>,
     /// The admin listener's socket.
     pub admin: Option<TcpListener>,
+}
+
+/// The program's file, as it is found now.
+pub fn program() -> anyhow::Result<CString> {
+    let program = std::env::current_exe().context("cannot find this program's file")?;
+    Ok(CString::new(program.into_os_string().into_vec())?)
 }
 
 impl Estate {

@@ -1,25 +1,28 @@
 //! `sojourn-engine stream`: options to a streaming server, signals to a stop, counters to JSON.
 
+use std::ffi::OsString;
 use std::io;
 use std::net::TcpListener;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
-use sojourn_server::{Board, Stop, admin, metrics, reopen_on_signal};
+use sojourn_server::connection::Transport;
+use sojourn_server::{Board, Requests, Stop, admin, metrics, reopen_on_signal};
 use sojourn_streaming::server::{Counts, Published, Server, Site};
 
-use crate::serve::listener::listen;
+use crate::serve::listener::{inherit_or_listen, listen};
 use crate::serve::privileges::Identity;
 use crate::serve::site::{descriptors, usable_descriptors};
+use crate::serve::succession::{self, Estate, Inheritance, SUCCEED};
 use crate::serve::{notify, pin};
 
 mod options;
 
 pub use options::Options;
 
-/// Streams until a signal.
-pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
+/// Streams until a signal. `words` are the command line that was given.
+pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     if let Some(core) = options.pin_core {
         // Before any thread starts: they inherit it.
         pin(core)?;
@@ -30,12 +33,25 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         "cannot stream {}: it is no directory\nhint: give the directory that holds the films",
         options.root.display()
     );
+    let mut inheritance = Inheritance::receive()?;
     let board = Board::new();
     let log = options.log(&board)?;
-    let listeners = options.listen.iter().map(|address| listen(address)).collect::<Result<Vec<_>, _>>()?;
+    let mut listeners = Vec::new();
+    for address in &options.listen {
+        listeners.extend(inherit_or_listen(address, &mut inheritance)?);
+    }
     let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
-    let admin = options.admin_listen.as_deref().map(listen).transpose()?;
+    let admin = options.admin_listen.as_deref();
+    let admin = admin.map(|it| inheritance.admin(it).map_or_else(|| listen(it), Ok)).transpose()?;
+    let estate = Estate {
+        program: succession::program()?,
+        words: words.to_vec(),
+        sockets_are_passed: false,
+        transports: addresses.iter().map(|address| (*address, Transport::Plain)).collect(),
+        admin,
+    };
     let published = Published::default();
+    let retire = Stop::new()?;
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
     reopen_on_signal(&board)?;
     let site = Site {
@@ -43,6 +59,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         listeners,
         users: options.users()?,
         settings: options.settings(usable_descriptors(descriptors())),
+        retire: &retire,
         board: &board,
         log: log.as_ref(),
         published: &published,
@@ -57,7 +74,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     for (rtp, rtcp) in server.datagram_ports() {
         eprintln!("datagrams leave by UDP ports {rtp} and {rtcp}");
     }
-    let counts = serve(server, &published, admin.as_ref(), stop, &addresses)?;
+    let counts = serve(server, &published, &estate, inheritance, &retire)?;
     if options.format == "json" {
         serde_json::to_writer(io::stdout(), &counts)?;
         io::Write::write_all(&mut io::stdout(), b"\n")?;
@@ -65,26 +82,29 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until `stop`, and says where.
+/// Serves until the stop, or until a successor serves and all sessions are over; says where.
 fn serve(
     server: Server<'_>,
     published: &Published,
-    admin: Option<&TcpListener>,
-    stop: &Stop,
-    addresses: &[std::net::SocketAddr],
+    estate: &Estate,
+    inheritance: Inheritance,
+    retire: &Stop,
 ) -> anyhow::Result<Counts> {
     std::thread::scope(|scope| {
-        if let Some(admin) = admin {
+        let requests = Requests::on_signals(SUCCEED)?;
+        if let Some(admin) = &estate.admin {
             eprintln!("metrics on http://{}/metrics", admin.local_addr()?);
-            scope.spawn(move || admin::serve(published, admin, stop));
+            scope.spawn(move || admin::serve(published, admin, retire));
         }
-        for address in addresses {
+        for (address, _) in &estate.transports {
             eprintln!("listening on {address}");
         }
+        scope.spawn(move || estate.serve_requests(requests, retire));
         notify::ready();
+        inheritance.begin();
         let served = server.run();
-        // Also when it failed: the admin thread waits for it.
-        stop.request();
+        // Also when it failed: the other threads wait for it.
+        retire.request();
         served.context("the streaming server failed")
     })
 }
@@ -92,7 +112,7 @@ fn serve(
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "another program has these UDP ports: choose others by --rtp-port, or leave it out"
+            "another program has these UDP ports, or the server that this one is to succeed: leave --rtp-port out"
         }
         io::ErrorKind::PermissionDenied => {
             "the user who runs the server must be allowed to read the directory"

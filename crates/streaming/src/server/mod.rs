@@ -45,7 +45,7 @@ use sojourn_measure::clock;
 use sojourn_server::connection::Transport;
 use sojourn_server::{
     Accepted, Acceptor, AccessLog, Arrival, Board, Clients, Clock, Counter as Limit, Limits, Listener, Stop,
-    shed_with,
+    listening_is_complete, shed_with,
 };
 
 use connection::Connection;
@@ -79,6 +79,7 @@ const SHED: &[u8] = b"RTSP/1.0 503 Service Unavailable\r\nServer: Sojourn\r\nCon
 
 const STOP: u64 = u64::MAX;
 const HELPERS: u64 = u64::MAX - 1;
+const RETIRE: u64 = u64::MAX - 2;
 
 /// Tokens that are no connection's begin here, by kind; the number follows.
 const LISTENERS: u64 = 1 << 60;
@@ -98,6 +99,8 @@ pub struct Site<'a> {
     pub settings: Settings,
     /// Who may see the films; `None` lets everybody in.
     pub users: Option<Users>,
+    /// Requested when a successor serves: nobody new is let in, and the server ends with its last session.
+    pub retire: &'a Stop,
     /// Where connections are counted, and log files opened again.
     pub board: &'a Board,
     /// A line per session, if one is kept.
@@ -115,6 +118,8 @@ pub struct Server<'a> {
     acceptors: Vec<Acceptor>,
     /// Descriptors have run out: nobody is let in until the next sweep.
     accepting_is_paused: bool,
+    /// A successor serves.
+    is_retiring: bool,
     /// The sockets of datagrams, for each listener.
     ports: Vec<Ports>,
     library: Library,
@@ -163,6 +168,7 @@ impl<'a> Server<'a> {
             acceptors.push(acceptor);
         }
         watch(stop.fd(), STOP)?;
+        watch(site.retire.fd(), RETIRE)?;
         let library = Library::open(site.root, &site.settings)?;
         watch(library.completion_fd(), HELPERS)?;
         let guard = site.users.take().map(Guard::new).transpose();
@@ -180,6 +186,7 @@ impl<'a> Server<'a> {
             epoll,
             acceptors,
             accepting_is_paused: false,
+            is_retiring: false,
             ports,
             library,
             guard,
@@ -205,13 +212,15 @@ impl<'a> Server<'a> {
         self.ports.iter().map(Ports::numbers).collect()
     }
 
-    /// Serves until the stop; then sessions are told that they are over.
+    /// Serves until the stop; then sessions are told that they are over. A server that retires serves its last session to
+    /// the end.
     ///
     /// # Errors
     /// If it cannot wait for events.
     pub fn run(mut self) -> io::Result<Counts> {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
-        while !self.stop.is_requested() {
+        listening_is_complete();
+        while !self.stop.is_requested() && !self.has_retired() {
             events.clear();
             let wait = self.timeout();
             let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
@@ -252,6 +261,7 @@ impl<'a> Server<'a> {
         use epoll::EventFlags as F;
         match token {
             STOP => {}
+            RETIRE => self.retire(),
             HELPERS => self.collect(),
             _ if token & KIND == LISTENERS => self.accept((token - LISTENERS) as usize),
             _ if token & KIND == REPORTS => self.receive_reports((token - REPORTS) as usize),

@@ -8,6 +8,9 @@ use super::counters::Counter;
 use super::log::Ending;
 use super::{DATAGRAMS, LISTENERS, Server};
 
+/// A server that retires closes connections that have had no session for so long.
+const RETIRING_IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A session whose connection is gone ends when nothing was heard of its client for so long.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -52,7 +55,10 @@ impl Server<'_> {
 
     fn sweep_connection(&mut self, token: u64) {
         let settings = &self.site.settings;
-        let (idle, head, send) = (settings.idle_timeout, settings.head_timeout, settings.send_timeout);
+        let (mut idle, head, send) = (settings.idle_timeout, settings.head_timeout, settings.send_timeout);
+        if self.is_retiring {
+            idle = idle.min(RETIRING_IDLE_TIMEOUT);
+        }
         let connection = self.connections.at(token);
         let waits = |since: Duration| self.now.saturating_sub(since);
         let limit = if connection.waiting_bytes() > 0 && waits(connection.taken) > send {
@@ -145,6 +151,22 @@ impl Server<'_> {
                 self.receivers.insert((rtcp.ip(), rtcp.port()), token);
             }
         }
+    }
+
+    /// A successor serves: nobody new is let in.
+    pub(super) fn retire(&mut self) {
+        self.is_retiring = true;
+        // It stays readable, and has been heard.
+        let _ = epoll::delete(&self.epoll, self.site.retire.fd());
+        for acceptor in self.acceptors.drain(..) {
+            // The socket is the successor's, too, so that closing it here would leave it in the poll.
+            let _ = epoll::delete(&self.epoll, acceptor.fd());
+        }
+    }
+
+    /// Whether a successor serves and nobody is left.
+    pub(super) fn has_retired(&self) -> bool {
+        self.is_retiring && self.streams.is_empty() && self.connections.is_empty()
     }
 
     /// The server stops: everybody is told.
