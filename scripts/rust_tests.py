@@ -1,4 +1,4 @@
-"""Builds the Rust tests and runs their programs, two at a time; what fails is run once more, with nothing beside it.
+"""Builds the Rust tests and runs their programs, three at a time; what fails is run once more, with nothing beside it.
 
 Cargo runs test programs one after the other, though most of them wait for clocks and servers. Those that passed only
 alone are named on standard output. Ends with 1 if something failed twice, with Cargo's code if it did not build.
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 BUILD = ["cargo", "test", "--locked", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]
-AT_A_TIME = 2
+AT_A_TIME = 3
 """Programs; each runs as many of its tests at a time as there are cores."""
 PROGRAM_SECONDS_MAX = 900
 """Of one program: what takes longer hangs."""
