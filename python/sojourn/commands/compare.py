@@ -1,4 +1,4 @@
-"""`sojourn compare`: two load runs, or two groups of them, with intervals and verdicts."""
+"""`sojourn compare`: two load runs or groups of them, with intervals and verdicts; or studies on two machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _compare(
-    first: Annotated[str, typer.Argument(help="Run folders or JSON results of the first, separated by commas.")],
+    first: Annotated[
+        str,
+        typer.Argument(help="Run folders or JSON results of the first, separated by commas; or a folder of studies."),
+    ],
     second: Annotated[str, typer.Argument(help="The same of the second.")],
     max_regression: Annotated[
         str | None, typer.Option(help="Exit with 1 if a metric is shown to be worse by more than this, as in 5%.")
@@ -31,12 +34,18 @@ def _compare(
 
     Each metric's ratio has a 95 % confidence interval. With several repetitions of each, the spread between runs
     decides; with one of each, the spread between parts of the runs. Runs whose generator was the limit get no verdict.
+    Of two folders of studies, as of two machines, the verdicts are put beside each other, and figures over figures.
 
     Example: sojourn compare runs/before-1,runs/before-2,runs/before-3 runs/after-1,runs/after-2,runs/after-3
     """
     from sojourn.loading import metrics
     from sojourn.loading.comparison import compare
 
+    if _are_studies(first, second):
+        if max_regression is not None:
+            raise CouldNotRun("studies have no regressions", "compare two runs of one load for that")
+        _compare_studies(Path(first), Path(second), output_format)
+        return
     limit = None if max_regression is None else metrics.find("error_rate").parse(max_regression)
     comparison = compare(_group(first), _group(second))
     if output_format is Format.json:
@@ -46,6 +55,24 @@ def _compare(
     regressed = limit is not None and any(each.worse_by > limit for each in comparison.differences)
     if comparison.void_because or regressed:
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _are_studies(first: str, second: str) -> bool:
+    from sojourn.study.comparison import is_of_studies
+
+    return is_of_studies(Path(first)) and is_of_studies(Path(second))
+
+
+def _compare_studies(first: Path, second: Path, output_format: Format) -> None:
+    from sojourn.study.comparison import compare
+    from sojourn.study.terminal import print_comparison
+
+    comparisons = compare(first, second)
+    if output_format is Format.json:
+        print_json({"studies": [each.as_json() for each in comparisons]})
+        return
+    for each in comparisons:
+        print_comparison(each, data)
 
 
 def _group(text: str) -> Group:

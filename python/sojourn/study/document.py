@@ -191,7 +191,8 @@ class Study(BaseModel):
             CouldNotRun: the plan is of another study.
         """
         try:
-            part = {name: plan[name] for name in (*_PLANNED, "tried")}
+            part = {name: plan[name] for name in _PLANNED}
+            part["tried"] = plan.get("tried", False)
             part["systems"] = [SystemEntry.model_validate(each) for each in plan["systems"]]
             part[self.kind] = type(getattr(self, self.kind)).model_validate(plan[self.kind])
         except (KeyError, ValidationError):
@@ -203,7 +204,8 @@ class Study(BaseModel):
 
     def plan(self) -> dict[str, Any]:
         """What decides the measurements: a folder whose plan differs holds another study."""
-        return self.model_dump(mode="json", include={"name", *_PLANNED, "tried", "systems", self.kind})
+        tried = {"tried"} if self.tried else set()
+        return self.model_dump(mode="json", include={"name", *_PLANNED, "systems", self.kind, *tried})
 
 
 def parsed(text: str) -> Study:

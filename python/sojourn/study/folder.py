@@ -128,7 +128,7 @@ def _lock(path: Path) -> IO[str]:
 
 
 def _require_same(path: Path, held: Any, wanted: Any) -> None:
-    changed = [name for name in wanted if held.get(name) != wanted[name]]
+    changed = [name for name in {**held, **wanted} if held.get(name) != wanted.get(name)]
     if changed:
         raise CouldNotRun(
             f"{path} holds points of another study: {', '.join(changed)} changed since",

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sojourn.report import format
+from sojourn.study.comparison import Comparison
 from sojourn.study.document import Study
 from sojourn.study.points import cells
 from sojourn.study.report import Findings
@@ -33,6 +34,21 @@ def print_findings(findings: Findings, console: Console) -> None:
         console.print(Text(f"left out: {name}: {because}", style="yellow"), soft_wrap=True)
     for because, number in findings.failed.items():
         console.print(Text(f"failed: {number:,} points: {because}", style="yellow"), soft_wrap=True)
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """The verdicts of two runs of a study, and the second's figures over the first's."""
+    agreed = sum(each.first == each.second for each in comparison.verdicts)
+    title = f"{comparison.study}: {agreed} of {len(comparison.verdicts)} verdicts are the same"
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    for pair in comparison.verdicts:
+        said = pair.first if pair.first == pair.second else f"{pair.first}, then {pair.second}"
+        console.print(Text(f"  {said}: ", style=_STYLES[pair.second]) + Text(pair.says), soft_wrap=True)
+    for apart in comparison.figures:
+        ratio = f"{apart.ratio:.3g} ({apart.least:.3g} to {apart.most:.3g} over {apart.cells} cells)"
+        console.print(Text(f"  {apart.metric}, second over first: {ratio}"), soft_wrap=True)
+    for name, (first, second) in comparison.differs.items():
+        console.print(Text(f"  {name.replace('_', ' ')}: {first}, then {second}", style="dim"), soft_wrap=True)
 
 
 def print_shares(shared: Sequence[Share], console: Console) -> None:
