@@ -175,6 +175,17 @@ fn parts_answer_ranges_and_are_completed() {
     });
 }
 
+/// What players ask for first: a range that is all is the whole.
+#[test]
+fn a_part_that_is_all_is_the_whole() {
+    over_sharing(&[], origin, |server, upstream| {
+        assert_part(&range_of(server, "/a", "0-", ""), 0, 0, LENGTH - 1);
+        assert_whole(&until_hit(|| get(server, "/a")), 0);
+        assert_part(&range_of(server, "/a", "7-8", ""), 0, 7, 8);
+        assert_eq!(asked(upstream, "/a"), ["bytes=0-"]);
+    });
+}
+
 /// RFC 9110, 13.1.5: what is missing is asked for on condition that nothing has changed.
 #[test]
 fn the_rest_is_asked_for_with_if_range() {

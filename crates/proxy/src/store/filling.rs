@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
+use super::disk_turn::DiskTurn;
 use super::key::Key;
 use super::memory::Memory;
 use super::object::{CHUNK_BYTES_BESIDE, Object, Slice};
@@ -86,30 +87,8 @@ pub(super) struct State {
     /// What it takes of the memory budget.
     reserved_bytes: usize,
     /// While it is to be on disk, too.
-    disk: Option<DiskTurn>,
+    pub disk: Option<DiskTurn>,
 }
-
-/// How far a body is on disk.
-#[derive(Clone, Copy, Default)]
-struct DiskTurn {
-    position: u64,
-    /// Somebody is at it, or about to be.
-    is_taken: bool,
-}
-
-/// What a writer to disk finds at its position.
-pub(super) enum ToDisk {
-    Bytes(Vec<Slice>),
-    /// Nothing yet: its turn is over.
-    Later,
-    Complete,
-    Truncated,
-}
-
-/// A writer to disk is called when so many bytes wait for it.
-const DISK_WRITE_BYTES: u64 = 256 * 1024;
-/// It takes at most so many at once.
-const DISK_TURN_BYTES: u64 = 1024 * 1024;
 
 /// How a body ended.
 #[derive(Clone, Debug, Default)]
@@ -289,70 +268,6 @@ impl Filling {
         self.release(&mut self.lock(), 0);
     }
 
-    /// It is to be on disk, too.
-    pub(super) fn write_to_disk(&self) {
-        self.lock().disk = Some(DiskTurn::default());
-    }
-
-    /// It is not to be on disk any more.
-    pub(super) fn leave_disk(&self) {
-        let mut state = self.lock();
-        state.disk = None;
-        state.trim(self);
-    }
-
-    /// Whether a writer to disk is to be called now; then its turn has begun.
-    pub(super) fn claim_disk_turn(&self) -> bool {
-        let mut state = self.lock();
-        let (end, has_ended) = (state.end, !matches!(state.ending, Ending::Open));
-        let Some(turn) = state.disk.as_mut().filter(|turn| !turn.is_taken) else { return false };
-        turn.is_taken = has_ended || end - turn.position >= DISK_WRITE_BYTES;
-        turn.is_taken
-    }
-
-    /// Bytes that are held for the disk once the body has come.
-    pub(super) fn bytes_left_at_end(&self) -> Option<u64> {
-        let state = self.lock();
-        let is_complete = matches!(state.ending, Ending::Complete(_));
-        state.disk.filter(|_| is_complete).map(|turn| state.end - turn.position)
-    }
-
-    /// What is to be written from `position` on.
-    pub(super) fn to_disk(&self, position: u64) -> ToDisk {
-        let mut state = self.lock();
-        let mut slices = Vec::new();
-        let mut at = position;
-        while at < position + DISK_TURN_BYTES {
-            let slice = match &state.ending {
-                Ending::Truncated => return ToDisk::Truncated,
-                Ending::Complete(Some(object)) => object.slice(at),
-                _ => state.slice(at),
-            };
-            let Some(slice) = slice else { break };
-            at += slice.as_bytes().len() as u64;
-            slices.push(slice);
-        }
-        match &state.ending {
-            _ if !slices.is_empty() => ToDisk::Bytes(slices),
-            Ending::Open => {
-                if let Some(turn) = &mut state.disk {
-                    turn.is_taken = false;
-                }
-                ToDisk::Later
-            }
-            _ => ToDisk::Complete,
-        }
-    }
-
-    /// Everything before `position` is on disk.
-    pub(super) fn is_on_disk(&self, position: u64) {
-        let mut state = self.lock();
-        if let Some(turn) = &mut state.disk {
-            turn.position = position;
-        }
-        state.trim(self);
-    }
-
     fn release(&self, state: &mut State, bytes_left: usize) {
         self.memory.release(state.reserved_bytes - bytes_left);
         state.reserved_bytes = bytes_left;
@@ -378,7 +293,7 @@ impl std::fmt::Debug for Filling {
 }
 
 impl State {
-    fn slice(&self, position: u64) -> Option<Slice> {
+    pub(super) fn slice(&self, position: u64) -> Option<Slice> {
         // Readers are mostly near the end, and chunks few.
         let mut end = self.end;
         for chunk in self.chunks.iter().rev() {

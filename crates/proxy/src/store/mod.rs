@@ -8,6 +8,7 @@ mod admission;
 mod disk;
 #[cfg(test)]
 mod disk_tests;
+mod disk_turn;
 mod fill;
 mod filling;
 mod key;

@@ -172,7 +172,7 @@ impl Cache {
         claim: &mut Option<Fill>,
     ) -> Option<Heard> {
         match (&keyed.wish, received.head.status) {
-            (Wish::Part, 206) => Some(Heard::Part(self.begin_part(keyed, received))),
+            (Wish::Part, 206) => Some(self.begin_part(keyed, received, claim)),
             (Wish::Rest(rest), 206) => Some(match self.join(keyed, rest, received, claim) {
                 Some(joined) => Heard::Joined(Box::new(joined)),
                 None => {
@@ -186,15 +186,24 @@ impl Cache {
         }
     }
 
-    /// Begins to keep the part that comes.
-    fn begin_part(&self, keyed: &Keyed, received: &Received<'_>) -> Option<(PartFill, Box<[u8]>)> {
+    /// Begins to keep the part that comes; one that is all is kept as that.
+    fn begin_part(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Fill>) -> Heard {
         let tag = strong_tag(Section(received.head.fields));
         let known = self.store.inspect_parts(&keyed.key);
         let known = known.as_ref().filter(|known| known.held().is_some_and(|held| held.tag() == tag));
         let known = known.filter(|_| !tag.is_empty()).and_then(|known| Metadata::read(known.metadata()).ok());
         let (request, response) = (received.request(keyed), received.response());
-        let (range, metadata) = storable_part(&request, &response, known.as_ref(), &self.policy).ok()?;
-        Some((self.part_fill(keyed, tag, range.part, range.complete?, &metadata)?, metadata))
+        let Ok((ContentRange { part, complete: Some(whole_bytes) }, metadata)) =
+            storable_part(&request, &response, known.as_ref(), &self.policy)
+        else {
+            return Heard::Part(None);
+        };
+        let is_all = part.length() == whole_bytes && whole_bytes <= self.store.object_bytes_max();
+        if is_all && received.head.body == upstream::Body::Length(whole_bytes) {
+            return Heard::Answer(self.start(keyed, metadata, Some(whole_bytes), claim));
+        }
+        let fill = self.part_fill(keyed, tag, part, whole_bytes, &metadata);
+        Heard::Part(fill.map(|fill| (fill, metadata)))
     }
 
     fn part_fill(

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::super::filling::{Filling, ToDisk};
+use super::super::disk_turn::ToDisk;
+use super::super::filling::Filling;
 use super::super::key::Key;
 use super::super::object::{Object, ObjectKind, Slice};
 use super::directory::{Temporary, allocated_bytes};

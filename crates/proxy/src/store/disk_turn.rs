@@ -1,0 +1,92 @@
+//! A body on its way to the disk as well: how far it is there, and whose turn it is to go on.
+
+use super::filling::{Ending, Filling};
+use super::object::Slice;
+
+/// A writer to disk is called when so many bytes wait for it.
+const DISK_WRITE_BYTES: u64 = 256 * 1024;
+/// It takes at most so many at once.
+const DISK_TURN_BYTES: u64 = 1024 * 1024;
+
+/// How far a body is on disk.
+#[derive(Clone, Copy, Default)]
+pub(super) struct DiskTurn {
+    pub position: u64,
+    /// Somebody is at it, or about to be.
+    pub is_taken: bool,
+}
+
+/// What a writer to disk finds at its position.
+pub(super) enum ToDisk {
+    Bytes(Vec<Slice>),
+    /// Nothing yet: its turn is over.
+    Later,
+    Complete,
+    Truncated,
+}
+
+impl Filling {
+    /// It is to be on disk, too.
+    pub(super) fn write_to_disk(&self) {
+        self.lock().disk = Some(DiskTurn::default());
+    }
+
+    /// It is not to be on disk any more.
+    pub(super) fn leave_disk(&self) {
+        let mut state = self.lock();
+        state.disk = None;
+        state.trim(self);
+    }
+
+    /// Whether a writer to disk is to be called now; then its turn has begun.
+    pub(super) fn claim_disk_turn(&self) -> bool {
+        let mut state = self.lock();
+        let (end, has_ended) = (state.end, !matches!(state.ending, Ending::Open));
+        let Some(turn) = state.disk.as_mut().filter(|turn| !turn.is_taken) else { return false };
+        turn.is_taken = has_ended || end - turn.position >= DISK_WRITE_BYTES;
+        turn.is_taken
+    }
+
+    /// Bytes that are held for the disk once the body has come.
+    pub(super) fn bytes_left_at_end(&self) -> Option<u64> {
+        let state = self.lock();
+        let is_complete = matches!(state.ending, Ending::Complete(_));
+        state.disk.filter(|_| is_complete).map(|turn| state.end - turn.position)
+    }
+
+    /// What is to be written from `position` on.
+    pub(super) fn to_disk(&self, position: u64) -> ToDisk {
+        let mut state = self.lock();
+        let mut slices = Vec::new();
+        let mut at = position;
+        while at < position + DISK_TURN_BYTES {
+            let slice = match &state.ending {
+                Ending::Truncated => return ToDisk::Truncated,
+                Ending::Complete(Some(object)) => object.slice(at),
+                _ => state.slice(at),
+            };
+            let Some(slice) = slice else { break };
+            at += slice.as_bytes().len() as u64;
+            slices.push(slice);
+        }
+        match &state.ending {
+            _ if !slices.is_empty() => ToDisk::Bytes(slices),
+            Ending::Open => {
+                if let Some(turn) = &mut state.disk {
+                    turn.is_taken = false;
+                }
+                ToDisk::Later
+            }
+            _ => ToDisk::Complete,
+        }
+    }
+
+    /// Everything before `position` is on disk.
+    pub(super) fn is_on_disk(&self, position: u64) {
+        let mut state = self.lock();
+        if let Some(turn) = &mut state.disk {
+            turn.position = position;
+        }
+        state.trim(self);
+    }
+}
