@@ -8,7 +8,7 @@ mod upstream;
 
 use std::sync::{Arc, Barrier};
 
-use exchange::{get, get_with, status};
+use exchange::{ask, get, get_with, status};
 use upstream::{Peer, Upstream, over_sharing};
 
 /// Clients at a time.
@@ -80,6 +80,35 @@ fn the_cookie_of_a_304() {
         assert!(is_hit(&other) && other.contains("\r\nX-New: 2\r\n"), "{other}");
         assert!(!other.contains("Set-Cookie") && other.ends_with("hello"), "{other}");
         assert_eq!(upstream.heads().len(), 2);
+    });
+}
+
+/// RFC 9110, 9.3.3: what says that it is the target's own content, and for how long.
+#[test]
+fn what_a_post_brings() {
+    let serve = || {
+        Upstream::start(|peer: &mut Peer| {
+            while let Some(head) = peer.head() {
+                let own = match head.split(' ').nth(1).unwrap() {
+                    "/own" => "Cache-Control: max-age=60\r\nContent-Location: /own",
+                    "/other" => "Cache-Control: max-age=60\r\nContent-Location: /own",
+                    "/guessed" => {
+                        "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Location: /guessed"
+                    }
+                    _ => "Cache-Control: max-age=60",
+                };
+                peer.send(ok(own, "hello").as_bytes());
+            }
+        })
+    };
+    over_sharing(&[], serve, |server, _| {
+        for (target, is_kept) in [("/own", true), ("/other", false), ("/guessed", false), ("/none", false)] {
+            let answer = ask(server, "POST", target, "Content-Length: 0\r\n");
+            assert!(answer.ends_with("hello") && answer.contains("fwd=method"), "{answer}");
+            assert_eq!(is_hit(&get(server, target)), is_kept, "{target}");
+        }
+        // It does not answer another POST.
+        assert!(!is_hit(&ask(server, "POST", "/own", "Content-Length: 0\r\n")));
     });
 }
 

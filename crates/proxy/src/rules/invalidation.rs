@@ -20,6 +20,14 @@ pub fn invalidated(method: &[u8], target: &Target<'_>, status: u16, received: Se
     keys
 }
 
+/// Whether the content of a response to `target` is what a GET of that would bring: Content-Location says so (RFC 9110,
+/// 8.7 and 9.3.3).
+pub fn is_own_content(target: &Target<'_>, received: Section<'_>) -> bool {
+    let mut named = received.values("content-location");
+    let own = target.key();
+    named.next().is_some_and(|reference| resolved(target, reference) == Some(own)) && named.next().is_none()
+}
+
 /// The key of what `reference` names as seen from `base` (RFC 3986, 5.2), if that has the same origin.
 fn resolved(base: &Target<'_>, reference: &[u8]) -> Option<Vec<u8>> {
     let end = reference.iter().position(|byte| *byte == b'#').unwrap_or(reference.len());

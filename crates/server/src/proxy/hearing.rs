@@ -162,11 +162,10 @@ impl Cache {
                 self.passing.remember(&keyed.key, moments.response);
             }
         };
-        // Nobody can tell such a body from a part of it.
-        if head.body == upstream::Body::UntilClose {
+        let Some(length) = length_of(head) else {
             pass();
             return None;
-        }
+        };
         let metadata = match storable(&received.request(keyed), &received.response(), &self.policy) {
             Ok(metadata) => metadata,
             Err(reason) => {
@@ -176,11 +175,6 @@ impl Cache {
                 }
                 return None;
             }
-        };
-        let length = match head.body {
-            upstream::Body::Length(length) => Some(length),
-            upstream::Body::None => Some(0),
-            upstream::Body::Chunked | upstream::Body::UntilClose => None,
         };
         if length.is_some_and(|length| length > self.store.object_bytes_max()) {
             pass();
@@ -249,6 +243,16 @@ fn once(object: &Object, stored: &Metadata<'_>, lines: &[u8], now: i64) -> Arc<O
     }
     let once = Metadata { fields: &fields, response_time: now, initial_age: 0, ..*stored };
     Arc::new(object.with_metadata(&once.write()))
+}
+
+/// Bytes of the body, if the head says so; `None` if nobody could tell it from a part of it.
+pub(super) fn length_of(head: &Head<'_>) -> Option<Option<u64>> {
+    match head.body {
+        upstream::Body::Length(length) => Some(Some(length)),
+        upstream::Body::None => Some(Some(0)),
+        upstream::Body::Chunked => Some(None),
+        upstream::Body::UntilClose => None,
+    }
 }
 
 /// What a stored response varies by.

@@ -20,6 +20,7 @@ mod operations;
 mod outcome;
 mod parts;
 mod passing;
+mod posted;
 mod presence;
 mod purges;
 mod request;

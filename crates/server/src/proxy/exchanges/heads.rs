@@ -29,11 +29,15 @@ impl Exchanges {
         if let Some(changes) = &flow.changes {
             cache.invalidate(&changes.method, &changes.target(), head.status, head.fields);
         }
-        let Some(keyed) = &flow.keyed else { return Heard::Answer(None) };
         let waited = self.now.saturating_sub(flow.began).as_secs() as i64;
         let moments = Moments { request: now - waited, response: now };
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
-        cache.hear(keyed, &Received { asked: flow.asked, sent: &flow.request, head, moments, via }, claim)
+        let received = Received { asked: flow.asked, sent: &flow.request, head, moments, via };
+        match (&flow.keyed, &flow.changes) {
+            (Some(keyed), _) => cache.hear(keyed, &received, claim),
+            (None, Some(changes)) => Heard::Answer(cache.begin_posted(changes, &received)),
+            (None, None) => Heard::Answer(None),
+        }
     }
 
     /// The answer with this head is passed on, and kept if there is somebody for that.
