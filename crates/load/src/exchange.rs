@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Bodies longer than this, beyond what came with the head, are thrown away inside the kernel.
-const DISCARD_BYTES_MIN: u64 = 4096;
+pub(crate) const DISCARD_BYTES_MIN: u64 = 4096;
 /// The most that is thrown away at once.
 const DISCARD_BYTES_MAX: u64 = 1 << 30;
 /// Reads of one connection before others have their turn: a server that never stops sending holds up none.

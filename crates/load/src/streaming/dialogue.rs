@@ -11,18 +11,16 @@ use sojourn_streaming::rtsp::{Method, NptRange, Response, Start, Transport, writ
 use super::{
     authorization::{Challenge, Credentials},
     description::{Description, TrackDescription, is_name, joined},
+    plan::{START_WITHIN, USER_AGENT},
 };
 
 /// How long a session lasts without a sign of life, where the server does not say (RFC 2326, section 12.37).
 const SESSION_TIMEOUT_SECONDS: u32 = 60;
 const SESSION_TIMEOUT_SECONDS_MAX: u32 = 86_400;
-const USER_AGENT: &str = concat!("sojourn-load/", env!("CARGO_PKG_VERSION"));
 /// A server that finds nonces stale without end is not followed for ever.
 const AUTHORIZATIONS_MAX: u32 = 4;
 /// Longer session names are refused.
 const SESSION_BYTES_MAX: usize = 256;
-/// A random start lies in this first part of the film, so that something is left to be played.
-const START_WITHIN: f64 = 0.9;
 
 /// A request, as what is written for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

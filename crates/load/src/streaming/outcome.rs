@@ -247,6 +247,13 @@ impl StreamOutcome {
                     .to_owned(),
             );
         }
+        if self.is_hls() && self.plan.duration < self.plan.hls.buffer {
+            warnings.push(format!(
+                "the run was shorter than what players have in hand ({} s): it says how they began, not how they go on; \
+                 raise --duration or lower --buffer",
+                self.plan.hls.buffer.seconds()
+            ));
+        }
         let said = self.complaints.iter().take(COMPLAINTS_MAX);
         warnings.extend(said.map(|(why, count)| format!("{count} times: {why}")));
         warnings

@@ -5,6 +5,10 @@ use sojourn_measure::Nanos;
 use super::{film::Film, hls::HlsPlan};
 
 const SECOND: u64 = 1_000_000_000;
+/// What viewers call themselves.
+pub(super) const USER_AGENT: &str = concat!("sojourn-load/", env!("CARGO_PKG_VERSION"));
+/// A random start lies in this first part of the film, so that something is left to be played.
+pub(super) const START_WITHIN: f64 = 0.9;
 
 /// What viewers do, and for how long.
 #[derive(Clone, Debug)]

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     connector::{cause, socket_error},
+    exchange::DISCARD_BYTES_MIN,
     reception::{Progress, Response},
     stamped,
     streaming::{
@@ -25,8 +26,6 @@ use crate::{
     },
 };
 
-/// Bodies longer than this, beyond what came with the head, are thrown away inside the kernel.
-const DISCARD_BYTES_MIN: u64 = 4096;
 /// The most that is thrown away at once: others have their turn.
 const DISCARD_BYTES_MAX: u64 = 1 << 20;
 /// Playlists of more places are read anew for each viewer.

@@ -12,15 +12,15 @@ use super::{
     player::Player,
     playlist::{Part, Segment, Segments, Stream},
 };
-use crate::streaming::playout::Arrival;
+use crate::streaming::{
+    plan::{START_WITHIN, USER_AGENT},
+    playout::Arrival,
+};
 
-/// A random start lies in this first part of the film, so that something is left to be played.
-const START_WITHIN: f64 = 0.9;
 /// A live film is begun so many of its longest segments before its end (RFC 8216, 6.3.3).
 const LIVE_TARGETS: u64 = 3;
 /// Playlists of variants that lead to another are not followed for ever.
 const MASTERS_MAX: u32 = 2;
-const USER_AGENT: &str = concat!("sojourn-load/", env!("CARGO_PKG_VERSION"));
 
 /// Which of a film's variants is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
