@@ -6,7 +6,6 @@ text with a unit by `time`, `size`, `time_per_byte` and `rate`, so that every fi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -99,18 +98,11 @@ def _assignments(table: Mapping[str, Any]) -> list[str]:
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{toml_text.key(key)} = {_value(each)}" for key, each in value.items()) + " }"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return _list([_value(each) for each in value])
-    if isinstance(value, float):
-        return _number(value)
-    # Booleans and integers are written alike in JSON and TOML.
-    return toml_text.string(value) if isinstance(value, str) else json.dumps(value)
+    return toml_text.inline(value, _number, _list)
 
 
-def _list(texts: list[str]) -> str:
-    line = f"[{', '.join(texts)}]"
+def _list(texts: Sequence[str]) -> str:
+    line = toml_text.one_line(texts)
     if len(line) <= LINE_LENGTH:
         return line
     lines = [""]

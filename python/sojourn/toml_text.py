@@ -6,7 +6,7 @@ A table of tables becomes a section per entry (`[stations.web]`); whatever is de
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _DELETE = "\x7f"
@@ -24,7 +24,7 @@ def toml_text(document: Mapping[str, Any]) -> str:
 
 
 def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{key(name)} = {_value(value)}\n" for name, value in table.items())
+    return "".join(f"{key(name)} = {inline(value)}\n" for name, value in table.items())
 
 
 def _is_table_of_tables(value: Any) -> bool:
@@ -42,13 +42,19 @@ def string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace(_DELETE, "\\u007F")
 
 
-def _value(value: Any) -> str:
+def one_line(texts: Sequence[str]) -> str:
+    """A list on one line."""
+    return f"[{', '.join(texts)}]"
+
+
+def inline(value: Any, number: Callable[[float], str] = str, listed: Callable[[Sequence[str]], str] = one_line) -> str:
+    """A value as it stands behind its key; `number` writes floats, `listed` the texts of a list."""
     if isinstance(value, str):
         return string(value)
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key(name)} = {_value(part)}" for name, part in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "{ " + ", ".join(f"{key(name)} = {inline(part, number, listed)}" for name, part in value.items()) + " }"
+    if isinstance(value, Sequence):
+        return listed([inline(each, number, listed) for each in value])
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return number(value) if isinstance(value, float) else str(value)

@@ -10,7 +10,7 @@ from sojourn.caching.charts import curves
 from sojourn.caching.simulation import Point, Simulation
 from sojourn.report import format
 from sojourn.report.drawing import figure
-from sojourn.report.image import image
+from sojourn.report.image import write_images
 from sojourn.report.markup import element, join
 from sojourn.report.shell import shell
 from sojourn.report.tables import grid, pairs
@@ -31,8 +31,7 @@ def write(folder: RunFolder, found: Simulation) -> Path:
     """Writes everything and returns where the page is."""
     folder.write_json(SUMMARY, found.as_json())
     folder.write_table(POINTS, [asdict(point) for point in found.points])
-    for chart in curves(found):
-        folder.write_text(f"plots/{chart.identifier.removeprefix('plot-')}.svg", image(chart))
+    write_images(folder, curves(found))
     folder.write_text(REPORT, page(found))
     return folder.path / REPORT
 

@@ -12,7 +12,7 @@ from sojourn.caching.report import prepare, write
 from sojourn.caching.requests import read_requests
 from sojourn.caching.simulation import default_sizes, simulate
 from sojourn.caching.terminal import print_cache_simulation
-from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.formats import Format, FormatOption, show, talk
 from sojourn.commands.log_options import with_log_options
 from sojourn.failure import CouldNotRun
 from sojourn.log import LogOptions
@@ -81,14 +81,8 @@ def _simulate(
             progress=stages.update,
         )
         stages.done(f"{len(found.points):,} simulations")
-    if folder:
-        report = write(folder, found)
-    if output_format is Format.json:
-        print_json(found.as_json())
-    else:
-        print_cache_simulation(found, data)
-        if folder:
-            data.print(f"report: {report}", soft_wrap=True)
+    page = write(folder, found) if folder else None
+    show(output_format, found.as_json, lambda console: print_cache_simulation(found, console), page)
 
 
 def _known(what: str, names: list[str], known: dict[str, str]) -> list[str]:

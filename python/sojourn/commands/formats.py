@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +24,18 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="text for people, json for programs.")]
+
+
+def show(
+    output_format: Format, as_json: Callable[[], Any], as_text: Callable[[Console], None], page: Path | None
+) -> None:
+    """What was found in the form that was asked for; people are told where its page is."""
+    if output_format is Format.json:
+        print_json(as_json())
+        return
+    as_text(data)
+    if page is not None:
+        data.print(f"report: {page}", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from sojourn import quantity
-from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.formats import Format, FormatOption, show, talk
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.memory.characterisation import Request, characterise
 from sojourn.memory.grid import KERNELS, grid
@@ -83,14 +83,8 @@ def _memory(
         stages.begin("memory", 1.0)
         found = characterise(chosen, request, stages.update)
         stages.done(f"{len(found.points) + len(found.latencies):,} points")
-    if folder:
-        report = write(folder, found)
-    if output_format is Format.json:
-        print_json(found.model_dump())
-    else:
-        print_characterisation(found, data)
-        if folder:
-            data.print(f"report: {report}", soft_wrap=True)
+    page = write(folder, found) if folder else None
+    show(output_format, found.model_dump, lambda console: print_characterisation(found, console), page)
     if not found.complete:
         raise typer.Exit(EXIT_RAN_WITH_FAILURES)
 

@@ -11,7 +11,7 @@ from sojourn.memory.charts import curves, latencies
 from sojourn.memory.surface import surface_figure, surfaces
 from sojourn.report import format
 from sojourn.report.drawing import figure
-from sojourn.report.image import image
+from sojourn.report.image import write_images
 from sojourn.report.markup import Markup, element, join
 from sojourn.report.measurement_tables import written
 from sojourn.report.shell import shell
@@ -35,8 +35,7 @@ def write(folder: RunFolder, found: Characterisation) -> Path:
     folder.write_json("environment.json", machine)
     folder.write_table("points.parquet", [_row(each.model_dump()) for each in found.points])
     folder.write_table("latencies.parquet", [_row(each.model_dump()) for each in found.latencies])
-    for chart in (*curves(found), *latencies(found)):
-        folder.write_text(f"plots/{chart.identifier.removeprefix('plot-')}.svg", image(chart))
+    write_images(folder, [*curves(found), *latencies(found)])
     folder.write_text(REPORT, page(found, machine))
     return folder.path / REPORT
 

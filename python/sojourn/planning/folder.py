@@ -10,7 +10,7 @@ from sojourn.planning.answers import Plan, as_json
 from sojourn.planning.charts import costs, sweeps
 from sojourn.planning.report import page
 from sojourn.planning.system_document import SystemDocument
-from sojourn.report.image import image
+from sojourn.report.image import write_images
 from sojourn.run_folder import RunFolder
 
 SUMMARY = "plan.json"
@@ -36,7 +36,6 @@ def write(folder: RunFolder, plan: Plan, document: SystemDocument) -> Path:
     folder.write_text("system.toml", document.text)
     rows = ([{"parameter": sweep.parameter, **as_json(point)} for point in sweep.points] for sweep in plan.sweeps)
     folder.write_table("sweeps.parquet", list(chain.from_iterable(rows)))
-    for chart in (*sweeps(plan), *costs(plan)):
-        folder.write_text(f"plots/{chart.identifier.removeprefix('plot-')}.svg", image(chart))
+    write_images(folder, [*sweeps(plan), *costs(plan)])
     folder.write_text(REPORT, page(plan, document))
     return folder.path / REPORT

@@ -18,12 +18,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sojourn.bounded_file import read_text
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import System, SystemFileError
 from sojourn.toml_text import toml_text
-
-SYSTEM_FILE_BYTES_MAX = 1 << 20
-"""The largest file read; the native reader has the same limit."""
 
 _QUANTITY = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
 _LINE = re.compile(r" \(line ([0-9]+)\)")
@@ -53,18 +51,9 @@ class SystemDocument:
         Raises:
             CouldNotRun: with file, line and cure, or the setting and the nearest name.
         """
+        text = read_text(path, "give a system file (TOML)")
         try:
-            with path.open("rb") as file:
-                raw = file.read(SYSTEM_FILE_BYTES_MAX + 1)
-        except OSError as error:
-            raise CouldNotRun(f"cannot read {path}: {error.strerror}", "give a system file (TOML)") from error
-        if len(raw) > SYSTEM_FILE_BYTES_MAX:
-            raise CouldNotRun(f"{path} is larger than {SYSTEM_FILE_BYTES_MAX:,} bytes", "give a system file (TOML)")
-        try:
-            text = raw.decode()
             System(text)
-        except UnicodeDecodeError:
-            raise CouldNotRun(f"{path} is not text in UTF-8", "give a system file (TOML)") from None
         except SystemFileError as error:
             what, _, cure = error.message.partition("; ")
             raise CouldNotRun(f"{path}, line {error.line}: {what}", cure or _SCHEMA) from None

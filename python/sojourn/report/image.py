@@ -5,13 +5,16 @@ The drawing is that of the report. What HTML does for it there, title and legend
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.resources import files
 
 from sojourn.report.chart import Chart, Series
 from sojourn.report.drawing import LAYOUTS, drawn
 from sojourn.report.marks import drawn_mark
 from sojourn.report.markup import Markup, element, join
+from sojourn.run_folder import RunFolder
 
+PLOTS = "plots"
 MARGIN = 16.0
 TITLE_HEIGHT = 30.0
 ROW_HEIGHT = 20.0
@@ -25,6 +28,13 @@ svg { font: 12.5px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue
 svg text.title { font-size: 15px; font-weight: 600; fill: var(--ink); }
 .focus { display: none; }
 """
+
+
+def write_images(folder: RunFolder, charts: Iterable[Chart]) -> None:
+    """Writes each chart to a file of its name in the folder's `plots`."""
+    (folder.path / PLOTS).mkdir(exist_ok=True)
+    for chart in charts:
+        folder.write_text(f"{PLOTS}/{chart.identifier.removeprefix('plot-')}.svg", image(chart))
 
 
 def image(chart: Chart) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sojourn.bounded_file import read_text
 from sojourn.failure import CouldNotRun
 from sojourn.study.declarations import (
     SYSTEM,
@@ -35,7 +36,6 @@ from sojourn.study.declarations import (
 )
 from sojourn.study.figures import Figure, find
 
-DOCUMENT_BYTES_MAX = 1 << 20
 _KINDS = ("workload", "model", "program")
 _PLANNED = ("repetitions", "warm_up_seconds", "duration_seconds", "seed", "log", "factors", "listed")
 """What decides the measurements, beside the systems and what they are asked."""
@@ -219,15 +219,8 @@ def read(path: Path) -> tuple[Study, str]:
     Raises:
         CouldNotRun: it cannot be read or is no study; the message says where.
     """
+    text = read_text(path, "give a study (TOML); sojourn study list shows what there is")
     try:
-        with path.open("rb") as file:
-            raw = file.read(DOCUMENT_BYTES_MAX + 1)
-    except OSError as error:
-        raise CouldNotRun(f"cannot read {path}: {error.strerror}", "sojourn study list shows what there is") from error
-    if len(raw) > DOCUMENT_BYTES_MAX:
-        raise CouldNotRun(f"{path} is larger than {DOCUMENT_BYTES_MAX:,} bytes", "give a study (TOML)")
-    try:
-        text = raw.decode()
         return parsed(text), text
     except ValidationError as error:
         first = error.errors()[0]

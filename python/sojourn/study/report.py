@@ -11,7 +11,7 @@ from sojourn import __version__
 from sojourn.report import format
 from sojourn.report.chart import Missing
 from sojourn.report.drawing import figure
-from sojourn.report.image import image
+from sojourn.report.image import write_images
 from sojourn.report.markup import Markup, element, join
 from sojourn.report.measurement_tables import written
 from sojourn.report.shell import shell
@@ -90,12 +90,8 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
 def write(folder: StudyFolder, findings: Findings) -> Path:
     """Writes the summary, the plots and the page; returns where the page is."""
     folder.write_table()
-    plots = folder.run.path / "plots"
-    plots.mkdir(exist_ok=True)
     drawn = charts(findings.study, findings.cells)
-    for chart in drawn:
-        if not isinstance(chart, Missing):
-            folder.run.write_text(f"plots/{chart.identifier.removeprefix('plot-')}.svg", image(chart))
+    write_images(folder.run, [chart for chart in drawn if not isinstance(chart, Missing)])
     environments = folder.environments()
     main = join(
         _notes(findings, environments),

@@ -10,6 +10,7 @@ from pathlib import Path
 from sojourn import _native, fileset, media, quantity
 from sojourn.failure import CouldNotRun
 from sojourn.fileset import File, FileSet
+from sojourn.planning.web99.file_set import LARGEST_CLASS, SIZES_KILOBYTES
 from sojourn.study.declarations import FileEntry, Films
 from sojourn.study.logs import EXAMPLE, trace_file
 from sojourn.study.points import Settings, filled
@@ -19,7 +20,7 @@ LOG = "log"
 """The set of a log's documents, each as popular as it was there."""
 LOG_NORMAL_SIGMA = 1.573
 """Of document sizes at a provider's proxy, as the thesis has it."""
-CLASS3_BYTES = tuple(range(102_400, 921_601, 102_400))
+CLASS3_BYTES = tuple(int(size * 1024) for size in SIZES_KILOBYTES[LARGEST_CLASS])
 """The nine sizes of the largest class of SPECweb99."""
 _NAMED = re.compile(r"(webstone|log-normal)(?: at (\S+))?")
 _EACH_ONCE = re.compile(r"(\d+) files? of (class 3|\S+)")
