@@ -18,7 +18,9 @@ mod serve;
 mod still;
 mod stream;
 
-/// Serves, loads and replays; the Python face of Sojourn calls this program.
+/// Serves files, passes requests on, streams films, generates load, replays logs, and measures what they cost.
+///
+/// The Python face of Sojourn calls this program.
 #[derive(Parser)]
 #[command(name = "sojourn-engine", version, about)]
 struct Arguments {
@@ -72,7 +74,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Machine(options) => machine::run(&options),
         Command::Memory(options) => memory::run(&options),
         Command::Probe(options) => probe::run(&options),
-        Command::Proxy(options) => proxy::run(&options, words),
+        Command::Proxy(options) => proxy::run(&options, &command, words),
         Command::Replay(options) => replay::run(&options),
         Command::Still(options) => still::run(&options),
         Command::Stream(options) => stream::run(&options, words),

@@ -35,6 +35,7 @@ fn a_process_has_its_cache_as_long_as_it_lives() {
         assert!(get(&server, "/a").contains("Cache-Status: me; hit; ttl="), "{architecture}");
         assert_eq!(upstream.connections(), 1, "it is kept from one client to the next");
         server.wait_until(Counter::CacheMemoryObjects, 1);
+        server.wait_until(Counter::CacheHits, 1);
         let child = server.children()[0];
         kill_process(child, Signal::KILL).unwrap();
         server.wait_until(Counter::CacheMemoryObjects, 0);

@@ -52,7 +52,7 @@ pub struct CacheOptions {
     #[arg(long, value_name = "RATIO", value_parser = ratio)]
     pub force_hit_ratio: Option<f64>,
     /// What those draws are drawn from: the same, the same sequence
-    #[arg(long, default_value_t = 1, value_name = "N", requires = "force_hit_ratio")]
+    #[arg(long, default_value_t = 1, value_name = "N")]
     pub force_hit_seed: u64,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use sojourn_server::proxy::UpstreamLimits;
 use sojourn_server::proxy::forward::{
     Forward, LOOPBACK, Network, NetworkError, PORTS, Ports, PortsError, Resolver, TUNNEL_PORTS,
@@ -14,7 +15,7 @@ use crate::serve::options::values::duration;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Forward proxy")]
 pub struct ForwardOptions {
-    /// Go where requests say: http://HOST[:PORT]/… by absolute targets, anything else by tunnels (CONNECT)
+    /// Go where requests say: http://HOST[:PORT]/… and https://… by absolute targets, anything else by tunnels (CONNECT)
     #[arg(long, conflicts_with = "upstream")]
     pub forward: bool,
     /// Clients that are served, also several times [default: this host, 127.0.0.0/8 and ::1]
@@ -52,17 +53,22 @@ impl ForwardOptions {
         }
     }
 
-    /// The rules, if it is to be a forward proxy.
-    pub fn rules(&self) -> Option<Arc<Forward>> {
-        self.forward.then(|| {
-            Arc::new(Forward {
+    /// The rules, if it is to be a forward proxy; `tls` is how it is spoken with origins.
+    pub fn rules(
+        &self,
+        tls: impl FnOnce() -> anyhow::Result<Option<Arc<ClientConfig>>>,
+    ) -> anyhow::Result<Option<Arc<Forward>>> {
+        let rules = self.forward.then(|| {
+            Ok(Arc::new(Forward {
                 clients: given(&self.client, &LOOPBACK),
                 addresses: self.allow_address.clone(),
                 ports: given(&self.allow_port, &PORTS),
                 tunnel_ports: given(&self.allow_tunnel_port, &TUNNEL_PORTS),
                 resolver: Resolver::default(),
-            })
-        })
+                tls: tls()?,
+            }))
+        });
+        rules.transpose()
     }
 }
 

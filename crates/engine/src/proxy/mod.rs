@@ -1,23 +1,23 @@
 //! `sojourn-engine proxy`: options to upstreams, signals to a stop, counters to JSON.
 
 use std::ffi::OsString;
-use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
-use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_server::proxy::{Cache, Nothing, Proxy, watch};
-use sojourn_server::{Architecture, Board, CacheScope, Site, Stop, architecture, metrics, reopen_on_signal};
+use sojourn_server::{Architecture, Board, CacheScope, Site, architecture, metrics};
 
-use crate::serve::listener::Listeners;
+use crate::serve::config::expand;
+use crate::serve::print::print;
 use crate::serve::privileges::Identity;
 use crate::serve::site::{descriptors, usable_descriptors};
-use crate::serve::succession::{self, Estate, Inheritance};
-use crate::serve::{pin, serve, transports};
+use crate::serve::succession::{Estate, Inheritance};
+use crate::serve::{pin, serve};
 
 mod cache;
 mod forward;
+mod hosts;
 mod options;
 mod upstream;
 
@@ -29,8 +29,8 @@ const PSEUDONYM_RANDOM_BYTES: usize = 4;
 /// What to do about what needs one.
 const ONE_PROCESS: &str = "hint: choose an architecture that is one process: mt or an event loop";
 
-/// Passes requests on until a signal. `words` are the command line that was given.
-pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
+/// Passes requests on until a signal. `words` are the command line that was given, to `command`.
+pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> anyhow::Result<ExitCode> {
     if let Some(core) = options.pin_core {
         pin(core)?;
     }
@@ -43,15 +43,20 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
     let mut site = options.site(architecture, Board::new())?;
-    let Listeners { listeners, are_passed } = options.listening.listeners(&options.tls, &mut inheritance)?;
-    site.tls = options.tls.tls_of(&listeners, None)?;
-    let estate = Estate {
-        program: succession::program()?,
-        words: words.to_vec(),
-        sockets_are_passed: are_passed,
-        transports: transports(&listeners)?,
-        admin: options.listening.admin_listener(&mut inheritance)?,
-    };
+    let health_check = options.upstream.health_check();
+    ensure!(
+        scope == CacheScope::Server || health_check.is_none(),
+        "with {} each process would have to ask upstreams for their health (--health-path)\n{ONE_PROCESS}",
+        architecture.name()
+    );
+    if options.print_config {
+        print(architecture, &[], &site, command, &expand(command, words)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
+    site.tls = options.tls.tls_of(&listeners.listeners, None)?;
+    let admin = options.listening.admin_listener(&mut inheritance)?;
+    let estate = Estate::new(words, &listeners, admin)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [])?;
     }
@@ -61,24 +66,11 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
         let proxy = Arc::make_mut(proxy);
         proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
     }
-    let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
-    let health_check = options.upstream.health_check();
-    ensure!(
-        scope == CacheScope::Server || health_check.is_none(),
-        "with {} each process would have to ask upstreams for their health (--health-path)\n{ONE_PROCESS}",
-        architecture.name()
-    );
-    // Children look names up themselves: what a thread of this process learns they do not see.
+    // Children do not see what a thread of this process learns.
     if let Some(proxy) = site.proxy.as_ref().filter(|_| scope == CacheScope::Server) {
         watch(proxy, health_check.as_ref()).context("cannot watch the upstreams")?;
     }
-    reopen_on_signal(&site.board)?;
-    let served = serve(architecture, &site, listeners, &estate, inheritance, stop)?;
-    if options.format == "json" {
-        serde_json::to_writer(io::stdout(), &served)?;
-        io::Write::write_all(&mut io::stdout(), b"\n")?;
-    }
-    Ok(ExitCode::SUCCESS)
+    serve(architecture, &site, listeners.listeners, &estate, inheritance, &options.format)
 }
 
 impl Options {
@@ -103,9 +95,19 @@ impl Options {
         site.limits = self.limits.limits(connections_max);
         site.limits.upstream = self.forward.limits(self.upstream.limits());
         site.log = self.log.open(&site.board)?;
+        let general = &self.upstream.upstream;
+        let (names, hosts) = self.hosts.table(general)?;
+        site.hosts = Arc::new(names);
+        let forward = self.forward.rules(|| self.upstream.origins_tls())?;
+        let of_hosts = self.hosts.host.iter().flat_map(|host| &host.upstream);
         site.proxy = Some(Arc::new(Proxy {
-            upstreams: self.upstream.upstreams()?,
-            forward: self.forward.rules(),
+            upstreams: if forward.is_some() {
+                vec![]
+            } else {
+                self.upstream.upstreams(general.iter().chain(of_hosts))?
+            },
+            hosts,
+            forward,
             cache: None,
             pseudonym: self.pseudonym.clone().map_or_else(pseudonym, Ok)?,
         }));

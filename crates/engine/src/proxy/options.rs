@@ -7,6 +7,7 @@ use sojourn_server::ALL;
 
 use super::cache::CacheOptions;
 use super::forward::ForwardOptions;
+use super::hosts::HostsOptions;
 use super::upstream::UpstreamOptions;
 use crate::serve::options::limit::LimitOptions;
 use crate::serve::options::listen::ListenOptions;
@@ -29,6 +30,9 @@ pub struct Options {
     /// Take options from this TOML file: keys are the long options without dashes; those on the command line win
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Print the configuration as it comes out, defaults and all, as a file for --config, and what this system offers
+    #[arg(long)]
+    pub print_config: bool,
     /// How the server is organised
     #[arg(long, default_value = "amped", value_parser = architectures())]
     pub architecture: String,
@@ -47,6 +51,8 @@ pub struct Options {
     pub format: String,
     #[command(flatten)]
     pub upstream: UpstreamOptions,
+    #[command(flatten)]
+    pub hosts: HostsOptions,
     #[command(flatten)]
     pub forward: ForwardOptions,
     #[command(flatten)]

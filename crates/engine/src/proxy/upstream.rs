@@ -9,16 +9,13 @@ use anyhow::{anyhow, ensure};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sojourn_load::{TlsError, Trust, client_config};
-use sojourn_server::proxy::{HealthCheck, Presence, Upstream, UpstreamLimits};
+use sojourn_server::proxy::{HealthCheck, Presence, Upstream, UpstreamLimits, UpstreamUrl, UpstreamUrlError};
 use sojourn_server::tls::UpstreamTls;
 
 use crate::serve::options::values::duration;
 
-/// The port of a URL that names none.
-const HTTP_PORT: u16 = 80;
-
-/// The same, with TLS.
-const HTTPS_PORT: u16 = 443;
+/// Origins of a forward proxy whose TLS sessions are remembered, to be resumed.
+const SESSIONS_REMEMBERED: usize = 256;
 
 /// Where requests go, and how long they may take there.
 #[derive(clap::Args)]
@@ -26,12 +23,13 @@ const HTTPS_PORT: u16 = 443;
 pub struct UpstreamOptions {
     /// A server that requests are passed on to, http://HOST[:PORT] or https://HOST[:PORT], and perhaps its share compared
     /// with the others'; several have the same content
-    #[arg(long, required_unless_present = "forward", value_name = "URL[,weight=N]", value_parser = upstream)]
+    #[arg(long, required_unless_present_any = ["forward", "host"], value_name = "URL[,weight=N]", value_parser = upstream)]
     pub upstream: Vec<UpstreamUrl>,
-    /// The authorities that upstreams' certificates have to come from [default: the system's]
+    /// The authorities that certificates of upstreams, or of origins (--forward), have to come from
+    /// [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream_insecure")]
     pub upstream_ca: Option<PathBuf>,
-    /// Take any certificate of an upstream: whoever is in between can read and change everything
+    /// Take any certificate of an upstream or origin: whoever is in between can read and change everything
     #[arg(long)]
     pub upstream_insecure: bool,
     /// How long connecting to an upstream may take, with the TLS handshake and the first of the request
@@ -78,17 +76,6 @@ pub struct UpstreamOptions {
     pub health_fall: u32,
 }
 
-/// What `--upstream` says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamUrl {
-    /// Host and port, as requests name them.
-    authority: String,
-    host: String,
-    port: u16,
-    is_secure: bool,
-    weight: u32,
-}
-
 impl UpstreamOptions {
     /// The limits.
     pub fn limits(&self) -> UpstreamLimits {
@@ -117,18 +104,37 @@ impl UpstreamOptions {
         })
     }
 
-    /// The upstreams, their names resolved.
-    pub fn upstreams(&self) -> anyhow::Result<Vec<Upstream>> {
-        let is_secure = self.upstream.iter().any(|url| url.is_secure);
+    /// The upstreams `urls`, their names resolved.
+    pub fn upstreams<'a>(
+        &self,
+        urls: impl Iterator<Item = &'a UpstreamUrl> + Clone,
+    ) -> anyhow::Result<Vec<Upstream>> {
+        let secure = urls.clone().filter(|url| url.is_secure).count();
         ensure!(
-            is_secure || !(self.upstream_insecure || self.upstream_ca.is_some()),
+            secure > 0 || !self.trusts_somebody(),
             "there is no upstream with TLS to trust\nhint: one looks like https://127.0.0.1:9443"
         );
-        let config = if is_secure { Some(Arc::new(self.client_config()?)) } else { None };
-        self.upstream.iter().map(|url| url.resolve(config.as_ref())).collect()
+        let config = if secure > 0 { Some(Arc::new(self.client_config(secure)?)) } else { None };
+        urls.map(|url| resolve(url, config.as_ref())).collect()
     }
 
-    fn client_config(&self) -> anyhow::Result<ClientConfig> {
+    /// How TLS is spoken with the origins of a forward proxy; without authorities it is not.
+    pub fn origins_tls(&self) -> anyhow::Result<Option<Arc<ClientConfig>>> {
+        match self.client_config(SESSIONS_REMEMBERED) {
+            Ok(config) => Ok(Some(Arc::new(config))),
+            Err(error) if self.trusts_somebody() => Err(error),
+            Err(error) => {
+                eprintln!("warning: https goes through tunnels only: {error:#}");
+                Ok(None)
+            }
+        }
+    }
+
+    fn trusts_somebody(&self) -> bool {
+        self.upstream_insecure || self.upstream_ca.is_some()
+    }
+
+    fn client_config(&self, remembered: usize) -> anyhow::Result<ClientConfig> {
         let trust = match &self.upstream_ca {
             _ if self.upstream_insecure => Trust::Anybody,
             Some(file) => Trust::File(file.clone()),
@@ -139,7 +145,7 @@ impl UpstreamOptions {
                 "warning: --upstream-insecure: upstreams may be anybody, their certificates are not looked at"
             );
         }
-        client_config(&trust, self.upstream.len()).map_err(|error| match error {
+        client_config(&trust, remembered).map_err(|error| match error {
             TlsError::Authorities { from, why } => {
                 anyhow!("no authorities in {from}: {why}\nhint: give the upstreams' by --upstream-ca FILE")
             }
@@ -148,35 +154,33 @@ impl UpstreamOptions {
     }
 }
 
-impl UpstreamUrl {
-    /// With its addresses; `config` is how TLS is spoken.
-    fn resolve(&self, config: Option<&Arc<ClientConfig>>) -> anyhow::Result<Upstream> {
-        let found = (self.host.as_str(), self.port).to_socket_addrs().map_err(|error| {
-            anyhow!(
-                "cannot find the upstream {}: {error}\nhint: check the name, or give an address",
-                self.authority
-            )
-        })?;
-        let addresses: Vec<_> = found.collect();
-        ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", self.authority);
-        let tls = match config.filter(|_| self.is_secure) {
-            Some(config) => {
-                let name = ServerName::try_from(self.host.clone()).map_err(|_| {
-                    anyhow!("no certificate can be for the upstream {}\nhint: give a host name", self.host)
-                })?;
-                Some(UpstreamTls { config: Arc::clone(config), name })
-            }
-            None => None,
-        };
-        Ok(Upstream {
-            authority: self.authority.clone(),
-            host: self.host.clone(),
-            port: self.port,
-            presence: Arc::new(Presence::new(&addresses)),
-            tls,
-            weight: self.weight,
-        })
-    }
+/// `url` with its addresses; `config` is how TLS is spoken.
+fn resolve(url: &UpstreamUrl, config: Option<&Arc<ClientConfig>>) -> anyhow::Result<Upstream> {
+    let found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| {
+        anyhow!(
+            "cannot find the upstream {}: {error}\nhint: check the name, or give an address",
+            url.authority
+        )
+    })?;
+    let addresses: Vec<_> = found.collect();
+    ensure!(!addresses.is_empty(), "the upstream {} has no address\nhint: give one", url.authority);
+    let tls = match config.filter(|_| url.is_secure) {
+        Some(config) => {
+            let name = ServerName::try_from(url.host.clone()).map_err(|_| {
+                anyhow!("no certificate can be for the upstream {}\nhint: give a host name", url.host)
+            })?;
+            Some(UpstreamTls { config: Arc::clone(config), name })
+        }
+        None => None,
+    };
+    Ok(Upstream {
+        authority: url.authority.clone(),
+        host: url.host.clone(),
+        port: url.port,
+        presence: Arc::new(Presence::new(&addresses)),
+        tls,
+        weight: url.weight,
+    })
 }
 
 /// A path and perhaps a query, as they stand in a request.
@@ -185,59 +189,6 @@ fn health_path(text: &str) -> Result<String, String> {
     if is_target { Ok(text.to_owned()) } else { Err("a path looks like /health".to_owned()) }
 }
 
-fn upstream(text: &str) -> Result<UpstreamUrl, String> {
-    let (url, weight) = match text.split_once(',') {
-        None => (text, 1),
-        Some((url, rest)) => {
-            let weight = rest.strip_prefix("weight=").and_then(|weight| weight.parse().ok());
-            (
-                url,
-                weight
-                    .filter(|weight| (1..=1000).contains(weight))
-                    .ok_or("a weight looks like weight=3, up to 1000")?,
-            )
-        }
-    };
-    let is_secure = url.starts_with("https://");
-    let authority = url.strip_prefix(if is_secure { "https://" } else { "http://" });
-    let authority = authority.ok_or("an upstream looks like http://127.0.0.1:9000 or https://app.example")?;
-    let authority = authority.strip_suffix('/').unwrap_or(authority);
-    let uri: http::uri::Authority = authority.parse().map_err(|error| format!("{authority}: {error}"))?;
-    if authority.contains('@') || uri.host().is_empty() {
-        return Err("an upstream is a host and perhaps a port, without a path".to_owned());
-    }
-    Ok(UpstreamUrl {
-        authority: authority.to_owned(),
-        host: uri.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
-        port: uri.port_u16().unwrap_or(if is_secure { HTTPS_PORT } else { HTTP_PORT }),
-        is_secure,
-        weight,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn upstreams() {
-        let url = |text| upstream(text).map(|url| (url.authority, url.host, url.port, url.weight));
-        assert_eq!(url("https://a"), Ok(("a".to_owned(), "a".to_owned(), 443, 1)));
-        let expected = |authority: &str, host: &str, port, weight| {
-            Ok((authority.to_owned(), host.to_owned(), port, weight))
-        };
-        assert_eq!(url("http://a.example"), expected("a.example", "a.example", 80, 1));
-        assert_eq!(url("http://[::1]:81/,weight=5"), expected("[::1]:81", "::1", 81, 5));
-        for bad in [
-            "a.example",
-            "ftp://a",
-            "http://",
-            "http://a/b",
-            "http://u@a",
-            "http://a,weight=0",
-            "http://a,x=1",
-        ] {
-            assert!(upstream(bad).is_err(), "{bad}");
-        }
-    }
+pub fn upstream(text: &str) -> Result<UpstreamUrl, UpstreamUrlError> {
+    text.parse()
 }

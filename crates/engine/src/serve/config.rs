@@ -38,11 +38,7 @@ const NOT_IN_FILES: &[&str] =
 /// `FILE:LINE: …` with a hint if the file cannot be read or holds what no option takes.
 pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let mut expanded = words.to_vec();
-    let Some((name, given)) = matches(command, words).filter(|(name, _)| COMMANDS.contains(&&name[..]))
-    else {
-        return Ok(expanded);
-    };
-    let subcommand = command.find_subcommand(&name).expect("there is this command");
+    let Some((subcommand, given)) = server_matches(command, words) else { return Ok(expanded) };
     let Some(path) = given.get_one::<PathBuf>("config") else { return Ok(expanded) };
     let text = std::fs::read_to_string(path).map_err(|error| {
         anyhow!(
@@ -73,9 +69,9 @@ pub fn expand(command: &Command, words: &[OsString]) -> anyhow::Result<Vec<OsStr
 
 /// What stands on the command line as a configuration file; `None` if it names one, or cannot be written as text.
 pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
-    let given = serve_matches(command, words)?;
+    let (subcommand, given) = server_matches(command, words)?;
     let mut text = String::new();
-    for option in options(command).filter(|option| is_given(&given, option.get_id().as_str())) {
+    for option in subcommand.get_arguments().filter(|option| is_given(&given, option.get_id().as_str())) {
         let name = option.get_long().unwrap_or(ROOT);
         if name == "config" {
             return None;
@@ -88,9 +84,9 @@ pub fn of_words(command: &Command, words: &[OsString]) -> Option<String> {
 /// What `words`, a configuration file included, come to, defaults and all; `None` if it cannot be written as text.
 /// `chosen` are the values of options that have no default of their own: those are named where nothing was given.
 pub fn effective(command: &Command, words: &[OsString], chosen: &[(&str, Value)]) -> Option<String> {
-    let given = serve_matches(command, words)?;
+    let (subcommand, given) = server_matches(command, words)?;
     let mut text = String::new();
-    for option in options(command).filter(|option| !option.is_hide_set()) {
+    for option in subcommand.get_arguments().filter(|option| !option.is_hide_set()) {
         let name = option.get_long().unwrap_or(ROOT);
         let is_known = given.value_source(option.get_id().as_str()).is_some();
         let value = match chosen.iter().find(|(chosen, _)| *chosen == name) {
@@ -211,9 +207,10 @@ fn matches(command: &Command, words: &[OsString]) -> Option<(String, ArgMatches)
     matches.remove_subcommand()
 }
 
-/// The same, if they are about `serve`.
-fn serve_matches(command: &Command, words: &[OsString]) -> Option<ArgMatches> {
-    matches(command, words).filter(|(name, _)| name == "serve").map(|(_, given)| given)
+/// The same, if they are about a command that takes a file, and that command.
+fn server_matches<'a>(command: &'a Command, words: &[OsString]) -> Option<(&'a Command, ArgMatches)> {
+    let (name, given) = matches(command, words).filter(|(name, _)| COMMANDS.contains(&&name[..]))?;
+    Some((command.find_subcommand(&name)?, given))
 }
 
 /// What `command` calls the option of this name itself.
@@ -290,8 +287,4 @@ pub fn first_line(error: &clap::Error) -> String {
 
 fn repeats(option: &Arg) -> bool {
     matches!(option.get_action(), ArgAction::Append)
-}
-
-fn options(command: &Command) -> impl Iterator<Item = &Arg> {
-    command.find_subcommand("serve").into_iter().flat_map(Command::get_arguments)
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow};
@@ -12,12 +11,13 @@ use sojourn_server::connection::Transport;
 use sojourn_server::{
     Architecture, Board, Listener, Requests, Site, Stop, admin, architecture, metrics, reopen_on_signal,
 };
+use toml::Value;
 
 pub mod config;
 pub mod listener;
 pub mod notify;
 pub mod options;
-mod print;
+pub mod print;
 pub mod privileges;
 mod program;
 pub mod site;
@@ -25,7 +25,6 @@ pub mod stdio;
 pub mod succession;
 mod tls;
 
-use listener::Listeners;
 pub use options::Options;
 use privileges::Identity;
 use succession::{Estate, Inheritance, SUCCEED};
@@ -46,28 +45,38 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     let mut inheritance = Inheritance::receive()?;
     let mut site = options.site(architecture, Board::new())?;
     if options.print_config {
-        print::print(architecture, &site, command, &config::expand(command, words)?)?;
+        let chosen = [
+            ("body-cache", Value::from(site.budgets.body_bytes as i64)),
+            ("residency", Value::from(site.residency.name())),
+        ];
+        print::print(architecture, &chosen, &site, command, &config::expand(command, words)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let program = program::per_connection(command, words)?;
-    let Listeners { listeners, are_passed } = options.listening.listeners(&options.tls, &mut inheritance)?;
-    site.tls = options.tls.tls_of(&listeners, options.tickets)?;
+    let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;
+    site.tls = options.tls.tls_of(&listeners.listeners, options.tickets)?;
     let admin = options.listening.admin_listener(&mut inheritance)?;
-    let estate = Estate {
-        program: program.path.clone(),
-        words: words.to_vec(),
-        sockets_are_passed: are_passed,
-        transports: transports(&listeners)?,
-        admin,
-    };
+    let estate = Estate::new(words, &listeners, admin)?;
     if let Some(user) = &options.process.user {
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [options.root.as_path()])?;
     }
     site.program = Some(program);
+    serve(architecture, &site, listeners.listeners, &estate, inheritance, &options.format)
+}
+
+/// Serves `site` on `listeners` until a signal, and prints what was counted if `format` says so.
+pub fn serve(
+    architecture: &dyn Architecture,
+    site: &Site,
+    listeners: Vec<Listener>,
+    estate: &Estate,
+    inheritance: Inheritance,
+    format: &str,
+) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
     reopen_on_signal(&site.board)?;
-    let served = serve(architecture, &site, listeners, &estate, inheritance, stop)?;
-    if options.format == "json" {
+    let served = serve_until(stop, architecture, site, listeners, estate, inheritance)?;
+    if format == "json" {
         serde_json::to_writer(io::stdout(), &served)?;
         io::Write::write_all(&mut io::stdout(), b"\n")?;
     }
@@ -75,13 +84,13 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
 }
 
 /// Serves `site` on `listeners` until `stop`, and says where.
-pub fn serve(
+fn serve_until(
+    stop: &'static Stop,
     architecture: &dyn Architecture,
     site: &Site,
     listeners: Vec<Listener>,
     estate: &Estate,
     inheritance: Inheritance,
-    stop: &'static Stop,
 ) -> anyhow::Result<sojourn_server::Served> {
     std::thread::scope(|scope| {
         let requests = Requests::on_signals(SUCCEED)?;
@@ -105,18 +114,6 @@ pub fn serve(
         }
         served.map(|_| site.counters()).with_context(|| format!("the {} server failed", architecture.name()))
     })
-}
-
-/// What is spoken at each address, of which several sockets may be one's.
-pub fn transports(listeners: &[Listener]) -> anyhow::Result<Vec<(SocketAddr, Transport)>> {
-    let mut transports = Vec::new();
-    for listener in listeners {
-        let pair = (listener.socket.local_addr()?, listener.transport);
-        if !transports.contains(&pair) {
-            transports.push(pair);
-        }
-    }
-    Ok(transports)
 }
 
 /// Pins this process to `core`.

@@ -1,4 +1,4 @@
-//! `serve --print-config`: the configuration as it comes out, as a file that gives the same server, and as remarks what
+//! `serve --print-config`, and `proxy`'s: the configuration as it comes out, as a file that gives the same server, and as remarks what
 //! this system was found to offer.
 
 use std::ffi::OsString;
@@ -11,18 +11,17 @@ use toml::Value;
 
 use super::config::effective;
 
-/// Prints it. `words` are the command line, with what its configuration file adds to it.
+/// Prints it. `words` are the command line, with what its configuration file adds to it; `chosen` what the command has
+/// chosen beyond what every server has.
 pub fn print(
     architecture: &dyn Architecture,
+    chosen: &[(&'static str, Value)],
     site: &Site,
     command: &clap::Command,
     words: &[OsString],
 ) -> anyhow::Result<()> {
-    let mut chosen = vec![
-        ("body-cache", Value::from(site.budgets.body_bytes as i64)),
-        ("connections-max", Value::from(site.limits.connections_max as i64)),
-        ("residency", Value::from(site.residency.name())),
-    ];
+    let mut chosen = chosen.to_vec();
+    chosen.push(("connections-max", Value::from(site.limits.connections_max as i64)));
     if architecture.defaults().workers.is_some() {
         chosen.push(("workers", Value::from(site.workers as i64)));
     }

@@ -25,6 +25,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_
 use sojourn_server::connection::Transport;
 use sojourn_server::{Listener, Requests, Stop, listening_sockets};
 
+use super::listener::Listeners;
+
 /// The signals that ask for a successor: nginx's for a new program, and everybody's for a new configuration.
 pub const SUCCEED: &[libc::c_int] = &[libc::SIGUSR2, libc::SIGHUP];
 
@@ -78,6 +80,24 @@ pub fn program() -> anyhow::Result<CString> {
 }
 
 impl Estate {
+    /// That of the server that was started with `words`.
+    ///
+    /// # Errors
+    /// If this program's file cannot be found.
+    pub fn new(
+        words: &[OsString],
+        listening: &Listeners,
+        admin: Option<TcpListener>,
+    ) -> anyhow::Result<Estate> {
+        Ok(Estate {
+            program: program()?,
+            words: words.to_vec(),
+            sockets_are_passed: listening.are_passed,
+            transports: transports(&listening.listeners)?,
+            admin,
+        })
+    }
+
     /// Starts a successor for each of `requests`, until one serves; then requests the stop. Returns at the stop.
     pub fn serve_requests(&self, requests: &Requests, stop: &Stop) {
         while !stop.is_requested() {
@@ -313,6 +333,18 @@ fn take(channel: &OwnedFd) -> io::Result<Option<(Role, Listener)>> {
         }
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "it says what this version does not understand")),
     }
+}
+
+/// What is spoken at each address, of which several sockets may be one's.
+fn transports(listeners: &[Listener]) -> anyhow::Result<Vec<(SocketAddr, Transport)>> {
+    let mut transports = Vec::new();
+    for listener in listeners {
+        let pair = (listener.socket.local_addr()?, listener.transport);
+        if !transports.contains(&pair) {
+            transports.push(pair);
+        }
+    }
+    Ok(transports)
 }
 
 #[cfg(test)]

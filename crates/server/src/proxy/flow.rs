@@ -9,6 +9,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use http::StatusCode;
+use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Body, Head};
 use sojourn_proxy::rules::Target;
@@ -54,6 +55,8 @@ pub struct Flow {
     pub unconditional: Option<Vec<u8>>,
     /// What is asked for, as far as that says whether a body follows.
     pub asked: Asked,
+    /// Of which of the proxy's hosts.
+    pub host: HostId,
     /// Whether asking twice is as good as once.
     pub is_repeatable: bool,
     /// The body of the request, if it has one.
@@ -186,6 +189,7 @@ impl Flow {
             request,
             unconditional: None,
             asked,
+            host: HostId(0),
             is_repeatable,
             upload,
             answer: None,

@@ -4,8 +4,11 @@
 //! the connections for that. A flow stands between one upstream connection, which fills it, and the clients that
 //! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+
+use sojourn_content::HostId;
 
 mod bell;
 mod cache;
@@ -27,6 +30,7 @@ mod request;
 mod search;
 mod stored;
 mod storekeepers;
+mod upstream_url;
 mod watch;
 
 use crate::tls::UpstreamTls;
@@ -45,19 +49,29 @@ pub use request::{Ask, Refusal, ask, host, refusal};
 pub use search::Search;
 pub use stored::{Claim, Keyed, Standing};
 pub use storekeepers::Storekeepers;
+pub use upstream_url::{UpstreamUrl, UpstreamUrlError};
 pub use watch::{HealthCheck, watch};
 
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Servers of the same content; none if it is a forward proxy.
+    /// Servers, one host's behind another's; none if it is a forward proxy.
     pub upstreams: Vec<Upstream>,
+    /// Which of them have the content of each host of the site.
+    pub hosts: Vec<Range<usize>>,
     /// The rules by which requests go where they say, if it is one.
     pub forward: Option<Arc<Forward>>,
     /// What it is called in Via, by which it also knows requests that it has sent itself.
     pub pseudonym: String,
     /// What is kept, if anything is.
     pub cache: Option<Cache>,
+}
+
+impl Proxy {
+    /// Which of the upstreams have the content of `host`.
+    pub fn upstreams_of(&self, host: HostId) -> Range<usize> {
+        self.hosts.get(usize::from(host.0)).cloned().unwrap_or_default()
+    }
 }
 
 /// One upstream server.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sojourn_content::HostId;
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http::upstream::Asked;
 use sojourn_http::{Status, head};
@@ -17,13 +18,15 @@ use super::{Cache, Changes, Flow, Keyed, Obstacle, Proxy, Upload, Wish};
 /// What is added to a head, about.
 const ADDED_BYTES: usize = 256;
 
-/// Who asks, and over what.
+/// Who asks, over what, and which of the proxy's hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     /// The client.
     pub peer: IpAddr,
-    /// Whether it asked over TLS.
+    /// Whether it asked by `https`.
     pub is_secure: bool,
+    /// Whom.
+    pub host: HostId,
 }
 
 impl Ask {
@@ -33,9 +36,10 @@ impl Ask {
     }
 }
 
-/// The host that `request` is for.
-pub fn host<'a>(request: &Request<'a>, proxy: &'a Proxy) -> &'a [u8] {
-    request.host.or_else(|| Some(proxy.upstreams.first()?.authority.as_bytes())).unwrap_or_default()
+/// What `request` calls the host that it is for, or that host's first upstream if it does not say.
+pub fn host<'a>(request: &Request<'a>, ask: Ask, proxy: &'a Proxy) -> &'a [u8] {
+    let first = || proxy.upstreams.get(proxy.upstreams_of(ask.host).start);
+    request.host.or_else(|| Some(first()?.authority.as_bytes())).unwrap_or_default()
 }
 
 /// Why a request goes no further.
@@ -104,14 +108,14 @@ pub fn ask(request: &Request<'_>, ask: Ask, proxy: &Proxy, keyed: Option<Keyed>)
     let is_idempotent = matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE");
     let is_repeatable = is_idempotent && upload.is_none();
     let mut flow = Flow::new(text, asked, is_repeatable, upload);
-    (flow.keyed, flow.unconditional) = (keyed, unconditional);
+    (flow.keyed, flow.unconditional, flow.host) = (keyed, unconditional, ask.host);
     let origin = proxy.forward.as_ref().and_then(|forward| forward.origin(request, ask.peer).ok());
     flow.origin = origin.map(Arc::new);
     flow.changes =
         (!matches!(request.method, Method::Get | Method::Head | Method::Options)).then(|| Changes {
             method: method.into(),
             scheme: ask.scheme(),
-            host: host(request, proxy).into(),
+            host: host(request, ask, proxy).into(),
             path: request.target.into(),
         });
     flow
@@ -138,7 +142,7 @@ fn head_for(request: &Request<'_>, ask: Ask, proxy: &Proxy, purpose: Purpose<'_>
         via: Via { received: request.version, pseudonym: &proxy.pseudonym },
         client: ask.peer,
         scheme: ask.scheme(),
-        host: host(request, proxy),
+        host: host(request, ask, proxy),
         // Upstreams are one's own; who asks is no business of whoever is asked.
         originator: if proxy.forward.is_some() { Originator::Drop } else { Originator::Overwrite },
         purpose,
@@ -174,14 +178,25 @@ mod tests {
     use sojourn_http::request::{Parsed, Parser};
 
     fn of(text: &str) -> Result<Vec<String>, Refusal> {
-        let proxy = Proxy { upstreams: vec![], forward: None, pseudonym: "me".to_owned(), cache: None };
+        let proxy = Proxy {
+            upstreams: vec![],
+            hosts: vec![],
+            forward: None,
+            pseudonym: "me".to_owned(),
+            cache: None,
+        };
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
         };
         if let Some(refusal) = refusal(&request, [192, 0, 2, 1].into(), &proxy) {
             return Err(refusal);
         }
-        let flow = ask(&request, Ask { peer: [192, 0, 2, 1].into(), is_secure: true }, &proxy, None);
+        let flow = ask(
+            &request,
+            Ask { peer: [192, 0, 2, 1].into(), is_secure: true, host: HostId(0) },
+            &proxy,
+            None,
+        );
         let text = String::from_utf8(flow.request).unwrap();
         let mut lines: Vec<_> = text.split_terminator("\r\n").map(str::to_owned).collect();
         assert_eq!(lines.pop().as_deref(), Some(""));

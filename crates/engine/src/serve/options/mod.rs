@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 mod cache;
 pub mod content;
-mod content_values;
+pub mod content_values;
 pub mod limit;
 pub mod listen;
 pub mod log;

@@ -30,7 +30,7 @@ impl Http1 {
         loop {
             let proxy = exchanges.proxy();
             let Some(cache) = &proxy.cache else { return Verdict::Pass(None) };
-            let verdict = cache.look_up(request, ask.scheme(), host(request, proxy), now, &mut search);
+            let verdict = cache.look_up(request, ask.scheme(), host(request, ask, proxy), now, &mut search);
             self.dealings().outcome = Outcome::of(&verdict, search.was_on_disk());
             match verdict {
                 // Otherwise it has told meanwhile.

@@ -3,6 +3,7 @@
 //! While the answer is awaited the request's head stays in the input buffer, as it does while a disk is; once the
 //! answer has begun the request is read once more. Body bytes behind it go into the flow as they arrive.
 
+use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::request::{Body, BodyReader, Method, Request, Scheme};
 use sojourn_proxy::rules::{CacheStatus, Forwarded};
@@ -63,12 +64,15 @@ impl Http1 {
             None if request.scheme == Some(Scheme::Https) && !self.is_secure => {
                 return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
             }
+            None if context.hosts.find(request.host).is_none() => {
+                return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
+            }
             None => {}
         }
         if let Some(refusal) = refusal(request, self.peer, exchanges(context).proxy()) {
             return self.refuse_relay(request, refusal, context);
         }
-        let asking = self.asking(context);
+        let asking = self.asking(request, context);
         let is_by_lot = is_by_lot(request, context);
         if is_by_lot && !self.output.is_empty() {
             // One draw for each request: it is read again before its own.
@@ -133,7 +137,7 @@ impl Http1 {
         why: Option<Forwarded>,
         context: &mut Context<'_>,
     ) -> Step {
-        let asking = self.asking(context);
+        let asking = self.asking(request, context);
         let exchanges = context.exchanges.as_mut().expect("a proxy has exchanges");
         let mut flow = ask(request, asking, exchanges.proxy(), keyed);
         flow.claim = claim;
@@ -141,10 +145,12 @@ impl Http1 {
         Step::Relay(Relay::new(exchanges.begin(flow, context.served), body, request, why))
     }
 
-    /// Who asks. What a forward proxy is asked for is `http` in any case, whatever lies between it and the client.
-    fn asking(&self, context: &mut Context<'_>) -> Ask {
+    /// Who asks. What a forward proxy is asked for its targets say, whatever lies between it and the client.
+    fn asking(&self, request: &Request<'_>, context: &mut Context<'_>) -> Ask {
         let is_forward = exchanges(context).proxy().forward.is_some();
-        Ask { peer: self.peer, is_secure: self.is_secure && !is_forward }
+        let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { self.is_secure };
+        let host = context.hosts.find(request.host).unwrap_or(HostId(0));
+        Ask { peer: self.peer, is_secure, host }
     }
 
     fn refuse_relay(&mut self, request: &Request<'_>, refusal: Refusal, context: &mut Context<'_>) -> Step {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sojourn_http::Status;
 
+use super::origins::forward;
 use super::{Destination, Exchanges, Launch};
 use crate::connection::{Connection, Fetch, TlsConnection};
 use crate::counters::{Counter, Served};
@@ -76,7 +77,11 @@ impl Exchanges {
             return self.dispatch_to(&origin, id, may_reuse, served);
         }
         let (pools, max) = (&self.pools, self.limits.upstream.connections_max);
-        let has_room = |index: usize| (may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max;
+        let upstreams = self.proxy.upstreams_of(self.flows[id.0].host);
+        let has_room = |index: usize| {
+            let is_asked = upstreams.contains(&index);
+            is_asked && ((may_reuse && !pools[index].idle.is_empty()) || pools[index].open < max)
+        };
         let Some(upstream) = self.health.choose(now, has_room) else {
             return self.refuse_for_room(id, served);
         };
@@ -112,7 +117,10 @@ impl Exchanges {
         self.flows[id.0].upstream = upstream;
         self.pools[upstream].open += 1;
         let fetch = Box::new(Fetch::new(upstream, id));
-        let tls = self.proxy.upstreams.get(upstream).and_then(|upstream| upstream.tls.as_ref());
+        let tls = match &self.flows[id.0].origin {
+            Some(origin) => forward(&self.proxy.forward).tls_with(origin),
+            None => self.proxy.upstreams[upstream].tls.clone(),
+        };
         let connection = match tls {
             Some(tls) => Connection::UpstreamTls(Box::new(TlsConnection::to_upstream(tls.connect(), fetch))),
             None => Connection::Upstream(fetch),

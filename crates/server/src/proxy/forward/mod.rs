@@ -7,7 +7,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use rustls::ClientConfig;
 use sojourn_http::request::{Request, Scheme, Version};
+
+use crate::tls::UpstreamTls;
 
 mod network;
 mod obstacle;
@@ -21,6 +24,9 @@ pub use resolver::{Addresses, Busy, Pending, Resolver};
 
 /// The port of a URI that names none.
 const HTTP_PORT: u16 = 80;
+
+/// The same of one by `https`.
+const HTTPS_PORT: u16 = 443;
 
 /// Where requests go unless something else is said: what the web is served at, and what needs no privileges.
 pub const PORTS: [Ports; 3] = [Ports::new(80, 80), Ports::new(443, 443), Ports::new(1024, 65535)];
@@ -41,19 +47,32 @@ pub struct Forward {
     pub tunnel_ports: Vec<Ports>,
     /// Names to addresses.
     pub resolver: Resolver,
+    /// Whose certificates are good; `None` if nobody can say, and nothing is asked for by `https`.
+    pub tls: Option<Arc<ClientConfig>>,
 }
 
 impl Forward {
     /// Where `request`, of a client at `peer`, is to go.
     pub fn origin(&self, request: &Request<'_>, peer: IpAddr) -> Result<Origin, Obstacle> {
         self.check_client(peer)?;
-        match request.scheme {
-            Some(Scheme::Http) => {}
+        let (is_secure, port) = match request.scheme {
+            Some(Scheme::Http) => (false, HTTP_PORT),
+            Some(Scheme::Https) if self.tls.is_some() => (true, HTTPS_PORT),
             Some(Scheme::Https) => return Err(Obstacle::Scheme),
             None => return Err(Obstacle::Target),
+        };
+        let origin = request.host.and_then(|host| Origin::parse(host, Some(port)));
+        let origin = Origin { is_secure, ..origin.ok_or(Obstacle::Target)? };
+        if is_secure && origin.certified_name().is_none() {
+            return Err(Obstacle::Target);
         }
-        let origin = request.host.and_then(|host| Origin::parse(host, Some(HTTP_PORT)));
-        check_port(origin.ok_or(Obstacle::Target)?, &self.ports)
+        check_port(origin, &self.ports)
+    }
+
+    /// How TLS is spoken with `origin`, if it is.
+    pub fn tls_with(&self, origin: &Origin) -> Option<UpstreamTls> {
+        let config = self.tls.as_ref().filter(|_| origin.is_secure)?;
+        Some(UpstreamTls { config: Arc::clone(config), name: origin.certified_name()? })
     }
 
     /// Where the tunnel is to go that `request` asks for.
@@ -65,7 +84,7 @@ impl Forward {
     ) -> Result<Origin, Obstacle> {
         self.check_client(peer)?;
         if is_secure || request.version == Version::Http2 {
-            return Err(Obstacle::Scheme);
+            return Err(Obstacle::Tunnel);
         }
         let origin = Origin::parse(request.target, None);
         check_port(origin.ok_or(Obstacle::Target)?, &self.tunnel_ports)
@@ -112,6 +131,7 @@ mod tests {
             ports: PORTS.to_vec(),
             tunnel_ports: TUNNEL_PORTS.to_vec(),
             resolver: Resolver::default(),
+            tls: None,
         }
     }
 
@@ -125,7 +145,7 @@ mod tests {
             true => forward.tunnel_origin(&request, peer, false),
             false => forward.origin(&request, peer),
         };
-        origin.map(|Origin { host, port }| format!("{host} {port}"))
+        origin.map(|Origin { host, port, .. }| format!("{host} {port}"))
     }
 
     #[test]
@@ -150,6 +170,32 @@ mod tests {
         ] {
             assert_eq!(origin(line, peer), expected.map(str::to_owned), "{line} from {peer}");
         }
+    }
+
+    #[test]
+    fn https_goes_where_a_certificate_can_be_for() {
+        let roots = rustls::RootCertStore::empty();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
+        let forward = Forward { tls: Some(Arc::new(config)), ..closed() };
+        let origin = |target: &str| {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: other\r\n\r\n");
+            let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
+                panic!("{text}")
+            };
+            forward.origin(&request, [127, 0, 0, 1].into())
+        };
+        for (target, host, port) in [("https://H/a", "h", 443), ("https://[::1]:8443/a", "::1", 8443)] {
+            let expected = Origin { host: host.into(), port, is_secure: true };
+            assert!(forward.tls_with(&expected).is_some());
+            assert_eq!(origin(target), Ok(expected));
+        }
+        let plain = origin("http://h/a").unwrap();
+        assert!(!plain.is_secure && forward.tls_with(&plain).is_none());
+        assert_eq!(origin("https://h:25/a"), Err(Obstacle::Port));
+        // A host that no name of a certificate can be.
+        assert_eq!(origin(&format!("https://{}.example/", "a".repeat(64))), Err(Obstacle::Target));
     }
 
     #[test]

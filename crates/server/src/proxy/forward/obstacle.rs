@@ -9,10 +9,12 @@ use crate::counters::Counter;
 pub enum Obstacle {
     /// The client may not use this proxy.
     Client,
-    /// The target is no `http://` URI, or the origin in it is none.
+    /// The target is no `http://` or `https://` URI, or the origin in it is none.
     Target,
-    /// What it asks for is not spoken here.
+    /// Nobody can say here whose certificates are good.
     Scheme,
+    /// A tunnel is not spoken of in this way.
+    Tunnel,
     /// Nothing is asked for at this port.
     Port,
     /// The name leads to addresses that are not for everybody, and to no other.
@@ -33,7 +35,7 @@ impl Obstacle {
         match self {
             Obstacle::Client | Obstacle::Port | Obstacle::Address => Status::Forbidden,
             Obstacle::Target => Status::BadRequest,
-            Obstacle::Scheme => Status::NotImplemented,
+            Obstacle::Scheme | Obstacle::Tunnel => Status::NotImplemented,
             Obstacle::Name => Status::BadGateway,
             Obstacle::LookupTime => Status::GatewayTimeout,
             Obstacle::Lookups | Obstacle::Tunnels => Status::ServiceUnavailable,
@@ -44,7 +46,7 @@ impl Obstacle {
     pub fn error(self) -> &'static str {
         match self {
             Obstacle::Client | Obstacle::Port => "http_request_denied",
-            Obstacle::Target | Obstacle::Scheme => "http_request_error",
+            Obstacle::Target | Obstacle::Scheme | Obstacle::Tunnel => "http_request_error",
             Obstacle::Address => "destination_ip_prohibited",
             Obstacle::Name => "dns_error",
             Obstacle::LookupTime => "dns_timeout",
@@ -56,10 +58,13 @@ impl Obstacle {
     pub fn explanation(self) -> &'static str {
         match self {
             Obstacle::Client => "This proxy does not serve your address.",
-            Obstacle::Target => "This is a forward proxy: it takes http://HOST/… and CONNECT HOST:PORT.",
-            Obstacle::Scheme => {
-                "For https a proxy is asked for a tunnel (CONNECT), by HTTP/1 on a connection without TLS."
+            Obstacle::Target => {
+                "This is a forward proxy: it takes http://HOST/…, https://HOST/… and CONNECT HOST:PORT."
             }
+            Obstacle::Scheme => {
+                "This proxy trusts no certificates: for https it is asked for a tunnel (CONNECT)."
+            }
+            Obstacle::Tunnel => "A tunnel (CONNECT) is asked for by HTTP/1 on a connection without TLS.",
             Obstacle::Port => "This proxy does not connect to that port.",
             Obstacle::Address => "That name leads to an address to which this proxy does not connect.",
             Obstacle::Name => "That name was not found.",
@@ -73,7 +78,7 @@ impl Obstacle {
     pub fn counter(self) -> Counter {
         match self {
             Obstacle::Client => Counter::ForwardDeniedClient,
-            Obstacle::Target | Obstacle::Scheme => Counter::ForwardDeniedTarget,
+            Obstacle::Target | Obstacle::Scheme | Obstacle::Tunnel => Counter::ForwardDeniedTarget,
             Obstacle::Port => Counter::ForwardDeniedPort,
             Obstacle::Address => Counter::ForwardDeniedAddress,
             Obstacle::Name | Obstacle::LookupTime => Counter::LookupFailures,

@@ -1,23 +1,26 @@
-//! Where a forward proxy is asked to go: a host and a port, as a target names them.
+//! Where a forward proxy is asked to go: a host and a port, as a target names them, and whether by TLS.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
+use rustls::pki_types::ServerName;
 use sojourn_http::host::{NAME_BYTES_MAX, name};
 use sojourn_http::request::is_host;
 
-/// A host and a port.
+/// A host and a port, and how it is spoken with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// In lower case, an address without brackets.
     pub host: Box<str>,
     /// Never 0.
     pub port: u16,
+    /// Whether it is by TLS.
+    pub is_secure: bool,
 }
 
 impl Origin {
-    /// What `authority` names; without a port of its own it has `default`, if there is one.
+    /// What `authority` names, without TLS; without a port of its own it has `default`, if there is one.
     pub fn parse(authority: &[u8], default: Option<u16>) -> Option<Origin> {
         if !is_host(authority) {
             return None;
@@ -37,7 +40,12 @@ impl Origin {
             Some(address) => address.parse::<Ipv6Addr>().ok().map(|_| address)?,
             None => name,
         };
-        (port != 0).then(|| Origin { host: host.into(), port })
+        (port != 0).then(|| Origin { host: host.into(), port, is_secure: false })
+    }
+
+    /// The name that its certificate has to be for; `None` if no certificate can be.
+    pub fn certified_name(&self) -> Option<ServerName<'static>> {
+        ServerName::try_from(&*self.host).ok().map(|name| name.to_owned())
     }
 
     /// The address, if it is named by one.

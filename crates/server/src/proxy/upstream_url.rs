@@ -1,0 +1,114 @@
+//! Where an upstream is, as people write it: `https://HOST[:PORT]`, and perhaps its share of the requests.
+
+use std::str::FromStr;
+
+/// The port of a URL that names none.
+const HTTP_PORT: u16 = 80;
+
+/// The same, with TLS.
+const HTTPS_PORT: u16 = 443;
+
+/// An upstream's share of the requests, at most.
+const WEIGHT_MAX: u32 = 1000;
+
+/// An upstream as it is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamUrl {
+    /// Host and port, as requests name them.
+    pub authority: String,
+    /// The host, an address without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// Whether TLS is spoken with it.
+    pub is_secure: bool,
+    /// Its share of the requests, compared with the others'.
+    pub weight: u32,
+}
+
+/// Why a text names no upstream.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamUrlError {
+    /// Neither `http://` nor `https://`.
+    #[error("an upstream looks like http://127.0.0.1:9000 or https://app.example")]
+    Scheme,
+    /// What follows is none.
+    #[error("{0}: {1}")]
+    Authority(String, String),
+    /// There is more than a host and a port.
+    #[error("an upstream is a host and perhaps a port, without a path")]
+    More,
+    /// What follows the comma.
+    #[error("a weight looks like weight=3, up to {WEIGHT_MAX}")]
+    Weight,
+}
+
+impl FromStr for UpstreamUrl {
+    type Err = UpstreamUrlError;
+
+    fn from_str(text: &str) -> Result<UpstreamUrl, UpstreamUrlError> {
+        let (url, weight) = match text.split_once(',') {
+            None => (text, 1),
+            Some((url, rest)) => (url, weight(rest).ok_or(UpstreamUrlError::Weight)?),
+        };
+        let is_secure = url.starts_with("https://");
+        let authority = url.strip_prefix(if is_secure { "https://" } else { "http://" });
+        let authority = authority.ok_or(UpstreamUrlError::Scheme)?;
+        let authority = authority.strip_suffix('/').unwrap_or(authority);
+        let no_authority =
+            |error: &dyn ToString| UpstreamUrlError::Authority(authority.to_owned(), error.to_string());
+        let uri: http::uri::Authority = authority.parse().map_err(|error| no_authority(&error))?;
+        if authority.contains('@') || uri.host().is_empty() {
+            return Err(UpstreamUrlError::More);
+        }
+        let port = match uri.port() {
+            Some(port) => port.as_str().parse().ok().filter(|port| *port > 0),
+            // A colon with nothing behind it, or with what is no port.
+            None if authority.len() > uri.host().len() => None,
+            None => Some(if is_secure { HTTPS_PORT } else { HTTP_PORT }),
+        };
+        Ok(UpstreamUrl {
+            authority: authority.to_owned(),
+            host: uri.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: port.ok_or_else(|| no_authority(&"a port is a number from 1 to 65535"))?,
+            is_secure,
+            weight,
+        })
+    }
+}
+
+fn weight(text: &str) -> Option<u32> {
+    let weight = text.strip_prefix("weight=")?.parse().ok();
+    weight.filter(|weight| (1..=WEIGHT_MAX).contains(weight))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstreams() {
+        let url =
+            |text: &str| text.parse().map(|url: UpstreamUrl| (url.authority, url.host, url.port, url.weight));
+        assert_eq!(url("https://a"), Ok(("a".to_owned(), "a".to_owned(), 443, 1)));
+        let expected = |authority: &str, host: &str, port, weight| {
+            Ok((authority.to_owned(), host.to_owned(), port, weight))
+        };
+        assert_eq!(url("http://a.example"), expected("a.example", "a.example", 80, 1));
+        assert_eq!(url("http://[::1]:81/,weight=5"), expected("[::1]:81", "::1", 81, 5));
+        for bad in [
+            "a.example",
+            "ftp://a",
+            "http://",
+            "http://a/b",
+            "http://u@a",
+            "http://a:",
+            "http://a:0",
+            "http://a:65536",
+            "http://a,weight=0",
+            "http://a,x=1",
+        ] {
+            assert!(url(bad).is_err(), "{bad}");
+        }
+    }
+}
