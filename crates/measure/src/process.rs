@@ -1,8 +1,7 @@
 //! Counters of one process from /proc/PID: CPU time, faults, switches, memory.
 //!
-//! CPU time comes in two precisions. `schedstat` of each thread is exact to the nanosecond but forgets
-//! threads that ended; `stat` remembers them but counts ticks of 10 ms. The larger of the two is the
-//! process's own time. Switches are known per living thread only.
+//! CPU time is the process's own clock, exact to the nanosecond, threads that ended included; how it divides into user
+//! and system `stat` tells in ticks of 10 ms. Switches are known per living thread only.
 
 use std::{fs, io};
 
@@ -36,6 +35,8 @@ pub struct ProcessCounters {
     pub resident_bytes: u64,
     /// Living threads.
     pub threads: u64,
+    /// Of those, the ones that wait and cannot be woken by a signal, which nearly always means for a disk.
+    pub blocked_threads: u64,
 }
 
 /// How much of a process to read.
@@ -43,7 +44,7 @@ pub struct ProcessCounters {
 pub enum Detail {
     /// CPU time, faults, memory: cheap enough for ten times a second.
     Times,
-    /// Switches too, which costs another file per thread.
+    /// Switches and blocked threads too, which costs a file per thread.
     All,
 }
 
@@ -53,21 +54,61 @@ impl ProcessCounters {
         let path = format!("/proc/{pid}/stat");
         let text = proc_file::read(&path)?;
         let mut counters = parse_stat(&text).ok_or_else(|| proc_file::lacks(&path, "process times"))?;
-        let ticks = counters.cpu;
-        let mut precise = Nanos::ZERO;
-        for thread in threads(pid)? {
-            // A thread that ends between listing and reading is in `stat` already.
-            precise = precise + thread_cpu(pid, thread).unwrap_or_default();
-            if detail == Detail::All {
-                let (voluntary, involuntary) = thread_switches(pid, thread).unwrap_or_default();
-                counters.voluntary_switches += voluntary;
-                counters.involuntary_switches += involuntary;
+        // One that ended in between has what `stat` said of it.
+        counters.cpu = cpu(pid).unwrap_or(counters.cpu);
+        if detail == Detail::All {
+            for thread in threads(pid)? {
+                counters.add(&ThreadCounters::read(pid, thread).unwrap_or_default());
             }
         }
-        // Each of the two tick counts is cut off, so only a larger gap means threads that ended.
-        counters.cpu = if ticks > precise + TICK { ticks } else { precise };
         Ok(counters)
     }
+
+    fn add(&mut self, thread: &ThreadCounters) {
+        self.voluntary_switches += thread.voluntary_switches;
+        self.involuntary_switches += thread.involuntary_switches;
+        self.blocked_threads += u64::from(thread.is_blocked);
+    }
+}
+
+/// What only a thread's own file tells.
+#[derive(Default)]
+struct ThreadCounters {
+    is_blocked: bool,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+}
+
+impl ThreadCounters {
+    fn read(pid: u32, thread: u32) -> Option<ThreadCounters> {
+        ThreadCounters::parse(&proc_file::read(&format!("/proc/{pid}/task/{thread}/status")).ok()?)
+    }
+
+    fn parse(status: &str) -> Option<ThreadCounters> {
+        let find = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        Some(ThreadCounters {
+            is_blocked: find("State:")?.starts_with('D'),
+            voluntary_switches: find("voluntary_ctxt_switches:")?.parse().ok()?,
+            involuntary_switches: find("nonvoluntary_ctxt_switches:")?.parse().ok()?,
+        })
+    }
+}
+
+/// How long the threads of a process, living and ended, have been on a core.
+fn cpu(pid: u32) -> io::Result<Nanos> {
+    let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
+    // SAFETY: both calls write to what they are given and keep nothing of it.
+    let failed = unsafe {
+        let error = libc::clock_getcpuclockid(pid.cast_signed(), &raw mut clock);
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        libc::clock_gettime(clock, &raw mut time) != 0
+    };
+    if failed {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(Nanos(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()))
 }
 
 /// How long the calling thread has been ready to run while its core was taken by others.
@@ -136,6 +177,7 @@ fn parse_stat(text: &str) -> Option<ProcessCounters> {
         involuntary_switches: 0,
         resident_bytes: field(24)? * rustix::param::page_size() as u64,
         threads: field(20)?,
+        blocked_threads: 0,
     })
 }
 
@@ -143,18 +185,6 @@ fn parse_stat(text: &str) -> Option<ProcessCounters> {
 pub fn thread_cpu(pid: u32, thread: u32) -> Option<Nanos> {
     let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     Some(Nanos(text.split(' ').next()?.parse().ok()?))
-}
-
-/// Whether a thread waits and cannot be woken by a signal, which nearly always means for a disk.
-pub fn is_blocked(pid: u32, thread: u32) -> bool {
-    let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
-    text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'))
-}
-
-fn thread_switches(pid: u32, thread: u32) -> Option<(u64, u64)> {
-    let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/status")).ok()?;
-    let find = |key: &str| text.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok();
-    Some((find("voluntary_ctxt_switches:")?, find("nonvoluntary_ctxt_switches:")?))
 }
 
 #[cfg(test)]
@@ -168,6 +198,31 @@ mod tests {
         assert_eq!((counters.minor_faults, counters.major_faults), (120, 4));
         assert_eq!((counters.user, counters.system), (Nanos(540_000_000), Nanos(260_000_000)));
         assert_eq!((counters.threads, counters.started), (7, 9999));
+    }
+
+    #[test]
+    fn the_time_of_threads_that_ended_is_not_lost() {
+        let used = std::thread::spawn(|| {
+            while crate::clock::thread_cpu() < Nanos(50_000_000) {
+                std::hint::black_box(0);
+            }
+            cpu(std::process::id()).unwrap()
+        });
+        let used = used.join().unwrap();
+        let counters = ProcessCounters::read(std::process::id(), Detail::Times).unwrap();
+        assert!(counters.cpu >= used && used >= Nanos(50_000_000), "{counters:?} after {used:?}");
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_disk_is_blocked() {
+        let status = |state| {
+            format!(
+                "Name:\tD\nState:\t{state}\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t3\n"
+            )
+        };
+        let blocked = ThreadCounters::parse(&status("D (disk sleep)")).unwrap();
+        assert!(blocked.is_blocked && (blocked.voluntary_switches, blocked.involuntary_switches) == (7, 3));
+        assert!(!ThreadCounters::parse(&status("S (sleeping)")).unwrap().is_blocked);
     }
 
     #[test]

@@ -169,6 +169,7 @@ impl TreeSample {
             involuntary_switches: self.sum(|process| process.involuntary_switches),
             resident_bytes: self.sum(|process| process.resident_bytes),
             threads: self.sum(|process| process.threads),
+            blocked_threads: self.sum(|process| process.blocked_threads),
         }
     }
 

@@ -9,7 +9,7 @@ pub const TABLE: &[Counter] = &[
         unit: "s",
         kind: Kind::Total,
         tier: Tier::Kernel,
-        source: "/proc/PID/task/*/schedstat, /proc/PID/stat",
+        source: "clock_getcpuclockid, /proc/PID/stat",
         meaning: "CPU time of the observed processes, their descendants and ended children.",
     },
     Counter {

@@ -37,7 +37,7 @@ pub struct Processes {
     proportional_time: Option<Nanos>,
     /// Every process that was ever in the trees.
     seen: BTreeSet<u32>,
-    /// When threads were last looked at, and what each had used by then.
+    /// When threads were last looked at one by one, and what each had used by then.
     threads: Option<(Nanos, BTreeMap<u32, Nanos>)>,
 }
 
@@ -115,22 +115,13 @@ impl Source for Processes {
             Reading::Value(pids.len() as f64),
             Reading::Value(totals.threads as f64),
             self.busiest_thread(&pids),
-            Reading::Value(blocked_threads(&pids) as f64),
+            Reading::Value(totals.blocked_threads as f64),
             descriptors(&pids),
             read,
             written,
             self.proportional_bytes(&pids),
         ]
     }
-}
-
-fn blocked_threads(pids: &[u32]) -> usize {
-    let threads =
-        |pid: u32| process::threads(pid).unwrap_or_default().into_iter().map(move |thread| (pid, thread));
-    pids.iter()
-        .flat_map(|&pid| threads(pid))
-        .filter(|&(pid, thread)| process::is_blocked(pid, thread))
-        .count()
 }
 
 fn descriptors(pids: &[u32]) -> Reading<f64> {
