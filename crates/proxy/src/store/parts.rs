@@ -5,7 +5,7 @@
 //! what tells the body from all others. Without a tag, and with another one, it takes their place.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sojourn_http::range::ByteRange;
 
@@ -57,17 +57,34 @@ pub struct PartFill {
 }
 
 /// How often something at one of the keys that share a place was forgotten: what began before must not come after.
-pub(super) struct Stamps(Box<[AtomicU64]>);
+pub(super) struct Stamps {
+    forgotten: Box<[AtomicU64]>,
+    /// Whether there has been any part: until then nobody pays for them.
+    has_any: AtomicBool,
+}
 
 impl Default for Stamps {
     fn default() -> Stamps {
-        Stamps((0..STAMPS).map(|_| AtomicU64::new(0)).collect())
+        Stamps {
+            forgotten: (0..STAMPS).map(|_| AtomicU64::new(0)).collect(),
+            has_any: AtomicBool::new(false),
+        }
     }
 }
 
 impl Stamps {
     fn at(&self, key: &Key<'_>) -> &AtomicU64 {
-        &self.0[key.hash() as usize % STAMPS]
+        &self.forgotten[key.hash() as usize % STAMPS]
+    }
+
+    /// What is kept of `key` must find the same afterwards.
+    fn begin(&self, key: &Key<'_>) -> u64 {
+        self.has_any.store(true, Ordering::SeqCst);
+        self.at(key).load(Ordering::SeqCst)
+    }
+
+    fn has_any(&self) -> bool {
+        self.has_any.load(Ordering::SeqCst)
     }
 }
 
@@ -135,7 +152,7 @@ impl Held {
 impl Store {
     /// The parts that are held of the body at `key`.
     pub fn parts(&self, key: &Key<'_>) -> Option<Arc<Object>> {
-        self.0.memory.find(&key.parts())
+        self.0.stamps.has_any().then(|| self.0.memory.find(&key.parts())).flatten()
     }
 
     /// The same, without counting as use of them.
@@ -150,7 +167,7 @@ impl Store {
         (fits && is_sound).then(|| PartFill {
             store: self.clone(),
             key: key.clone().into_owned(),
-            stamp: self.0.stamps.at(key).load(Ordering::Acquire),
+            stamp: self.0.stamps.begin(key),
             head,
             chunks: Vec::new(),
             got_bytes: 0,
@@ -161,8 +178,11 @@ impl Store {
 
     /// Forgets the parts of what is at `key`, those on their way included; whether there were any.
     pub(super) fn forget_parts(&self, key: &Key<'_>) -> bool {
+        if !self.0.stamps.has_any() {
+            return false;
+        }
         // In this order: who keeps a part looks afterwards whether it still may.
-        self.0.stamps.at(key).fetch_add(1, Ordering::AcqRel);
+        self.0.stamps.at(key).fetch_add(1, Ordering::SeqCst);
         self.0.memory.remove(key.parts().hash()).is_some()
     }
 
@@ -172,7 +192,7 @@ impl Store {
         let bytes_max = self.0.settings.memory_object_bytes_max;
         let may_be_whole = head.whole_bytes <= self.object_bytes_max();
         let (held, chunks) = joined(known.as_deref(), &head, chunks, bytes_max, may_be_whole);
-        let is_current = || self.0.stamps.at(key).load(Ordering::Acquire) == stamp;
+        let is_current = || self.0.stamps.at(key).load(Ordering::SeqCst) == stamp;
         if held.is_whole() {
             return is_current() && self.keep_whole(key, head, chunks);
         }
@@ -253,7 +273,7 @@ impl Fill {
         };
         let store = self.store().clone();
         // In this order: what is forgotten from here on changes one or the other.
-        let stamp = store.0.stamps.at(&key).load(Ordering::Acquire);
+        let stamp = store.0.stamps.begin(&key);
         let is_found = self.is_found();
         drop(self);
         is_found && store.keep_part(&key, stamp, head, chunks)
