@@ -211,6 +211,48 @@ fn the_rest_is_asked_for_with_if_range() {
     });
 }
 
+/// An origin that takes no notice of If-Range, or answers with what was not asked for: nothing is put together.
+#[test]
+fn what_is_not_the_rest_is_not_joined() {
+    let liar = || {
+        Upstream::start(|peer: &mut Peer| {
+            while let Some(head) = peer.head() {
+                let target = head.split(' ').nth(1).unwrap().to_owned();
+                let version = u8::from(head.contains("X-Second"));
+                let fields = "Cache-Control: max-age=60";
+                if field(&head, "If-Range").is_none() {
+                    peer.send(&answer(&head, version, &format!("\"{version}\""), fields));
+                    continue;
+                }
+                let head = head.replace("If-Range", "X-If-Range");
+                peer.send(&match target.as_str() {
+                    "/tag" => answer(&head, version, "\"1\"", fields),
+                    "/weak" => answer(&head, version, "W/\"0\"", fields),
+                    "/range" => {
+                        answer(&head.replace("Range: bytes=100", "Range: bytes=101"), 0, "\"0\"", fields)
+                    }
+                    "/private" => answer(&head, version, "\"0\"", "Cache-Control: private"),
+                    _ => b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n".to_vec(),
+                });
+            }
+        })
+    };
+    over_sharing(&[], liar, |server, upstream| {
+        for target in ["/tag", "/weak", "/range", "/private", "/gone"] {
+            range_of(server, target, "0-99999", "");
+            until_hit(|| range_of(server, target, "0-0", ""));
+            assert_whole(&get_with(server, target, "X-Second: yes\r\n"), 1);
+            let asked = asked(upstream, target);
+            assert_eq!(
+                (asked[1].as_str(), asked[2].as_str()),
+                ("bytes=100000-199999", ""),
+                "{target}: {asked:?}"
+            );
+            assert_part(&range_of(server, target, "5-9", "X-Second: yes\r\n"), 1, 5, 9);
+        }
+    });
+}
+
 /// Weak validators never join parts; what is private, or stale, or for other values of what it varies by, answers nobody.
 #[test]
 fn what_is_not_joined_or_not_used() {

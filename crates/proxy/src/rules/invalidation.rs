@@ -113,6 +113,20 @@ mod tests {
         keys.into_iter().map(|key| String::from_utf8(key).unwrap()).collect()
     }
 
+    /// RFC 9110, 8.7.
+    #[test]
+    fn whose_content_it_is() {
+        let is_own = |received: &str| is_own_content(&BASE, Section(received.as_bytes()));
+        for own in ["/a/b?c", "http://example.org/a/b?c", "?c", "b?c", "//EXAMPLE.org:80/a/%62?c#d"] {
+            assert!(is_own(&format!("Content-Location: {own}\r\n")), "{own}");
+        }
+        for other in ["/a/b", "/a/b?d", "https://example.org/a/b?c", "http://other/a/b?c"] {
+            assert!(!is_own(&format!("Content-Location: {other}\r\n")), "{other}");
+        }
+        assert!(!is_own("") && !is_own("Location: /a/b?c\r\n"));
+        assert!(!is_own("Content-Location: /a/b?c\r\nContent-Location: /a/b?c\r\n"), "one of them is wrong");
+    }
+
     #[test]
     fn methods_and_statuses() {
         for method in ["POST", "PUT", "DELETE", "PATCH", "M-SEARCH", "post", "get"] {
