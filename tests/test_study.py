@@ -168,6 +168,7 @@ def test_viewers_play_films_from_a_streaming_server(tmp_path: Path) -> None:
         # Three viewers of 56 kbit/s, with the heads of their packets.
         assert 3 * 40e3 < record["metrics"]["throughput"] < 3 * 200e3
         assert record["metrics"]["server.cpu_per_stream_second"] > 0
+        assert 0 <= record["metrics"]["served"] <= record["metrics"]["conforming"] <= 1
         misses = record["metrics"]["server.llc_misses"]
         assert (misses is None) == ("server.llc_misses" in record["unavailable"])
 

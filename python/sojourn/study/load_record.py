@@ -33,6 +33,8 @@ METRICS = (
 """What is kept of every point, beside what the study's own checks and plots speak of."""
 STREAM_METRICS = (
     "conforming",
+    "served",
+    "unfinished",
     "refused",
     "timed_out",
     "late_or_lost",

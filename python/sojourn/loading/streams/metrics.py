@@ -38,6 +38,13 @@ def _late_or_lost(run: LoadResult) -> float:
     return float((found["late"] + found["lost"]) / found["expected"])
 
 
+def _served(run: LoadResult) -> float:
+    """Who has got no packet when the run ends is not judged, but was not served either."""
+    streams = (run.record.get("streaming") or {}).get("streams") or {"judged": 0, "unfinished": 0}
+    came = streams["judged"] + streams["unfinished"]
+    return float(streams["conforming"] / came) if came else math.nan
+
+
 def _cpu_per_stream_second(run: LoadResult) -> float:
     return known((run.record.get("probe") or {}).get("cpu_seconds_per_stream_second"))
 
@@ -49,6 +56,20 @@ STREAM_METRICS = (
         "fraction",
         "higher",
         _figure("streams", "conforming_fraction"),
+    ),
+    Metric(
+        "served",
+        "streams: the share that conforms, of these and those that had no packet yet when the run ended",
+        "fraction",
+        "higher",
+        _served,
+    ),
+    Metric(
+        "unfinished",
+        "streams: how many had no packet yet when the run ended",
+        "count",
+        "lower",
+        _figure("streams", "unfinished"),
     ),
     Metric("refused", "streams: how many the server refused", "count", "lower", _figure("streams", "refused")),
     Metric("timed_out", "streams: how many waited too long", "count", "lower", _figure("streams", "timed_out")),
