@@ -15,7 +15,7 @@ use crate::serve::options::values::{duration, size};
 ///
 /// MP4 and QuickTime files of H.264, H.265 and AAC are sent as they are, at the speed at which they are seen, with
 /// seeking. Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it, and sessions with it;
-/// SIGUSR1 opens the access log again.
+/// SIGUSR1 opens the access log again; SIGHUP or SIGUSR2 starts a successor, and this server ends with its last session.
 ///
 /// Example: sojourn stream films --listen 127.0.0.1:8554 --bandwidth 800Mbit/s
 ///          ffplay rtsp://127.0.0.1:8554/film.mp4

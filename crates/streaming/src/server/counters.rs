@@ -1,10 +1,10 @@
-//! What the streaming server counts: one table that feeds the final report and the metrics page, and a histogram of how
-//! late packets were sent.
+//! What the streaming server counts: one table that feeds the final report and the metrics page, and histograms of how
+//! late packets were sent and what of that the server itself took.
 
 use std::sync::{Mutex, PoisonError};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use sojourn_measure::Histogram;
+use sojourn_measure::{Histogram, Nanos};
 use sojourn_server::counter_table;
 
 counter_table! {
@@ -53,8 +53,8 @@ counter_table! {
 /// How many counters there are.
 const COUNT: usize = Counter::ALL.len();
 
-/// Upper edges of the lateness histogram on the metrics page, in seconds.
-pub const LATENESS_EDGES_SECONDS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
+/// Upper edges of the histograms on the metrics page, in seconds.
+pub const EDGES_SECONDS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 
 /// What a server has counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,11 +62,20 @@ pub struct Counts {
     values: [u64; COUNT],
     /// By how much packets were sent after they were due.
     pub lateness: Histogram,
+    /// CPU time of the loop's turns that sent anything: of lateness, the part that is the server's own.
+    pub turn_cpu: Histogram,
+    /// How long the loop was ready to go on and waited for a core; `None` where the system does not say.
+    pub core_wait: Option<Nanos>,
 }
 
 impl Default for Counts {
     fn default() -> Self {
-        Counts { values: [0; COUNT], lateness: Histogram::coarse() }
+        Counts {
+            values: [0; COUNT],
+            lateness: Histogram::coarse(),
+            turn_cpu: Histogram::coarse(),
+            core_wait: None,
+        }
     }
 }
 
@@ -94,11 +103,13 @@ impl Counts {
 
 impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(COUNT + 1))?;
+        let mut map = serializer.serialize_map(Some(COUNT + 3))?;
         for counter in Counter::ALL {
             map.serialize_entry(counter.key(), &self.value(*counter))?;
         }
         map.serialize_entry("send_lateness_seconds", &self.lateness.summary())?;
+        map.serialize_entry("turn_cpu_seconds", &self.turn_cpu.summary())?;
+        map.serialize_entry("core_wait_seconds", &self.core_wait.map(Nanos::seconds))?;
         map.end()
     }
 }

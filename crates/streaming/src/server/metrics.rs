@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use sojourn_measure::Nanos;
+use sojourn_measure::{Histogram, Nanos};
 use sojourn_server::{CounterKind as Kind, admin, metrics};
 
-use super::counters::{Counter, Counts, LATENESS_EDGES_SECONDS, Published};
+use super::counters::{Counter, Counts, EDGES_SECONDS, Published};
 
 impl admin::Figures for Published {
     fn page(&self) -> String {
@@ -31,23 +31,29 @@ pub fn page(counts: &Counts) -> String {
     }
     let limits = Counter::ALL.iter().filter(|counter| counter.kind() == Kind::Limit);
     metrics::limits(&mut page, limits.map(|counter| (counter.key(), counts.value(*counter))));
-    lateness(&mut page, counts);
+    let help = "How long after it was due a sample was sent.";
+    histogram(&mut page, "send_lateness_seconds", help, &counts.lateness);
+    let help = "CPU time of the turns of the loop that sent anything.";
+    histogram(&mut page, "turn_cpu_seconds", help, &counts.turn_cpu);
+    if let Some(wait) = counts.core_wait {
+        let name = "sojourn_stream_core_wait_seconds_total";
+        let help = "How long the loop was ready to go on and waited for a core.";
+        let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {}", wait.seconds());
+    }
     metrics::process(&mut page);
     page
 }
 
-fn lateness(page: &mut String, counts: &Counts) {
-    let name = "sojourn_stream_send_lateness_seconds";
-    let _ =
-        writeln!(page, "# HELP {name} How long after it was due a sample was sent.\n# TYPE {name} histogram");
-    let lateness = &counts.lateness;
-    for edge in LATENESS_EDGES_SECONDS {
-        let within = lateness.count() - lateness.count_above(Nanos::from_seconds(*edge));
+fn histogram(page: &mut String, key: &str, help: &str, times: &Histogram) {
+    let name = format!("sojourn_stream_{key}");
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} histogram");
+    for edge in EDGES_SECONDS {
+        let within = times.count() - times.count_above(Nanos::from_seconds(*edge));
         let _ = writeln!(page, "{name}_bucket{{le=\"{edge}\"}} {within}");
     }
-    let count = lateness.count();
+    let count = times.count();
     let _ = writeln!(page, "{name}_bucket{{le=\"+Inf\"}} {count}");
-    let sum = lateness.mean_seconds().unwrap_or(0.0) * count as f64;
+    let sum = times.mean_seconds().unwrap_or(0.0) * count as f64;
     let _ = writeln!(page, "{name}_sum {sum}\n{name}_count {count}");
 }
 
@@ -63,6 +69,9 @@ mod tests {
         for nanoseconds in [0, 3_000_000, 700_000_000] {
             counts.lateness.record(Nanos(nanoseconds));
         }
+        assert!(!page(&counts).contains("core_wait"), "nobody knows");
+        counts.turn_cpu.record(Nanos(1_500_000));
+        counts.core_wait = Some(Nanos(250_000_000));
         let page = page(&counts);
         for line in [
             "sojourn_stream_packets_sent_total 3",
@@ -72,6 +81,9 @@ mod tests {
             "sojourn_stream_send_lateness_seconds_bucket{le=\"0.005\"} 2",
             "sojourn_stream_send_lateness_seconds_bucket{le=\"+Inf\"} 3",
             "sojourn_stream_send_lateness_seconds_count 3",
+            "sojourn_stream_turn_cpu_seconds_bucket{le=\"0.001\"} 0",
+            "sojourn_stream_turn_cpu_seconds_bucket{le=\"0.002\"} 1",
+            "sojourn_stream_core_wait_seconds_total 0.25",
         ] {
             assert!(page.lines().any(|there| there == line), "{line} is not in\n{page}");
         }

@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use sojourn_measure::clock;
+use sojourn_measure::{Nanos, clock, process::thread_core_wait};
 use sojourn_server::connection::Transport;
 use sojourn_server::{
     Accepted, Acceptor, AccessLog, Arrival, Board, Clients, Clock, Counter as Limit, Limits, Listener, Stop,
@@ -140,6 +140,8 @@ pub struct Server<'a> {
     swept: Duration,
     shown: Duration,
     counts: Counts,
+    /// How long this thread had waited for a core when it began.
+    waited_before: Option<Nanos>,
     /// Room for units in several chunks.
     room: Vec<u8>,
     /// Connections that have something to send since this turn began.
@@ -202,6 +204,7 @@ impl<'a> Server<'a> {
             swept: now,
             shown: now,
             counts: Counts::default(),
+            waited_before: None,
             room: Vec::new(),
             unsent: Vec::new(),
         })
@@ -220,6 +223,7 @@ impl<'a> Server<'a> {
     pub fn run(mut self) -> io::Result<Counts> {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
         listening_is_complete();
+        self.waited_before = thread_core_wait().ok();
         while !self.stop.is_requested() && !self.has_retired() {
             events.clear();
             let wait = self.timeout();
@@ -229,11 +233,15 @@ impl<'a> Server<'a> {
                 Err(error) => return Err(error.into()),
             }
             self.now = clock::now().into();
+            let (cpu, sent) = (clock::thread_cpu(), self.counts.lateness.count());
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
             }
             self.pace();
             self.flush();
+            if self.counts.lateness.count() > sent {
+                self.counts.turn_cpu.record(clock::thread_cpu() - cpu);
+            }
             if self.now.saturating_sub(self.swept) >= SWEEP_PERIOD {
                 self.sweep();
             }
@@ -366,6 +374,8 @@ impl<'a> Server<'a> {
         counts.set(Counter::BandwidthReserved, self.reserved);
         counts.set(Counter::FilmsOpen, self.library.film_count() as u64);
         counts.set(Counter::LogLinesDropped, self.site.log.map_or(0, AccessLog::dropped));
+        let waited = self.waited_before.zip(thread_core_wait().ok());
+        counts.core_wait = waited.map(|(before, now)| now - before);
         self.site.published.publish(counts);
     }
 }
