@@ -14,6 +14,9 @@ use upstream::{Peer, Upstream, over_sharing};
 
 const LENGTH: usize = 200_000;
 
+/// How long an upstream thinks about what several clients are to wait for.
+const THOUGHT: Duration = Duration::from_millis(300);
+
 /// How long a test waits for what happens behind an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -278,6 +281,31 @@ fn what_is_not_joined_or_not_used() {
         assert_whole(&range_of(server, "/several", "0-1,5-6", ""), 0);
         let held_back = range_of(server, "/only", "0-9", "Cache-Control: only-if-cached\r\n");
         assert_eq!(status(&held_back), "504");
+    });
+}
+
+/// However many clients want the whole, the rest is asked for once.
+#[test]
+fn the_rest_is_asked_for_once() {
+    let slow = || {
+        Upstream::start(|peer: &mut Peer| {
+            while let Some(head) = peer.head() {
+                if field(&head, "If-Range").is_some() {
+                    std::thread::sleep(THOUGHT);
+                }
+                peer.send(&answer(&head, 0, "\"0\"", "Cache-Control: max-age=60"));
+            }
+        })
+    };
+    over_sharing(&[], slow, |server, upstream| {
+        range_of(server, "/a", "0-99999", "");
+        until_hit(|| range_of(server, "/a", "0-0", ""));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| assert_whole(&get(server, "/a"), 0));
+            }
+        });
+        assert_eq!(asked(upstream, "/a"), ["bytes=0-99999", "bytes=100000-199999"]);
     });
 }
 
