@@ -36,6 +36,10 @@ pub struct CacheOptions {
     /// Which answer is let in when another would have to go for it
     #[arg(long, default_value = ADMISSIONS[0].name, value_name = "RULE", value_parser = admissions())]
     pub cache_admission: String,
+    /// Bodies above 16 KiB that are sent often over plain TCP move to files in memory, from where they are sent without a
+    /// copy. So many files at most, each a descriptor, and no more than an eighth of those there may be; 0 moves none
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub cache_memory_files: usize,
     /// Longer bodies are not kept; with a directory, those above 8 MiB are kept there alone
     /// [default: 8MiB, with --cache-dir 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -64,15 +68,17 @@ const DISK_OBJECT_BYTES_MAX: u64 = 1 << 30;
 
 impl CacheOptions {
     /// The cache, if there is to be one, and who waits for its disk, if it has one; each of `workers` may have its own.
+    /// `files_max` is [what one for all may have](CacheOptions::files_max).
     pub fn open(
         &self,
         scope: CacheScope,
         workers: usize,
+        files_max: usize,
     ) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
         if scope != CacheScope::Server {
             return Ok((self.open_private(scope, workers)?, None));
         }
-        let (cache, keepers) = self.open_tiers()?;
+        let (cache, keepers) = self.open_tiers(files_max)?;
         let Some(ratio) = self.force_hit_ratio else { return Ok((cache, keepers)) };
         let cache =
             cache.context("--force-hit-ratio needs a cache\nhint: give --cache-memory more than 0")?;
@@ -82,9 +88,14 @@ impl CacheOptions {
         Ok((Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))), keepers))
     }
 
-    fn open_tiers(&self) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
+    /// How many files in memory there may be, where `usable` descriptors are there for all.
+    pub fn files_max(&self, usable: usize) -> usize {
+        if self.cache_memory > 0 { self.cache_memory_files.min(usable / 8) } else { 0 }
+    }
+
+    fn open_tiers(&self, files_max: usize) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
         let Some(path) = &self.cache_dir else {
-            let cache = (self.cache_memory > 0).then(|| Cache::new(self.settings(), self.policy()));
+            let cache = (self.cache_memory > 0).then(|| Cache::new(self.settings(files_max), self.policy()));
             return Ok((cache, None));
         };
         ensure!(
@@ -92,14 +103,15 @@ impl CacheOptions {
             "--cache-disk 0 leaves nothing to {}\nhint: leave --cache-dir out",
             path.display()
         );
+        let settings = self.settings(files_max);
         let disk = DiskSettings {
             path: path.clone(),
             bytes: self.cache_disk as u64,
             object_bytes_max: self.object_bytes_max(DISK_OBJECT_BYTES_MAX),
-            policy: self.settings().policy,
-            admission: self.settings().admission,
+            policy: settings.policy,
+            admission: settings.admission,
         };
-        let cache = Cache::open(self.settings(), disk, self.policy()).map_err(|error| {
+        let cache = Cache::open(settings, disk, self.policy()).map_err(|error| {
             anyhow!(
                 "cannot keep a cache in {}: {error}\nhint: choose a directory you may write to",
                 path.display()
@@ -120,7 +132,7 @@ impl CacheOptions {
             );
         }
         let share = if scope == CacheScope::Worker { workers.max(1) } else { 1 };
-        let settings = Settings { memory_bytes: self.cache_memory / share, shards: 1, ..self.settings() };
+        let settings = Settings { memory_bytes: self.cache_memory / share, shards: 1, ..self.settings(0) };
         Ok((self.cache_memory > 0).then(|| Cache::new(settings, self.policy()).private()))
     }
 
@@ -133,7 +145,7 @@ impl CacheOptions {
         }
     }
 
-    fn settings(&self) -> Settings {
+    fn settings(&self, files_max: usize) -> Settings {
         let in_memory = self.object_bytes_max(MEMORY_OBJECT_BYTES_MAX);
         let has_disk = self.cache_dir.is_some();
         Settings {
@@ -145,6 +157,7 @@ impl CacheOptions {
             },
             policy: replacement::by_name(&self.cache_policy).unwrap_or(replacement::DEFAULT),
             admission: admission_by_name(&self.cache_admission).unwrap_or(ADMISSIONS[0]),
+            files_max,
             ..Settings::default()
         }
     }

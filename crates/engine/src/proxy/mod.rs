@@ -61,7 +61,8 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         Identity::find(user)?.assume(options.log.access_log.as_deref(), [])?;
     }
     // As the user who serves: what is made there is that user's.
-    let (cache, _keepers) = options.cache.open(scope, site.workers)?;
+    let files_max = options.cache.files_max(usable_descriptors(descriptors()));
+    let (cache, _keepers) = options.cache.open(scope, site.workers, files_max)?;
     if let Some(proxy) = &mut site.proxy {
         let proxy = Arc::make_mut(proxy);
         proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
@@ -84,6 +85,7 @@ impl Options {
         );
         let workers = self.workers.map(|workers| workers as usize).or(defaults.workers).unwrap_or(1);
         let usable = usable_descriptors(descriptors());
+        let usable = usable - self.cache.files_max(usable);
         // A request may need a connection on each side, and a tunnel two descriptors for each of them.
         let descriptors = if self.forward.forward { 4 } else { 2 };
         let connections_max =

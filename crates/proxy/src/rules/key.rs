@@ -7,6 +7,8 @@
 
 use std::borrow::Cow;
 
+use sojourn_http::head;
+
 /// A request's target URI in its parts, as the parser gives them: an absolute target's host, not the field's.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
@@ -37,7 +39,8 @@ impl Target<'_> {
         origin[name_start..].make_ascii_lowercase();
         let default = if self.scheme == "https" { 443 } else { 80 };
         if let Some(port) = port.filter(|port| *port != default) {
-            origin.extend_from_slice(format!(":{port}").as_bytes());
+            origin.push(b':');
+            head::decimal(&mut origin, port.into());
         }
         origin
     }
@@ -49,11 +52,12 @@ impl Target<'_> {
 pub fn normalised(target: &[u8]) -> Cow<'_, [u8]> {
     let path_end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
     let (path, query) = target.split_at(path_end);
+    if !path.is_empty() && !path.contains(&b'%') {
+        return Cow::Borrowed(target);
+    }
     let mut normal = Vec::with_capacity(target.len() + 1);
     if path.is_empty() {
         normal.push(b'/');
-    } else if !path.contains(&b'%') {
-        return Cow::Borrowed(target);
     }
     let mut rest = path;
     while let Some((first, after)) = rest.split_first() {

@@ -1,7 +1,7 @@
 //! A body on its way to the disk as well: how far it is there, and whose turn it is to go on.
 
+use super::extent::Slice;
 use super::filling::{Ending, Filling};
-use super::object::Slice;
 
 /// A writer to disk is called when so many bytes wait for it.
 const DISK_WRITE_BYTES: u64 = 256 * 1024;

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use super::disk_turn::DiskTurn;
+use super::extent::Slice;
 use super::key::Key;
 use super::memory::Memory;
-use super::object::{CHUNK_BYTES_BESIDE, Object, Slice};
+use super::object::{CHUNK_BYTES_BESIDE, Object};
 use super::reader::Reader;
 
 /// How far the writer of a body that is not kept may be ahead of its slowest reader.

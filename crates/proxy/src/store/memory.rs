@@ -89,6 +89,25 @@ impl Memory {
         true
     }
 
+    /// Keeps `new` in the place of `old`, the same response in another form; false if that is not held any more. Who goes
+    /// next is chosen as before.
+    pub fn exchange(&self, old: &Arc<Object>, new: &Arc<Object>) -> bool {
+        let hash = old.hash();
+        let mut shard = self.shard(hash);
+        let Some(slot) = shard.find(self.hash(hash), hash) else { return false };
+        let held = shard.slots[slot as usize].as_mut().expect("a slot in the table is occupied");
+        if !Arc::ptr_eq(held, old) {
+            return false;
+        }
+        *held = Arc::clone(new);
+        drop(shard);
+        self.reserve_regardless(new.memory_bytes());
+        self.release(old.memory_bytes());
+        // It may be a little larger: then others go for that.
+        self.reserve(0, hash);
+        true
+    }
+
     /// Takes the object with this hash out.
     pub fn remove(&self, hash: u128) -> Option<Arc<Object>> {
         let removed = self.shard(hash).remove(self.hash(hash), hash, Departure::Removed);

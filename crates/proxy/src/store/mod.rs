@@ -9,10 +9,14 @@ mod disk;
 #[cfg(test)]
 mod disk_tests;
 mod disk_turn;
+mod extent;
+#[cfg(test)]
+mod file_tests;
 mod fill;
 mod filling;
 mod key;
 mod memory;
+mod memory_file;
 #[cfg(test)]
 mod model_tests;
 mod object;
@@ -34,10 +38,11 @@ use std::time::{Duration, SystemTime};
 
 pub use admission::{ADMISSIONS, Admission, AdmissionKind, admission_by_name};
 pub use disk::{DiskCounts, DiskSettings, JOBS_MAX, Job, Opening};
+pub use extent::{Extent, Slice};
 pub use fill::{Fill, Truncated};
 pub use filling::{Filling, Sharing, Stage, Started, Vary, WINDOW_BYTES};
 pub use key::{KEY_TEXT_BYTES_MAX, Key};
-pub use object::{Extent, OBJECT_BYTES, Object, ObjectKind, SMALL_BODY_BYTES_MAX, Slice};
+pub use object::{OBJECT_BYTES, Object, ObjectKind, SMALL_BODY_BYTES_MAX};
 pub use parts::{Held, PARTS_MAX, PartFill, PartHead, pieces};
 pub use reader::{Next, Reader};
 pub use settings::{MemoryCounts, Settings};
@@ -46,6 +51,7 @@ pub use variants::{VARIANTS_MAX, Variants};
 use disk::Disk;
 use hashbrown::DefaultHashBuilder;
 use memory::Memory;
+use memory_file::MemoryFiles;
 use parts::Stamps;
 
 /// The store. Clones share it.
@@ -55,6 +61,7 @@ pub struct Store(Arc<Inner>);
 struct Inner {
     settings: Settings,
     memory: Arc<Memory>,
+    files: Arc<MemoryFiles>,
     fillings: Mutex<Fillings>,
     disk: Option<Arc<Disk>>,
     numbering: DefaultHashBuilder,
@@ -132,6 +139,7 @@ impl Store {
     fn over(settings: Settings, memory: Arc<Memory>, disk: Option<Arc<Disk>>) -> Store {
         let (numbering, numbered) = (DefaultHashBuilder::default(), AtomicU64::new(0));
         Store(Arc::new(Inner {
+            files: MemoryFiles::new(settings.files_max),
             settings,
             memory,
             fillings: Mutex::default(),

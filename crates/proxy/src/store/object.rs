@@ -3,10 +3,14 @@
 //! Text, metadata and a small body lie in one allocation behind one reference count, so that a hit is one lookup. It
 //! never changes; who holds it may go on sending it after it was evicted or replaced.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::disk::DiskBody;
+use super::extent::Slice;
 use super::key::Key;
+use super::memory_file::{MemoryFile, Place, Shared};
 use super::parts::Held;
 use sojourn_http::range::ByteRange;
 
@@ -24,6 +28,10 @@ pub const CHUNK_BYTES_BESIDE: usize = 64;
 /// chunk has to be pointed to in every system call that sends it.
 const CHUNK_BYTES_MIN: usize = 32 * 1024;
 
+/// A body that was sent so often is sent from a file from then on: making one costs what about as many sends gain
+/// (docs/architectures.md). If there is no place for one, it is tried again 256 sends later.
+const SENDS_BEFORE_FILE: u8 = 4;
+
 /// What is kept of a response.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -35,7 +43,12 @@ pub struct Object {
     text_length: usize,
     metadata_length: usize,
     body: Body,
+    sends: Sends,
 }
+
+/// How often a body was sent from memory, modulo 256.
+#[derive(Debug, Default)]
+struct Sends(AtomicU8);
 
 /// What an object stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,26 +74,9 @@ enum Body {
 /// A body in pieces of any size.
 #[derive(Debug)]
 pub struct Chunks {
-    chunks: Box<[Arc<[u8]>]>,
+    chunks: Box<[Shared]>,
     /// Where each ends in the body.
     ends: Box<[u64]>,
-}
-
-/// Part of the body of an object in memory, in any number of pieces. It keeps the object, wherever that is found or no
-/// longer found.
-#[derive(Clone, Debug)]
-pub struct Extent {
-    object: Arc<Object>,
-    start: u64,
-    end: u64,
-}
-
-/// Part of a body, sharing its memory.
-#[derive(Clone, Debug)]
-pub struct Slice {
-    bytes: Arc<[u8]>,
-    start: usize,
-    end: usize,
 }
 
 impl Object {
@@ -98,7 +94,8 @@ impl Object {
         let bytes = concatenate(&[key.text(), metadata], small);
         let body = if is_small { Body::Small } else { Body::Chunks(Arc::new(Chunks::new(chunks))) };
         let (text_length, metadata_length) = (key.text().len(), metadata.len());
-        Object { hash: key.hash(), kind, number, bytes, text_length, metadata_length, body }
+        let (hash, sends) = (key.hash(), Sends::default());
+        Object { hash, kind, number, bytes, text_length, metadata_length, body, sends }
     }
 
     /// An object of the parts of a body that are `held`, whose bytes `chunks` are, in order.
@@ -117,12 +114,41 @@ impl Object {
     pub fn with_metadata(&self, metadata: &[u8]) -> Object {
         let body_behind = &self.bytes[self.text_length + self.metadata_length..];
         let bytes = concatenate(&[self.key_text(), metadata, body_behind], &[]);
-        Object { bytes, metadata_length: metadata.len(), body: self.body.clone(), ..*self }
+        Object { bytes, metadata_length: metadata.len(), ..self.clone() }
     }
 
     /// The same object with its body in a file.
     pub(super) fn with_disk_body(&self, body: Arc<DiskBody>) -> Object {
-        Object { body: Body::Disk(body), bytes: Arc::clone(&self.bytes), ..*self }
+        Object { body: Body::Disk(body), ..self.clone() }
+    }
+
+    /// Counts that the body is sent, and says whether it is time for a file of it. Parts of a body stay where they are.
+    pub(super) fn is_due_for_file(&self) -> bool {
+        let can_move = matches!(self.body, Body::Small | Body::Chunks(_)) && self.file().is_none();
+        can_move && self.sends.0.fetch_add(1, Ordering::Relaxed) == SENDS_BEFORE_FILE
+    }
+
+    /// The same object with its body, which is in memory and not empty, in a file there.
+    pub(super) fn with_file(&self, place: Place) -> std::io::Result<Object> {
+        let mut position = 0;
+        let pieces = std::iter::from_fn(|| {
+            let piece = self.piece(position)?;
+            position += piece.len() as u64;
+            Some(piece)
+        });
+        let file = MemoryFile::new(pieces, place)?;
+        let body = Body::Chunks(Arc::new(Chunks::of(vec![Shared::File(Arc::new(file))])));
+        let bytes = self.bytes[..self.text_length + self.metadata_length].into();
+        Ok(Object { bytes, body, ..self.clone() })
+    }
+
+    /// The file in memory in which the body is, if it is in one.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        let Body::Chunks(chunks) = &self.body else { return None };
+        match &*chunks.chunks {
+            [Shared::File(file)] => Some(file.as_fd()),
+            _ => None,
+        }
     }
 
     /// The body, if it is in a file.
@@ -210,7 +236,7 @@ impl Object {
             Body::Small => {
                 let start = self.text_length + self.metadata_length + usize::try_from(position).ok()?;
                 let end = self.bytes.len();
-                (start < end).then(|| Slice { bytes: Arc::clone(&self.bytes), start, end })
+                (start < end).then(|| Slice::new(Shared::Heap(Arc::clone(&self.bytes)), start, end))
             }
             Body::Chunks(chunks) => chunks.slice(position),
             Body::Parts(parts) => parts.1.slice(position),
@@ -219,7 +245,7 @@ impl Object {
     }
 
     /// The same without a hold on it.
-    fn piece(&self, position: u64) -> Option<&[u8]> {
+    pub(super) fn piece(&self, position: u64) -> Option<&[u8]> {
         match &self.body {
             Body::Small => {
                 let rest = self.small_body()?.get(usize::try_from(position).ok()?..)?;
@@ -242,9 +268,19 @@ impl Object {
     }
 }
 
+impl Clone for Sends {
+    /// Of another object nothing was sent yet.
+    fn clone(&self) -> Sends {
+        Sends::default()
+    }
+}
+
 impl Chunks {
     fn new(chunks: Vec<Arc<[u8]>>) -> Chunks {
-        let chunks = put_together(chunks);
+        Chunks::of(put_together(chunks).into_iter().map(Shared::Heap).collect())
+    }
+
+    fn of(chunks: Vec<Shared>) -> Chunks {
         let mut end = 0;
         let ends = chunks.iter().map(|chunk| {
             end += chunk.len() as u64;
@@ -260,7 +296,7 @@ impl Chunks {
 
     fn slice(&self, position: u64) -> Option<Slice> {
         let (chunk, start) = self.find(position)?;
-        Some(Slice { bytes: Arc::clone(chunk), start, end: chunk.len() })
+        Some(Slice::new(chunk.clone(), start, chunk.len()))
     }
 
     fn piece(&self, position: u64) -> Option<&[u8]> {
@@ -269,86 +305,14 @@ impl Chunks {
     }
 
     /// The chunk in which `position` of the body is, and where in it.
-    fn find(&self, position: u64) -> Option<(&Arc<[u8]>, usize)> {
+    fn find(&self, position: u64) -> Option<(&Shared, usize)> {
         let index = self.ends.partition_point(|end| *end <= position);
         let chunk = self.chunks.get(index)?;
         Some((chunk, chunk.len() - (self.ends[index] - position) as usize))
     }
 
     fn memory_bytes(&self) -> usize {
-        self.chunks.iter().map(|chunk| CHUNK_BYTES_BESIDE + chunk.len()).sum()
-    }
-}
-
-impl Extent {
-    /// From `start` up to `end` of the body of `object`; `None` if that is not in memory.
-    pub fn new(object: &Arc<Object>, start: u64, end: u64) -> Option<Extent> {
-        let end = end.min(object.length());
-        object.is_in_memory().then(|| Extent { object: Arc::clone(object), start: start.min(end), end })
-    }
-
-    /// Bytes.
-    pub fn length(&self) -> usize {
-        (self.end - self.start) as usize
-    }
-
-    /// What follows its first `from` bytes, piece by piece.
-    pub fn pieces(&self, from: usize) -> impl Iterator<Item = &[u8]> {
-        let mut position = self.start + from as u64;
-        std::iter::from_fn(move || {
-            let left = self.end.checked_sub(position).filter(|left| *left > 0)?;
-            let piece = self.object.piece(position)?;
-            let piece = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
-            position += piece.len() as u64;
-            Some(piece)
-        })
-    }
-
-    /// Its first piece, and what follows that.
-    pub fn split_first(mut self) -> Option<(Slice, Extent)> {
-        let slice = self.object.slice(self.start)?.up_to(self.end - self.start);
-        self.start += slice.as_bytes().len() as u64;
-        (!slice.as_bytes().is_empty()).then_some((slice, self))
-    }
-}
-
-impl AsRef<[u8]> for Slice {
-    fn as_ref(&self) -> &[u8] {
-        self.as_bytes()
-    }
-}
-
-impl Slice {
-    /// All of `bytes`.
-    pub fn whole(bytes: Arc<[u8]>) -> Slice {
-        let end = bytes.len();
-        Slice { bytes, start: 0, end }
-    }
-
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// The allocation they lie in, and where.
-    pub fn into_parts(self) -> (Arc<[u8]>, std::ops::Range<usize>) {
-        (self.bytes, self.start..self.end)
-    }
-
-    /// The first `length` bytes at most.
-    #[must_use]
-    pub fn up_to(mut self, length: u64) -> Slice {
-        let kept =
-            usize::try_from(length).map_or(self.end - self.start, |length| length.min(self.end - self.start));
-        self.end = self.start + kept;
-        self
-    }
-
-    /// What follows the first `length` bytes.
-    #[must_use]
-    pub fn from(mut self, length: usize) -> Slice {
-        self.start = (self.start + length).min(self.end);
-        self
+        self.chunks.iter().map(|chunk| CHUNK_BYTES_BESIDE + chunk.memory_bytes()).sum()
     }
 }
 

@@ -355,10 +355,9 @@ pub fn pieces(object: &Object, place: ByteRange) -> Vec<Arc<[u8]>> {
     while position <= place.last
         && let Some(slice) = object.slice(position)
     {
-        let (bytes, range) = slice.up_to(place.last + 1 - position).into_parts();
-        position += range.len() as u64;
-        let is_whole = range == (0..bytes.len());
-        pieces.push(if is_whole { bytes } else { bytes[range].into() });
+        let bytes = slice.up_to(place.last + 1 - position).into_bytes();
+        position += bytes.len() as u64;
+        pieces.push(bytes);
     }
     pieces
 }

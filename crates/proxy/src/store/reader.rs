@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::disk::DiskReader;
+use super::extent::Slice;
 use super::filling::{At, Filling};
-use super::object::{Object, Slice};
+use super::object::Object;
 
 /// A position in a body.
 #[derive(Debug)]

@@ -17,6 +17,8 @@ pub struct Settings {
     pub policy: replacement::Kind,
     /// Who gets in.
     pub admission: AdmissionKind,
+    /// Bodies that are sent often are moved to files in memory; there are so many files at most, a descriptor each.
+    pub files_max: usize,
 }
 
 impl Default for Settings {
@@ -27,6 +29,7 @@ impl Default for Settings {
             shards: 16,
             policy: replacement::DEFAULT,
             admission: ADMISSIONS[0],
+            files_max: 0,
         }
     }
 }

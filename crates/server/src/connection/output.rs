@@ -1,5 +1,6 @@
 //! What is sent: bytes, and a body from memory or from a file.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use sojourn_content::FileRange;
@@ -45,6 +46,16 @@ impl Piece {
             Piece::Stored(extent) => extent.length(),
             Piece::File(range) => range.length,
         }
+    }
+
+    /// What follows its first `sent` bytes, if it is sent from a file: which, from where on, how much.
+    pub fn in_file(&self, sent: usize) -> Option<(BorrowedFd<'_>, u64, usize)> {
+        let (file, offset) = match self {
+            Piece::Memory(_) => return None,
+            Piece::Stored(extent) => extent.in_file(sent)?,
+            Piece::File(range) => (range.document.file.as_fd(), range.offset + sent as u64),
+        };
+        Some((file, offset, self.length() - sent))
     }
 
     /// What is in memory of what follows its first `sent` bytes, in as many pieces as it lies in.

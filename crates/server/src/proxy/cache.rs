@@ -248,6 +248,11 @@ impl Cache {
         }
     }
 
+    /// What is stored as it is best sent, its body being in memory.
+    pub fn for_sending(&self, object: &Arc<Object>) -> Arc<Object> {
+        self.store.for_sending(object)
+    }
+
     /// Bytes of the largest body that is kept in memory.
     pub fn memory_object_bytes_max(&self) -> u64 {
         self.store.settings().memory_object_bytes_max

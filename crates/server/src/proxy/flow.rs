@@ -302,11 +302,7 @@ impl Flow {
                 source.pop_front();
             }
             match next {
-                Next::Bytes(slice) => {
-                    let (bytes, range) = slice.into_parts();
-                    let is_whole = range == (0..bytes.len());
-                    self.append(if is_whole { bytes } else { bytes[range].into() });
-                }
+                Next::Bytes(slice) => self.append(slice.into_bytes()),
                 Next::Wait => return,
                 Next::End => {}
                 Next::Truncated => self.end = Some(End::Truncated),

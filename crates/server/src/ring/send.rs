@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::Ring;
 use super::client::Doing;
 use super::queue::Purpose;
-use crate::connection::{Event, Output, Piece};
+use crate::connection::{Event, Output};
 use crate::sockets::transfer::{self, Transfer};
 
 /// The most that is sent and closed as a pair. Until all of it is sent nothing shows how far that came, so the
@@ -23,7 +23,7 @@ const SENT_AND_CLOSED_BYTES_MAX: usize = 16 * 1024;
 impl Ring<'_> {
     /// Sends, or has the ring send; returns what has happened already.
     pub(super) fn send(&mut self, token: u64, output: Output) -> Option<Event> {
-        let is_from_memory = !matches!(output.body, Some(Piece::File(_)));
+        let is_from_memory = output.body.as_ref().is_none_or(|body| body.in_file(0).is_none());
         if is_from_memory && output.sent < output.total_bytes() {
             self.send_from_memory(token, output);
             return None;

@@ -86,6 +86,14 @@ fn send_some(socket: &OwnedFd, output: &Output) -> Result<usize, Errno> {
     }
     let head = output.bytes.get(output.sent..).unwrap_or_default();
     let body_sent = output.sent.saturating_sub(output.bytes.len());
+    if let Some((file, mut offset, length)) = output.body.as_ref().and_then(|body| body.in_file(body_sent)) {
+        return if head.is_empty() {
+            sendfile(socket, file, Some(&mut offset), length)
+        } else {
+            // MORE: the head shares its segment with the start of the file.
+            send(socket, head, flags | SendFlags::MORE)
+        };
+    }
     match &output.body {
         None => send(socket, head, flags),
         Some(Piece::Memory(body)) if head.is_empty() => send(socket, &body[body_sent..], flags),
@@ -93,7 +101,7 @@ fn send_some(socket: &OwnedFd, output: &Output) -> Result<usize, Errno> {
             let pieces = [IoSlice::new(head), IoSlice::new(body)];
             sendmsg(socket, &pieces, &mut SendAncillaryBuffer::default(), flags)
         }
-        Some(body @ Piece::Stored(_)) => {
+        Some(body) => {
             let mut pieces = [IoSlice::new(head); PIECES_MAX];
             let first = usize::from(!head.is_empty());
             let mut count = first;
@@ -102,12 +110,6 @@ fn send_some(socket: &OwnedFd, output: &Output) -> Result<usize, Errno> {
                 count += 1;
             }
             sendmsg(socket, &pieces[..count], &mut SendAncillaryBuffer::default(), flags)
-        }
-        // MORE: the head shares its segment with the start of the file.
-        Some(Piece::File(_)) if !head.is_empty() => send(socket, head, flags | SendFlags::MORE),
-        Some(Piece::File(range)) => {
-            let mut offset = range.offset + body_sent as u64;
-            sendfile(socket, &range.document.file, Some(&mut offset), range.length - body_sent)
         }
     }
 }

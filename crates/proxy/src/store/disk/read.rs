@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
+use super::super::extent::Slice;
 use super::super::filling::At;
-use super::super::object::Slice;
 use super::format::{CHUNK_BYTES, Header, chunk_checksum};
 use super::{Disk, Work, lock};
 

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::super::disk_turn::ToDisk;
+use super::super::extent::Slice;
 use super::super::filling::Filling;
 use super::super::key::Key;
-use super::super::object::{Object, ObjectKind, Slice};
+use super::super::object::{Object, ObjectKind};
 use super::directory::{Temporary, allocated_bytes};
 use super::format::{CHUNK_BYTES, Header, METADATA_BYTES_MAX, encode_table};
 use super::{Disk, lock};

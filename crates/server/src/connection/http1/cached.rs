@@ -144,6 +144,11 @@ impl Http1 {
         let Part { preamble, range } = parts.remove(0);
         self.output.extend_from_slice(&preamble);
         let first = range.expect("what is last alone has no range");
+        let cache = context.exchanges.as_ref().and_then(|exchanges| exchanges.proxy().cache.as_ref());
+        // TLS reads what it sends, and gains nothing by a file.
+        let is_for_a_file = !self.is_secure && first.length() > context.send_path.memory_bytes_max;
+        let moved = cache.filter(|_| is_for_a_file).map(|cache| cache.for_sending(object));
+        let object = moved.as_ref().unwrap_or(object);
         let stream = Box::new(Stream::stored(object, first, parts, preamble.len(), line));
         Step::Stream { consumed: request.head_len, stream }
     }

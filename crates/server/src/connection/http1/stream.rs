@@ -156,8 +156,9 @@ impl Stream {
     /// Whether the next output is to cork the socket before, and to uncork it afterwards; `closes` tells whether
     /// only closing follows it.
     pub fn cork(&mut self, closes: bool) -> (bool, bool) {
-        // Head and body leave memory in one call, so that nothing is left over before the end.
-        let is_gathered = matches!(self.source, Source::Stored(_)) && self.is_ending();
+        // Head and body leave memory in one call, so that nothing is left over before the end; not so from a file.
+        let is_in_one_call = matches!(&self.source, Source::Stored(object) if object.file().is_none());
+        let is_gathered = is_in_one_call && self.is_ending();
         let corks = !self.is_corked && !is_gathered && (closes || self.end - self.offset > CORKED_BYTES_MIN);
         self.is_corked |= corks;
         (corks, self.is_corked && self.is_ending() && !closes)

@@ -1,0 +1,179 @@
+//! Bytes in a file in memory: the kernel sends from there what it would otherwise copy.
+//!
+//! A file has a descriptor, of which there are not many, and pages of its own, so only what is sent often is worth one.
+//! It is complete and sealed before anybody sees it, and mapped, so that its bytes can be read like any other's.
+
+use std::fmt;
+use std::ops::Deref;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use memmap2::Mmap;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::{Errno, write};
+
+use super::Store;
+use super::object::Object;
+
+/// What a file takes of memory beside its pages: the kernel's part of it. docs/cache-storage.md has the measurement.
+pub const FILE_BYTES_BESIDE: usize = 2048;
+
+/// A file's pages have so many bytes at least.
+const PAGE_BYTES: usize = 4096;
+
+/// A complete file.
+pub struct MemoryFile {
+    file: OwnedFd,
+    bytes: Mmap,
+    _place: Place,
+}
+
+/// How many files there are, and may be.
+#[derive(Debug)]
+pub struct MemoryFiles {
+    open: AtomicUsize,
+    max: usize,
+}
+
+/// The right to one of them.
+#[derive(Debug)]
+pub struct Place(Arc<MemoryFiles>);
+
+/// Bytes that several share, wherever they are.
+#[derive(Clone, Debug)]
+pub enum Shared {
+    /// In an allocation.
+    Heap(Arc<[u8]>),
+    /// In a file.
+    File(Arc<MemoryFile>),
+}
+
+impl MemoryFiles {
+    /// `max` files at most.
+    pub fn new(max: usize) -> Arc<MemoryFiles> {
+        Arc::new(MemoryFiles { open: AtomicUsize::new(0), max })
+    }
+
+    /// The right to one more, if there is one left.
+    pub fn take(self: &Arc<MemoryFiles>) -> Option<Place> {
+        let place = Place(Arc::clone(self));
+        // Who finds none left gives back what was taken.
+        (self.open.fetch_add(1, Ordering::Relaxed) < self.max).then_some(place)
+    }
+}
+
+impl Store {
+    /// `object`, the body of which is in memory and about to be sent, as it is sent from now on: if that happens often, from
+    /// a file in memory.
+    pub fn for_sending(&self, object: &Arc<Object>) -> Arc<Object> {
+        let place = if object.is_due_for_file() { self.0.files.take() } else { None };
+        // Without a descriptor or memory for a file it stays where it is.
+        match place.and_then(|place| object.with_file(place).ok()) {
+            Some(moved) => {
+                let moved = Arc::new(moved);
+                self.0.memory.exchange(object, &moved);
+                moved
+            }
+            None => Arc::clone(object),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl MemoryFile {
+    /// A file with these `pieces`, of which not all are empty, one behind the other.
+    pub fn new<'p>(
+        pieces: impl Iterator<Item = &'p [u8]>,
+        place: Place,
+    ) -> Result<MemoryFile, std::io::Error> {
+        let file = memfd_create("body", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        for piece in pieces {
+            append(&file, piece)?;
+        }
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)?;
+        // SAFETY: the seals let nobody write to the file or cut it, whoever gets hold of it.
+        let bytes = unsafe { Mmap::map(&file)? };
+        Ok(MemoryFile { file, bytes, _place: place })
+    }
+
+    /// What it takes of memory.
+    pub fn memory_bytes(&self) -> usize {
+        FILE_BYTES_BESIDE + self.bytes.len().next_multiple_of(PAGE_BYTES)
+    }
+}
+
+fn append(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match write(file, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl AsFd for MemoryFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl fmt::Debug for MemoryFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MemoryFile").field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// What it takes of memory.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Shared::Heap(bytes) => bytes.len(),
+            Shared::File(file) => file.memory_bytes(),
+        }
+    }
+}
+
+impl Deref for Shared {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Shared::Heap(bytes) => bytes,
+            Shared::File(file) => &file.bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_all_its_pieces_and_keeps_them() {
+        let files = MemoryFiles::new(1);
+        let pieces = [b"abc".as_slice(), b"", b"defgh"];
+        let file = MemoryFile::new(pieces.into_iter(), files.take().unwrap()).unwrap();
+        assert_eq!(rustix::io::pwrite(&file, b"x", 0), Err(Errno::PERM), "it is sealed");
+        assert_eq!(rustix::fs::ftruncate(&file, 1), Err(Errno::PERM), "it is sealed");
+        assert!(file.memory_bytes() >= PAGE_BYTES);
+        assert_eq!(&*Shared::File(Arc::new(file)), b"abcdefgh");
+    }
+
+    #[test]
+    fn there_are_no_more_than_there_may_be() {
+        let files = MemoryFiles::new(2);
+        let places = [files.take(), files.take(), files.take()];
+        assert_eq!(places.each_ref().map(Option::is_some), [true, true, false]);
+        drop(places);
+        assert!(files.take().is_some());
+        assert!(MemoryFiles::new(0).take().is_none());
+    }
+}
