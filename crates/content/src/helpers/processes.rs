@@ -61,8 +61,7 @@ impl Processes {
         let places = (0..count.max(1)).map(|_| None).collect();
         let queue = Queue::new(queue_max);
         let mut pool = Processes { origin: Arc::clone(origin), keeper, queue, places, events, outcome };
-        pool.start_helper(0)?;
-        pool.try_first_helper()?;
+        pool.start_first_helper()?;
         Ok(pool)
     }
 
@@ -164,15 +163,27 @@ impl Processes {
         Ok(())
     }
 
+    /// Starts a helper that shows that it works; another where something else ended it first, as for other jobs.
+    fn start_first_helper(&mut self) -> io::Result<()> {
+        let mut lost_helpers = 0;
+        loop {
+            self.start_helper(0)?;
+            let Err(error) = self.try_first_helper() else { return Ok(()) };
+            self.lose(0);
+            lost_helpers += 1;
+            if lost_helpers == LOST_HELPERS_MAX {
+                return Err(io::Error::new(error.kind(), format!("helper processes do not start: {error}")));
+            }
+        }
+    }
+
     /// Has the first helper read nothing at all.
-    fn try_first_helper(&self) -> io::Result<()> {
+    fn try_first_helper(&self) -> Result<(), Errno> {
         let socket = self.places[0].as_ref().expect("it was started").socket.as_fd();
         let mut request = [0; REQUEST_BYTES];
         let _ = Request::Read { offset: 0, length: 0 }.encode(&mut request);
         send(socket, &request, Some(self.origin.directories()[0].root()))?;
-        receive(socket, &mut [0; REPLY_BYTES], RecvFlags::empty())
-            .map(drop)
-            .map_err(|error| io::Error::new(error.kind(), format!("helper processes do not start: {error}")))
+        receive(socket, &mut [0; REPLY_BYTES], RecvFlags::empty()).map(drop)
     }
 
     fn lose(&mut self, place: usize) {
