@@ -30,6 +30,10 @@ pub struct CacheOptions {
     /// Threads that wait for that disk
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cache_disk_threads: u16,
+    /// How long a request waits until that disk has told what is there; then it goes to an upstream, and so do others until
+    /// the disk answers
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
+    pub cache_disk_timeout: Duration,
     /// Which answer goes when there is no more room, in memory and on disk
     #[arg(long, default_value = replacement::DEFAULT.name, value_name = "POLICY", value_parser = policies())]
     pub cache_policy: String,
@@ -117,7 +121,7 @@ impl CacheOptions {
                 path.display()
             )
         })?;
-        let keepers = cache.start_storekeepers(self.cache_disk_threads.into())?;
+        let keepers = cache.start_storekeepers(self.cache_disk_threads.into(), self.cache_disk_timeout)?;
         Ok((Some(cache), Some(keepers)))
     }
 

@@ -170,6 +170,12 @@ impl Store {
         self.0.disk.iter().for_each(|disk| disk.look_round());
     }
 
+    /// Gives up lookups for which the disk has kept somebody waiting for longer than `patience`: they have found nothing.
+    /// Returns whether the disk hangs: then nothing is asked of it until it has done something. To be called now and then.
+    pub fn give_up_on_disk(&self, patience: Duration) -> bool {
+        self.0.disk.as_ref().is_some_and(|disk| disk.give_up(patience))
+    }
+
     /// What there is at `key` beside the disk, after that was looked at.
     pub fn lookup_in_memory(&self, key: &Key<'_>) -> Found {
         match self.0.memory.find(key) {

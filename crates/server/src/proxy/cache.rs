@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::task::Poll;
+use std::time::Duration;
 
 use sojourn_http::condition::Conditions;
 use sojourn_http::request::{Body, Method, Request};
@@ -80,9 +81,10 @@ impl Cache {
         }
     }
 
-    /// Starts `count` threads that wait for its disk.
-    pub fn start_storekeepers(&self, count: usize) -> io::Result<Storekeepers> {
-        Storekeepers::start(&self.store, count)
+    /// Starts `count` threads that wait for its disk; a request waits for them until `patience` ends, and then goes on
+    /// without the disk.
+    pub fn start_storekeepers(&self, count: usize, patience: Duration) -> io::Result<Storekeepers> {
+        Storekeepers::start(&self.store, count, patience)
     }
 
     /// The same, but the lot says what is a hit: an experiment.

@@ -1,4 +1,5 @@
-//! Threads that do for the cache what may wait for its disk, so that no loop does.
+//! Threads that do for the cache what may wait for its disk, so that no loop does; and one that sees to it that nobody else
+//! waits for a disk that hangs.
 
 use std::io;
 use std::sync::Arc;
@@ -14,25 +15,33 @@ const LOOK_ROUND_PERIOD: Duration = Duration::from_secs(1);
 /// How long what waits to be written is written, once the server has stopped.
 const ENDING_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often it is seen whether the disk keeps somebody waiting.
+const WATCH_PERIOD: Duration = Duration::from_millis(250);
+
 /// The threads. Dropping it ends them, when what waits to be written is written.
 #[derive(Debug)]
 pub struct Storekeepers {
     store: Store,
     is_ending: Arc<AtomicBool>,
+    patience: Duration,
     threads: Vec<JoinHandle<()>>,
+    watch: Option<JoinHandle<()>>,
 }
 
 impl Storekeepers {
-    /// Starts `count` threads.
-    pub(super) fn start(store: &Store, count: usize) -> io::Result<Storekeepers> {
+    /// Starts `count` threads; lookups have `patience` with them.
+    pub(super) fn start(store: &Store, count: usize, patience: Duration) -> io::Result<Storekeepers> {
         let is_ending = Arc::new(AtomicBool::new(false));
-        let mut keepers =
-            Storekeepers { store: store.clone(), is_ending, threads: Vec::with_capacity(count) };
+        let threads = Vec::with_capacity(count);
+        let mut keepers = Storekeepers { store: store.clone(), is_ending, patience, threads, watch: None };
         for number in 0..count {
             let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
             let thread = std::thread::Builder::new().name(format!("storekeeper-{number}"));
             keepers.threads.push(thread.spawn(move || keep(&store, &is_ending))?);
         }
+        let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
+        let thread = std::thread::Builder::new().name("disk-watch".to_owned());
+        keepers.watch = Some(thread.spawn(move || watch(&store, patience, &is_ending))?);
         Ok(keepers)
     }
 }
@@ -41,6 +50,14 @@ impl Drop for Storekeepers {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Release);
         self.store.end_jobs();
+        if let Some(watch) = self.watch.take() {
+            watch.thread().unpark();
+            let _ = watch.join();
+        }
+        if self.store.give_up_on_disk(self.patience) {
+            // It may never come back, and the process's end does not wait for it.
+            return;
+        }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -65,5 +82,25 @@ fn keep(store: &Store, is_ending: &AtomicBool) {
         if let Some(job) = job {
             job.perform();
         }
+    }
+}
+
+/// Has nobody wait for the disk for longer than `patience`, and says when it hangs and when it no longer does.
+fn watch(store: &Store, patience: Duration, is_ending: &AtomicBool) {
+    let mut was_hanging = false;
+    while !is_ending.load(Ordering::Acquire) {
+        let is_hanging = store.give_up_on_disk(patience);
+        if is_hanging != was_hanging {
+            eprintln!(
+                "{}",
+                if is_hanging {
+                    "warning: the cache's disk does not answer: going on without it until it does"
+                } else {
+                    "the cache's disk answers again"
+                }
+            );
+        }
+        was_hanging = is_hanging;
+        std::thread::park_timeout(WATCH_PERIOD);
     }
 }

@@ -44,6 +44,7 @@ impl Job {
             Work::Remove(key) => disk.perform_remove(&key),
             Work::Scan(number) => disk.perform_scan(number),
         }
+        disk.is_hanging.store(false, Ordering::Release);
     }
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Disk {
     is_alone: AtomicBool,
     /// Nobody waits for jobs any more.
     is_ending: AtomicBool,
+    /// It has kept somebody waiting for too long, and has done nothing since.
+    is_hanging: AtomicBool,
     queue: Mutex<VecDeque<Work>>,
     arrival: Condvar,
     openings: Mutex<HashMap<u128, Arc<Opening>>>,
@@ -123,6 +125,7 @@ impl Disk {
             index: Mutex::new(Index::new(settings.bytes, settings.policy, settings.admission)),
             is_alone: AtomicBool::new(directory.lock()),
             is_ending: AtomicBool::new(false),
+            is_hanging: AtomicBool::new(false),
             directory,
             settings,
             memory,
@@ -155,6 +158,9 @@ impl Disk {
 
     /// Looks for what is at `key`, unless it is certainly absent.
     pub fn look_up(&self, key: &Key<'_>) -> Option<Arc<Opening>> {
+        if self.is_hanging.load(Ordering::Acquire) {
+            return None;
+        }
         let hash = key.hash();
         let mut openings = lock(&self.openings);
         if let Some(opening) = openings.get(&hash).filter(|opening| opening.key() == key) {
@@ -203,8 +209,9 @@ impl Disk {
     pub fn begin_write(&self, filling: &Arc<Filling>, key: &Key<'static>) {
         let Some(started) = filling.started() else { return };
         let length = started.length.unwrap_or(0);
-        let is_let_in =
-            length <= self.settings.object_bytes_max && lock(&self.index).admits(key.hash(), length);
+        let is_let_in = !self.is_hanging.load(Ordering::Acquire)
+            && length <= self.settings.object_bytes_max
+            && lock(&self.index).admits(key.hash(), length);
         if !is_let_in {
             return self.count(&self.counters.refused);
         }

@@ -2,8 +2,10 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -22,6 +24,7 @@ const FRONT_BYTES: usize = 128 * 1024;
 /// A lookup that waits for the disk.
 pub struct Opening {
     key: Key<'static>,
+    begun: Instant,
     state: Mutex<State>,
 }
 
@@ -64,7 +67,7 @@ impl From<std::io::Error> for Failure {
 
 impl Opening {
     pub(super) fn new(key: Key<'static>) -> Opening {
-        Opening { key, state: Mutex::default() }
+        Opening { key, begun: Instant::now(), state: Mutex::default() }
     }
 
     /// What is looked for.
@@ -91,9 +94,10 @@ impl Opening {
         lock(&self.state).outcome.clone()
     }
 
+    /// What was found; that comes to nothing if it has been given up.
     fn finish(&self, outcome: Option<Arc<Object>>) {
         let mut state = lock(&self.state);
-        state.outcome = Some(outcome);
+        state.outcome.get_or_insert(outcome);
         state.waiting.drain(..).for_each(Waker::wake);
     }
 }
@@ -105,6 +109,27 @@ impl std::fmt::Debug for Opening {
 }
 
 impl Disk {
+    /// Gives up lookups that have waited for longer than `patience`: they have found nothing, and as long as no job is done
+    /// nothing more is asked of the disk. Whether that is how it stands.
+    pub fn give_up(&self, patience: Duration) -> bool {
+        let mut overdue = Vec::new();
+        lock(&self.openings).retain(|_, opening| {
+            let is_overdue = opening.begun.elapsed() >= patience;
+            if is_overdue {
+                overdue.push(Arc::clone(opening));
+            }
+            !is_overdue
+        });
+        if !overdue.is_empty() {
+            self.is_hanging.store(true, Ordering::Release);
+        }
+        for opening in overdue {
+            self.count(&self.counters.read_failures);
+            opening.finish(None);
+        }
+        self.is_hanging.load(Ordering::Acquire)
+    }
+
     pub(super) fn perform_open(self: &Arc<Self>, opening: &Arc<Opening>) {
         let hash = opening.key.hash();
         let found = match self.open_whole(&opening.key) {
