@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import SOJOURN, run, run_on_a_terminal
+from conftest import SOJOURN, run, run_on_a_terminal, wait_until_begun
 from film_server import film_server
 from sojourn.loading import folder
 
@@ -92,6 +92,7 @@ def test_an_interrupted_run_says_what_it_had() -> None:
     with film_server(viewers_max=9) as server:
         command = [str(SOJOURN), "load", server.url, "--clients", "3", "--duration", "10m", "--format", "json"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            wait_until_begun(process)
             time.sleep(2)
             process.send_signal(signal.SIGINT)
             output, talk = process.communicate(timeout=60)

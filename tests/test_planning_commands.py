@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import polars
 import pytest
 
-from conftest import REPOSITORY, SOJOURN, run
+from conftest import REPOSITORY, SOJOURN, run, wait_until_begun
 
 SYSTEMS = REPOSITORY / "studies" / "systems"
 SITE = SYSTEMS / "public-site.toml"
@@ -120,6 +120,7 @@ def test_a_half_width_that_is_no_share(half_width: str) -> None:
 def test_ctrl_c_prints_the_estimate_so_far() -> None:
     command = [str(SOJOURN), "simulate", str(SITE), "--half-width", "0.001%", "--format", "json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until_begun(process)
         time.sleep(3)
         process.send_signal(signal.SIGINT)
         output, talk = process.communicate(timeout=60)
