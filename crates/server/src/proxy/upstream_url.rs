@@ -1,5 +1,6 @@
 //! Where an upstream is, as people write it: `https://HOST[:PORT]`, and perhaps its share of the requests.
 
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// The port of a URL that names none.
@@ -61,6 +62,10 @@ impl FromStr for UpstreamUrl {
         if authority.contains('@') || uri.host().is_empty() {
             return Err(UpstreamUrlError::More);
         }
+        let address = uri.host().strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        if let Some(Err(error)) = address.map(str::parse::<Ipv6Addr>) {
+            return Err(no_authority(&error));
+        }
         let port = match uri.port() {
             Some(port) => port.as_str().parse().ok().filter(|port| *port > 0),
             // A colon with nothing behind it, or with what is no port.
@@ -69,7 +74,7 @@ impl FromStr for UpstreamUrl {
         };
         Ok(UpstreamUrl {
             authority: authority.to_owned(),
-            host: uri.host().trim_start_matches('[').trim_end_matches(']').to_owned(),
+            host: address.unwrap_or(uri.host()).to_owned(),
             port: port.ok_or_else(|| no_authority(&"a port is a number from 1 to 65535"))?,
             is_secure,
             weight,
@@ -105,6 +110,8 @@ mod tests {
             "http://a:",
             "http://a:0",
             "http://a:65536",
+            "https://[]",
+            "https://[v1.a]",
             "http://a,weight=0",
             "http://a,x=1",
         ] {
