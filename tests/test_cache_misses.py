@@ -35,6 +35,8 @@ def site(tmp_path: Path) -> Path:
     return root
 
 
+# Programs at real-time priority leave a test beside it next to nothing of their core.
+@pytest.mark.alone
 @needs_valgrind
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sped", "amped", "mt", "mp"])

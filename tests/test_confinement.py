@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,6 +107,18 @@ def test_a_server_of_a_study_is_confined_and_stopped(state: Path, site: Path, tm
                 assert len(response.read()) == FILE_BYTES
         assert group.joinpath("cgroup.procs").read_text().strip()
     assert not group.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "share"),
+    [(["serve", "."], "body-cache", 8), (["proxy", "--upstream", "http://127.0.0.1:1"], "cache-memory", 4)],
+)
+def test_caches_fit_into_what_memory_there_is(state: Path, command: list[str], option: str, share: int) -> None:
+    shown = run(
+        "confine", "--memory-limit", LIMIT, "--", SOJOURN.with_name("sojourn-engine"), *command, "--print-config"
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert tomllib.loads(shown.stdout)[option] == LIMIT_BYTES // share
 
 
 def test_what_cannot_be_confined_is_said(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-//! The limit on open descriptors, raised as far as the system lets us.
+//! The limits of this process: open descriptors, raised as far as the system lets us, and memory.
+
+use std::fs;
+use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -17,9 +20,71 @@ pub fn raise_descriptors(wanted: u64) -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
+/// The memory that this process may use: the machine's, or less if its control group or one around that has a limit.
+pub fn memory_bytes() -> u64 {
+    let machine = rustix::system::sysinfo();
+    let all = (machine.totalram as u64).saturating_mul(machine.mem_unit.into());
+    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    limit_of_groups(&membership, Path::new("/sys/fs/cgroup")).map_or(all, |limit| limit.min(all))
+}
+
+/// The least limit on memory among the groups that /proc/PID/cgroup names, those around them included, of either version.
+fn limit_of_groups(membership: &str, mount: &Path) -> Option<u64> {
+    let groups = membership.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        Some((controllers, path.trim_start_matches('/')))
+    });
+    let limit = |root: &Path, path: &str, file: &str| {
+        let group = root.join(path);
+        let around = group.ancestors().take_while(|folder| folder.starts_with(root));
+        // Version 2 writes "max" where there is none.
+        around.filter_map(|folder| fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()).min()
+    };
+    groups
+        .filter_map(|(controllers, path)| match controllers {
+            // Beside hierarchies of version 1, that of version 2 has a folder of its own.
+            "" => [mount.to_owned(), mount.join("unified")]
+                .iter()
+                .filter_map(|root| limit(root, path, "memory.max"))
+                .min(),
+            _ if controllers.split(',').any(|controller| controller == "memory") => {
+                limit(&mount.join("memory"), path, "memory.limit_in_bytes")
+            }
+            _ => None,
+        })
+        .min()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_limit_around_a_process_counts() {
+        let mount = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            let file = mount.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        assert_eq!(limit_of_groups("0::/a/b\n", mount.path()), None);
+        write("a/b/memory.max", "max\n");
+        write("a/memory.max", "1000\n");
+        assert_eq!(limit_of_groups("0::/a/b\n", mount.path()), Some(1000));
+        write("a/b/memory.max", "900\n");
+        assert_eq!(limit_of_groups("0::/a/b\n", mount.path()), Some(900));
+        write("memory/c/memory.limit_in_bytes", "800\n");
+        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        let both = "5:cpu,cpuacct:/c\n4:memory:/c\n0::/a/b\n";
+        assert_eq!(limit_of_groups(both, mount.path()), Some(800));
+        assert_eq!(limit_of_groups("4:memory:/of/the/host\n", mount.path()), Some(9223372036854771712));
+        assert_eq!(limit_of_groups("rubbish\n:\n", mount.path()), None);
+    }
+
+    #[test]
+    fn there_is_memory() {
+        assert!(memory_bytes() > 1 << 20);
+    }
 
     #[test]
     fn never_lowers_the_limit() {

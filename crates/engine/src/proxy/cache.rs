@@ -12,15 +12,22 @@ use sojourn_server::CacheScope;
 use sojourn_server::proxy::{Cache, ForcedHits, Storekeepers};
 
 use super::ONE_PROCESS;
-use crate::serve::options::values::{duration, size};
+use crate::serve::options::values::{budget, duration, size};
+
+/// Answers in memory unless another size is given, on a machine with enough of it.
+const MEMORY_BYTES: usize = 256 << 20;
+
+/// Of the memory there is, they take so much at most, as 1 / N: what is sent and received takes some, too.
+const MEMORY_SHARE: u64 = 4;
 
 /// Where answers are kept, how much, and which.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Cache")]
 pub struct CacheOptions {
     /// Memory for answers that may be used again (RFC 9111), of the server; processes share it out; 0 keeps none there
-    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = size)]
-    pub cache_memory: usize,
+    /// [default: 256MiB, at most a quarter of the memory there is]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub cache_memory: Option<usize>,
     /// Keep answers in this directory, too; it is made if it is not there, and for this server alone
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
@@ -92,14 +99,19 @@ impl CacheOptions {
         Ok((Some(cache.by_lot(ForcedHits::new(ratio, self.force_hit_seed))), keepers))
     }
 
+    /// How much memory the answers may take.
+    pub fn memory(&self) -> usize {
+        self.cache_memory.unwrap_or_else(|| budget(MEMORY_BYTES, MEMORY_SHARE))
+    }
+
     /// How many files in memory there may be, where `usable` descriptors are there for all.
     pub fn files_max(&self, usable: usize) -> usize {
-        if self.cache_memory > 0 { self.cache_memory_files.min(usable / 8) } else { 0 }
+        if self.memory() > 0 { self.cache_memory_files.min(usable / 8) } else { 0 }
     }
 
     fn open_tiers(&self, files_max: usize) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
         let Some(path) = &self.cache_dir else {
-            let cache = (self.cache_memory > 0).then(|| Cache::new(self.settings(files_max), self.policy()));
+            let cache = (self.memory() > 0).then(|| Cache::new(self.settings(files_max), self.policy()));
             return Ok((cache, None));
         };
         ensure!(
@@ -136,8 +148,8 @@ impl CacheOptions {
             );
         }
         let share = if scope == CacheScope::Worker { workers.max(1) } else { 1 };
-        let settings = Settings { memory_bytes: self.cache_memory / share, shards: 1, ..self.settings(0) };
-        Ok((self.cache_memory > 0).then(|| Cache::new(settings, self.policy()).private()))
+        let settings = Settings { memory_bytes: self.memory() / share, shards: 1, ..self.settings(0) };
+        Ok((self.memory() > 0).then(|| Cache::new(settings, self.policy()).private()))
     }
 
     fn policy(&self) -> Policy {
@@ -153,7 +165,7 @@ impl CacheOptions {
         let in_memory = self.object_bytes_max(MEMORY_OBJECT_BYTES_MAX);
         let has_disk = self.cache_dir.is_some();
         Settings {
-            memory_bytes: self.cache_memory,
+            memory_bytes: self.memory(),
             memory_object_bytes_max: if has_disk {
                 in_memory.min(MEMORY_OBJECT_BYTES_MAX)
             } else {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, ensure};
 use sojourn_server::proxy::{Cache, Nothing, Proxy, watch};
 use sojourn_server::{Architecture, Board, CacheScope, Site, architecture, metrics};
+use toml::Value;
 
 use crate::serve::config::expand;
 use crate::serve::print::print;
@@ -50,7 +51,8 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
         architecture.name()
     );
     if options.print_config {
-        print(architecture, &[], &site, command, &expand(command, words)?)?;
+        let chosen = [("cache-memory", Value::from(options.cache.memory() as i64))];
+        print(architecture, &chosen, &site, command, &expand(command, words)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let listeners = options.listening.listeners(&options.tls, &mut inheritance)?;

@@ -13,6 +13,7 @@ use sojourn_streaming::hls::Films;
 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};
+use super::options::values::{BODIES_SHARE, budget};
 
 /// Descriptors that are neither connections nor documents: listeners, events, logs, helpers' own.
 const DESCRIPTORS_RESERVED: u64 = 64;
@@ -91,7 +92,7 @@ impl Options {
         let budgets = Budgets {
             path_bytes: self.caching.path_cache,
             head_bytes: self.caching.head_cache,
-            body_bytes: self.caching.body_cache.unwrap_or(defaults.body_bytes),
+            body_bytes: self.caching.body_cache.unwrap_or_else(|| budget(defaults.body_bytes, BODIES_SHARE)),
             documents_max,
             recheck_after: self.caching.recheck_after,
         };

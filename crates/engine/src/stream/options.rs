@@ -9,7 +9,7 @@ use sojourn_streaming::server::{Settings, Users};
 
 use crate::load::common::bit_rate;
 use crate::serve::options::process::ProcessOptions;
-use crate::serve::options::values::{duration, size};
+use crate::serve::options::values::{BODIES_SHARE, budget, duration, size};
 
 /// Stream the films below a directory: RTSP, RTP by UDP or within the connection.
 ///
@@ -49,8 +49,9 @@ pub struct Options {
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub helpers: u32,
     /// Budget for parts of films in memory, in chunks of 64 KiB
-    #[arg(long, default_value = "128MiB", value_name = "SIZE", value_parser = size)]
-    pub body_cache: usize,
+    /// [default: 128MiB, at most an eighth of the memory there is]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub body_cache: Option<usize>,
     /// Append a line per session to this file; SIGUSR1 has it opened again, for logrotate
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
@@ -114,7 +115,9 @@ impl Options {
             head_timeout: limits.head_timeout,
             idle_timeout: limits.idle_timeout,
             send_timeout: limits.send_timeout,
-            body_cache_bytes: self.body_cache,
+            body_cache_bytes: self
+                .body_cache
+                .unwrap_or_else(|| budget(Settings::default().body_cache_bytes, BODIES_SHARE)),
             helpers: self.helpers as usize,
             look_ahead: self.look_ahead,
             rtp_port: self.rtp_port,

@@ -14,7 +14,8 @@ pub struct CacheOptions {
     /// Budget for response fields
     #[arg(long, default_value = "8MiB", value_name = "SIZE", value_parser = size)]
     pub head_cache: usize,
-    /// Budget for bodies, in chunks of 64 KiB [default: 128MiB, mp 4MiB each]
+    /// Budget for bodies, in chunks of 64 KiB
+    /// [default: 128MiB, at most an eighth of the memory there is; mp 4MiB each]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub body_cache: Option<usize>,
     /// Look at a file again when it is asked for this long after the last look

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sojourn_load::duration::{DurationError, parse};
+use sojourn_measure::limits::memory_bytes;
 
 /// `64KiB`, `128MiB`, `1GiB`, or plain bytes.
 pub fn size(text: &str) -> Result<usize, String> {
@@ -16,6 +17,16 @@ pub fn size(text: &str) -> Result<usize, String> {
     };
     let number: usize = digits.parse().map_err(|_| "a size looks like 128MiB".to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "too large".to_owned())
+}
+
+/// Of the memory there is, bodies in memory take so much at most unless more is asked for, as 1 / N: paths, response fields
+/// and what is on its way take some, too.
+pub const BODIES_SHARE: u64 = 8;
+
+/// What a cache takes unless it is told: the usual, but no more than `1 / share` of the memory there is, which a control
+/// group may limit.
+pub fn budget(usual: usize, share: u64) -> usize {
+    usual.min(usize::try_from(memory_bytes() / share).unwrap_or(usual))
 }
 
 /// `60s`, `500ms`, `2m`, as for load.
@@ -32,6 +43,12 @@ pub fn counters(text: &str) -> Result<(i32, usize), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_budget_is_no_more_than_a_share_of_memory() {
+        assert_eq!(budget(1000, 2), 1000);
+        assert_eq!(budget(usize::MAX, 4) as u64, memory_bytes() / 4);
+    }
 
     #[test]
     fn sizes_and_times() {
