@@ -34,6 +34,7 @@ from sojourn.probe import files
 from sojourn.probe.merging import merge
 from sojourn.probe.recording import Recording
 from sojourn.progress import Stages
+from sojourn.report import format
 from sojourn.run_folder import RunFolder
 from sojourn.summary import DemandPoint, Settings, Summary, SystemUnderTest
 from sojourn.systems import Launch, Running, Server
@@ -297,7 +298,7 @@ class _Assessment:
             helpers=helpers.count if helpers else None,
             helper_seconds_per_request=helpers.busy_seconds_per_request if helpers else None,
         )
-        found = find([(rate, f"{rate:,.4g}/s", steps) for rate, steps in points.items()], setting)
+        found = find([(rate, f"{format.number(rate, 4)}/s", steps) for rate, steps in points.items()], setting)
         return None if found is None else found.as_json()
 
     def _answer(self) -> None:

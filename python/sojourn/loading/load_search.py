@@ -17,6 +17,7 @@ from sojourn.loading.saturation import find as saturation_of
 from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
 from sojourn.loading.streams.metrics import require_of_streams
 from sojourn.loading.threshold import Threshold
+from sojourn.report import format
 
 ERROR_RATE_MAX = "error_rate<1%"
 """What a load must satisfy beside what was asked for, unless a threshold on errors is given."""
@@ -111,7 +112,7 @@ class LoadSearch:
 
     def _saturation(self) -> Saturation | None:
         """Which resource was full first, over all runs that were not the generator's limit."""
-        points = [(load, f"{load:,.4g} {self.unit}", steps) for load, steps in self._points.items()]
+        points = [(load, f"{format.number(load, 4)} {self.unit}", steps) for load, steps in self._points.items()]
         return saturation_of(points, Setting(self._cores, self._line_bits_per_second))
 
 

@@ -17,6 +17,7 @@ from sojourn.loading.confidence import BATCHES_MIN, LEVEL, Estimate
 from sojourn.loading.metric import Metric
 from sojourn.loading.result import Interval, LoadResult
 from sojourn.loading.saturation import Setting, find
+from sojourn.report import format
 
 METRICS = ("rps", "mean", "p50", "p90", "p99", "ttfb.p50", "ttfb.p99")
 """What every step's confidence is given for."""
@@ -38,7 +39,7 @@ class StepResult:
         if self.record.get("clients") is not None:
             return f"{self.record['clients']:,} clients"
         rate = self.record.get("offered_requests_per_second")
-        said = "as logged" if rate is None else f"{rate:,.4g}/s"
+        said = "as logged" if rate is None else f"{format.number(rate, 4)}/s"
         return f"{said}, mean of a ramp" if self.record.get("ramp") else said
 
     @property
