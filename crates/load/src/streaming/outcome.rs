@@ -249,7 +249,7 @@ impl StreamOutcome {
         }
         if self.is_hls() && self.plan.duration < self.plan.hls.buffer {
             warnings.push(format!(
-                "the run was shorter than what players have in hand ({} s): it says how they began, not how they go on; \
+                "the run was shorter than what players have in hand ({:.1} s): it says how they began, not how they go on; \
                  raise --duration or lower --buffer",
                 self.plan.hls.buffer.seconds()
             ));
