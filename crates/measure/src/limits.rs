@@ -5,6 +5,8 @@ use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::machine;
+
 /// Raises the limit on open descriptors to `wanted`, or as near as allowed; answers the limit in force.
 ///
 /// A privileged process may raise the hard limit too, others only reach the hard limit.
@@ -22,8 +24,8 @@ pub fn raise_descriptors(wanted: u64) -> u64 {
 
 /// The memory that this process may use: the machine's, or less if its control group or one around that has a limit.
 pub fn memory_bytes() -> u64 {
-    let machine = rustix::system::sysinfo();
-    let all = (machine.totalram as u64).saturating_mul(machine.mem_unit.into());
+    // A machine that does not tell sets no limit.
+    let all = machine::memory_bytes().value().copied().unwrap_or(u64::MAX);
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     limit_of_groups(&membership, Path::new("/sys/fs/cgroup")).map_or(all, |limit| limit.min(all))
 }

@@ -122,7 +122,8 @@ fn value<'a>(line: &'a str, key: &str, separator: char) -> Option<&'a str> {
     (name.trim() == key).then(|| value.trim())
 }
 
-fn memory_bytes() -> Reading<u64> {
+/// The machine's memory, whatever a control group leaves of it.
+pub(crate) fn memory_bytes() -> Reading<u64> {
     let total = |text: String| {
         let kibibytes = text.lines().find_map(|line| value(line, "MemTotal", ':')?.strip_suffix(" kB"));
         let kibibytes = kibibytes.and_then(|number| number.trim().parse::<u64>().ok());

@@ -45,6 +45,19 @@ fn whole(store: &Store) -> Option<Vec<u8>> {
     }
 }
 
+/// A whole of 100 bytes on its way, of which 11 have come.
+fn begun(store: &Store, body: &[u8]) -> Fill {
+    let Begun::Fill(mut fill) = store.begin(&Key::new(KEY), None) else { panic!("nobody else is at it") };
+    fill.start(Started {
+        metadata: b"about"[..].into(),
+        length: Some(100),
+        vary: None,
+        sharing: Sharing::Stored,
+    });
+    fill.append(body[..11].into());
+    fill
+}
+
 #[test]
 fn parts_join_and_become_the_whole() {
     let (store, body) = (store(1 << 16), body(100, 0));
@@ -92,14 +105,7 @@ fn what_is_cut_short() {
     assert!(!fill.end(), "more than was announced");
     assert!(store.begin_part(&Key::new(KEY), head(b"\"x\"", range(0, 100), 100)).is_none());
 
-    let Begun::Fill(mut fill) = store.begin(&Key::new(KEY), None) else { panic!("nobody else is at it") };
-    fill.start(Started {
-        metadata: b"about"[..].into(),
-        length: Some(100),
-        vary: None,
-        sharing: Sharing::Stored,
-    });
-    fill.append(body[..11].into());
+    let fill = begun(&store, &body);
     assert!(fill.end_as_part(b"\"x\""));
     assert_eq!(held(&store, range(0, 12)).unwrap(), body[..13]);
 }
@@ -114,14 +120,7 @@ fn what_is_forgotten_does_not_come_back() {
     assert!(store.purge(&key));
     assert!(!fill.end());
     assert!(store.parts(&key).is_none());
-    let Begun::Fill(mut fill) = store.begin(&key, None) else { panic!("nobody else is at it") };
-    fill.start(Started {
-        metadata: b"about"[..].into(),
-        length: Some(100),
-        vary: None,
-        sharing: Sharing::Stored,
-    });
-    fill.append(body[..11].into());
+    let fill = begun(&store, &body);
     store.purge(&key);
     assert!(!fill.end_as_part(b"\"x\""));
     assert_eq!(store.memory_counts().bytes, 0);
