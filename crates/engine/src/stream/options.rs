@@ -77,18 +77,27 @@ pub struct LimitOptions {
     /// RTSP connections open at once from one address (IPv6: one /64 network) [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub connections_per_address: Option<u32>,
-    /// RTSP connections that have no session yet, more are answered 503
-    #[arg(long, default_value_t = 1024, value_name = "N")]
+    /// RTSP connections that have no session; with more, the oldest of the address that has most is closed
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = at_least_one)]
     pub newcomers_max: usize,
-    /// Sessions, more are answered 503
+    /// Sessions that play or have played, more are answered 503
     #[arg(long, default_value_t = 16 * 1024, value_name = "N")]
     pub sessions_max: usize,
+    /// The same of one address (IPv6: one /64 network) [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub sessions_per_address: Option<u32>,
+    /// Sessions that have never played; with more, the oldest of the address that has most is ended
+    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = at_least_one)]
+    pub setups_max: usize,
     /// Films whose index is kept in memory
-    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = films)]
+    #[arg(long, default_value_t = 1024, value_name = "N", value_parser = at_least_one)]
     pub films_max: usize,
     /// A session ends when nothing was heard of its client for so long: neither a request nor a report
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub session_timeout: Duration,
+    /// How long a session may take from its first SETUP to its first PLAY
+    #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
+    pub setup_timeout: Duration,
     /// How long a request may take to arrive
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub head_timeout: Duration,
@@ -110,8 +119,11 @@ impl Options {
             connections_per_address: limits.connections_per_address,
             newcomers_max: limits.newcomers_max,
             sessions_max: limits.sessions_max,
+            sessions_per_address: limits.sessions_per_address,
+            setups_max: limits.setups_max,
             films_max: limits.films_max.min(descriptors / 4).max(1),
             session_timeout: limits.session_timeout,
+            setup_timeout: limits.setup_timeout,
             head_timeout: limits.head_timeout,
             idle_timeout: limits.idle_timeout,
             send_timeout: limits.send_timeout,
@@ -162,8 +174,8 @@ fn bandwidth(text: &str) -> Result<u64, String> {
     bit_rate(text).or_else(|error| in_bits().map_err(|_| error)).map(|bits_per_second| bits_per_second as u64)
 }
 
-fn films(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "one film at least".to_owned())
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a number, one at least".to_owned())
 }
 
 #[cfg(test)]

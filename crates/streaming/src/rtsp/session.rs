@@ -151,6 +151,11 @@ impl Session {
         }
     }
 
+    /// Whether anything was ever played.
+    pub fn has_played(&self) -> bool {
+        self.has_played
+    }
+
     /// The client gave a sign of life.
     pub fn hear(&mut self, now: Duration) {
         self.heard = now;

@@ -24,6 +24,9 @@ const RECEIVE_BYTES: usize = 16 * 1024;
 /// What may wait in the kernel beside what is under way: the rest waits here, where whole pictures can be left out.
 const UNSENT_BYTES_MAX: libc::c_int = 128 * 1024;
 
+/// Answers that may wait for the client to take them; until it has, nothing more that it asks is followed.
+const ANSWERS_BYTES_MAX: usize = 64 * 1024;
+
 /// Written bytes that are kept until there are so many.
 const WRITTEN_BYTES_MAX: usize = 64 * 1024;
 
@@ -47,8 +50,12 @@ pub struct Connection {
     outgoing: Vec<u8>,
     /// What of it was sent.
     written: usize,
+    /// Bytes of answers since there was none left to write, and what is to be written up to the end of the last.
+    answers: (usize, usize),
     is_readable: bool,
     is_writable: bool,
+    /// It waits for its turn.
+    pub is_ready: bool,
     /// The client will send no more.
     pub has_ended: bool,
     /// A request waits for a film; what has come of that.
@@ -109,6 +116,8 @@ impl Connection {
             parser: Parser::default(),
             outgoing: Vec::new(),
             written: 0,
+            answers: (0, 0),
+            is_ready: false,
             is_readable: true,
             is_writable: true,
             has_ended: false,
@@ -167,6 +176,17 @@ impl Connection {
         parts.iter().for_each(|part| self.outgoing.extend_from_slice(part));
     }
 
+    /// An answer was appended when so many bytes were waiting.
+    pub fn note_answer(&mut self, before: usize) {
+        let waiting = self.waiting_bytes();
+        self.answers = (self.answers.0 + waiting - before, waiting);
+    }
+
+    /// Whether the client is to take answers before it is given more.
+    pub fn is_full_of_answers(&self) -> bool {
+        self.answers.0 > ANSWERS_BYTES_MAX
+    }
+
     /// Bytes that wait for the client to take them.
     pub fn waiting_bytes(&self) -> usize {
         self.outgoing.len() - self.written
@@ -194,6 +214,10 @@ impl Connection {
             }
         }
         let sent = self.written - before;
+        self.answers.1 = self.answers.1.saturating_sub(sent);
+        if self.answers.1 == 0 {
+            self.answers.0 = 0;
+        }
         if self.written == self.outgoing.len() {
             self.outgoing.clear();
             self.written = 0;

@@ -1,6 +1,7 @@
 //! Following requests: what is asked becomes films, sessions and answers.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use sojourn_http::SitePath;
 
@@ -14,6 +15,9 @@ use crate::rtsp::{
     Ask, Interleaved, Method, NptRange, Refusal, Request, SessionId, Start, Status, Target, TrackInfo,
 };
 use crate::sdp;
+
+/// A session begins to play elsewhere no sooner than so long after it did before.
+const SEEK_PERIOD: Duration = Duration::from_millis(100);
 
 impl Server<'_> {
     /// What is asked, done; `None` if it has to wait for a film.
@@ -123,9 +127,21 @@ impl Server<'_> {
         let stream = self.streams.at(token);
         let track = stream.named(target)?;
         let film = stream.film.clone();
+        let (client, bits, is_first) =
+            (stream.client, stream.bits_per_second(), !stream.session.has_played());
+        if is_first && let Err(full) = self.admission.check(client, bits) {
+            return Err(self.turn_away(full));
+        }
+        let stream = self.streams.at(token);
         let begin = |time| film.beginning(time);
-        let playing = stream.session.play(track, (range, scale), film.length(), begin, self.now)?;
-        let first_due = stream.start(playing, self.now);
+        // Each begins with a picture that stands alone: many in a row would take more than the film was promised.
+        let begins = self.now.max(stream.began + SEEK_PERIOD);
+        let playing = stream.session.play(track, (range, scale), film.length(), begin, begins)?;
+        if is_first {
+            self.unplayed.leave(token);
+            self.admission.enter(client, bits);
+        }
+        let first_due = stream.start(playing);
         if let Some(due) = first_due {
             self.due.push(Reverse((due, token, stream.serial)));
         }
@@ -165,6 +181,9 @@ impl Server<'_> {
         self.forget_ports(token);
         let stream = self.streams.at(token);
         stream.session.tear_down(Some(number))?;
+        if stream.session.has_played() {
+            self.admission.narrow(stream.film.bits_per_second(number));
+        }
         stream.senders.remove(position);
         stream.schedule = stream.schedule.take().map(|schedule| schedule.without(number));
         self.remember_ports(token);

@@ -1,10 +1,40 @@
 //! Talking with a client: messages are read, followed one after the other, and answered.
 
-use super::Server;
+use std::time::Duration;
+
+use sojourn_measure::clock;
+
 use super::connection::{Reading, Waiting};
 use super::counters::Counter;
 use super::guard::Denial;
+use super::{SLOT, Server};
 use crate::rtsp::{Message, Parsed, Refusal, Request, Status, write};
+
+/// Messages of one connection that are followed before others have their turn.
+const MESSAGES_PER_TURN: usize = 32;
+
+/// So long connections are served before what is due has its turn.
+const SERVING_PER_TURN: Duration = SLOT;
+
+/// What serving a connection has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Served {
+    /// There is nothing more to do until something happens.
+    All,
+    /// There may be more.
+    More,
+}
+
+/// How much of what has arrived was followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Understood {
+    /// Nothing: a message is not whole, or has to wait.
+    Nothing,
+    /// What there was, up to such a one.
+    Some,
+    /// As much as a turn allows.
+    Part,
+}
 
 /// What a request is answered, beside its status.
 #[derive(Default)]
@@ -20,45 +50,81 @@ impl Answer {
 }
 
 impl Server<'_> {
-    /// Reads what a connection sends, follows it, and sends what is to be said.
-    pub(super) fn serve(&mut self, token: u64) {
-        loop {
-            let Some(connection) = self.connections.find(token) else { return };
-            let was_empty = connection.received.is_empty();
-            if connection.read() == Reading::Broken {
-                return self.close(token);
+    /// Connection `token` may have something to say, or to take.
+    pub(super) fn make_ready(&mut self, token: u64) {
+        if let Some(connection) = self.connections.find(token).filter(|it| !it.is_ready) {
+            connection.is_ready = true;
+            self.ready.push_back(token);
+        }
+    }
+
+    /// Serves those who are ready, one after the other, until what is due must go on. Who has more to say than one turn
+    /// allows comes again after the others.
+    pub(super) fn serve_ready(&mut self) {
+        while let Some(token) = self.ready.pop_front() {
+            let Some(connection) = self.connections.find(token) else { continue };
+            connection.is_ready = false;
+            if self.serve(token) == Served::More {
+                self.make_ready(token);
             }
-            if was_empty && !connection.received.is_empty() {
-                connection.since = self.now;
-            }
-            let understood = self.understand(token);
-            let Some(connection) = self.connections.find(token) else { return };
-            match connection.write(self.now) {
-                Err(_) => return self.close(token),
-                Ok(sent) => self.counts.add(Counter::SentBytes, sent as u64),
-            }
-            let is_over =
-                connection.is_closing || connection.has_ended && !matches!(connection.film, Waiting::Yes);
-            if is_over && (connection.waiting_bytes() == 0 || connection.has_ended) {
-                return self.close(token);
-            }
-            if !connection.is_readable() || understood == 0 {
+            if Duration::from(clock::now()).saturating_sub(self.now) >= SERVING_PER_TURN {
                 return;
             }
         }
     }
 
-    /// Follows the messages that are there, up to one that has to wait; returns their bytes.
-    fn understand(&mut self, token: u64) -> usize {
-        let Some(connection) = self.connections.find(token) else { return 0 };
+    /// Reads what a connection sends, follows it, and sends what is to be said.
+    fn serve(&mut self, token: u64) -> Served {
+        let Some(connection) = self.connections.find(token) else { return Served::All };
+        let was_empty = connection.received.is_empty();
+        if connection.read() == Reading::Broken {
+            self.close(token);
+            return Served::All;
+        }
+        if was_empty && !connection.received.is_empty() {
+            connection.since = self.now;
+        }
+        let understood = self.understand(token);
+        let Some(connection) = self.connections.find(token) else { return Served::All };
+        let was_full = connection.is_full_of_answers();
+        match connection.write(self.now) {
+            Err(_) => {
+                self.close(token);
+                return Served::All;
+            }
+            Ok(sent) => self.counts.add(Counter::SentBytes, sent as u64),
+        }
+        // Whose answers have just gone out is not told of again.
+        let goes_on = was_full && !connection.is_full_of_answers();
+        if understood == Understood::Part
+            || goes_on
+            || connection.is_readable() && understood == Understood::Some
+        {
+            return Served::More;
+        }
+        let is_over = connection.is_closing
+            || connection.has_ended && !was_full && !matches!(connection.film, Waiting::Yes);
+        if is_over && (connection.waiting_bytes() == 0 || connection.has_ended) {
+            self.close(token);
+        }
+        Served::All
+    }
+
+    /// Follows the messages that are there, up to one that has to wait, or to as many as a turn allows.
+    fn understand(&mut self, token: u64) -> Understood {
+        let Some(connection) = self.connections.find(token) else { return Understood::Nothing };
         if connection.is_closing {
             connection.received.clear();
-            return 0;
+            return Understood::Nothing;
         }
         let received = std::mem::take(&mut connection.received);
         let mut parser = std::mem::take(&mut connection.parser);
-        let mut start = 0;
-        while start < received.len() {
+        let (mut start, mut count) = (0, 0);
+        while start < received.len() && count < MESSAGES_PER_TURN {
+            if self.connections.find(token).is_none_or(|it| it.is_closing || it.is_full_of_answers()) {
+                break;
+            }
+            count += 1;
             match parser.parse(&received[start..]) {
                 Ok(Parsed::Partial) => break,
                 Ok(Parsed::Complete(message, length)) => {
@@ -79,15 +145,16 @@ impl Server<'_> {
                 }
             }
         }
-        if let Some(connection) = self.connections.find(token) {
-            connection.parser = parser;
-            connection.received = received;
-            connection.received.drain(..start);
-            if start > 0 {
-                connection.since = self.now;
-            }
+        let Some(connection) = self.connections.find(token) else { return Understood::Nothing };
+        connection.parser = parser;
+        connection.received = received;
+        connection.received.drain(..start);
+        if start == 0 {
+            return Understood::Nothing;
         }
-        start
+        connection.since = self.now;
+        let is_part = count == MESSAGES_PER_TURN && !connection.received.is_empty();
+        if is_part { Understood::Part } else { Understood::Some }
     }
 
     /// Follows a request; returns whether it is answered, or has to wait for a film.
@@ -137,6 +204,7 @@ impl Server<'_> {
                 (status, Answer::with(fields))
             }
         };
+        let before = connection.waiting_bytes();
         let mut writer = write::response(connection.outgoing(), status, sequence);
         for (name, value) in &answer.fields {
             writer = writer.field(name, value);
@@ -145,5 +213,6 @@ impl Server<'_> {
             None => writer.end(),
             Some(body) => writer.body(body.as_bytes()),
         }
+        connection.note_answer(before);
     }
 }

@@ -95,8 +95,8 @@ pub struct Library {
     tester: Tester,
     films: HashMap<SitePath<'static>, Known>,
     films_max: usize,
-    /// What each connection waits for.
-    openings: HashMap<u64, SitePath<'static>>,
+    /// What each connection waits for, and what that was before.
+    openings: HashMap<u64, (SitePath<'static>, Option<OpenFilm>)>,
     /// The chunk that each session waits for: of which file, from where. One at a time, for what a helper has read does
     /// not say what it is.
     loads: HashMap<u64, (Arc<Document>, u64)>,
@@ -152,12 +152,13 @@ impl Library {
             return Some(Ok(known.open.clone()));
         }
         let place = Place { host: HostId::default(), path: path.clone() };
-        let known = self.films.get(&path).map(|known| Arc::clone(&known.open.document));
+        let before = self.films.get(&path).map(|known| known.open.clone());
+        let known = before.as_ref().map(|open| Arc::clone(&open.document));
         let job = Job::Open(Opening { place, known, body_bytes_max: 0 });
         if self.helpers.submit(token, job).is_err() {
             return Some(Err(NoFilm::Busy));
         }
-        self.openings.insert(token, path);
+        self.openings.insert(token, (path, before));
         None
     }
 
@@ -207,8 +208,8 @@ impl Library {
         for (token, done) in done.drain(..).filter(|(token, _)| *token != NOBODY) {
             match done {
                 Done::Opened(opened) => {
-                    let Some(path) = self.openings.remove(&token) else { continue };
-                    let film = self.opened(path, opened, now);
+                    let Some((path, before)) = self.openings.remove(&token) else { continue };
+                    let film = self.opened(path, before, opened, now);
                     if matches!(film, Err(NoFilm::Unsupported)) {
                         counts.count(Counter::FilmsRefused);
                     }
@@ -237,6 +238,7 @@ impl Library {
     fn opened(
         &mut self,
         path: SitePath<'static>,
+        before: Option<OpenFilm>,
         opened: Result<Opened, OpenError>,
         now: Duration,
     ) -> Result<OpenFilm, NoFilm> {
@@ -254,8 +256,14 @@ impl Library {
             return Ok(known.open.clone());
         }
         self.films.remove(&path);
-        let film = self.catalogue.take(document.id).ok_or(NoFilm::Unsupported)?;
-        let open = OpenFilm { film, document };
+        let open = match before {
+            // It is what it was, but others have taken its place meanwhile.
+            Some(before) if before.document.id == document.id => before,
+            _ => {
+                let film = self.catalogue.take(document.id).ok_or(NoFilm::Unsupported)?;
+                OpenFilm { film, document }
+            }
+        };
         if self.films.len() >= self.films_max {
             self.forget_one();
         }

@@ -17,6 +17,8 @@ pub enum Ending {
     Closed,
     /// Nothing was heard of its client.
     TimedOut,
+    /// It never played, and others needed its place.
+    Displaced,
     /// The server stopped.
     Stopped,
 }
@@ -27,6 +29,7 @@ impl Ending {
             Ending::Teardown => "teardown",
             Ending::Closed => "closed",
             Ending::TimedOut => "timeout",
+            Ending::Displaced => "displaced",
             Ending::Stopped => "stop",
         }
     }

@@ -5,10 +5,12 @@
 //! Datagrams of all sessions leave by one pair of sockets; packets within a connection wait there, and a client that
 //! does not take them loses whole pictures and holds up nobody.
 //!
-//! `schedule`, `film` and the protocol's modules are pure; `connection`, `ports` and `outgoing` know sockets and no
-//! sessions; `conversation` reads requests, `control` and `setup` follow them, `guard` lets in, `pace` sends, `reports` is RTCP, `sweep` ends
-//! what is over.
+//! `schedule`, `film`, `newcomers`, `admission` and the protocol's modules are pure; `connection`, `ports` and `outgoing`
+//! know sockets and no sessions; `arrivals` accepts, `conversation` reads requests, `control` and `setup` follow them,
+//! `guard` lets in, `pace` sends, `reports` is RTCP, `sweep` ends what is over.
 
+mod admission;
+mod arrivals;
 mod connection;
 mod control;
 mod conversation;
@@ -18,6 +20,7 @@ mod guard;
 mod library;
 mod log;
 pub mod metrics;
+mod newcomers;
 mod outgoing;
 mod pace;
 mod ports;
@@ -32,7 +35,7 @@ mod tests;
 mod users;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -44,14 +47,16 @@ use rustix::io::Errno;
 use sojourn_measure::{Nanos, clock, process::thread_core_wait};
 use sojourn_server::connection::Transport;
 use sojourn_server::{
-    Accepted, Acceptor, AccessLog, Arrival, Board, Clients, Clock, Counter as Limit, Limits, Listener, Stop,
-    listening_is_complete, shed_with,
+    Acceptor, AccessLog, Board, Clients, Clock, Limits, Listener, Stop, listening_is_complete,
 };
 
+use admission::Admission;
+use arrivals::SHED;
 use connection::Connection;
 pub use counters::{Counter, Counts, Published};
 use guard::Guard;
 use library::{Library, Outcome};
+use newcomers::Newcomers;
 use ports::Ports;
 pub use settings::Settings;
 use stream::Stream;
@@ -70,12 +75,6 @@ const PUBLISH_PERIOD: Duration = Duration::from_millis(250);
 
 /// Events taken from one wait.
 const EVENTS_MAX: usize = 512;
-
-/// Connections accepted before others have their turn.
-const ACCEPTS_PER_TURN: usize = 64;
-
-/// What a connection is told for which there is no room.
-const SHED: &[u8] = b"RTSP/1.0 503 Service Unavailable\r\nServer: Sojourn\r\nConnection: close\r\n\r\n";
 
 const STOP: u64 = u64::MAX;
 const HELPERS: u64 = u64::MAX - 1;
@@ -132,9 +131,13 @@ pub struct Server<'a> {
     /// When each playing session has something to send; its serial tells a late one.
     due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
     /// Connections without a session.
-    newcomers: usize,
-    /// Bits per second promised.
-    reserved: u64,
+    newcomers: Newcomers,
+    /// Sessions that have never played.
+    unplayed: Newcomers,
+    /// What the others have been promised.
+    admission: Admission,
+    /// Connections that may have something to say, in the order of their turns.
+    ready: VecDeque<u64>,
     clock: Clock,
     now: Duration,
     swept: Duration,
@@ -180,6 +183,7 @@ impl<'a> Server<'a> {
             connections_per_address: site.settings.connections_per_address,
             ..Limits::default()
         };
+        let admission = Admission::new(&site.settings);
         let now = clock::now().into();
         Ok(Server {
             site,
@@ -197,8 +201,10 @@ impl<'a> Server<'a> {
             sessions: HashMap::new(),
             receivers: HashMap::new(),
             due: BinaryHeap::new(),
-            newcomers: 0,
-            reserved: 0,
+            newcomers: Newcomers::default(),
+            unplayed: Newcomers::default(),
+            admission,
+            ready: VecDeque::new(),
             clock: Clock::new(),
             now,
             swept: now,
@@ -237,6 +243,8 @@ impl<'a> Server<'a> {
             for event in &events {
                 self.handle(event.data.u64(), event.flags);
             }
+            self.serve_ready();
+            self.make_room();
             self.pace();
             self.flush();
             if self.counts.lateness.count() > sent {
@@ -255,6 +263,9 @@ impl<'a> Server<'a> {
 
     /// Until something is due, or somebody has to be looked at.
     fn timeout(&self) -> Duration {
+        if !self.ready.is_empty() {
+            return Duration::ZERO;
+        }
         let now: Duration = clock::now().into();
         let due = match self.due.peek() {
             // Nothing can be sent until the socket takes more.
@@ -279,61 +290,10 @@ impl<'a> Server<'a> {
                 if let Some(connection) = self.connections.find(token) {
                     let is_readable = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
                     connection.wake(is_readable, flags.intersects(F::OUT | F::HUP | F::ERR));
-                    self.serve(token);
+                    self.make_ready(token);
                 }
             }
         }
-    }
-
-    fn accept(&mut self, listener: usize) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            let Some(acceptor) = self.acceptors.get(listener) else { return };
-            match acceptor.accept() {
-                Accepted::Connection(arrival) => self.admit(arrival, listener),
-                Accepted::Shed => self.counts.count(Counter::ConnectionsShed),
-                Accepted::Failed => {}
-                Accepted::Nobody => return,
-                Accepted::Exhausted => {
-                    for acceptor in &self.acceptors {
-                        let _ = epoll::delete(&self.epoll, acceptor.fd());
-                    }
-                    self.accepting_is_paused = true;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn admit(&mut self, arrival: Arrival, listener: usize) {
-        let seat = if self.newcomers >= self.site.settings.newcomers_max {
-            Err(Counter::LimitNewcomers)
-        } else {
-            self.site.board.enter(arrival.peer, &self.limits).map_err(|limit| match limit {
-                Limit::LimitConnectionsPerAddress => Counter::LimitConnectionsPerAddress,
-                _ => Counter::LimitConnections,
-            })
-        };
-        let seat = match seat {
-            Ok(seat) => seat,
-            Err(limit) => {
-                shed_with(&arrival, SHED);
-                self.counts.count(Counter::ConnectionsShed);
-                return self.counts.count(limit);
-            }
-        };
-        let local = rustix::net::getsockname(&arrival.socket).map(sojourn_server::address);
-        let addresses = (arrival.peer, local.unwrap_or(arrival.peer));
-        let token = self.connections.vacant();
-        let data = epoll::EventData::new_u64(token);
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        if epoll::add(&self.epoll, &arrival.socket, data, flags).is_err() {
-            return self.site.board.leave(seat);
-        }
-        self.counts.count(Counter::ConnectionsAccepted);
-        self.newcomers += 1;
-        self.connections.insert(Connection::new(arrival.socket, addresses, seat, listener, self.now));
-        self.serve(token);
     }
 
     /// Hands out what helpers have done.
@@ -343,15 +303,13 @@ impl<'a> Server<'a> {
                 Outcome::Film(film) => {
                     if let Some(connection) = self.connections.find(token) {
                         connection.film = connection::Waiting::Over(film);
-                        self.serve(token);
+                        self.make_ready(token);
                     }
                 }
                 Outcome::Chunk(chunk, bytes) => {
                     let token = token & !STREAMS;
                     if let Some(stream) = self.streams.find(token) {
-                        if let Ok(bytes) = bytes {
-                            stream.take(chunk, bytes);
-                        }
+                        stream.take(chunk, bytes.ok());
                         if std::mem::take(&mut stream.is_waiting) {
                             self.due.push(Reverse((self.now, token, stream.serial)));
                         }
@@ -370,8 +328,10 @@ impl<'a> Server<'a> {
         let counts = &mut self.counts;
         counts.set(Counter::SessionsPlaying, playing);
         counts.set(Counter::SessionsReady, self.streams.len() as u64 - playing);
+        counts.set(Counter::SessionsUnplayed, self.unplayed.len() as u64);
+        counts.set(Counter::ConnectionsWithoutSession, self.newcomers.len() as u64);
         counts.set(Counter::ConnectionsOpen, self.connections.len() as u64);
-        counts.set(Counter::BandwidthReserved, self.reserved);
+        counts.set(Counter::BandwidthReserved, self.admission.reserved());
         counts.set(Counter::FilmsOpen, self.library.film_count() as u64);
         counts.set(Counter::LogLinesDropped, self.site.log.map_or(0, AccessLog::dropped));
         let waited = self.waited_before.zip(thread_core_wait().ok());

@@ -240,7 +240,7 @@ impl Stream {
     /// Whether what is due is not to be sent, with so many bytes waiting in the connection: whole samples go, and of
     /// pictures all up to the next that decoding can begin with.
     fn drops(&mut self, position: usize, due: &Due, waiting_bytes: usize) -> bool {
-        let bytes_per_second = self.bits_per_second / 8;
+        let bytes_per_second = self.bits_per_second() / 8;
         let most =
             usize::try_from(WAITING_SECONDS * bytes_per_second).unwrap_or(usize::MAX).max(WAITING_BYTES_MIN);
         let is_video = self.film.track(due.track).is_some_and(|track| track.codec().is_video());

@@ -13,12 +13,18 @@ pub struct Settings {
     pub connections_per_address: Option<u32>,
     /// Connections without a session.
     pub newcomers_max: usize,
-    /// Sessions.
+    /// Sessions that play or have played.
     pub sessions_max: usize,
+    /// The same of one address.
+    pub sessions_per_address: Option<u32>,
+    /// Sessions that have never played.
+    pub setups_max: usize,
     /// Films whose index is kept in memory.
     pub films_max: usize,
     /// A session ends when its client has said nothing for so long.
     pub session_timeout: Duration,
+    /// A session ends when it has not played for so long since it was set up.
+    pub setup_timeout: Duration,
     /// How long a request may take to arrive.
     pub head_timeout: Duration,
     /// How long a connection may have neither a session nor a request.
@@ -43,8 +49,11 @@ impl Default for Settings {
             connections_per_address: None,
             newcomers_max: 1024,
             sessions_max: 16 * 1024,
+            sessions_per_address: None,
+            setups_max: 4096,
             films_max: 1024,
             session_timeout: Duration::from_secs(60),
+            setup_timeout: Duration::from_secs(15),
             head_timeout: Duration::from_secs(15),
             idle_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(30),

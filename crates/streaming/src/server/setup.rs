@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::Server;
+use super::admission::Full;
 use super::conversation::Answer;
 use super::counters::Counter;
 use super::library::OpenFilm;
@@ -60,12 +61,13 @@ impl Server<'_> {
         };
         let transport = track.transport.clone();
         self.forget_ports(stream);
-        let outcome = self.streams.at(stream).session.set_up(track);
+        let served = self.streams.at(stream);
+        let outcome = served.session.set_up(track);
         if is_new && outcome.is_ok() {
-            self.reserved += bits;
-            let served = self.streams.at(stream);
-            served.bits_per_second += bits;
             served.senders.push(Sender::default());
+            if served.session.has_played() {
+                self.admission.widen(bits);
+            }
         }
         self.remember_ports(stream);
         outcome?;
@@ -121,21 +123,29 @@ impl Server<'_> {
         taken
     }
 
-    /// Whether one more track of so many bits per second can be promised, perhaps for a new session.
+    /// Whether one more track of so many bits per second could be played now, perhaps by a new session.
     fn check_room(&mut self, token: u64, known: Option<u64>, bits: u64) -> Result<(), Refusal> {
-        if known.is_none() {
-            let here = self.connections.at(token).sessions.len();
-            if self.streams.len() >= self.site.settings.sessions_max || here >= SESSIONS_PER_CONNECTION_MAX {
-                self.counts.count(Counter::LimitSessions);
-                return Err(Status::ServiceUnavailable.into());
-            }
+        let connection = self.connections.at(token);
+        if known.is_none() && connection.sessions.len() >= SESSIONS_PER_CONNECTION_MAX {
+            return Err(self.turn_away(Full::Sessions));
         }
-        let bandwidth = self.site.settings.bandwidth_bits_per_second;
-        if bandwidth.is_some_and(|bandwidth| self.reserved + bits > bandwidth) {
-            self.counts.count(Counter::RefusedBandwidth);
-            return Err(Status::NotEnoughBandwidth.into());
-        }
-        Ok(())
+        let room = match known.map(|known| self.streams.at(known)) {
+            Some(stream) if stream.session.has_played() => self.admission.check_bandwidth(bits),
+            Some(stream) => self.admission.check(stream.client, stream.bits_per_second() + bits),
+            None => self.admission.check(connection.peer, bits),
+        };
+        room.map_err(|full| self.turn_away(full))
+    }
+
+    /// What a session is answered for which there is no room.
+    pub(super) fn turn_away(&mut self, full: Full) -> Refusal {
+        let (counter, status) = match full {
+            Full::Sessions => (Counter::LimitSessions, Status::ServiceUnavailable),
+            Full::Address => (Counter::LimitSessionsPerAddress, Status::ServiceUnavailable),
+            Full::Bandwidth => (Counter::RefusedBandwidth, Status::NotEnoughBandwidth),
+        };
+        self.counts.count(counter);
+        status.into()
     }
 
     /// A new session of the client behind `token`.
@@ -157,6 +167,7 @@ impl Server<'_> {
         stream.agent = agent.chars().take(AGENT_BYTES_MAX).collect();
         let session = self.streams.vacant();
         self.attach(token, session);
+        self.unplayed.enter(stream.client, session);
         self.streams.insert(stream);
         self.sessions.insert(id, session);
         self.counts.count(Counter::SessionsBegun);

@@ -45,6 +45,10 @@ pub struct Stream {
     pub schedule: Option<Schedule>,
     /// A helper reads what is due.
     pub is_waiting: bool,
+    /// When playing last began.
+    pub began: Duration,
+    /// What a helper could not read.
+    unreadable: Option<Chunk>,
     /// Told apart from wake-ups for what was played before.
     pub serial: u32,
     /// Of each track of the session, in their order.
@@ -53,8 +57,6 @@ pub struct Stream {
     pub report_due: Duration,
     /// How far of the file was looked ahead, in chunks, and when to look again.
     pub looked: (u64, Duration),
-    /// What it was promised.
-    pub bits_per_second: u64,
     /// What it came to, for the log.
     pub totals: Totals,
     held: Vec<(Chunk, Arc<[u8]>)>,
@@ -119,14 +121,20 @@ impl Stream {
             ports: 0,
             schedule: None,
             is_waiting: false,
+            began: Duration::ZERO,
+            unreadable: None,
             serial: 0,
             senders: Vec::new(),
             report_due: Duration::ZERO,
             looked: (0, Duration::ZERO),
-            bits_per_second: 0,
             totals: Totals::default(),
             held: Vec::new(),
         }
+    }
+
+    /// What it takes on average: what it has been promised once it has played.
+    pub fn bits_per_second(&self) -> u64 {
+        self.session.tracks.iter().map(|track| self.film.bits_per_second(track.number)).sum()
     }
 
     /// Whether packets go through the connection.
@@ -147,15 +155,17 @@ impl Stream {
     }
 
     /// Begins to send what is played; returns when the first is due.
-    pub fn start(&mut self, playing: Playing, now: Duration) -> Option<Duration> {
+    pub fn start(&mut self, playing: Playing) -> Option<Duration> {
         self.halt();
+        (self.began, self.unreadable) = (playing.began, None);
         for (track, sender) in self.session.tracks.iter().zip(&mut self.senders) {
             let clock_rate = self.film.track(track.number).map_or(0, |it| it.codec().clock_rate());
-            sender.anchor = self.session.timestamp(track, clock_rate, now);
+            sender.anchor = self.session.timestamp(track, clock_rate, self.began);
             sender.is_skipping = false;
         }
-        self.report_due = now;
-        self.looked = (0, now);
+        self.report_due = self.began;
+        // However often it begins elsewhere, it looks ahead no more often.
+        self.looked.0 = 0;
         let tracks = self.session.tracks.iter().map(|track| track.number);
         let schedule = Schedule::new(&self.film, tracks, playing);
         let due = schedule.next_due();
@@ -201,9 +211,12 @@ impl Stream {
         if room.len() == unit.size as usize { Found::Gathered } else { Found::Never }
     }
 
-    /// A chunk that a helper has read for this session.
-    pub fn take(&mut self, chunk: Chunk, bytes: Arc<[u8]>) {
-        self.held.push((chunk, bytes));
+    /// A chunk that a helper has read for this session, or could not read.
+    pub fn take(&mut self, chunk: Chunk, bytes: Option<Arc<[u8]>>) {
+        match bytes {
+            Some(bytes) => self.held.push((chunk, bytes)),
+            None => self.unreadable = Some(chunk),
+        }
     }
 
     /// Lets go of chunks that were needed for what was sent.
@@ -216,9 +229,14 @@ impl Stream {
         if let Some(chunk) = self.held(number) {
             return Bytes::Here(chunk);
         }
+        let wanted = Chunk { document: self.document.id, number };
+        // Asked for again, a disk that fails would only fail again, for as long as the session lasts.
+        if self.unreadable == Some(wanted) {
+            return Bytes::Never;
+        }
         let bytes = library.chunk(&self.document, number, token);
         if let Bytes::Here(chunk) = &bytes {
-            self.held.push((Chunk { document: self.document.id, number }, Arc::clone(chunk)));
+            self.held.push((wanted, Arc::clone(chunk)));
         }
         bytes
     }

@@ -1,5 +1,6 @@
 //! Ending what is over: sessions and connections whose clients are silent, vanish, or take nothing; and all, at a stop.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use rustix::event::epoll;
@@ -14,6 +15,9 @@ const RETIRING_IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A session whose connection is gone ends when nothing was heard of its client for so long.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Times at which nothing is due any more that are kept, beside one for each session.
+const STALE_DUES_MAX: usize = 1024;
+
 impl Server<'_> {
     /// Looks at everybody once.
     pub(super) fn sweep(&mut self) {
@@ -25,6 +29,7 @@ impl Server<'_> {
         for token in self.connections.tokens() {
             self.sweep_connection(token);
         }
+        self.forget_stale_dues();
         if self.accepting_is_paused {
             self.accepting_is_paused = false;
             for (acceptor, token) in self.acceptors.iter().zip(LISTENERS..) {
@@ -46,10 +51,25 @@ impl Server<'_> {
         {
             stream.session.hear(self.now);
         }
+        let began = stream.session.began();
+        if !stream.session.has_played() && self.now.saturating_sub(began) > self.site.settings.setup_timeout {
+            self.counts.count(Counter::LimitSetup);
+            return self.end(token, Ending::TimedOut);
+        }
         let patience = if stream.is_orphan { timeout.min(ORPHAN_TIMEOUT) } else { timeout };
         if self.now.saturating_sub(stream.session.heard()) > patience {
             self.counts.count(Counter::SessionsTimedOut);
             self.end(token, Ending::TimedOut);
+        }
+    }
+
+    /// Each seek leaves behind when its session would have gone on before it.
+    fn forget_stale_dues(&mut self) {
+        if self.due.len() > 2 * self.streams.len() + STALE_DUES_MAX {
+            let streams = &mut self.streams;
+            self.due.retain(|Reverse((_, token, serial))| {
+                streams.find(*token).is_some_and(|stream| stream.serial == *serial)
+            });
         }
     }
 
@@ -63,7 +83,10 @@ impl Server<'_> {
         let waits = |since: Duration| self.now.saturating_sub(since);
         let limit = if connection.waiting_bytes() > 0 && waits(connection.taken) > send {
             Counter::LimitSend
-        } else if !connection.received.is_empty() && waits(connection.since) > head {
+        } else if !connection.received.is_empty()
+            && !connection.is_full_of_answers()
+            && waits(connection.since) > head
+        {
             Counter::LimitHead
         } else if connection.sessions.is_empty() && waits(connection.since) > idle {
             Counter::LimitIdle
@@ -79,9 +102,7 @@ impl Server<'_> {
         let Some(connection) = self.connections.find(token) else { return };
         let sessions = std::mem::take(&mut connection.sessions);
         let seat = connection.seat;
-        if sessions.is_empty() {
-            self.newcomers = self.newcomers.saturating_sub(1);
-        }
+        self.newcomers.leave(token);
         // Closing the socket takes it out of the poll.
         drop(self.connections.remove(token));
         self.site.board.leave(seat);
@@ -106,7 +127,11 @@ impl Server<'_> {
         self.forget_ports(token);
         let stream = self.streams.remove(token);
         self.sessions.remove(&stream.session.id);
-        self.reserved = self.reserved.saturating_sub(stream.bits_per_second);
+        if stream.session.has_played() {
+            self.admission.leave(stream.client, stream.bits_per_second());
+        } else {
+            self.unplayed.leave(token);
+        }
         self.counts.count(Counter::SessionsEnded);
         if let Some(log) = self.site.log {
             self.clock.look();
@@ -120,15 +145,16 @@ impl Server<'_> {
         let Some(connection) = self.connections.find(token) else { return };
         connection.sessions.retain(|known| *known != session);
         if connection.sessions.is_empty() {
-            (connection.since, self.newcomers) = (self.now, self.newcomers + 1);
+            connection.since = self.now;
+            self.newcomers.enter(connection.peer, token);
         }
     }
 
     /// Connection `token` controls `session` from now on.
     pub(super) fn attach(&mut self, token: u64, session: u64) {
         let connection = self.connections.at(token);
-        self.newcomers = self.newcomers.saturating_sub(usize::from(connection.sessions.is_empty()));
         connection.sessions.push(session);
+        self.newcomers.leave(token);
     }
 
     /// Reports from the ports of session `token` are nobody's from now on.

@@ -1,0 +1,103 @@
+//! Letting connections in, and who gives way to them: newcomers never keep others out.
+
+use rustix::event::epoll;
+use sojourn_server::{Accepted, Arrival, Counter as Limit, Seat, shed_with};
+
+use super::log::Ending;
+use super::{Connection, Counter, Server};
+
+/// Connections accepted before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// What a connection is told for which there is no room.
+pub(super) const SHED: &[u8] =
+    b"RTSP/1.0 503 Service Unavailable\r\nServer: Sojourn\r\nConnection: close\r\n\r\n";
+
+impl Server<'_> {
+    pub(super) fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(acceptor) = self.acceptors.get(listener) else { return };
+            match acceptor.accept() {
+                Accepted::Connection(arrival) => self.admit(arrival, listener),
+                Accepted::Shed => self.counts.count(Counter::ConnectionsShed),
+                Accepted::Failed => {}
+                Accepted::Nobody => return,
+                Accepted::Exhausted => {
+                    for acceptor in &self.acceptors {
+                        let _ = epoll::delete(&self.epoll, acceptor.fd());
+                    }
+                    self.accepting_is_paused = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, arrival: Arrival, listener: usize) {
+        let seat = match self.seat(&arrival) {
+            Ok(seat) => seat,
+            Err(limit) => {
+                shed_with(&arrival, SHED);
+                self.counts.count(Counter::ConnectionsShed);
+                return self.counts.count(limit);
+            }
+        };
+        let local = rustix::net::getsockname(&arrival.socket).map(sojourn_server::address);
+        let addresses = (arrival.peer, local.unwrap_or(arrival.peer));
+        let token = self.connections.vacant();
+        let data = epoll::EventData::new_u64(token);
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        if epoll::add(&self.epoll, &arrival.socket, data, flags).is_err() {
+            return self.site.board.leave(seat);
+        }
+        self.counts.count(Counter::ConnectionsAccepted);
+        self.newcomers.enter(arrival.peer, token);
+        self.connections.insert(Connection::new(arrival.socket, addresses, seat, listener, self.now));
+        self.make_ready(token);
+    }
+
+    /// A place for a connection: a free one, or that of one that has shown nothing yet.
+    fn seat(&mut self, arrival: &Arrival) -> Result<Seat, Counter> {
+        let name = |limit| match limit {
+            Limit::LimitConnectionsPerAddress => Counter::LimitConnectionsPerAddress,
+            _ => Counter::LimitConnections,
+        };
+        loop {
+            match self.site.board.enter(arrival.peer, &self.limits).map_err(name) {
+                Err(Counter::LimitConnections) if self.give_way() => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Closes a connection without a session, or one whose session never played; returns whether there was one.
+    fn give_way(&mut self) -> bool {
+        let connection = match (self.newcomers.first_to_go(), self.unplayed.first_to_go()) {
+            (Some(connection), _) => connection,
+            (None, Some(session)) => {
+                let connection = self.streams.at(session).connection;
+                self.end(session, Ending::Displaced);
+                connection
+            }
+            (None, None) => return false,
+        };
+        self.counts.count(Counter::LimitConnections);
+        self.close(connection);
+        true
+    }
+
+    /// Ends newcomers above their number. Between turns, when nobody is being served.
+    pub(super) fn make_room(&mut self) {
+        while self.unplayed.len() > self.site.settings.setups_max {
+            let Some(session) = self.unplayed.first_to_go() else { break };
+            self.counts.count(Counter::LimitSetups);
+            self.end(session, Ending::Displaced);
+        }
+        while self.newcomers.len() > self.site.settings.newcomers_max {
+            let Some(connection) = self.newcomers.first_to_go() else { break };
+            self.counts.count(Counter::LimitNewcomers);
+            self.close(connection);
+        }
+    }
+}
