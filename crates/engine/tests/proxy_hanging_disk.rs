@@ -15,32 +15,58 @@ use exchange::get;
 use sojourn_server::Counter;
 use upstream::{Upstream, proxy};
 
+/// Bytes of a body that no memory holds, and no sockets.
+const LONG_BODY_BYTES: usize = 12 << 20;
+
 const FRESH: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=3600\r\n\r\nhello";
 
 /// The threads that wait for the disk, stopped until they are dropped.
 struct Stopped(Vec<libc::pid_t>);
 
 impl Stopped {
-    /// Stops those of `server`; `None` if the system does not let us.
+    /// Stops those of `server` while they wait for jobs, so that they hold nothing that others need; `None` if the system
+    /// does not let us.
     fn of(server: &Server) -> Option<Stopped> {
-        let mut stopped = Stopped(Vec::new());
-        for entry in fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap() {
-            let path = entry.unwrap().path();
-            if !fs::read_to_string(path.join("comm")).unwrap().starts_with("storekeeper") {
-                continue;
+        let threads = storekeepers(server);
+        let begun = Instant::now();
+        loop {
+            let mut stopped = Stopped(Vec::new());
+            for thread in &threads {
+                if !trace(libc::PTRACE_SEIZE, *thread) {
+                    return None;
+                }
+                assert!(trace(libc::PTRACE_INTERRUPT, *thread));
+                // SAFETY: waits for a thread that is traced from here; the status is not wanted.
+                assert_eq!(unsafe { libc::waitpid(*thread, null_mut(), libc::__WALL) }, *thread);
+                stopped.0.push(*thread);
             }
-            let thread = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-            if !trace(libc::PTRACE_SEIZE, thread) {
-                return None;
+            if threads.iter().all(|thread| waits(server, *thread)) {
+                return Some(stopped);
             }
-            assert!(trace(libc::PTRACE_INTERRUPT, thread));
-            // SAFETY: waits for a thread that is traced from here; the status is not wanted.
-            assert_eq!(unsafe { libc::waitpid(thread, null_mut(), libc::__WALL) }, thread);
-            stopped.0.push(thread);
+            drop(stopped);
+            assert!(begun.elapsed() < PATIENCE, "its threads never wait");
+            std::thread::sleep(Duration::from_millis(50));
         }
-        assert!(!stopped.0.is_empty());
-        Some(stopped)
     }
+}
+
+fn storekeepers(server: &Server) -> Vec<libc::pid_t> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
+    let paths = tasks.map(|entry| entry.unwrap().path());
+    let ours = paths.filter(|path| {
+        let name = fs::read_to_string(path.join("comm"));
+        name.unwrap().starts_with("storekeeper")
+    });
+    let threads: Vec<_> =
+        ours.map(|path| path.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect();
+    assert!(!threads.is_empty());
+    threads
+}
+
+/// Whether the system call that the thread was stopped in waits for other threads.
+fn waits(server: &Server, thread: libc::pid_t) -> bool {
+    let call = fs::read_to_string(format!("/proc/{}/task/{thread}/syscall", server.pid())).unwrap();
+    call.split(' ').next() == Some(&libc::SYS_futex.to_string())
 }
 
 impl Drop for Stopped {
@@ -56,9 +82,10 @@ fn trace(request: libc::c_uint, thread: libc::pid_t) -> bool {
     unsafe { libc::ptrace(request, thread, null_mut::<libc::c_void>(), null_mut::<libc::c_void>()) == 0 }
 }
 
-fn wait_until_said(server: &Server, text: &str) {
+/// Waits until so many lines have had `text` in them.
+fn wait_until_said(server: &Server, text: &str, times: usize) {
     let begun = Instant::now();
-    while !server.said().iter().any(|line| line.contains(text)) {
+    while server.said().iter().filter(|line| line.contains(text)).count() < times {
         assert!(begun.elapsed() < PATIENCE, "it said {:?}, not {text}", server.said());
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -86,11 +113,47 @@ fn clients_go_on_without_it() {
             assert!(answer.ends_with("hello") && !answer.contains("; hit"), "{architecture}: {answer}");
         }
         server.wait_until(Counter::CacheDiskReadFailures, 1);
-        wait_until_said(&server, "does not answer");
+        wait_until_said(&server, "does not answer", 1);
         assert!(get(&server, "/1").contains("; hit"), "from memory");
         drop(stopped);
-        wait_until_said(&server, "answers again");
+        wait_until_said(&server, "answers again", 1);
         assert!(get(&server, "/3").contains("; hit"), "from disk");
         assert_eq!(server.stop().value(Counter::CacheDiskHits), 1);
+    }
+}
+
+#[test]
+fn long_bodies_do_not_wait_for_it() {
+    for architecture in ["amped", "mt", "uring"] {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {LONG_BODY_BYTES}\r\nCache-Control: max-age=3600\r\n\r\n"
+        );
+        let answer = [head.into_bytes(), vec![b'x'; LONG_BODY_BYTES]].concat();
+        let (upstream, directory) = (Upstream::answering(answer), tempfile::tempdir().unwrap());
+        let flags = ["--cache-dir", directory.path().to_str().unwrap(), "--cache-disk-timeout", "300ms"];
+        let server = proxy(architecture, &[upstream.address], &flags);
+        assert!(get(&server, "/1").len() > LONG_BODY_BYTES);
+        server.wait_until(Counter::CacheDiskWritten, 1);
+
+        let mut client = server.connect();
+        rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 64 * 1024).unwrap();
+        client.send(b"GET /1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.take(1024);
+        let Some(stopped) = Stopped::of(&server) else {
+            eprintln!("skipped: this system does not let threads be traced");
+            return;
+        };
+        assert!(client.rest().len() < LONG_BODY_BYTES, "{architecture}: read, it breaks off");
+        server.wait_until(Counter::CacheDiskReadFailures, 1);
+        drop(stopped);
+        wait_until_said(&server, "answers again", 1);
+
+        let stopped = Stopped::of(&server);
+        assert!(get(&server, "/2").len() > LONG_BODY_BYTES, "{architecture}: written, it goes on without");
+        server.wait_until(Counter::CacheDiskWriteFailures, 1);
+        drop(stopped);
+        wait_until_said(&server, "answers again", 2);
+        assert!(get(&server, "/1").contains("; hit"), "{architecture}: it can still be read");
+        server.stop();
     }
 }

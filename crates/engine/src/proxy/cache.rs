@@ -37,8 +37,8 @@ pub struct CacheOptions {
     /// Threads that wait for that disk
     #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub cache_disk_threads: u16,
-    /// How long a request waits until that disk has told what is there; then it goes to an upstream, and so do others until
-    /// the disk answers
+    /// How long a request waits for that disk. Then it goes to an upstream, and so do others until the disk answers; a body
+    /// that is being read breaks off, one that is being written goes on and is not kept
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub cache_disk_timeout: Duration,
     /// Which answer goes when there is no more room, in memory and on disk

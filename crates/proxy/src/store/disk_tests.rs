@@ -58,7 +58,8 @@ pub fn get(store: &Store, key: &Key<'_>) -> Option<Got> {
     }
 }
 
-fn body(length: usize) -> Vec<u8> {
+/// A body of so many bytes.
+pub fn body(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 % 251) as u8).collect()
 }
 
@@ -179,32 +180,6 @@ fn a_large_body_altered_while_it_is_read_ends_truncated() {
     drop(store);
     let store = open(directory.path(), 100 * MIB, Settings::default());
     assert!(get(&store, &Key::new(A)).is_none());
-}
-
-#[test]
-fn a_disk_that_hangs_is_not_waited_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let (first, second) = (Key::new(b"http://h/1"), Key::new(b"http://h/2"));
-    let store = open(directory.path(), 1 << 30, Settings::default());
-    for key in [&first, &second] {
-        put(&store, key, &[&body(1000)]);
-    }
-    work(&store);
-    let store = open(directory.path(), 1 << 30, Settings::default());
-    let Found::Opening(opening) = store.lookup(&first) else { panic!("it is on disk") };
-    let job = store.take_job().unwrap();
-    assert!(!store.give_up_on_disk(Duration::from_secs(3600)) && opening.outcome().is_none());
-    assert!(store.give_up_on_disk(Duration::ZERO));
-    assert!(matches!(opening.outcome(), Some(None)));
-    for key in [&first, &second] {
-        assert!(matches!(store.lookup(key), Found::Miss), "nobody else waits");
-    }
-    assert_eq!(store.disk_counts().unwrap().read_failures, 1);
-    // It comes back, with nothing for those who have gone on.
-    job.perform();
-    assert!(matches!(opening.outcome(), Some(None)));
-    assert!(!store.give_up_on_disk(Duration::ZERO));
-    assert!(get(&store, &first).is_some_and(|got| got.is_ok()));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A body on its way to the disk as well: how far it is there, and whose turn it is to go on.
 
+use std::time::Duration;
+
 use super::extent::Slice;
 use super::filling::{Ending, Filling};
 
@@ -79,6 +81,14 @@ impl Filling {
             }
             _ => ToDisk::Complete,
         }
+    }
+
+    /// Whether the disk has held back who fills the body, for as long as `patience`.
+    pub(super) fn is_held_back_by_disk(&self, patience: Duration) -> bool {
+        let state = self.lock();
+        let is_overdue = state.writer.as_ref().is_some_and(|writer| writer.since.elapsed() >= patience);
+        // A reader that is as slow holds it back all the same.
+        is_overdue && state.disk.is_some_and(|turn| turn.position < state.slowest_reader())
     }
 
     /// Everything before `position` is on disk.

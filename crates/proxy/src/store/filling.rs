@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
+use std::time::Instant;
 
 use super::disk_turn::DiskTurn;
 use super::extent::Slice;
@@ -84,11 +85,17 @@ pub(super) struct State {
     /// Where each reader is.
     readers: Vec<Option<u64>>,
     waiting: Vec<Waker>,
-    writer: Option<Waker>,
+    pub writer: Option<Writer>,
     /// What it takes of the memory budget.
     reserved_bytes: usize,
     /// While it is to be on disk, too.
     pub disk: Option<DiskTurn>,
+}
+
+/// Who fills the body and waits for room.
+pub(super) struct Writer {
+    waker: Waker,
+    pub since: Instant,
 }
 
 /// How a body ended.
@@ -200,7 +207,8 @@ impl Filling {
         let mut state = self.lock();
         let has_room = state.is_whole || state.end - state.first < WINDOW_BYTES;
         if !has_room {
-            state.writer = Some(waker.clone());
+            let since = state.writer.take().map_or_else(Instant::now, |writer| writer.since);
+            state.writer = Some(Writer { waker: waker.clone(), since });
         }
         has_room
     }
@@ -318,19 +326,18 @@ impl State {
         self.trim(filling);
     }
 
+    /// Where the slowest reader is; the end if nobody reads.
+    pub(super) fn slowest_reader(&self) -> u64 {
+        self.readers.iter().flatten().copied().min().unwrap_or(self.end)
+    }
+
     /// Lets go of what nobody will read again, unless all is held.
     pub(super) fn trim(&mut self, filling: &Filling) {
         if self.is_whole {
             return;
         }
-        let slowest = self
-            .readers
-            .iter()
-            .flatten()
-            .copied()
-            .chain(self.disk.map(|turn| turn.position))
-            .min()
-            .unwrap_or(self.end);
+        let on_disk = self.disk.map_or(self.end, |turn| turn.position);
+        let slowest = self.slowest_reader().min(on_disk);
         while let Some(chunk) = self.chunks.front() {
             let end = self.first + chunk.len() as u64;
             if end > slowest {
@@ -344,7 +351,7 @@ impl State {
         if self.end - self.first < WINDOW_BYTES
             && let Some(writer) = self.writer.take()
         {
-            writer.wake();
+            writer.waker.wake();
         }
     }
 }

@@ -14,6 +14,8 @@ mod extent;
 mod file_tests;
 mod fill;
 mod filling;
+#[cfg(test)]
+mod hanging_disk_tests;
 mod key;
 mod memory;
 mod memory_file;

@@ -9,6 +9,7 @@ mod format;
 mod index;
 mod jobs;
 mod open;
+mod patience;
 mod read;
 mod write;
 
@@ -30,6 +31,7 @@ use jobs::Work;
 pub use jobs::{JOBS_MAX, Job};
 use open::Opened;
 pub use open::Opening;
+use read::Loadings;
 pub(super) use read::{DiskBody, DiskReader};
 use write::{Source, Writer};
 
@@ -68,6 +70,7 @@ pub(super) struct Disk {
     queue: Mutex<VecDeque<Work>>,
     arrival: Condvar,
     openings: Mutex<HashMap<u128, Arc<Opening>>>,
+    loadings: Mutex<Loadings>,
     /// The latest writer of each object.
     writers: Mutex<HashMap<u128, Arc<Writer>>>,
     /// Objects purged whose files may still be there.
@@ -133,6 +136,7 @@ impl Disk {
             queue: Mutex::new(VecDeque::from([Work::Scan(0)])),
             arrival: Condvar::new(),
             openings: Mutex::default(),
+            loadings: Mutex::default(),
             writers: Mutex::default(),
             removals: Mutex::default(),
             naming: Mutex::new(()),

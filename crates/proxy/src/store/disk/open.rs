@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
@@ -94,8 +93,13 @@ impl Opening {
         lock(&self.state).outcome.clone()
     }
 
+    /// Whether it has been waited for as long as `patience`.
+    pub(super) fn is_overdue(&self, patience: Duration) -> bool {
+        self.begun.elapsed() >= patience
+    }
+
     /// What was found; that comes to nothing if it has been given up.
-    fn finish(&self, outcome: Option<Arc<Object>>) {
+    pub(super) fn finish(&self, outcome: Option<Arc<Object>>) {
         let mut state = lock(&self.state);
         state.outcome.get_or_insert(outcome);
         state.waiting.drain(..).for_each(Waker::wake);
@@ -109,27 +113,6 @@ impl std::fmt::Debug for Opening {
 }
 
 impl Disk {
-    /// Gives up lookups that have waited for longer than `patience`: they have found nothing, and as long as no job is done
-    /// nothing more is asked of the disk. Whether that is how it stands.
-    pub fn give_up(&self, patience: Duration) -> bool {
-        let mut overdue = Vec::new();
-        lock(&self.openings).retain(|_, opening| {
-            let is_overdue = opening.begun.elapsed() >= patience;
-            if is_overdue {
-                overdue.push(Arc::clone(opening));
-            }
-            !is_overdue
-        });
-        if !overdue.is_empty() {
-            self.is_hanging.store(true, Ordering::Release);
-        }
-        for opening in overdue {
-            self.count(&self.counters.read_failures);
-            opening.finish(None);
-        }
-        self.is_hanging.load(Ordering::Acquire)
-    }
-
     pub(super) fn perform_open(self: &Arc<Self>, opening: &Arc<Opening>) {
         let hash = opening.key.hash();
         let found = match self.open_whole(&opening.key) {

@@ -3,10 +3,12 @@
 //! What was proved is what is sent: `sendfile` would send whatever the file holds by then. The page cache is the
 //! cache of these bodies; memory holds what readers are at.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 use super::super::extent::Slice;
 use super::super::filling::At;
@@ -31,7 +33,17 @@ pub struct DiskBody {
 pub(super) struct Loading {
     body: Arc<DiskBody>,
     first_chunk: u64,
+    /// Which of the [`Loadings`].
+    number: u64,
+    begun: Instant,
     state: Mutex<LoadingState>,
+}
+
+/// What is on its way, in the order in which it was asked for.
+#[derive(Default)]
+pub(super) struct Loadings {
+    under_way: BTreeMap<u64, Arc<Loading>>,
+    next_number: u64,
 }
 
 #[derive(Default)]
@@ -91,11 +103,46 @@ impl std::fmt::Debug for DiskBody {
 impl Loading {
     pub(super) fn perform(&self) {
         let outcome = self.body.read(self.first_chunk);
+        lock(&self.body.disk.loadings).under_way.remove(&self.number);
+        self.finish(outcome);
+    }
+
+    /// Its reader gets no more than it has.
+    pub(super) fn give_up(&self) {
+        self.finish(Err(()));
+    }
+
+    /// What was read; that comes to nothing if it has been given up.
+    fn finish(&self, outcome: Result<Arc<[u8]>, ()>) {
         let mut state = lock(&self.state);
-        state.outcome = Some(outcome);
+        state.outcome.get_or_insert(outcome);
         if let Some(waker) = state.waker.take() {
             waker.wake();
         }
+    }
+}
+
+impl Loadings {
+    /// The next: chunks of `body` from the `first` on, of which `waker` tells.
+    fn begin(&mut self, body: &Arc<DiskBody>, first: u64, waker: &Waker) -> Arc<Loading> {
+        let number = self.next_number;
+        self.next_number += 1;
+        let state = Mutex::new(LoadingState { outcome: None, waker: Some(waker.clone()) });
+        let (body, begun) = (Arc::clone(body), Instant::now());
+        let loading = Arc::new(Loading { body, first_chunk: first, number, begun, state });
+        self.under_way.insert(number, Arc::clone(&loading));
+        loading
+    }
+
+    /// Takes out those that have been waited for as long as `patience`.
+    pub(super) fn take_overdue(&mut self, patience: Duration) -> Vec<Arc<Loading>> {
+        let mut overdue = Vec::new();
+        while let Some(oldest) = self.under_way.first_entry()
+            && oldest.get().begun.elapsed() >= patience
+        {
+            overdue.push(oldest.remove());
+        }
+        overdue
     }
 }
 
@@ -122,10 +169,14 @@ impl DiskReader {
                 _ => {}
             }
         }
-        let state = Mutex::new(LoadingState { outcome: None, waker: Some(waker.clone()) });
-        let loading = Arc::new(Loading { body: Arc::clone(body), first_chunk: chunk, state });
+        let loading = lock(&body.disk.loadings).begin(body, chunk, waker);
         self.loading = Some(Arc::clone(&loading));
-        if body.disk.submit(Work::Read(loading)) { At::Later } else { At::Truncated }
+        let number = loading.number;
+        if body.disk.submit(Work::Read(loading)) {
+            return At::Later;
+        }
+        lock(&body.disk.loadings).under_way.remove(&number);
+        At::Truncated
     }
 }
 

@@ -7,13 +7,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::super::disk_turn::ToDisk;
 use super::super::extent::Slice;
 use super::super::filling::Filling;
-use super::super::key::Key;
+use super::super::key::{KEY_TEXT_BYTES_MAX, Key};
 use super::super::object::{Object, ObjectKind};
 use super::directory::{Temporary, allocated_bytes};
 use super::format::{CHUNK_BYTES, Header, METADATA_BYTES_MAX, encode_table};
@@ -92,6 +93,11 @@ impl Writer {
         if let Source::Filling(filling) = &self.source {
             filling.leave_disk();
         }
+    }
+
+    /// Whether it has held back, for as long as `patience`, who fills the body.
+    pub fn is_overdue(&self, patience: Duration) -> bool {
+        matches!(&self.source, Source::Filling(filling) if filling.is_held_back_by_disk(patience))
     }
 
     /// So many bytes are held for it.
@@ -196,16 +202,19 @@ impl Disk {
         if progress.file.is_some() {
             return Ok(());
         }
-        let metadata = lock(&writer.metadata);
-        if metadata.len() > METADATA_BYTES_MAX
-            || writer.key.text().len() > super::super::key::KEY_TEXT_BYTES_MAX
-        {
+        let slot_capacity = {
+            // Loops take this lock: it is not held while the disk may be waited for.
+            let metadata = lock(&writer.metadata);
+            let is_too_long = metadata.len() > METADATA_BYTES_MAX;
+            (!is_too_long).then(|| Header::slot_capacity_for(&metadata)).ok_or(GivenUp)?
+        };
+        if writer.key.text().len() > KEY_TEXT_BYTES_MAX {
             return Err(GivenUp);
         }
         let header = Header {
             kind: writer.kind(),
             text: writer.key.text().to_vec(),
-            slot_capacity: Header::slot_capacity_for(&metadata),
+            slot_capacity,
             length: 0,
             hash: writer.hash(),
             number: writer.number,
