@@ -1,30 +1,25 @@
 //! A file that is in memory alone: what is made and not found becomes a document like any other.
 
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::{Errno, write};
+use rustix::io::Errno;
 
 /// A file in memory that is being written.
 #[derive(Debug)]
-pub struct MemoryFile(OwnedFd);
+pub struct MemoryFile(File);
 
 impl MemoryFile {
     /// An empty one, which `/proc` shows as `name`.
     pub fn new(name: &str) -> Result<MemoryFile, Errno> {
-        memfd_create(name, MemfdFlags::CLOEXEC).map(MemoryFile)
+        memfd_create(name, MemfdFlags::CLOEXEC).map(|file| MemoryFile(file.into()))
     }
 
     /// Appends `bytes`.
-    pub fn append(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
-        while !bytes.is_empty() {
-            match write(&self.0, bytes) {
-                Ok(count) => bytes = &bytes[count..],
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), Errno> {
+        self.0.write_all(bytes).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 }
 
@@ -36,6 +31,6 @@ impl AsFd for MemoryFile {
 
 impl From<MemoryFile> for OwnedFd {
     fn from(file: MemoryFile) -> OwnedFd {
-        file.0
+        file.0.into()
     }
 }

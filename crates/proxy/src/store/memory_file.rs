@@ -4,14 +4,15 @@
 //! It is complete and sealed before anybody sees it, and mapped, so that its bytes can be read like any other's.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
 use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::Mmap;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use rustix::io::{Errno, write};
 
 use super::Store;
 use super::object::Object;
@@ -24,7 +25,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// A complete file.
 pub struct MemoryFile {
-    file: OwnedFd,
+    file: File,
     bytes: Mmap,
     _place: Place,
 }
@@ -88,13 +89,10 @@ impl Drop for Place {
 
 impl MemoryFile {
     /// A file with these `pieces`, of which not all are empty, one behind the other.
-    pub fn new<'p>(
-        pieces: impl Iterator<Item = &'p [u8]>,
-        place: Place,
-    ) -> Result<MemoryFile, std::io::Error> {
-        let file = memfd_create("body", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    pub fn new<'p>(pieces: impl Iterator<Item = &'p [u8]>, place: Place) -> io::Result<MemoryFile> {
+        let mut file = File::from(memfd_create("body", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
         for piece in pieces {
-            append(&file, piece)?;
+            file.write_all(piece)?;
         }
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL)?;
         // SAFETY: the seals let nobody write to the file or cut it, whoever gets hold of it.
@@ -106,17 +104,6 @@ impl MemoryFile {
     pub fn memory_bytes(&self) -> usize {
         FILE_BYTES_BESIDE + self.bytes.len().next_multiple_of(PAGE_BYTES)
     }
-}
-
-fn append(file: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match write(file, bytes) {
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 impl AsFd for MemoryFile {
@@ -154,6 +141,8 @@ impl Deref for Shared {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]
