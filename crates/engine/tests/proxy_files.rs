@@ -59,6 +59,12 @@ fn the_same_bytes_from_files() {
         // Two are too small, and for the last there is no place.
         assert_eq!(files(server), 2);
         assert_eq!(upstream.heads().len(), 5);
+        let sent = || server.counters().value(Counter::CacheMemoryFileHits);
+        for (target, more) in [("/8000", 0), ("/50000", 1), ("/3000000", 1), ("/60000", 0)] {
+            let before = sent();
+            get(server, target);
+            assert_eq!(sent() - before, more, "{target}");
+        }
         let expected = text(50_000);
         let head = ask(server, "HEAD", "/50000", "");
         assert!(head.contains("\r\nContent-Length: 50000\r\n") && body(&head).is_empty(), "{head}");

@@ -51,6 +51,7 @@ counter_table! {
     StreamsFailed "streams_failed" Total "Streams reset because their response could not be finished."
     CacheHits "cache_hits" Total "Requests answered from the proxy's cache."
     CacheHitBytes "cache_hit_bytes" Total "Bytes of bodies that were answered from the proxy's cache."
+    CacheMemoryFileHits "cache_memory_file_hits" Total "Answers whose body was sent from a file in memory, by the kernel and without a copy."
     CacheDiskHits "cache_disk_hits" Total "Requests among those hits whose answer was not in memory."
     CacheMemoryBytes "cache_memory_bytes" Gauge "Bytes of the proxy's cache in memory."
     CacheMemoryObjects "cache_memory_objects" Gauge "Objects of the proxy's cache in memory."

@@ -149,6 +149,9 @@ impl Http1 {
         let is_for_a_file = !self.is_secure && first.length() > context.send_path.memory_bytes_max;
         let moved = cache.filter(|_| is_for_a_file).map(|cache| cache.for_sending(object));
         let object = moved.as_ref().unwrap_or(object);
+        if !self.is_secure && object.file().is_some() {
+            context.served.count(Counter::CacheMemoryFileHits);
+        }
         let stream = Box::new(Stream::stored(object, first, parts, preamble.len(), line));
         Step::Stream { consumed: request.head_len, stream }
     }
