@@ -10,7 +10,7 @@ from scripted_study import BLOCK, FACTOR, SIZE, TEXT, record, study
 
 from sojourn.study.cells import Cells
 from sojourn.study.checks import judge
-from sojourn.study.declarations import Check, Crossing, Monotone, Ratio, Value, Within
+from sojourn.study.declarations import Check, Crossing, FixedPart, Monotone, Ratio, Value, Within
 from sojourn.study.points import Settings, cells, in_order, matches
 
 Rate = Callable[[Settings, int], float | None]
@@ -145,7 +145,7 @@ def within(least: float | None, most: float | None = None, **over: Value) -> Wit
     ],
 )
 def test_a_figure_itself_may_be_bounded(check: Check, finding: str) -> None:
-    verdict = judge(check, measured(steady), study().figure("rps"))
+    verdict = judge(check, measured(steady), study().figure)
     assert verdict.finding == finding, verdict.why
 
 
@@ -159,6 +159,63 @@ def test_two_metrics_of_the_same_cells_may_be_compared() -> None:
     verdict = judge(compared, Cells.of(records))
     assert verdict.finding == "holds", verdict.why
     assert "rps over p95 is 2 " in verdict.why
+
+
+def test_what_does_not_hold_is_explained_by_checks_of_its_own() -> None:
+    so = {"kind": "within", "says": "slow is slow", "metric": "rps", "over": {"system": "slow"}, "most": 1000}
+    not_so = {**so, "says": "slow has stopped", "most": 1}
+    explained = ratio(None, 1, because=[so, not_so])
+    verdict = judge(explained, measured(steady), study().figure)
+    assert verdict.finding == "does not hold"
+    first, second = verdict.because
+    assert first.startswith("why: slow is slow: rps: it is "), first
+    assert second.startswith("not so: slow has stopped: rps: it is "), second
+    assert verdict.as_json()["because"] == verdict.because
+    assert judge(ratio(1, because=[so]), measured(steady)).because == [], "what holds needs no explanation"
+    assert judge(explained, measured(steady), tried="tried").because == [], "and what was tried only has none yet"
+
+
+def test_the_metrics_and_factors_of_explanations_are_the_studys() -> None:
+    because = 'because = [{ says = "", metric = "p95", left = { size = "1KiB" }, right = { size = "10KiB" } }]'
+    assert "p95" in study(f"{TEXT}{because}\n").metrics()
+    with pytest.raises(ValueError, match="there is no factor colour"):
+        study(TEXT + because.replace("right = { size", "right = { colour") + "\n")
+
+
+def fixed_part(**bounds: Value) -> FixedPart:
+    return FixedPart.model_validate({"kind": "fixed part", "says": "", "metric": "rps", "along": "size", **bounds})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "finding"),
+    [
+        ({"least": "15KiB"}, "holds"),
+        ({"least": "15KiB", "most": "25KiB"}, "holds"),
+        ({"most": "15KiB"}, "does not hold"),
+        ({"least": 20480}, "not decided"),
+    ],
+)
+def test_the_fixed_part_of_a_line_is_worth_so_much_of_the_factor(bounds: dict[str, Value], finding: str) -> None:
+    def line(settings: Settings, repetition: int) -> float:
+        kibibytes = float(str(settings["size"]).removesuffix("KiB"))
+        return BLOCK[repetition - 1] * (2.0 + 0.1 * kibibytes) + 1e-3 * math.sin(repetition)
+
+    verdict = judge(fixed_part(**bounds), measured(line), study().figure)
+    assert verdict.finding == finding, verdict.why
+    assert "what 20 KiB (" in verdict.why
+    flat = judge(fixed_part(**bounds), measured(lambda settings, repetition: 1.0), study().figure)
+    assert flat.finding == "not enough points"
+
+
+def test_a_system_may_be_measured_in_some_cells_only() -> None:
+    text = TEXT.replace('{ name = "slow" }', '{ name = "slow", only = { size = "<= 10KiB" } }')
+    found = cells(study(text))
+    assert [each["size"] for each in found if each["system"] == "fast"] == ["1KiB", "10KiB", "100KiB"]
+    assert [each["size"] for each in found if each["system"] == "slow"] == ["1KiB", "10KiB"]
+    verdict = judge(ratio(1), measured(steady, text))
+    assert "over 2 places" in verdict.why
+    with pytest.raises(ValueError, match="there is no factor colour"):
+        study(TEXT.replace('{ name = "slow" }', '{ name = "slow", only = { colour = "red" } }'))
 
 
 def test_a_figure_of_nought_has_no_ratio_but_may_be_bounded() -> None:

@@ -13,18 +13,12 @@ from sojourn.report.scales import Scale, linear, logarithmic
 from sojourn.study.cells import Cells
 from sojourn.study.declarations import SYSTEM, Plot, Value, Where
 from sojourn.study.document import Study
-from sojourn.study.points import number, unit_of
+from sojourn.study.points import number
+from sojourn.study.units import unit_of, writer
 
 _MARKS: tuple[Mark, ...] = ("disc", "square", "triangle", "diamond")
 _COLOURS = 5
 _LINES: tuple[Line, ...] = ("solid", "dashed", "dotted")
-_TICKS: dict[str | None, Callable[[float], str]] = {
-    "size": format.size,
-    "decimal size": lambda value: f"{format.number(value / 1000)} kB",
-    "time": format.seconds,
-    "bandwidth": format.bandwidth,
-    None: format.number,
-}
 CAPTION = "Geometric mean over the repetitions; bars are 95 % intervals, as far as the plot goes."
 _REACH = 0.5
 """How far beyond the least and the largest value bars are drawn, as a part of these."""
@@ -45,11 +39,8 @@ def _chart(identifier: str, plot: Plot, study: Study, cells: Cells) -> Chart | M
     y = _scale(plot.y_scale, _within_reach(points))
     series = [replace(each, points=[_cut(point, y) for point in each.points if point]) for each in series]
     along = study.values(plot.x)
-    # Of 500 B and 5 kB the second says which kilobyte is meant.
-    units = {unit_of(value) for value in along} - ({"size"} if any(map(_is_decimal, along)) else set())
-    unit = units.pop() if len(units) == 1 else None
-    x_scale = _scale(plot.x_scale, [point.x for point in points], base=2 if unit == "size" else 10)
-    x = Axis(plot.x, x_scale, _TICKS[unit] if _are_numbers(along) else _named(along))
+    x_scale = _scale(plot.x_scale, [point.x for point in points], base=2 if unit_of(along) == "size" else 10)
+    x = Axis(plot.x, x_scale, writer(along) if _are_numbers(along) else _named(along))
     label = plot.metrics[0] if len(plot.metrics) == 1 else study.figure(plot.metrics[0]).quantity
     figure = study.figure(plot.metrics[0])
     # Between whole numbers there are ticks, too.
@@ -69,10 +60,6 @@ def _cut(point: Point, scale: Scale) -> Point:
     if point.low is None or point.high is None:
         return point
     return replace(point, low=max(point.low, scale.low), high=min(point.high, scale.high))
-
-
-def _is_decimal(value: Value) -> bool:
-    return unit_of(value) == "decimal size"
 
 
 def _are_numbers(values: Sequence[Value]) -> bool:

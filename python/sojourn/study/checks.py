@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from sojourn.loading.confidence import Estimate
 from sojourn.report import format
 from sojourn.study.cells import Cell, Cells, estimate, geometric_mean, ratios
-from sojourn.study.declarations import Check, Crossing, Monotone, Ratio, Value, Where, Within
+from sojourn.study.declarations import Check, Crossing, FixedPart, Monotone, Ratio, Value, Where, Within
 from sojourn.study.figures import Figure
+from sojourn.study.fits import fixed_part
 from sojourn.study.points import Settings, number
+from sojourn.study.units import writer
 
 Finding = Literal["holds", "does not hold", "not decided", "not enough points"]
 FINDINGS: tuple[Finding, ...] = get_args(Finding)
 _NO_REPETITION = "no repetition has all of its points yet"
 _NOT_BOTH = "nothing was measured on both sides"
+_EXPLAINS: dict[Finding, str] = {"holds": "why", "does not hold": "not so"}
 
 
 @dataclass(frozen=True)
@@ -34,28 +37,45 @@ class Verdict:
     metric: str
     finding: Finding
     why: str
+    explanations: list[Verdict] = field(default_factory=list)
+    """Of what would explain that it does not hold, which are judged like it."""
 
     def __str__(self) -> str:
         return f"{self.finding} here"
 
+    @property
+    def because(self) -> list[str]:
+        """What explains that it does not hold, what would have but is not so, and what is open."""
+        return [
+            f"{_EXPLAINS.get(each.finding, each.finding)}: {each.says}: {each.metric}: {each.why}"
+            for each in self.explanations
+        ]
+
     def as_json(self) -> dict[str, Any]:
         """For the summary."""
-        return asdict(self)
+        return {**asdict(self), "because": self.because}
 
 
-def judge(check: Check, cells: Cells, figure: Figure | None = None, tried: str | None = None) -> Verdict:
-    """The verdict on a check; `figure` writes the values of its metric, `tried` says why no verdict is to be given."""
+def judge(
+    check: Check, cells: Cells, figure: Callable[[str], Figure] | None = None, tried: str | None = None
+) -> Verdict:
+    """The verdict on a check; `figure` knows the metrics, `tried` says why no verdict is to be given."""
+    write = figure(check.metric).write if figure else format.number
     if isinstance(check, Ratio):
         finding, why = _ratio(check, cells)
     elif isinstance(check, Within):
-        finding, why = _within(check, cells, figure.write if figure else format.number)
+        finding, why = _within(check, cells, write)
+    elif isinstance(check, FixedPart):
+        finding, why = _fixed_part(check, cells, write)
     elif isinstance(check, Monotone):
         finding, why = _monotone(check, cells)
     else:
         finding, why = _crossing(check, cells)
     if tried is not None:
         return Verdict(check.says, check.metric, "not enough points", f"{tried}: {why}")
-    return Verdict(check.says, check.metric, finding, why)
+    # What held needs no explanation, and what is not decided has none yet.
+    explained = [judge(each, cells, figure) for each in check.because] if finding == "does not hold" else []
+    return Verdict(check.says, check.metric, finding, why, explained)
 
 
 @dataclass(frozen=True)
@@ -157,6 +177,22 @@ def _crossing(check: Crossing, cells: Cells) -> tuple[Finding, str]:
     late = check.before is not None and at is not None and at > (number(check.before) or math.inf)
     said = f"the change is at {check.along} {place}: {ends}"
     return ("does not hold" if early or late else "holds"), said
+
+
+def _fixed_part(check: FixedPart, cells: Cells, write: Callable[[float], str]) -> tuple[Finding, str]:
+    chosen = cells.where(check.over)
+    if reasons := [f"{_name(cell.settings)}: {said}" for cell in chosen if (said := cell.spoilt(check.metric))]:
+        return "not decided", reasons[0]
+    found = fixed_part(check, cells)
+    if found is None:
+        return "not enough points", f"no repetition has a line that rises along {check.along}"
+    costs, worth = found
+    amount = writer([cell.settings[check.along] for cell in chosen])
+    interval = "" if worth.low is None or worth.high is None else f" ({amount(worth.low)} to {amount(worth.high)})"
+    least, most = (None if bound is None else number(bound) for bound in (check.least, check.most))
+    expected = _expected(*(None if bound is None else str(bound) for bound in (check.least, check.most)))
+    said = f"the fixed part is {write(costs.value)}, what {amount(worth.value)}{interval} of {check.along} cost besides"
+    return _against(worth, least, most), f"{said}; expected {expected}"
 
 
 def _between(
@@ -270,11 +306,15 @@ def _times(value: float) -> str:
 
 
 def _bounds(check: Ratio | Within, write: Callable[[float], str] = "{:g}".format) -> str:
-    if check.least is not None and check.most is not None:
-        return f"{write(check.least)} to {write(check.most)}"
-    if check.least is not None:
-        return f"more than {write(check.least)}"
-    return "anything" if check.most is None else f"less than {write(check.most)}"
+    return _expected(*(None if bound is None else write(bound) for bound in (check.least, check.most)))
+
+
+def _expected(least: str | None, most: str | None) -> str:
+    if least is not None and most is not None:
+        return f"{least} to {most}"
+    if least is not None:
+        return f"more than {least}"
+    return "anything" if most is None else f"less than {most}"
 
 
 def _left_over_right(check: Ratio | Crossing) -> str:

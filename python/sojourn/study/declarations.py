@@ -6,7 +6,7 @@ are doubled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -41,6 +41,8 @@ class SystemEntry(_Part):
     """Of a model: the analytic solver's name, or `simulation`."""
     run: list[str] = []
     """A command: of the program that is asked for figures, or of a server that is none of the table's."""
+    only: Where = {}
+    """The cells in which it is measured; all, if none are named."""
 
 
 class FileEntry(_Part):
@@ -121,12 +123,19 @@ class Program(_Part):
     """A site for them, `{root}` in their commands; its list of files is `{mix}`."""
 
 
-class Ratio(_Part):
+class _Claim(_Part):
+    """A finding of the source, in words, and the metric that shows it."""
+
+    says: str
+    metric: str
+    because: list[Check] = []
+    """What would explain that it does not hold, each a check of its own: an explanation is measured, too."""
+
+
+class Ratio(_Claim):
     """Left over right lies between `least` and `most`, taken together over all places where both were measured."""
 
     kind: Literal["ratio"] = "ratio"
-    says: str
-    metric: str
     right_metric: str | None = None
     """Of the right side, where it is another."""
     left: Where = {}
@@ -136,34 +145,28 @@ class Ratio(_Part):
     most: float | None = None
 
 
-class Within(_Part):
+class Within(_Claim):
     """The metric itself lies between `least` and `most`, taken together over the cells."""
 
     kind: Literal["within"]
-    says: str
-    metric: str
     over: Where = {}
     least: float | None = None
     most: float | None = None
 
 
-class Monotone(_Part):
+class Monotone(_Claim):
     """The metric rises, or falls, along a factor."""
 
     kind: Literal["monotone"]
-    says: str
-    metric: str
     along: str
     direction: Literal["rises", "falls"]
     over: Where = {}
 
 
-class Crossing(_Part):
+class Crossing(_Claim):
     """Left is below right at one end of a factor and above at the other, with the change between two of its values."""
 
     kind: Literal["crossing"]
-    says: str
-    metric: str
     right_metric: str | None = None
     along: str
     left: Where = {}
@@ -171,6 +174,16 @@ class Crossing(_Part):
     over: Where = {}
     after: Value | None = None
     before: Value | None = None
+
+
+class FixedPart(_Claim):
+    """Of a straight line along a factor: as much of the factor as costs what the fixed part costs lies between."""
+
+    kind: Literal["fixed part"]
+    along: str
+    over: Where = {}
+    least: Value | None = None
+    most: Value | None = None
 
 
 def _kind(check: object) -> str:
@@ -182,9 +195,18 @@ Check = Annotated[
     Annotated[Ratio, Tag("ratio")]
     | Annotated[Within, Tag("within")]
     | Annotated[Monotone, Tag("monotone")]
-    | Annotated[Crossing, Tag("crossing")],
+    | Annotated[Crossing, Tag("crossing")]
+    | Annotated[FixedPart, Tag("fixed part")],
     Discriminator(_kind),
 ]
+
+for _each in (Ratio, Within, Monotone, Crossing, FixedPart):
+    _each.model_rebuild()
+
+
+def with_explanations(checks: Iterable[Check]) -> list[Check]:
+    """The checks and, behind each, those that would explain it."""
+    return [found for each in checks for found in (each, *with_explanations(each.because))]
 
 
 class Plot(_Part):

@@ -21,6 +21,7 @@ from sojourn.study.declarations import (
     Check,
     Crossing,
     Fit,
+    FixedPart,
     Model,
     Monotone,
     Plot,
@@ -33,6 +34,7 @@ from sojourn.study.declarations import (
     Where,
     Within,
     Workload,
+    with_explanations,
 )
 from sojourn.study.figures import Figure, find
 
@@ -82,11 +84,13 @@ class Study(BaseModel):
         known = self._known()
         if empty := [name for name, values in known.items() if not values]:
             raise ValueError(f"the factor {empty[0]} has no values")
-        named = [where for each in self.checks for where in _wheres(each)]
+        checks = with_explanations(self.checks)
+        named = [where for each in checks for where in _wheres(each)]
         named += [each.over for each in self.plots] + [each.over for each in self.fits]
-        named += [each.at for each in self.printed]
+        named += [each.at for each in self.printed] + [each.only for each in self.systems]
         used = {name for where in named for name in where}
-        used |= {each.along for each in (*self.checks, *self.fits) if isinstance(each, Monotone | Crossing | Fit)}
+        used |= {each.along for each in checks if isinstance(each, Monotone | Crossing | FixedPart)}
+        used |= {each.along for each in self.fits}
         used |= {name for each in self.plots for name in (each.x, *each.by)}
         used |= set(self.quick.factors)
         if unknown := sorted(used - set(known)):
@@ -152,8 +156,9 @@ class Study(BaseModel):
 
     def metrics(self) -> list[str]:
         """The metrics that its checks, plots and printed figures speak of."""
-        of_checks = [each.metric for each in self.checks]
-        two_sided = [each for each in self.checks if isinstance(each, Ratio | Crossing)]
+        checks = with_explanations(self.checks)
+        of_checks = [each.metric for each in checks]
+        two_sided = [each for each in checks if isinstance(each, Ratio | Crossing)]
         of_checks += [each.right_metric for each in two_sided if each.right_metric is not None]
         of_plots = [name for each in self.plots for name in each.metrics]
         of_printed = [each.metric for each in self.printed] + [each.metric for each in self.fits]
@@ -230,5 +235,5 @@ def read(path: Path) -> tuple[Study, str]:
         raise CouldNotRun(f"{path} is no study: {error}", "give a study (TOML); docs/studies.md has its keys") from None
 
 
-def _wheres(check: Ratio | Within | Monotone | Crossing) -> list[Where]:
-    return [check.over] if isinstance(check, Monotone | Within) else [check.left, check.right, check.over]
+def _wheres(check: Check) -> list[Where]:
+    return [check.over] if isinstance(check, Monotone | Within | FixedPart) else [check.left, check.right, check.over]

@@ -35,7 +35,7 @@ def write_index(runs: Path) -> Path | None:
         link = element("a", summary["title"], href=f"{path.relative_to(runs)}/{REPORT}")
         measured = f"{summary['points']:,} of {summary['points_planned']:,}"
         rows.append([link, str(path.relative_to(runs)), measured, *map(str, counts), _remarks(summary)])
-        found_here = ((each["says"], element("strong", each["finding"]), each["why"]) for each in summary["verdicts"])
+        found_here = ((each["says"], element("strong", each["finding"]), _why(each)) for each in summary["verdicts"])
         claims += [[summary["study"], *each, summary["source"]] for each in found_here]
     head = ["study", "folder", "points", *FINDINGS, "remarks"]
     main = join(
@@ -54,6 +54,11 @@ def _counted(found: Sequence[tuple[Path, Any]]) -> str:
     verdicts = [each["finding"] for _, summary in found for each in summary["verdicts"]]
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in FINDINGS)
     return f"Of {len(verdicts)} findings: {counts}. By 95 % intervals; each stands for itself."
+
+
+def _why(verdict: Any) -> str:
+    """The figures and, of what does not hold, what explains it."""
+    return "; ".join([verdict["why"], *verdict.get("because", ())])
 
 
 def _remarks(summary: Any) -> str:

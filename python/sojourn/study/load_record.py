@@ -53,6 +53,7 @@ STREAM_METRICS = (
     "server.llc_misses",
 )
 """The same of a point with viewers of films."""
+_NOTHING = "no request was answered in the measured time"
 
 
 def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Record:
@@ -60,6 +61,8 @@ def measured(result: LoadResult, server: Running, names: Sequence[str]) -> Recor
     wanted = {name: metrics.find(name) for name in names}
     values = {name: metric.of_run(result) for name, metric in wanted.items()}
     lacking = {name: why for name, metric in wanted.items() if (why := metric.lacking_because(result)) is not None}
+    if not result.is_streams and result.requests == 0:
+        lacking = {name: _NOTHING for name, value in values.items() if math.isnan(value)} | lacking
     probe = result.record.get("probe") or {}
     return {
         "failed": None if result.complete else str(result.record["stopped_because"]),

@@ -23,7 +23,6 @@ Settings = Mapping[str, Value]
 """The value of every factor, the system's name among them."""
 
 _BOUND = re.compile(r"\s*(<=|>=|<|>)\s*(.+?)\s*")
-_DECIMAL = ("kB", "KB", "MB", "GB")
 _HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
 
@@ -42,11 +41,19 @@ class Point:
 
 
 def cells(study: Study) -> list[Settings]:
-    """Every combination of a system, a listed row and the factors' values, in the order in which they are declared."""
-    systems: list[Settings] = [{SYSTEM: each.name} for each in study.systems]
+    """Every combination of a system, a listed row and the factors' values, in the order in which they are declared.
+
+    A system that is to be measured in some cells only has these.
+    """
     crossed: list[list[Settings]] = [[{name: value} for value in values] for name, values in study.factors.items()]
-    parts = itertools.product(systems, study.listed or [{}], *crossed)
-    return [{name: value for part in each for name, value in part.items()} for each in parts]
+    parts = list(itertools.product(study.listed or [{}], *crossed))
+    combined = [{name: value for part in each for name, value in part.items()} for each in parts]
+    return [
+        {SYSTEM: system.name, **settings}
+        for system in study.systems
+        for settings in combined
+        if matches({SYSTEM: system.name, **settings}, system.only)
+    ]
 
 
 def in_order(study: Study) -> list[Point]:
@@ -66,18 +73,6 @@ def number(value: Value) -> float | None:
     for parse in (quantity.size_bytes, quantity.seconds, quantity.bits_per_second):
         try:
             return float(parse(value))
-        except CouldNotRun:
-            continue
-    return None
-
-
-def unit_of(value: Value) -> str | None:
-    """What the value is written as: a `size` (of 1,024s, or `decimal size`), a `time` or a `bandwidth`; else None."""
-    parsers = {"size": quantity.size_bytes, "time": quantity.seconds, "bandwidth": quantity.bits_per_second}
-    for name, parse in parsers.items():
-        try:
-            if isinstance(value, str) and parse(value) > 0:
-                return "decimal size" if name == "size" and value.strip("0123456789. ") in _DECIMAL else name
         except CouldNotRun:
             continue
     return None

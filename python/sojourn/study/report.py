@@ -79,7 +79,7 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
     study = folder.study
     cells = Cells.of(records, study.linked)
     tried = QUICK if study.tried else None
-    verdicts = [judge(check, cells, study.figure(check.metric), tried) for check in study.checks]
+    verdicts = [judge(check, cells, study.figure, tried) for check in study.checks]
     lines = [fitted(fit, cells) for fit in study.fits]
     failed = Counter(str(each["failed"]) for each in records if not each["metrics"])
     points = len(records), len(in_order(study))
@@ -129,7 +129,14 @@ def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | N
 
 def _verdicts(findings: Findings) -> Markup:
     rows = [
-        (each.says, join(element("strong", f"{each}."), element("span", f" {each.metric}: {each.why}.")))
+        (
+            each.says,
+            join(
+                element("strong", f"{each}."),
+                element("span", f" {each.metric}: {each.why}."),
+                [element("p", f"{_sentence(said)}.", class_="note") for said in each.because],
+            ),
+        )
         for each in findings.verdicts
     ]
     note = (
@@ -137,6 +144,10 @@ def _verdicts(findings: Findings) -> Markup:
         "enough points: some are missing, or the study was only tried."
     )
     return pairs("table-verdicts", "The source's findings, here", rows, note)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _printed(findings: Findings) -> Markup | None:

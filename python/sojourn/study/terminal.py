@@ -28,6 +28,8 @@ def print_findings(findings: Findings, console: Console) -> None:
             Text(f"{verdict}: ", style=_STYLES[verdict.finding]) + Text(verdict.says, style="bold"), soft_wrap=True
         )
         console.print(Text(f"  {verdict.metric}: {verdict.why}"), soft_wrap=True)
+        for said in verdict.because:
+            console.print(Text(f"    {said}"), soft_wrap=True)
     for line in findings.lines:
         console.print(Text("line: ", style="dim") + Text(f"{line}"), soft_wrap=True)
     for name, because in findings.missing.items():
