@@ -79,9 +79,14 @@ impl Level {
         self.moments -= i128::from(at.0);
     }
 
-    /// The integral from the beginning to `at`, in seconds.
-    pub fn integral_seconds(&self, at: Nanos) -> f64 {
-        (i128::from(self.count) * i128::from(at.0) - self.moments) as f64 * 1e-9
+    /// The integral up to `at` since this level was `before`, at `then`; in seconds.
+    pub fn integral_seconds(&self, at: Nanos, before: &Level, then: Nanos) -> f64 {
+        // Integers are subtracted: both are large where the machine has run for long, their difference is not.
+        (self.integral(at) - before.integral(then)) as f64 / 1e9
+    }
+
+    fn integral(&self, at: Nanos) -> i128 {
+        i128::from(self.count) * i128::from(at.0) - self.moments
     }
 }
 
@@ -190,6 +195,15 @@ mod tests {
         level.up(second(3));
         level.down(second(2));
         assert_eq!(level.count, 1);
-        assert!((level.integral_seconds(second(5)) - 3.0).abs() < 1e-9);
+        let before = Level::default();
+        assert!((level.integral_seconds(second(5), &before, Nanos::ZERO) - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_short_span_after_a_long_time_loses_no_digits() {
+        let (mut level, year) = (Level::default(), Nanos(31_557_600_000_000_000));
+        level.up(Nanos::ZERO);
+        let seconds = level.integral_seconds(year + Nanos(193_170), &level, year);
+        assert_eq!(seconds.to_string(), "0.00019317");
     }
 }

@@ -3,6 +3,7 @@
 use sojourn_measure::{Nanos, ProcessUse, Reading, core_time::CoreTime, tcp::TcpCounters};
 
 use crate::{
+    ledger::{Level, Totals},
     mark::Mark,
     report::{ServerUse, TcpTrouble},
 };
@@ -36,17 +37,18 @@ impl<'a> Span<'a> {
 
     /// Requests under way, on average.
     pub fn in_flight_mean(&self) -> Option<f64> {
-        self.mean(|mark| mark.totals.in_flight.integral_seconds(mark.time))
+        self.level_mean(|totals| &totals.in_flight)
     }
 
     /// Connections open, on average.
     pub fn connections_open_mean(&self) -> Option<f64> {
-        self.mean(|mark| mark.totals.connections_open.integral_seconds(mark.time))
+        self.level_mean(|totals| &totals.connections_open)
     }
 
     /// CPU time of the generator over wall time.
     pub fn generator_cpu_fraction(&self) -> Option<f64> {
-        self.mean(|mark| mark.generator_cpu.seconds())
+        let used = self.to.generator_cpu - self.from.generator_cpu;
+        (self.seconds() > 0.0).then(|| used.seconds() / self.seconds())
     }
 
     /// How long the generator waited for its core.
@@ -59,8 +61,10 @@ impl<'a> Span<'a> {
         total(self.to) - total(self.from)
     }
 
-    fn mean(&self, integral: impl Fn(&Mark) -> f64) -> Option<f64> {
-        (self.seconds() > 0.0).then(|| (integral(self.to) - integral(self.from)) / self.seconds())
+    fn level_mean(&self, level: impl Fn(&Totals) -> &Level) -> Option<f64> {
+        let (from, to) = (level(&self.from.totals), level(&self.to.totals));
+        let integral = || to.integral_seconds(self.to.time, from, self.from.time);
+        (self.seconds() > 0.0).then(|| integral() / self.seconds())
     }
 
     /// When it began.

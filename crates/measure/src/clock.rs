@@ -27,7 +27,8 @@ impl Nanos {
 
     /// In seconds.
     pub fn seconds(self) -> f64 {
-        self.0 as f64 * 1e-9
+        // Divided: one over a billion is not exact, and 30 s would become 30.000000000000004.
+        self.0 as f64 / 1e9
     }
 }
 
@@ -100,6 +101,13 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         assert!(now() - wall >= Nanos(50_000_000));
         assert!(thread_cpu() - cpu < Nanos(20_000_000));
+    }
+
+    #[test]
+    fn decimal_times_stay_decimal() {
+        for (nanos, expected) in [(30_000_000_000, "30"), (193_170, "0.00019317"), (1_200_000, "0.0012")] {
+            assert_eq!(Nanos(nanos).seconds().to_string(), expected);
+        }
     }
 
     #[test]

@@ -67,13 +67,13 @@ impl Histogram {
 
     /// The mean in seconds, if anything was recorded.
     pub fn mean_seconds(&self) -> Option<f64> {
-        (!self.0.is_empty()).then(|| self.0.mean() * 1e-9)
+        (!self.0.is_empty()).then(|| self.0.mean() / 1e9)
     }
 
     /// The latency that a fraction of all stayed at or below, in seconds, if anything was recorded.
     pub fn quantile_seconds(&self, fraction: f64) -> Option<f64> {
         // The bucket's upper edge may lie above the largest value recorded, and p999 > max would read oddly.
-        (!self.0.is_empty()).then(|| self.0.value_at_quantile(fraction).min(self.0.max()) as f64 * 1e-9)
+        (!self.0.is_empty()).then(|| Nanos(self.0.value_at_quantile(fraction).min(self.0.max())).seconds())
     }
 
     /// The figures to report.

@@ -44,8 +44,7 @@ impl Mark {
         let wait = self.core_wait.clone().zip(from.core_wait.clone());
         let core = self.core.clone().zip(from.core.clone());
         let cpu = (self.cpu - from.cpu).seconds();
-        let stream_seconds =
-            self.playing.integral_seconds(self.time) - from.playing.integral_seconds(from.time);
+        let stream_seconds = self.playing.integral_seconds(self.time, &from.playing, from.time);
         Span {
             duration_seconds: seconds,
             stream_seconds,
