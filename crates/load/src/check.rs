@@ -23,6 +23,8 @@ const CORE_SATURATED: f64 = 0.95;
 const SERVER_SHARE_MIN: f64 = 0.85;
 /// From this share on, the time that others held the generator's core explains its lateness.
 const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
+/// From this share of a step's measured part on, what is left of it after a late beginning says little.
+const BEGUN_LATE_FRACTION_MAX: f64 = 0.5;
 /// A mix as far from its weights as this is chance in one run of ten thousand.
 const MIX_P_VALUE_MIN: f64 = 1e-4;
 /// Little's law holds better than this in a steady step with this many answers or more.
@@ -129,6 +131,10 @@ pub struct Suspect<'a> {
     pub send_lag_p99_seconds: Option<f64>,
     /// How late it may be.
     pub send_lag_p99_max: Nanos,
+    /// How much later than planned it began to measure.
+    pub begun_late: Nanos,
+    /// How long it was to measure.
+    pub measured: Nanos,
     /// How long others held its core.
     pub core_wait_fraction: Option<f64>,
     /// What the hypervisor took from its core.
@@ -144,7 +150,10 @@ pub struct Suspect<'a> {
 impl Suspect<'_> {
     /// Why the generator, not the server, was the limit; nothing when it was not.
     pub fn reasons(&self) -> Vec<String> {
-        [self.ran_out(), self.busy(), self.late(), self.stolen()].into_iter().flatten().collect()
+        [self.ran_out(), self.begun_late(), self.busy(), self.late(), self.stolen()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn ran_out(&self) -> Option<String> {
@@ -158,6 +167,19 @@ impl Suspect<'_> {
         ];
         let (cause, what) = causes.into_iter().find(|(cause, _)| self.errors.of(*cause) > 0)?;
         Some(format!("the generator {what}; {} requests failed for it", self.errors.of(cause)))
+    }
+
+    /// Whoever does not get its core cannot say so in what it measures: it measures nothing meanwhile.
+    fn begun_late(&self) -> Option<String> {
+        let (late, measured) = (self.begun_late.seconds(), self.measured.seconds());
+        let limited = late > BEGUN_LATE_FRACTION_MAX * measured;
+        limited.then(|| {
+            format!(
+                "the generator did not get its core: it began to measure {} ms late, of {} ms that it was to measure",
+                milliseconds(late),
+                milliseconds(measured)
+            )
+        })
     }
 
     fn busy(&self) -> Option<String> {
@@ -283,6 +305,8 @@ mod tests {
             cpu_fraction,
             send_lag_p99_seconds: lag,
             send_lag_p99_max: Nanos(10_000_000),
+            begun_late: Nanos(40_000_000),
+            measured: Nanos(200_000_000),
             core_wait_fraction: Some(0.3),
             core_steal_fraction: Some(0.01),
             server_saturated,
@@ -297,6 +321,8 @@ mod tests {
         let late = reasons(suspect(0.3, Some(0.02), false, false));
         assert!(late.contains("20 ms late") && late.contains("30 %"), "{late}");
         assert_eq!(reasons(suspect(0.3, Some(0.02), true, false)), "");
+        let kept_off = reasons(Suspect { begun_late: Nanos(199_800_000), ..suspect(0.0, None, false, true) });
+        assert!(kept_off.contains("200 ms late, of 200 ms"), "{kept_off}");
         let mut errors = Errors::default();
         errors.count(Cause::Addresses, Nanos(1));
         let stolen = Suspect {

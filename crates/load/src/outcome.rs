@@ -144,7 +144,7 @@ impl Outcome {
             ),
             response_bytes_mean: (record.answered > 0)
                 .then(|| record.body_bytes as f64 / record.answered as f64),
-            generator: self.generator_in(record, &total, self.reasons(record, &total, saturated)),
+            generator: self.generator_in(record, &total, self.reasons(measured, &total, saturated)),
             server,
             tcp: span.tcp_trouble(),
             figures,
@@ -158,11 +158,14 @@ impl Outcome {
         Some(Rated { bits_per_second, conforming_bits_per_second, clients, conforming })
     }
 
-    fn reasons(&self, record: &StepRecord, total: &Total, server_saturated: bool) -> Vec<String> {
+    fn reasons(&self, measured: &Measured<'_>, total: &Total, server_saturated: bool) -> Vec<String> {
+        let Measured { step, record, span, .. } = measured;
         let suspect = Suspect {
             cpu_fraction: total.generator_cpu_fraction().unwrap_or(0.0),
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
             send_lag_p99_max: self.send_lag_p99_max,
+            begun_late: span.start() - (self.origin + step.measured_from()),
+            measured: step.measured,
             core_wait_fraction: total.core_wait_fraction().value().copied(),
             core_steal_fraction: total.core_steal_fraction().value().copied(),
             server_saturated,
