@@ -202,7 +202,8 @@ class Answer(Record):
 
     largest_rate_requests_per_second: float
     is_lower_bound: bool
-    bottleneck: str
+    bottleneck: str | None
+    """None: not known, where the server was not brought to its limit and there is no model of it."""
     next_bottleneck: str | None
     resources: list[Resource]
     doubling: list[Doubling]

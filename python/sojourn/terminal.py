@@ -92,7 +92,7 @@ def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
     ]
     rows = [
         ("knee", wording.repetitions(summary.knee) if summary.knee else "not measured"),
-        ("gives first", f"{answer.bottleneck}{reason}"),
+        ("gives first", f"{wording.bottleneck(answer)}{reason}"),
         ("next", answer.next_bottleneck or "not measured"),
         ("headroom", wording.headroom(answer)),
         ("doubled", "\n".join(doubling) or "not measured"),

@@ -72,6 +72,8 @@ def test_the_generators_limit_is_a_lower_bound_and_is_said() -> None:
     assert given.is_lower_bound
     assert "at least" in given.sentences[0]
     assert "lower bound" in given.sentences[1]
+    assert (given.bottleneck, given.doubling) == (None, [])
+    assert "not known" in given.sentences[2]
 
 
 def test_a_lower_bound_of_the_server_does_not_weaken_an_answer_that_the_line_gives() -> None:

@@ -58,7 +58,15 @@ def test_a_disturbed_step_below_good_ones_is_not_the_knee() -> None:
 def test_the_generators_limit_is_a_lower_bound() -> None:
     knee = locate([[step(100), step(200, got=150, limited=True)]] * 3, TARGET)
     assert knee is not None
-    assert (knee.reason, knee.is_lower_bound) == ("generator", True)
+    assert (knee.requests_per_second, knee.reason, knee.is_lower_bound) == (100, "generator", True)
+
+
+def test_a_generator_that_limits_every_step_says_nothing_of_the_server() -> None:
+    limited = [step(100, got=90, p95=0.5, limited=True), step(200, got=150, p95=0.9, limited=True)]
+    assert locate([limited], TARGET) is None
+    knee = locate([limited, [step(100), step(200), step(300, got=230, p95=0.9)]], TARGET)
+    assert knee is not None
+    assert knee.per_repetition == [230]
 
 
 def test_without_a_failing_step_the_knee_was_not_reached() -> None:

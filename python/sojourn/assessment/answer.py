@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _native
+from sojourn.report import format
 from sojourn.summary import Answer, Doubling, Knee, Model, Resource, Step
 
 LINE_JOBS = 100_000
@@ -86,27 +87,32 @@ def answer(
     seed: int,
 ) -> Answer:
     """Puts the bounds of all resources together."""
-    limits: dict[ResourceName, float] = {"server CPU": knee.requests_per_second}
-    if knee.is_lower_bound and model is not None:
-        limits["server CPU"] = max(knee.requests_per_second, model.capacity_requests_per_second)
+    measured = knee.requests_per_second
+    limits: dict[ResourceName, float] = {}
+    if not knee.is_lower_bound:
+        limits["server CPU"] = measured
+    elif model is not None:
+        limits["server CPU"] = max(measured, model.capacity_requests_per_second)
     if line is not None:
         limits["access line"] = line.largest_rate(target_p95_seconds, seed)
-    if helpers is not None and helpers.utilisation(limits["server CPU"]) >= HELPERS_UTILISATION_MIN:
+    if helpers is not None and helpers.utilisation(limits.get("server CPU", measured)) >= HELPERS_UTILISATION_MIN:
         limits["helpers"] = helpers.count / helpers.busy_seconds_per_request
-    ranked = sorted(limits, key=lambda name: limits[name])
-    measured = knee.requests_per_second if knee.is_lower_bound else limits["server CPU"]
     largest = min([measured, *limits.values()])
     is_lower_bound = knee.is_lower_bound and largest == measured
+    # Nobody knows whether a server gives first that was not brought to its limit and that no model describes.
+    is_known = "server CPU" in limits or not is_lower_bound
+    ranked: list[ResourceName] = sorted(limits, key=lambda name: limits[name]) if is_known else []
     resources = [
         _server_cpu(limits, steps, largest, knee),
         _access_line(limits, line, largest),
         _helpers(limits, helpers, largest),
     ]
-    doubling = [_doubling(name, limits, min(limits.values())) for name in ranked]
+    known: dict[ResourceName, float] = {"server CPU": measured, **limits}
+    doubling = [_doubling(name, known, min(limits.values())) for name in ranked]
     result = Answer(
         largest_rate_requests_per_second=largest,
         is_lower_bound=is_lower_bound,
-        bottleneck=ranked[0],
+        bottleneck=ranked[0] if ranked else None,
         next_bottleneck=ranked[1] if len(ranked) > 1 else None,
         resources=resources,
         doubling=doubling,
@@ -120,11 +126,13 @@ def answer(
 
 def _server_cpu(limits: dict[ResourceName, float], steps: Sequence[Step], rate: float, knee: Knee) -> Resource:
     utilisation, evidence = _interpolated_busy(steps, rate)
-    if knee.is_lower_bound:
+    if "server CPU" not in limits:
+        evidence += "; its limit is not known, for the measurement ended before the server did"
+    elif knee.is_lower_bound:
         evidence += "; its limit is the model's, for the measurement ended before the server did"
     return Resource(
         name="server CPU",
-        limit_requests_per_second=limits["server CPU"],
+        limit_requests_per_second=limits.get("server CPU"),
         utilisation=utilisation,
         evidence=evidence,
     )
@@ -184,9 +192,9 @@ def _doubling(name: ResourceName, limits: dict[ResourceName, float], rate: float
 def _sentences(answer: Answer, knee: Knee, target: float) -> list[str]:
     at_least = "at least " if answer.is_lower_bound else ""
     sentences = [
-        f"This site can take {at_least}{answer.largest_rate_requests_per_second:,.0f} requests/s on this machine "
-        f"with the p95 time to first byte within {target * 1000:g} ms: {answer.headroom_over_log_peak:,.0f} times "
-        f"the log's busiest minute ({answer.log_peak_requests_per_second:,.2g} requests/s)."
+        f"This site can take {at_least}{format.rate(answer.largest_rate_requests_per_second)} on this machine "
+        f"with the p95 time to first byte within {target * 1000:g} ms: {format.number(answer.headroom_over_log_peak)} "
+        f"times the log's busiest minute ({format.rate(answer.log_peak_requests_per_second)})."
     ]
     if answer.largest_rate_requests_per_second == 0:
         sentences = [
@@ -195,9 +203,12 @@ def _sentences(answer: Answer, knee: Knee, target: float) -> list[str]:
     if answer.is_lower_bound:
         why = {"generator": "the load generator was the limit", "not reached": "no step failed"}
         sentences.append(f"This is a lower bound: {why.get(knee.reason, knee.reason)}, not the server.")
-    sentences.append(f"The {answer.bottleneck} gives first{_next(answer)}.")
+    if answer.bottleneck is None:
+        sentences.append("What gives first is not known: nothing was brought to its limit.")
+    else:
+        sentences.append(f"The {answer.bottleneck} gives first{_next(answer)}.")
     sentences += [
-        f"Twice as much {doubling.resource} gives {doubling.requests_per_second:,.0f} requests/s "
+        f"Twice as much {doubling.resource} gives {format.rate(doubling.requests_per_second)} "
         f"({doubling.gain_fraction:+.0%})."
         for doubling in answer.doubling
     ]
@@ -210,7 +221,7 @@ def _next(answer: Answer) -> str:
     limit = next(
         resource.limit_requests_per_second for resource in answer.resources if resource.name == answer.next_bottleneck
     )
-    return f"; next is the {answer.next_bottleneck}, at {limit:,.0f} requests/s"
+    return f"; next is the {answer.next_bottleneck}, at {format.rate(limit)}"
 
 
 def _bisect(within: Callable[[float], bool], saturation: float) -> float:

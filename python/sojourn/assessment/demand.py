@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,10 @@ CLIENTS = (4, 16, 64)
 CONNECTION_SIZES_BYTES = (500, 5_000)
 CONNECTION_CLIENTS = 16
 SATURATED_CORE_FRACTION = 0.95
+LENGTHENINGS = (1, 4, 16)
+"""How many times as long as the effort says a run may take where fewer answers come than there are clients: what was
+begun before it and what ended after it then weighs as much as what was measured. On a machine with other work the
+generator may get its core only when the run is over, or clients still wait for what they asked for in the warm-up."""
 
 Connection = Literal["keep-alive", "close"]
 
@@ -58,17 +62,8 @@ def measure(
 
 
 def _point(bench: Bench, effort: Effort, size: int, clients: int, connection: Connection) -> DemandPoint:
-    result = bench.closed_loop(
-        fixed_size_path(size), clients, effort.duration_seconds, effort.warm_up_seconds, connection
-    )
+    result = _answered(bench, effort, size, clients, connection)
     step = result["steps"][0]
-    if result["requests"] == 0:
-        raise CouldNotRun(
-            f"no request for a document of {size:,} bytes succeeded: {result['errors_by_cause']}",
-            "look at the server's log in the run's work folder"
-            if bench.server.process
-            else "the server must serve the site that `sojourn trace LOG --build-site DIR` builds",
-        )
     response_mean = result["response_time_seconds"]["mean"]
     return DemandPoint(
         size_bytes=size,
@@ -83,6 +78,29 @@ def _point(bench: Bench, effort: Effort, size: int, clients: int, connection: Co
         server_core_busy_fraction=observed(step, "core_busy_fraction"),
         generator_limited=result["generator"]["limited"],
     )
+
+
+def _answered(bench: Bench, effort: Effort, size: int, clients: int, connection: Connection) -> dict[str, Any]:
+    """A run in which clients were answered; one that gave too few answers is made again, longer."""
+    for times in LENGTHENINGS:
+        duration, warm_up = times * effort.duration_seconds, times * effort.warm_up_seconds
+        result = bench.closed_loop(fixed_size_path(size), clients, duration, warm_up, connection)
+        # What the server refuses it refuses for longer, too.
+        if result["requests"] >= clients or result["errors"] > 0:
+            break
+    if result["requests"] > 0:
+        return result
+    what = f"no request for a document of {size:,} bytes succeeded within {duration:g} s"
+    if result["errors"] > 0:
+        causes = ", ".join(f"{count:,} x {cause}" for cause, count in result["errors_by_cause"].items())
+        hint = (
+            "give a --work-dir, and look at the server's log there"
+            if bench.server.process
+            else "the server must serve the site that `sojourn trace LOG --build-site DIR` builds"
+        )
+        raise CouldNotRun(f"{what}: {causes}", hint)
+    because = result["generator"]["limited_because"] or f"all {clients} clients waited all the time"
+    raise CouldNotRun(f"{what}: {because}", "assess on a machine with less other work, or with more --effort")
 
 
 def fit(points: Sequence[DemandPoint], seed: int) -> DemandFit:
@@ -108,7 +126,13 @@ def fit(points: Sequence[DemandPoint], seed: int) -> DemandFit:
 def usable(points: Sequence[DemandPoint]) -> tuple[FloatArray, FloatArray]:
     """The sizes in bytes and the demands in seconds that g is fitted on; shapes (points,)."""
     by_cpu = _has_cpu_times(points)
-    kept = [point for point in points if point.connection == "keep-alive" and (by_cpu or _saturated(point))]
+    answered = [point for point in points if point.connection == "keep-alive" and point.requests >= point.clients]
+    if len({point.size_bytes for point in answered}) < 2:
+        raise CouldNotRun(
+            "the service demand cannot be fitted: fewer than two document sizes had as many answers as clients",
+            "assess on a machine with less other work, or with more --effort",
+        )
+    kept = [point for point in answered if by_cpu or _saturated(point)]
     if len({point.size_bytes for point in kept}) < 2:
         raise CouldNotRun(
             "the service demand cannot be fitted: fewer than two document sizes saturated the server",

@@ -21,8 +21,8 @@ Repetition = Sequence[dict[str, Any]]
 
 
 def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee | None:
-    """The median knee over repetitions with its extremes; None without a step."""
-    found = [_locate_one(steps, target_p95_seconds) for steps in repetitions if steps]
+    """The median knee over repetitions with its extremes; None where no step says anything of the server."""
+    found = list(filter(None, (_locate_one(steps, target_p95_seconds) for steps in repetitions if steps)))
     if not found:
         return None
     rates = [rate for rate, _ in found]
@@ -39,7 +39,7 @@ def locate(repetitions: Sequence[Repetition], target_p95_seconds: float) -> Knee
     )
 
 
-def _locate_one(steps: Repetition, target: float) -> tuple[float, Reason]:
+def _locate_one(steps: Repetition, target: float) -> tuple[float, Reason] | None:
     # A step that fails below one that passes was disturbed, not overloaded: the backlog it left has gone again.
     passed = [index for index, step in enumerate(steps) if limit_of(step, target) is None]
     last = passed[-1] if passed else -1
@@ -49,6 +49,9 @@ def _locate_one(steps: Repetition, target: float) -> tuple[float, Reason]:
         return within, "not reached"
     limit = limit_of(beyond[0], target)
     assert limit is not None
+    if limit == "generator":
+        # What was answered beyond was answered late, if by the generator's doing: of the server it says no more.
+        return (within, limit) if passed else None
     reached = statistics.median(
         min(step["requests_per_second"], step["offered_requests_per_second"]) for step in beyond
     )

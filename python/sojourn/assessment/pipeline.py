@@ -72,14 +72,14 @@ def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
     assessment = _Assessment(request, folder, stages)
     try:
         assessment.run()
-    except (Interrupted, KeyboardInterrupt) as interruption:
-        assessment.cut_short("interrupted", interruption)
+    except (Interrupted, KeyboardInterrupt):
+        assessment.cut_short("interrupted")
     except ServerStopped as stop:
-        assessment.cut_short(str(stop), stop)
+        assessment.cut_short(str(stop))
     except CouldNotRun as failure:
         if not assessment.demand_points:
             raise
-        assessment.cut_short(failure.what, failure)
+        assessment.cut_short(failure.said)
     return assessment.finish()
 
 
@@ -228,7 +228,12 @@ class _Assessment:
         climb.repeat(explored)
         self.helpers = _helpers(bench.server, before)
         knee = locate(self._repetitions(), self.request.target_p95_seconds)
-        self.stages.done(f"knee at {knee.requests_per_second:,.0f} requests/s" if knee else "no knee")
+        if knee is None:
+            raise CouldNotRun(
+                "the load generator was the limit at every load, which says nothing of the server",
+                "assess on a machine with less other work",
+            )
+        self.stages.done(f"knee at {knee.requests_per_second:,.0f} requests/s")
 
     def _choose_think_scale(self, trace: _native.Trace, estimate: float) -> None:
         if self.request.think_scale is None:
@@ -265,8 +270,16 @@ class _Assessment:
         self.stages.update(done, climbs, f"{rate:,.0f} requests/s{p95_text}")
 
     def _repetitions(self) -> list[list[dict[str, Any]]]:
-        repeated = [found for name, found in self.climbs.items() if name.startswith("repetition") and found]
-        return repeated or [found for found in self.climbs.values() if found][-1:]
+        """The climbs that the answer comes from: what was cut short says nothing of the load it would have come to."""
+        effort = self.request.effort.rising_load
+        climbs = {
+            name: rising_load.whole(found, effort) if name.endswith(rising_load.CUT_SHORT) else found
+            for name, found in self.climbs.items()
+        }
+        repeated = [climbs[name] for name in climbs if rising_load.is_repetition(name)]
+        # Every exploring climb goes on where the one before it ended: together they are one.
+        explored = [step for name, found in climbs.items() if name.startswith("explore") for step in found]
+        return repeated or [explored]
 
     def _predict(self, trace: _native.Trace) -> None:
         assert self.mix is not None
@@ -317,12 +330,9 @@ class _Assessment:
             self.request.seed,
         )
 
-    def cut_short(self, because: str, error: BaseException) -> None:
-        """Keeps what the failure carries, and answers from what there is."""
+    def cut_short(self, because: str) -> None:
+        """Answers from what there is."""
         self.summary.incomplete_because = because
-        result = getattr(error, "result", None)
-        if result and result.get("tool") == "replay":
-            self._keep(result, f"repetition-{len(self.climbs)}" if self.climbs else "explore-1")
         if self.trace is not None and self.climbs:
             self._predict(self.trace)
 

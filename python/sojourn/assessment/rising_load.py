@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sojourn import engine
-from sojourn.measurement import Bench, observed
+from sojourn.measurement import Bench, Interrupted, ServerStopped, observed
 
 # Fractions of the estimated capacity, then of the explored knee. Steps above 1 show the overload.
 EXPLORED_FRACTIONS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
@@ -25,6 +25,12 @@ FOLLOWED_FRACTION = 0.97
 """Throughput follows the offered load as long as it reaches this share of it."""
 ERRORS_FRACTION_MAX = 0.001
 """More errors than this end the climb, whatever the response times."""
+
+CUT_SHORT = "-cut-short"
+"""Added to the name of a climb that did not come to its end: it says nothing of the load it would have ended at."""
+
+WHOLE_FRACTION = 0.9
+"""A step that was measured for less of its time did not come to its end."""
 
 Limit = Literal["throughput", "time to first byte", "errors", "generator"]
 
@@ -83,7 +89,11 @@ class Climb:
         options += ["--timeline", str(self.latency / f"{name}.timeline.json")]
         if stop_when_failing:
             options.append("--stop-when-failing")
-        result = self.bench.rising_load(self.trace, list(rates), options, self.progress)
+        try:
+            result = self.bench.rising_load(self.trace, list(rates), options, self.progress)
+        except (Interrupted, ServerStopped) as ending:
+            self.keep(ending.result, name + CUT_SHORT)
+            raise
         self.keep(result, name)
         steps: list[dict[str, Any]] = result["steps"]
         return steps
@@ -107,6 +117,17 @@ def limit_of(step: dict[str, Any], target_p95_seconds: float) -> Limit | None:
     if not followed:
         return "throughput"
     return "time to first byte" if late else None
+
+
+def is_repetition(name: str) -> bool:
+    """Whether a climb of this name is one that was repeated, and came to its end."""
+    return name.startswith("repetition") and not name.endswith(CUT_SHORT)
+
+
+def whole(steps: Sequence[dict[str, Any]], effort: Effort) -> list[dict[str, Any]]:
+    """Of a climb that was cut short, the steps that came to their end."""
+    measured = effort.step_seconds - effort.settle_seconds
+    return [step for step in steps if step["duration_seconds"] >= WHOLE_FRACTION * measured]
 
 
 def error_fraction(step: dict[str, Any]) -> float:

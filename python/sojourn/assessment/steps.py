@@ -60,8 +60,8 @@ def over_repetitions(repetitions: Sequence[Sequence[dict[str, Any]]], target_p95
     """The staircase's steps, each with the spread over the repetitions that reached it."""
     height = max((len(steps) for steps in repetitions), default=0)
     levels = [[steps[index] for steps in repetitions if index < len(steps)] for index in range(height)]
-    # A step in which nothing was answered has no times to show; it stays in points.parquet.
-    answered = [[step for step in level if step["requests"] > 0] for level in levels]
+    # A step in which nothing was answered has no times and no rate to show; it stays in points.parquet.
+    answered = [[step for step in level if step["requests"] > 0 and step["requests_per_second"]] for level in levels]
     return [_step(level, target_p95_seconds) for level in answered if level]
 
 

@@ -63,7 +63,11 @@ def _sentences(answer: Answer) -> Markup:
 
 def _facts(answer: Answer, summary: Summary) -> Markup:
     facts = [
-        ("Gives first", answer.bottleneck, wording.gives_first(answer, summary.knee) if summary.knee else None),
+        (
+            "Gives first",
+            wording.bottleneck(answer),
+            wording.gives_first(answer, summary.knee) if summary.knee else None,
+        ),
         ("Next", answer.next_bottleneck or "not measured: no other resource was used enough to say", None),
         ("Headroom", wording.headroom(answer), None),
     ]

@@ -39,8 +39,15 @@ def repetitions(knee: Knee) -> str:
     return f"{format.number(knee.low)} to {format.number(knee.high)} over {count} repetitions"
 
 
+def bottleneck(answer: Answer) -> str:
+    """What gives first, in a word or two."""
+    return answer.bottleneck or "not known"
+
+
 def gives_first(answer: Answer, knee: Knee) -> str:
     """How it is known what gives first."""
+    if answer.bottleneck is None:
+        return f"{REASONS[knee.reason]}, and there are too few steps for a model"
     if answer.bottleneck != "server CPU":
         return next(resource.evidence for resource in answer.resources if resource.name == answer.bottleneck)
     if knee.is_lower_bound:
