@@ -201,8 +201,9 @@ fn an_observed_process_that_ends_stops_the_run() {
     assert!(!report.complete);
     assert!(report.stopped_because.unwrap().contains("ended"));
     assert!(report.figures.requests > 50, "what was measured is kept");
-    let server_use = report.steps[0].server.as_ref().unwrap();
-    assert!(server_use.cpu_seconds.value().is_none());
+    // As long as nobody has waited for it, the kernel still knows what it used.
+    let used = &report.steps[0].server.as_ref().unwrap().cpu_seconds;
+    assert!(used.value().is_none_or(|&seconds| seconds < 0.5), "{used:?}");
 }
 
 #[test]
