@@ -56,9 +56,17 @@ fn losses_copies_and_disorder_are_counted_to_the_packet() {
         let server = FilmServer::start(script.clone());
         let report = played(plan(&server, transport, 1_000));
         let found = report.streaming.packets.as_ref().unwrap();
-        assert_eq!((found.received, found.expected, found.lost), (196, 200, 4), "{transport:?}");
+        assert_eq!(
+            (found.deliveries.received, found.deliveries.expected, found.deliveries.lost),
+            (196, 200, 4),
+            "{transport:?}"
+        );
         assert_eq!((found.reordered, found.duplicates), (1, 1), "{transport:?}");
-        assert_eq!((found.late, found.void, found.foreign, found.malformed), (0, 0, 0, 0), "{transport:?}");
+        assert_eq!(
+            (found.deliveries.late, found.deliveries.void, found.foreign, found.malformed),
+            (0, 0, 0, 0),
+            "{transport:?}"
+        );
         let streams = &report.streaming.streams;
         // Four of 200 are more than the 1 % that may be lost.
         assert_eq!((streams.started, streams.judged, streams.conforming), (1, 1, 0), "{transport:?}");
@@ -85,8 +93,8 @@ fn late_packets_and_starvation_are_told_apart() {
     let server = FilmServer::start(Script { packets, ..Script::default() });
     let report = played(plan(&server, Transport::Udp, 5_000));
     let found = report.streaming.packets.as_ref().unwrap();
-    assert_eq!((found.received, found.lost, found.reordered), (155, 0, 2));
-    assert_eq!(found.late, 2 + 5);
+    assert_eq!((found.deliveries.received, found.deliveries.lost, found.reordered), (155, 0, 2));
+    assert_eq!(found.deliveries.late, 2 + 5);
     let starvation = &report.streaming.starvation;
     assert_eq!(starvation.streams, 1);
     assert!(starvation.seconds > 0.5 && starvation.seconds < 30.0, "{}", starvation.seconds);
@@ -198,7 +206,7 @@ fn receiver_reports_tell_the_server_what_was_lost() {
         .map(|n| packet(n, 10 * u32::from(n)).at(10 * u64::from(n)));
     let server = FilmServer::start(Script { packets: packets.collect(), ..Script::default() });
     let report = played(plan(&server, Transport::Interleaved, 8_200));
-    assert_eq!(report.streaming.packets.as_ref().unwrap().lost, 8);
+    assert_eq!(report.streaming.packets.as_ref().unwrap().deliveries.lost, 8);
     let reports = server.reports.lock().unwrap();
     let (lost, highest) = reports[0];
     assert!(lost >= 2 && lost as u32 <= highest / 100 + 1, "{reports:?}");
@@ -303,7 +311,7 @@ fn packets_that_are_none_are_counted_and_change_nothing() {
         ));
         let found = report.streaming.packets.as_ref().unwrap();
         assert_eq!(
-            (found.received, found.lost, found.foreign, found.malformed),
+            (found.deliveries.received, found.deliveries.lost, found.foreign, found.malformed),
             (50, 0, 1, 5),
             "{transport:?}"
         );
@@ -334,6 +342,6 @@ fn an_interrupted_run_keeps_what_was_measured() {
     let report =
         run_streams(plan(&server, Transport::Udp, 60_000), &interrupted, Some(&mut stop)).unwrap().report();
     assert!(report.interrupted && !report.complete);
-    assert_eq!(report.streaming.packets.as_ref().unwrap().received, 50);
+    assert_eq!(report.streaming.packets.as_ref().unwrap().deliveries.received, 50);
     assert_eq!(server.asked_for(Method::Teardown), 1);
 }

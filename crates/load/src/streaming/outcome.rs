@@ -15,7 +15,7 @@ use super::{
     mark::{Mark, Span},
     plan::{StreamPlan, Transport},
     report::{
-        BitRates, Packets, Segments, Starvation, StreamFigures, StreamGenerator, StreamReport, StreamStep,
+        BitRates, Deliveries, Packets, Starvation, StreamFigures, StreamGenerator, StreamReport, StreamStep,
         Streaming,
     },
     tally::{StreamTimeline, Streams, Times},
@@ -116,7 +116,6 @@ impl StreamOutcome {
     fn streaming(&self) -> Streaming {
         let Streams { judged, conforming, counts, .. } = self.streams;
         let streams = &self.streams;
-        let share = |part: u64, of: u64| (of > 0).then(|| part as f64 / of as f64);
         let named = |(name, count): (&'static str, u64)| (name, count);
         Streaming {
             streams: StreamFigures {
@@ -140,37 +139,35 @@ impl StreamOutcome {
                 played_seconds: streams.played_seconds,
             },
             packets: (!self.is_hls()).then(|| Packets {
-                received: counts.packets,
-                expected: streams.expected,
-                lost: streams.lost,
-                lost_fraction: share(streams.lost, streams.expected),
-                late: counts.late,
-                late_fraction: share(counts.late, counts.packets),
+                deliveries: self.deliveries(),
                 reordered: counts.reordered,
                 duplicates: counts.duplicates,
                 out_of_sequence: counts.out_of_sequence,
                 foreign: counts.foreign,
                 malformed: counts.malformed,
-                void: counts.void,
-                void_fraction: share(counts.void, counts.packets),
                 overflowed: counts.overflowed,
             }),
-            segments: self.is_hls().then(|| Segments {
-                received: counts.packets,
-                expected: streams.expected,
-                lost: streams.lost,
-                lost_fraction: share(streams.lost, streams.expected),
-                late: counts.late,
-                late_fraction: share(counts.late, counts.packets),
-                void: counts.void,
-                void_fraction: share(counts.void, counts.packets),
-            }),
+            segments: self.is_hls().then(|| self.deliveries()),
             starvation: Starvation {
                 streams: streams.starved,
                 count: counts.starvations,
                 seconds: counts.starved.seconds(),
             },
             bit_rate: BitRates::of(&streams.bits_per_second),
+        }
+    }
+
+    fn deliveries(&self) -> Deliveries {
+        let Streams { counts, expected, lost, .. } = self.streams;
+        Deliveries {
+            received: counts.packets,
+            expected,
+            lost,
+            lost_fraction: share(lost, expected),
+            late: counts.late,
+            late_fraction: share(counts.late, counts.packets),
+            void: counts.void,
+            void_fraction: share(counts.void, counts.packets),
         }
     }
 
@@ -217,7 +214,7 @@ impl StreamOutcome {
         if let Some(busy) = span.cpu_fraction.filter(|&busy| busy > CPU_MAX) {
             reasons.push(format!("the generator's thread used {:.0} % of a core", percent(busy)));
         }
-        let share = |part: u64| if span.packets > 0 { part as f64 / span.packets as f64 } else { 0.0 };
+        let share = |part: u64| share(part, span.packets).unwrap_or(0.0);
         let limit = self.plan.limits.receive_lag.seconds() * 1e3;
         if share(span.void) > VOID_SHARE_MAX {
             reasons.push(format!(
@@ -258,4 +255,8 @@ impl StreamOutcome {
         warnings.extend(said.map(|(why, count)| format!("{count} times: {why}")));
         warnings
     }
+}
+
+fn share(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
 }

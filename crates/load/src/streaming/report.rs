@@ -56,7 +56,7 @@ pub struct Streaming {
     pub packets: Option<Packets>,
     /// Segments, where they did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub segments: Option<Segments>,
+    pub segments: Option<Deliveries>,
     /// Times with nothing to show.
     pub starvation: Starvation,
     /// Rates of streams.
@@ -96,38 +96,32 @@ pub struct StreamFigures {
     pub played_seconds: f64,
 }
 
-/// Packets of RTP.
+/// What the server delivered of what it owed, in packets of RTP or in segments of HLS.
 #[derive(Debug, Serialize)]
 #[allow(missing_docs)] // docs/load-streaming.md says what each is
-pub struct Packets {
+pub struct Deliveries {
     pub received: u64,
     pub expected: u64,
     pub lost: u64,
     pub lost_fraction: Option<f64>,
     pub late: u64,
     pub late_fraction: Option<f64>,
+    pub void: u64,
+    pub void_fraction: Option<f64>,
+}
+
+/// Packets of RTP: what else there is to say of datagrams.
+#[derive(Debug, Serialize)]
+#[allow(missing_docs)] // docs/load-streaming.md says what each is
+pub struct Packets {
+    #[serde(flatten)]
+    pub deliveries: Deliveries,
     pub reordered: u64,
     pub duplicates: u64,
     pub out_of_sequence: u64,
     pub foreign: u64,
     pub malformed: u64,
-    pub void: u64,
-    pub void_fraction: Option<f64>,
     pub overflowed: u64,
-}
-
-/// Segments of HLS.
-#[derive(Debug, Serialize)]
-#[allow(missing_docs)] // docs/load-streaming.md says what each is
-pub struct Segments {
-    pub received: u64,
-    pub expected: u64,
-    pub lost: u64,
-    pub lost_fraction: Option<f64>,
-    pub late: u64,
-    pub late_fraction: Option<f64>,
-    pub void: u64,
-    pub void_fraction: Option<f64>,
 }
 
 /// Times with nothing to show.

@@ -79,10 +79,11 @@ fn write_media(output: &mut impl Write, result: &StreamResult) -> io::Result<()>
     let streaming = &result.report.streaming;
     let bits = number(result.report.bytes_per_second.map(|bytes| bytes * 8.0 / 1e6));
     if let Some(packets) = &streaming.packets {
+        let deliveries = &packets.deliveries;
         writeln!(
             output,
             "{} packets, {bits} Mbit/s: {} lost, {} late, {} out of order, {} void",
-            packets.received, packets.lost, packets.late, packets.reordered, packets.void,
+            deliveries.received, deliveries.lost, deliveries.late, packets.reordered, deliveries.void,
         )?;
     }
     if let Some(segments) = &streaming.segments {
