@@ -5,10 +5,9 @@
 use std::collections::HashMap;
 
 use sojourn_workload::web99;
-use thiserror::Error;
 
 use crate::{
-    Connections, Pick, Requests, Target,
+    Form, Pick, Requests,
     filelist::{self, FilelistError},
     reception::Digest,
     session_file::{self, Burst, SessionFileError},
@@ -19,105 +18,6 @@ use crate::{
 const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
 /// Shares of requests are made whole numbers by this factor.
 const WEIGHT_SCALE: f64 = 1e12;
-
-/// The version of HTTP to speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.0, which closes unless asked to keep the connection.
-    Http10,
-    /// HTTP/1.1.
-    Http11,
-}
-
-/// How requests look, whatever they ask for.
-#[derive(Clone, Debug)]
-pub struct Form<'a> {
-    /// The server, and the path below which documents lie.
-    pub target: &'a Target,
-    /// The version of HTTP.
-    pub version: Version,
-    /// Whether requests say that the connection closes.
-    pub connections: Connections,
-    /// The method, where the documents do not say.
-    pub method: &'a str,
-    /// More fields, as `Name: value`. A Host or User-Agent among them takes the place of ours.
-    pub fields: &'a [String],
-    /// What is sent as the body, where the documents do not say.
-    pub body: &'a [u8],
-    /// Whether a document of unknown size may have another in each answer.
-    pub any_size: bool,
-}
-
-/// Why requests cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum FormError {
-    /// Not a method.
-    #[error("{0:?} is not a method: a word of letters, as in GET")]
-    Method(String),
-    /// Not a field.
-    #[error("{0:?} is not a header field of the form `Name: value`")]
-    Field(String),
-    /// A field that decides where a message ends: a wrong one would upset everything that follows.
-    #[error("{0:?} is set by the generator; for the connection see --connection and --http")]
-    Framing(String),
-}
-
-impl<'a> Form<'a> {
-    /// GET without anything special.
-    pub fn get(target: &'a Target, version: Version, connections: Connections) -> Form<'a> {
-        Form { target, version, connections, method: "GET", fields: &[], body: b"", any_size: false }
-    }
-
-    /// Whether requests of this form can be framed.
-    pub fn check(&self) -> Result<(), FormError> {
-        if self.method.is_empty() || !self.method.bytes().all(is_token) {
-            return Err(FormError::Method(self.method.to_owned()));
-        }
-        for field in self.fields {
-            let Some((name, value)) = field.split_once(':') else {
-                return Err(FormError::Field(field.clone()));
-            };
-            let printable = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-            if name.is_empty() || !name.bytes().all(is_token) || !value.bytes().all(printable) {
-                return Err(FormError::Field(field.clone()));
-            }
-            let framing = ["content-length", "transfer-encoding", "connection"];
-            if framing.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-                return Err(FormError::Framing(name.to_owned()));
-            }
-        }
-        Ok(())
-    }
-
-    /// What stands between the path and the fields about the body.
-    fn suffix(&self) -> String {
-        let (protocol, connection) = match (self.version, self.connections) {
-            (Version::Http10, Connections::Close) => ("1.0", ""),
-            (Version::Http10, _) => ("1.0", "Connection: keep-alive\r\n"),
-            (Version::Http11, Connections::Close) => ("1.1", "Connection: close\r\n"),
-            (Version::Http11, _) => ("1.1", ""),
-        };
-        let names = |field: &String, name| {
-            field.split(':').next().is_some_and(|own| name == own.to_ascii_lowercase())
-        };
-        let given = |name| self.fields.iter().any(|field| names(field, name));
-        let mut suffix = format!(" HTTP/{protocol}\r\n");
-        if !given("host") {
-            suffix += &format!("Host: {}\r\n", self.target.host);
-        }
-        if !given("user-agent") {
-            suffix += concat!("User-Agent: sojourn/", env!("CARGO_PKG_VERSION"), "\r\n");
-        }
-        suffix += connection;
-        self.fields.iter().for_each(|field| suffix += &format!("{field}\r\n"));
-        suffix
-    }
-}
-
-/// RFC 9110, 5.6.2.
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
-}
 
 /// Documents with their requests.
 #[derive(Clone, Debug)]
@@ -168,7 +68,7 @@ impl Catalogue {
         let entries = filelist::parse(list)?;
         let mut catalogue = Catalogue::empty(form);
         for entry in &entries {
-            catalogue.add(form, &below(form, &entry.path), entry.size_bytes);
+            catalogue.add(form, &form.below(&entry.path), entry.size_bytes);
         }
         Ok((catalogue, Pick::Weighted(entries.iter().map(|entry| entry.weight).collect())))
     }
@@ -177,7 +77,7 @@ impl Catalogue {
     pub fn web99(form: &Form<'_>, load: u32) -> (Catalogue, Pick) {
         let mut catalogue = Catalogue::empty(form);
         let add = |file: web99::File| {
-            catalogue.add(form, &below(form, &file.path), Some(file.size_bytes));
+            catalogue.add(form, &form.below(&file.path), Some(file.size_bytes));
             (file.share * WEIGHT_SCALE) as u64
         };
         let weights = web99::files(load).map(add).collect();
@@ -191,7 +91,7 @@ impl Catalogue {
         let mut number = |request: session_file::Request| {
             *known.entry(request).or_insert_with_key(|request| {
                 let own = Form { method: &request.method, body: &request.contents, ..form.clone() };
-                catalogue.add(&own, &below(form, &request.uri), request.size_bytes)
+                catalogue.add(&own, &form.below(&request.uri), request.size_bytes)
             })
         };
         let mut burst = |burst: Burst<session_file::Request>| Burst {
@@ -209,7 +109,7 @@ impl Catalogue {
         let mut catalogue = Catalogue::empty(form);
         let mut known = HashMap::new();
         let walk = walk::parse(file)?.map(|path: String| {
-            *known.entry(path).or_insert_with_key(|path| catalogue.add(form, &below(form, path), None))
+            *known.entry(path).or_insert_with_key(|path| catalogue.add(form, &form.below(path), None))
         });
         Ok((catalogue, Requests::Walk(walk)))
     }
@@ -310,13 +210,10 @@ impl Catalogue {
     }
 }
 
-pub(crate) fn below(form: &Form<'_>, path: &str) -> String {
-    format!("{}{path}", form.target.base_path())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Connections, Target, Version};
 
     fn target() -> Target {
         Target::resolve("http://127.0.0.1:81/base/").unwrap()
@@ -345,16 +242,9 @@ mod tests {
         let fields = ["Accept: text/html".to_owned(), "user-agent: me".to_owned()];
         let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
         let form = Form { method: "POST", fields: &fields, body: b"a=1", ..form };
-        assert_eq!(form.check(), Ok(()));
         let expected = "POST /base/ HTTP/1.1\r\nHost: 127.0.0.1:81\r\nAccept: text/html\r\nuser-agent: me\r\n\
                         Content-Length: 3\r\n\r\na=1";
         assert_eq!(text(&Catalogue::single(&form), 0), expected);
-        let refused = |fields: &[String]| Form { fields, ..form.clone() }.check();
-        for bad in ["x", ": y", "a b: c", "a: b\r\nc: d"] {
-            assert_eq!(refused(&[bad.to_owned()]), Err(FormError::Field(bad.into())));
-        }
-        assert!(matches!(refused(&["Content-Length: 5".to_owned()]), Err(FormError::Framing(_))));
-        assert!(matches!(Form { method: "GE T", ..form.clone() }.check(), Err(FormError::Method(_))));
     }
 
     #[test]

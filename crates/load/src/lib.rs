@@ -4,7 +4,7 @@
 //! [`run`] does it and answers a [`Report`] that distrusts itself: it says how late the generator was, how
 //! busy its core was, and whether it, not the server, was the limit.
 //!
-//! Reading order for HTTP: `plan`, `run`, `rhythm`, `client`, `exchange`, `reception` (pure), `ledger`, `record`, `report`.
+//! Reading order for HTTP: `plan`, `run`, `event_loop`, `rhythm`, `client`, `connection`, `reception` (pure), `ledger`, `record`, `report`.
 //! [`streaming`] has its own: viewers of films, over RTSP.
 
 mod agenda;
@@ -15,8 +15,10 @@ mod client;
 mod connection;
 mod connector;
 pub mod duration;
-mod exchange;
+mod event_loop;
 mod filelist;
+mod form;
+mod intake;
 mod intervals;
 mod law;
 mod ledger;
@@ -49,9 +51,10 @@ mod turns;
 mod walk;
 pub mod webstone;
 
-pub use catalogue::{Catalogue, Form, FormError, Version};
+pub use catalogue::Catalogue;
 pub use cause::Cause;
 pub use filelist::FilelistError;
+pub use form::{Form, FormError, Version};
 pub use law::{Count, Law, Shape};
 pub use observer::TICK;
 pub use outcome::Outcome;

@@ -7,7 +7,10 @@ use std::collections::HashMap;
 
 use sojourn_workload::trace::{Document, site_path};
 
-use crate::catalogue::{Catalogue, Expected, Form, below};
+use crate::{
+    Form,
+    catalogue::{Catalogue, Expected},
+};
 
 /// How a trace is replayed.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +82,7 @@ impl Catalogue {
                 Paths::Site => site_path(index as u32, document.size_bytes),
                 Paths::Original => sendable(&document.name),
             };
-            let number = catalogue.add(&form, &below(&form, &path), replayed.size_of(document));
+            let number = catalogue.add(&form, &form.below(&path), replayed.size_of(document));
             catalogue.expect(number, replayed.expected_of(document));
         }
         catalogue

@@ -1,25 +1,18 @@
-//! The loop: wait for sockets or for the next due time, whichever comes first.
+//! A run from its plan to its outcome, and what is in hand meanwhile.
 //!
-//! One thread, one epoll descriptor. The thread sleeps when there is nothing to do, or polls on a core of its
-//! own; what it spends polling for nothing is counted apart, so its CPU time is the cost of the load it
-//! makes either way. What clients and connections do is in `client` and `exchange`.
+//! One thread, one epoll descriptor. It turns in `event_loop`, and keeps time in `rhythm`; what clients and connections
+//! do is in `client` and `connection`.
 
 use std::{
-    collections::VecDeque,
-    mem::{self, MaybeUninit},
-    num::NonZeroU64,
-    os::fd::OwnedFd,
-    sync::atomic::{AtomicBool, Ordering},
-    time::SystemTime,
+    collections::VecDeque, num::NonZeroU64, os::fd::OwnedFd, sync::atomic::AtomicBool, time::SystemTime,
 };
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::{
-    event::epoll::{self, CreateFlags, Event},
+    event::epoll::{self, CreateFlags},
     io::Errno,
-    thread::{clock_nanosleep_absolute, set_current_timer_slack},
-    time::{ClockId, Timespec},
+    thread::set_current_timer_slack,
 };
 use slab::Slab;
 use sojourn_measure::{Nanos, Reading, clock, limits};
@@ -36,8 +29,7 @@ use crate::{
     mark::StepMarks,
     observer::Observer,
     outcome::Outcome,
-    readiness,
-    rhythm::{Progress, Rhythm},
+    rhythm::Progress,
     stamped,
     timers::Timers,
     turns::Turns,
@@ -45,15 +37,8 @@ use crate::{
 
 /// Descriptors asked for: a quarter of a million connections and some room.
 const DESCRIPTORS_WANTED: u64 = 262_144;
-/// Events taken at once: enough to save waits under load, few enough that due requests are not held up.
-const EVENTS_MAX: usize = 128;
-/// New clients and due requests served before sockets are looked at again.
-const WAKES_MAX: usize = 64;
 /// Clients of a closed loop do not come faster than this, lest the server's accept queue overflow.
 const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
-/// A poll that finds nothing takes less; one that took longer was kept from its core, which is not idling.
-const POLL_MAX: Nanos = Nanos(20_000);
-const SECOND: u64 = 1_000_000_000;
 /// What is read at once: the head and the whole of a small body.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -121,7 +106,7 @@ pub(crate) struct Run<'a> {
     pub(crate) schedule: Schedule,
     pub(crate) stop: StopRule,
     pub(crate) limits: Limits,
-    waiting: Waiting,
+    pub(crate) waiting: Waiting,
     pub(crate) turns: Turns,
     /// How far the wall clock, on which the kernel stamps, is ahead of ours.
     pub(crate) wall_ahead: Nanos,
@@ -154,11 +139,9 @@ impl<'a> Run<'a> {
         let at_least = Nanos::from_seconds(f64::from(closed_clients.unwrap_or(0)) / CONNECTS_PER_SECOND_MAX);
         let ramp = plan.transport.ramp.unwrap_or(Nanos(settle.0 / 2)).max(at_least);
         let quota = match plan.stop {
-            StopRule::Requests(requests) => Quota { requests, visits: u64::MAX },
-            StopRule::Visits(visits) => Quota { visits, requests: u64::MAX },
-            StopRule::ScheduleEnd | StopRule::Failing { .. } => {
-                Quota { visits: u64::MAX, requests: u64::MAX }
-            }
+            StopRule::Requests(requests) => Quota { requests, ..Quota::UNLIMITED },
+            StopRule::Visits(visits) => Quota { visits, ..Quota::UNLIMITED },
+            StopRule::ScheduleEnd | StopRule::Failing { .. } => Quota::UNLIMITED,
         };
         // Two sequences, so that what is asked for does not depend on how connections are used.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
@@ -230,141 +213,6 @@ impl<'a> Run<'a> {
     /// The step whose measured part a time falls into.
     pub(crate) fn step_of(&self, time: Nanos) -> Option<usize> {
         if time < self.origin { None } else { self.schedule.measured_step_at(time - self.origin) }
-    }
-
-    fn until_stopped(
-        &mut self,
-        interrupted: &AtomicBool,
-        progress: Option<&mut dyn FnMut(&Progress)>,
-    ) -> Result<Stopped, RunError> {
-        let mut rhythm = Rhythm::new(self.origin, progress);
-        let end = self.origin + self.schedule.end();
-        let mut stopped = None;
-        let mut drain_until = Nanos::MAX;
-        let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
-        loop {
-            let now = clock::now();
-            if interrupted.load(Ordering::Relaxed) {
-                return Ok(Stopped::Interrupted);
-            }
-            if let Some(failing) = self.take_marks(now) {
-                stopped.get_or_insert(Stopped::Failing(failing));
-            }
-            if now >= rhythm.next_tick
-                && let Some(gone) = self.tick(now, &mut rhythm)
-            {
-                return Ok(Stopped::ServerGone(gone));
-            }
-            if stopped.is_none() && (now >= end || self.is_exhausted()) {
-                stopped = Some(Stopped::Completed);
-            }
-            if stopped.is_some() && self.draining.is_none() {
-                self.draining = Some(now);
-                drain_until = now + self.limits.drain;
-            }
-            if self.draining.is_some() && (now >= drain_until || self.ledger.totals.in_flight.count == 0) {
-                return Ok(stopped.unwrap_or(Stopped::Completed));
-            }
-            self.read_on(now);
-            let next = self
-                .wake_due(now)
-                .min(self.next_read())
-                .min(rhythm.next_tick)
-                .min(drain_until)
-                .min(self.next_mark());
-            self.wait(next, &mut events)?;
-        }
-    }
-
-    /// Lets in the clients and wakes those whose time has come; answers the next such time.
-    fn wake_due(&mut self, now: Nanos) -> Nanos {
-        if self.draining.is_some() {
-            return Nanos::MAX;
-        }
-        for _ in 0..WAKES_MAX {
-            let start = self.agenda.next_start().unwrap_or(Nanos::MAX);
-            let timer = self.timers.next().unwrap_or(Nanos::MAX);
-            if start.min(timer) > now {
-                return start.min(timer);
-            }
-            if start <= timer {
-                self.start_client(start, now);
-            } else if let Some((client, serial)) = self.timers.take_due(now) {
-                self.wake(client, serial);
-            }
-        }
-        now
-    }
-
-    /// Reads on where more has come than one turn takes, and where slow lines are free again.
-    fn read_on(&mut self, now: Nanos) {
-        for (key, serial) in mem::take(&mut self.unread) {
-            self.read_on_one(key, serial, now);
-        }
-        while let Some((key, serial)) = self.readers.take_due(now) {
-            self.read_on_one(key, serial, now);
-        }
-    }
-
-    fn read_on_one(&mut self, key: usize, serial: u32, now: Nanos) {
-        let live = self.connections.get_mut(key).filter(|connection| connection.serial == serial);
-        let Some(connection) = live else { return };
-        if let Some(reader) = &mut connection.reader {
-            reader.waiting = false;
-        }
-        if connection.is_busy() {
-            self.receive(key, serial, now);
-        }
-    }
-
-    fn next_read(&self) -> Nanos {
-        if self.unread.is_empty() { self.readers.next().unwrap_or(Nanos::MAX) } else { Nanos::ZERO }
-    }
-
-    fn wait(&mut self, until: Nanos, events: &mut [MaybeUninit<Event>]) -> Result<(), RunError> {
-        let mut before = clock::now();
-        if until > before
-            && let Some(turn) = self.turns.put_off_until(before)
-        {
-            let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
-            // A signal ends it early: the loop looks at what it asks for.
-            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
-            before = clock::now();
-        }
-        loop {
-            let timeout = match self.waiting {
-                Waiting::Sleep { .. } => until - before,
-                Waiting::Spin => Nanos::ZERO,
-            };
-            let ready = match readiness::wait(&self.epoll, &mut *events, timeout) {
-                Ok(ready) => ready,
-                // A signal: the loop looks at what it asks for.
-                Err(Errno::INTR) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            };
-            let at = clock::now();
-            if self.transport.timestamps {
-                self.wall_ahead = stamped::wall_ahead(at);
-            }
-            let is_idle = ready.is_empty();
-            for event in ready {
-                let data = event.data.u64();
-                self.on_event((data & u64::from(u32::MAX)) as usize, (data >> 32) as u32, event.flags, at);
-            }
-            self.turns.begin(at);
-            self.ledger.totals.turns += u64::from(!is_idle || at >= until);
-            if self.waiting != Waiting::Spin || !is_idle || at >= until {
-                return Ok(());
-            }
-            let totals = &mut self.ledger.totals;
-            totals.idle = totals.idle + (at - before).min(POLL_MAX);
-            before = at;
-        }
-    }
-
-    /// Whether every visit is over and no more will come.
-    fn is_exhausted(&mut self) -> bool {
-        self.clients.is_empty() && self.agenda.next_start().is_none()
     }
 
     /// The share of the run that is over, by the clock or by what may still be asked for.

@@ -4,17 +4,21 @@
 
 use std::{
     io::{self, Read, Write},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::OwnedFd,
 };
 
 use rustix::{
     io::Errno,
-    net::{RecvFlags, SendFlags, recv, send},
+    net::{SendFlags, send},
 };
 use rustls::{ClientConnection, HandshakeKind};
 use sojourn_measure::Nanos;
 
-use crate::{Cause, connector, stamped, tls};
+use crate::{
+    Cause, connector,
+    intake::{self, Received},
+    tls,
+};
 
 /// Sealed bytes taken at once: a whole record, its head and seal.
 const SEALED_BYTES: usize = 16 * 1024 + 512;
@@ -115,7 +119,7 @@ impl Secured {
         room: &mut [u8],
         sealed_max: usize,
         stamps: bool,
-    ) -> Result<(usize, Option<Nanos>), Trouble> {
+    ) -> Result<Received, Trouble> {
         let mut arrived = None;
         loop {
             match self.session.reader().read(room) {
@@ -147,10 +151,7 @@ impl Secured {
         let mut stamp = None;
         if from == to {
             let room = &mut self.sealed[..sealed_max.min(SEALED_BYTES)];
-            let (received, arrived) = match stamps {
-                true => stamped::receive(socket.as_fd(), room)?,
-                false => (recv(socket, room, RecvFlags::empty())?.0, None),
-            };
+            let (received, arrived) = intake::receive(socket, room, stamps)?;
             if received == 0 {
                 return Ok((0, None));
             }

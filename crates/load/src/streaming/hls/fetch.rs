@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     connector::{cause, socket_error},
-    exchange::DISCARD_BYTES_MIN,
+    intake::DISCARD_BYTES_MIN,
     reception::{Progress, Response},
     stamped,
     streaming::{

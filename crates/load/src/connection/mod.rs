@@ -1,15 +1,26 @@
-//! One connection and the exchanges that are on it.
+//! One connection, the exchanges that are on it, and what an event on its socket means to it.
+//!
+//! Its life is told in the files beside: `open`, `request`, `response`, `close`. Sockets are watched edge-triggered, so
+//! a wait reports each arrival once and costs no re-arming.
+
+mod close;
+mod open;
+mod request;
+mod response;
 
 use std::{collections::VecDeque, os::fd::OwnedFd};
 
 use rustix::{
+    event::epoll::{EventData, EventFlags},
     io::Errno,
     net::{SendFlags, send},
 };
-
 use sojourn_measure::Nanos;
 
-use crate::{client::Errand, reader::Reader, reception::Reception, secured::Secured};
+use crate::{client::Errand, reader::Reader, reception::Reception, run::Run, secured::Secured};
+
+const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// A connection.
 pub struct Connection {
@@ -115,4 +126,37 @@ pub struct Exchange {
     pub sent: Nanos,
     /// When the first byte of the response was there.
     pub first_byte: Option<Nanos>,
+}
+
+/// The memory of event data: a connection's key below, its serial above.
+fn event_data(key: usize, serial: u32) -> EventData {
+    EventData::new_u64(u64::from(serial) << 32 | key as u64)
+}
+
+impl Run<'_> {
+    /// Something happened on a socket, at `at` or before.
+    pub(crate) fn on_event(&mut self, key: usize, serial: u32, flags: EventFlags, at: Nanos) {
+        let live = self.connections.get_mut(key).filter(|connection| connection.serial == serial);
+        let Some(connection) = live else { return };
+        let ended = flags.intersects(ENDED);
+        connection.closed_by_server |= ended;
+        let state = connection.state;
+        match state {
+            State::Connecting => self.on_connected(key, at),
+            State::Shaking => self.shake(key, at),
+            State::Sending | State::Receiving => {
+                if state == State::Sending && flags.contains(EventFlags::OUT) && !ended {
+                    self.send_rest(key, at);
+                }
+                // The rest may have failed to go, and with it the connection.
+                let live = self.connections.get(key).is_some_and(|connection| connection.serial == serial);
+                if live && (ended || flags.contains(EventFlags::IN)) {
+                    self.receive(key, serial, at);
+                }
+            }
+            State::Idle if ended || self.has_unsolicited(key) => self.lose(key),
+            State::Lingering if ended => drop(self.close(key)),
+            _ => {}
+        }
+    }
 }
