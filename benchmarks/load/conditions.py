@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Literal
-
-from sojourn.failure import CouldNotRun
 
 CLIENTS = 64
 OPEN_RATE = 50_000
@@ -57,13 +54,3 @@ CONDITIONS: Sequence[Condition] = (
         warm_up_seconds=6.0,
     ),
 )
-
-
-def chosen(patterns: str | None) -> list[Condition]:
-    """The conditions whose names match one of the comma-separated patterns; all without patterns."""
-    wanted = patterns.split(",") if patterns else ["*"]
-    names = [condition.name for condition in CONDITIONS]
-    for pattern in wanted:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise CouldNotRun(f"no condition is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
-    return [each for each in CONDITIONS if any(fnmatchcase(each.name, pattern) for pattern in wanted)]

@@ -8,16 +8,14 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.load.conditions import CLIENTS, Condition
+from benchmarks.machine import ROOT
 from sojourn import engine
-from sojourn.failure import CouldNotRun
 
-ROOT = Path(__file__).parents[2]
 HTTPERF_REQUESTS_PER_SECOND = 40_000
 """httperf counts requests, not seconds: this many are asked for in each second of the duration."""
 
@@ -70,17 +68,6 @@ def generators() -> list[Generator]:
         Generator("oha", _named("oha"), _knows_no_slack, _oha, _read_oha),
         Generator("k6", _named("k6"), _knows_no_slack, _k6, _read_k6),
     ]
-
-
-def chosen(patterns: str | None) -> list[Generator]:
-    """Those that are installed and whose names match one of the comma-separated patterns."""
-    everybody = generators()
-    wanted = patterns.split(",") if patterns else ["*"]
-    names = [each.name for each in everybody]
-    for pattern in wanted:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise CouldNotRun(f"no generator is named {pattern}", f"one or more of {','.join(names)}, * is a wildcard")
-    return [each for each in everybody if any(fnmatchcase(each.name, pattern) for pattern in wanted)]
 
 
 def _named(name: str) -> Callable[[], str | None]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from benchmarks.load.cell import Cell
 from benchmarks.load.conditions import CONDITIONS, HIGH_OPEN_RATE, MANY_CLIENTS_RATE, OPEN_RATE, Condition
-from benchmarks.markdown import machine_rows, table_of, warnings
+from benchmarks.markdown import table_of
+from benchmarks.run import circumstances
 from benchmarks.server.results import Spread
 from sojourn.report import format
 
@@ -124,18 +125,12 @@ def page(run: dict[str, Any], cells: Iterable[Cell], *, complete: bool) -> str:
     ]
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
-        date=run["date"],
-        command=run["command"],
-        revision=run["revision"],
-        warnings=warnings(run, complete=complete),
-        repetitions=run["repetitions"],
+        circumstances(run, complete=complete),
         duration=format.seconds(run["duration_seconds"]),
-        seed=run["seed"],
         server_core=run["cores"]["server"],
         generator_core=run["cores"]["generator"],
         targets=table_of(["target", "bound", "measured", ""], targets),
         tables="\n\n".join(_section(table) for table in measured),
-        machine=table_of(["", ""], machine_rows(run["environment"])),
     )
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine
+from benchmarks import entry, machine, run
 from benchmarks.memory.page import Figure, judge, page
 from benchmarks.memory.tools import MEBIBYTE, TOOLS, Tool
-from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
-from sojourn import cores, environment, quantity
-from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn import cores, quantity
+from sojourn.failure import CouldNotRun
 from sojourn.report import format
 
 NAME = "memory-benchmark"
@@ -40,33 +35,12 @@ def _bench(
     """
     array_bytes = [_size(text) for text in sizes.split(",")]
     core = cores.plan().generator
-    run = _run(repetitions, seed, core)
-    if run["busy_fraction"] > BUSY_FRACTION_MAX:
-        talk.print(f"warning: other work uses {format.percent(run['busy_fraction'])} of this machine")
-    figures: list[Figure] = []
-    complete = True
-    output.mkdir(parents=True, exist_ok=True)
-    with (output / "figures.jsonl").open("w") as file:
-        file.write(json.dumps(run) + "\n")
-        try:
-            for tool, size in _plan(array_bytes, repetitions, seed):
-                figure = _measure(tool, size, core)
-                figures.append(figure)
-                file.write(json.dumps(figure.as_json()) + "\n")
-                file.flush()
-                said = figure.trouble or ", ".join(
-                    f"{name} {max(rates) / 1e9:.2f}" for name, rates in figure.rates.items()
-                )
-                talk.print(f"{tool.name}, {format.size(size)}: {said}", highlight=False)
-        except KeyboardInterrupt:
-            complete = False
+    about = run.describe("benchmarks/memory/bench", talk) | {"seed": seed, "repetitions": repetitions, "core": core}
+    measured = (_measure(tool, size, core) for tool, size in _plan(array_bytes, repetitions, seed))
+    figures, complete = run.keep(measured, about, output / "figures.jsonl", talk, lambda _, figure: _said(figure))
     for verdict in judge(figures):
         print(verdict.line())
-    for folder in filter(None, (output, docs)):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{NAME}.md").write_text(page(run, figures, complete=complete))
-        talk.print(f"page: {folder / f'{NAME}.md'}", soft_wrap=True, highlight=False)
-    sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
+    run.finish(NAME, page(about, figures, complete=complete), (output, docs), complete=complete, console=talk)
 
 
 def _plan(sizes: list[int], repetitions: int, seed: int) -> list[tuple[Tool, int]]:
@@ -93,17 +67,9 @@ def _size(text: str) -> int:
     return size
 
 
-def _run(repetitions: int, seed: int, core: int | None) -> dict[str, Any]:
-    return {
-        "revision": machine.revision(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": shlex.join(["benchmarks/memory/bench", *sys.argv[1:]]),
-        "seed": seed,
-        "repetitions": repetitions,
-        "core": core,
-        "busy_fraction": busy_fraction(),
-        "environment": environment.describe(),
-    }
+def _said(figure: Figure) -> str:
+    rates = ", ".join(f"{name} {max(rates) / 1e9:.2f}" for name, rates in figure.rates.items())
+    return f"{figure.tool}, {format.size(figure.array_bytes)}: {figure.trouble or rates}"
 
 
 if __name__ == "__main__":

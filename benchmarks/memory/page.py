@@ -9,8 +9,9 @@ from statistics import median
 from string import Template
 from typing import Any
 
-from benchmarks.markdown import machine_rows, table_of, warnings
+from benchmarks.markdown import table_of
 from benchmarks.memory.tools import MEBIBYTE, STREAM_BYTES_MAX
+from benchmarks.run import circumstances
 from sojourn.report import format
 
 DISAGREEMENT_MAX = 0.10
@@ -85,17 +86,11 @@ def page(run: dict[str, Any], figures: Sequence[Figure], *, complete: bool) -> s
     targets = [[each.what, "0.90–1.10", _number(each.ratio), each.word] for each in judge(figures)]
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
-        date=run["date"],
-        command=run["command"],
-        revision=run["revision"],
-        warnings=warnings(run, complete=complete),
-        repetitions=run["repetitions"],
-        seed=run["seed"],
+        circumstances(run, complete=complete),
         core=run["core"],
         targets=table_of(["array, ours ÷ peer's", "bound", "measured", ""], targets),
         rates=_rates(figures) + ("\n\n" + "\n".join(troubles) if troubles else ""),
         alike=", ".join(f"{format.size(size)}: {_number(_ratio(figures, size, ALIKE))}" for size in _sizes(figures)),
-        machine=table_of(["", ""], machine_rows(run["environment"])),
     )
 
 

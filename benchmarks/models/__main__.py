@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,11 +15,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry
+from benchmarks import entry, machine
 from benchmarks.models import contestants
 from benchmarks.models.answers import Answer, measure
 from benchmarks.models.cases import Case, cases
-from benchmarks.models.contestants import ROOT, Contestant
+from benchmarks.models.contestants import Contestant
 from benchmarks.models.page import page
 from benchmarks.models.plot import charts
 from benchmarks.models.record import Record, Run
@@ -45,7 +44,7 @@ def _bench(
     repetitions: Annotated[int, typer.Option(min=1, max=100, help="How often each cell is measured.")] = 5,
     core: Annotated[int | None, typer.Option(help="The core to run on; the last one unless said.")] = None,
     seed: Annotated[int, typer.Option(help="The order of cells and all runs are drawn from this.")] = 1,
-    output: Annotated[Path, typer.Option(help="The run's folder.")] = ROOT / "runs" / NAME,
+    output: Annotated[Path, typer.Option(help="The run's folder.")] = machine.ROOT / "runs" / NAME,
     docs: Annotated[Path | None, typer.Option(help="Also put the page and its plots here.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Ours and the C loop alone, two short repetitions.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="Name the cases, and end.")] = False,
@@ -136,12 +135,10 @@ def _write(
 
 
 def _about(core: int, repetitions: int, seed: int, everybody: Sequence[Contestant]) -> dict[str, Any]:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "command": shlex.join(["benchmarks/models/bench", *_without_output(sys.argv[1:])]),
-        "revision": done.stdout.strip() or "unknown: not a git checkout",
+        "revision": machine.revision(),
         "core": core,
         "repetitions": repetitions,
         "seed": seed,

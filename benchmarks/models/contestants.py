@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import ROOT
 from benchmarks.models.cases import UTILISATION, Case
 from sojourn.failure import CouldNotRun
 
-ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 BUILD = ROOT / "build" / "model-benchmark"
 PEERS = BUILD / "peers"

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import shlex
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any
@@ -16,15 +12,14 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine
+from benchmarks import entry, machine, run
 from benchmarks.probe.cell import CROWDED, SATURATED, STEADY, Agreement, Cell, Load, Setting, agreement, cost, load
 from benchmarks.probe.ended import make_enough
 from benchmarks.probe.page import judge, page
 from benchmarks.probe.variants import COMPARED, VARIANTS, Variant
 from benchmarks.server import conditions, contestants
-from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
-from sojourn import cores, environment, quantity, site
-from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn import cores, quantity
+from sojourn.failure import CouldNotRun
 from sojourn.report import format
 from sojourn.systems import Launch, Running
 from sojourn.systems.ours import architectures
@@ -33,7 +28,6 @@ NAME = "probe-benchmark"
 QUICK_SECONDS = 0.5
 DETAILED_REPETITIONS = 3
 """In the first of them each group is measured alone, and the CPU time beside perf stat: that spreads little."""
-SITE_BYTES_MAX = 1_000_000
 FORKING = "fork"
 """The architecture whose children live for a connection: their time has to be found after they have ended."""
 FORKED = (Load("steady", "close", 1 / 8), Load("saturated", "close", None))
@@ -43,7 +37,7 @@ talk = Console(stderr=True)
 
 def _bench(
     servers: Annotated[
-        str | None, typer.Option(help="Comma-separated, * allowed [default: our default architecture and nginx].")
+        str | None, typer.Option(help="Comma-separated, * allowed (default: our default architecture and nginx).")
     ] = None,
     repetitions: Annotated[int, typer.Option(min=1, max=1000, help="How often each way is measured.")] = 9,
     duration: Annotated[str, typer.Option(help="How long each cell is measured.")] = "1500ms",
@@ -62,31 +56,16 @@ def _bench(
     Example: benchmarks/probe/bench --repetitions 5 --servers nginx
     """
     chosen = contestants.chosen(servers or f"{architectures().default},{contestants.REFERENCE}")
-    setting = Setting(
-        _site(output), machine.two_cores(), seed, rate, QUICK_SECONDS if quick else quantity.seconds(duration)
-    )
-    run = _run(setting, 2 if quick else repetitions)
-    if run["busy_fraction"] > BUSY_FRACTION_MAX:
-        talk.print(f"warning: other work uses {format.percent(run['busy_fraction'])} of this machine")
-    cells: list[Cell | Agreement] = []
-    complete = True
-    with (output / "cells.jsonl").open("w") as file, cores.keep_off_server_core(setting.cores):
-        file.write(json.dumps(run) + "\n")
-        try:
-            for cell in _cells(chosen, setting, run["repetitions"]):
-                cells.append(cell)
-                file.write(json.dumps(cell.as_json()) + "\n")
-                file.flush()
-                talk.print(_said(cell), highlight=False)
-        except KeyboardInterrupt:
-            complete = False
+    seconds = QUICK_SECONDS if quick else quantity.seconds(duration)
+    setting = Setting(run.small_site(output / "site"), machine.two_cores(), seed, rate, seconds)
+    repetitions = 2 if quick else repetitions
+    about = _about(setting, repetitions)
+    measured = _cells(chosen, setting, repetitions)
+    with cores.keep_off_server_core(setting.cores):
+        cells, complete = run.keep(measured, about, output / "cells.jsonl", talk, lambda _, cell: _said(cell))
     for verdict in judge(cells):
         print(verdict.line())
-    for folder in filter(None, (output, docs)):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{NAME}.md").write_text(page(run, cells, complete=complete))
-        talk.print(f"page: {folder / f'{NAME}.md'}", soft_wrap=True, highlight=False)
-    sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
+    run.finish(NAME, page(about, cells, complete=complete), (output, docs), complete=complete, console=talk)
 
 
 def _cells(chosen: list[contestants.Contestant], setting: Setting, repetitions: int) -> Iterator[Cell | Agreement]:
@@ -153,25 +132,14 @@ def _said(cell: Cell | Agreement) -> str:
     return f"{cell.repetition + 1}: {cell.server}, {what}: {cell.trouble or f'{format.seconds(figure)}/request'}"
 
 
-def _site(output: Path) -> Path:
-    folder = output / "site"
-    site.build(folder, [("/500B", 500)], SITE_BYTES_MAX)
-    return folder
-
-
-def _run(setting: Setting, repetitions: int) -> dict[str, Any]:
-    return {
-        "revision": machine.revision(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": shlex.join(["benchmarks/probe/bench", *sys.argv[1:]]),
+def _about(setting: Setting, repetitions: int) -> dict[str, Any]:
+    return run.describe("benchmarks/probe/bench", talk) | {
         "seed": setting.seed,
         "rate": setting.rate,
         "repetitions": repetitions,
         "detailed_repetitions": DETAILED_REPETITIONS,
         "duration_seconds": setting.duration_seconds,
-        "busy_fraction": busy_fraction(),
         "cores": {"server": setting.cores.server, "generator": setting.cores.generator},
-        "environment": environment.describe(),
     }
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from string import Template
 from typing import Any, TypeVar
 
-from benchmarks.markdown import machine_rows, table_of, warnings
+from benchmarks.markdown import table_of
 from benchmarks.probe.cell import Agreement, Cell
 from benchmarks.probe.ended import COUNT_MIN
 from benchmarks.probe.variants import ALL, OFF, VARIANTS
+from benchmarks.run import circumstances
 from benchmarks.server.results import Spread
 from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
 from sojourn.report import format
@@ -83,14 +84,9 @@ def page(run: dict[str, Any], cells: Sequence[Cell | Agreement], *, complete: bo
     ]
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
-        date=run["date"],
-        command=run["command"],
-        revision=run["revision"],
-        warnings=warnings(run, complete=complete),
-        repetitions=run["repetitions"],
+        circumstances(run, complete=complete),
         rate=format.number(run["rate"]),
         duration=format.seconds(run["duration_seconds"]),
-        seed=run["seed"],
         server_core=run["cores"]["server"],
         generator_core=run["cores"]["generator"],
         detailed_repetitions=min(run["detailed_repetitions"], run["repetitions"]),
@@ -98,7 +94,6 @@ def page(run: dict[str, Any], cells: Sequence[Cell | Agreement], *, complete: bo
         targets=table_of(["target", "bound", "measured", ""], targets),
         costs="\n\n".join(_cost_section(cells, place) for place in _places(cells, Cell)),
         agreements=_agreement_section(cells),
-        machine=table_of(["", ""], machine_rows(run["environment"])),
     )
 
 

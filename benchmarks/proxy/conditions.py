@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.selection import selected
 from benchmarks.server import conditions
 from benchmarks.server.conditions import SIZES_BYTES
 from sojourn.site import Document
@@ -49,9 +48,3 @@ CONDITIONS: Sequence[Condition] = (
 def documents() -> list[Document]:
     """What the origin answers with."""
     return [(f"/{name}", SIZES_BYTES[name]) for name in SIZES]
-
-
-def chosen(patterns: str | None) -> list[Condition]:
-    """The conditions whose names match one of the comma-separated patterns; all without patterns."""
-    names = selected(patterns, [condition.name for condition in CONDITIONS], "condition")
-    return [each for each in CONDITIONS if each.name in names]

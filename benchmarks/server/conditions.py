@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.selection import selected
 from sojourn.site import Document
 
 Connection = Literal["keep-alive", "close"]
@@ -56,9 +55,3 @@ CONDITIONS: Sequence[Condition] = (
 def documents() -> list[Document]:
     """The site that every server serves."""
     return [(f"/{name}", size_bytes) for name, size_bytes in SIZES_BYTES.items()]
-
-
-def chosen(patterns: str | None) -> list[Condition]:
-    """The conditions whose names match one of the comma-separated patterns; all without patterns."""
-    names = selected(patterns, [condition.name for condition in CONDITIONS], "condition")
-    return [each for each in CONDITIONS if each.name in names]

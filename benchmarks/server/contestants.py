@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from benchmarks.selection import selected
+from benchmarks import selection
+from benchmarks.machine import ROOT
 from benchmarks.server.conditions import Condition
 from sojourn import cores, systems
 from sojourn.failure import CouldNotRun
@@ -22,7 +23,6 @@ from sojourn.systems.running import start_process, wait_until
 
 Kind = Literal["ours", "peer", "null"]
 
-ROOT = Path(__file__).parents[2]
 REFERENCE = "nginx"
 """The peer that everything is compared with."""
 NULL_LARGE_BYTES = 50_000
@@ -54,8 +54,7 @@ def contestants() -> list[Contestant]:
 def chosen(patterns: str | None, everybody: Sequence[Contestant] | None = None) -> list[Contestant]:
     """Those whose names match one of the comma-separated patterns; all without patterns."""
     everybody = contestants() if everybody is None else everybody
-    names = selected(patterns, [each.name for each in everybody], "server")
-    found = [each for each in everybody if each.name in names]
+    found = selection.chosen(patterns, everybody, "server")
     if any(each.kind == "null" for each in found):
         null_responder_path()
     return found

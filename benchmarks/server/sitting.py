@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from random import Random
 from typing import Any, Generic, NoReturn, TypeVar
 
 from rich.console import Console
 
-from benchmarks import machine
-from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
+from benchmarks import run
 from benchmarks.server.cell import Cell, Setting
 from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import Contestant
@@ -21,9 +18,8 @@ from benchmarks.server.options import Asked
 from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
 from benchmarks.server.results import Record
-from sojourn import cores, engine, environment
+from sojourn import cores, engine
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
-from sojourn.report import format
 from sojourn.site import Document
 
 ONCE_REPETITIONS = 1
@@ -50,8 +46,8 @@ def sit(
     """Measures what was asked for, prints it, writes the page where it was wanted, and ends."""
     setting = asked.setting(benchmark.documents, benchmark.site_bytes_max)
     repetitions = 1 if asked.quick else asked.repetitions
-    run = describe(benchmark.program, setting, repetitions, console)
-    record = Record(asked.output, run, resume=asked.resume, kind=benchmark.cell)
+    about = describe(benchmark.program, setting, repetitions, console)
+    record = Record(asked.output, about, resume=asked.resume, kind=benchmark.cell)
     steps = plan(chosen, everybody, repetitions, asked.seed)
     complete = measure_all(steps, setting, record, benchmark.measure, console)
     outcome = benchmark.outcome(record, chosen, everybody, complete=complete)
@@ -102,22 +98,14 @@ def measure_all(
 
 def describe(program: str, setting: Setting, repetitions: int, console: Console) -> dict[str, Any]:
     """The run: what its page says, and what a run that goes on has to agree with."""
-    described = environment.describe()
-    busy = busy_fraction()
-    if busy > BUSY_FRACTION_MAX:
-        console.print(f"warning: other work uses {format.percent(busy)} of this machine")
-    return {
-        "revision": machine.revision(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": shlex.join([program, *sys.argv[1:]]),
+    about = run.describe(program, console)
+    return about | {
         "seed": setting.seed,
         "repetitions": repetitions,
         "duration_seconds": setting.duration_seconds,
         "warm_up_seconds": setting.warm_up_seconds,
-        "congestion_control": described["congestion_control"],
+        "congestion_control": about["environment"]["congestion_control"],
         "own_network": setting.congestion_control is not None,
-        "busy_fraction": busy,
         "cores": {"server": setting.cores.server, "generator": setting.cores.generator},
         "engine_modified": int(engine.path().stat().st_mtime),
-        "environment": described,
     }

@@ -11,6 +11,7 @@ from benchmarks.load import conditions, generators
 from benchmarks.load.cell import Cell
 from benchmarks.load.generators import Said, Task
 from benchmarks.load.page import judge, page, tables
+from benchmarks.selection import chosen
 from sojourn.failure import CouldNotRun
 
 WRK = """  Latency Distribution
@@ -52,7 +53,7 @@ K6 = json.dumps(
     ],
 )
 def test_what_a_generator_says_is_read(name: str, output: str, said: Said) -> None:
-    (generator,) = generators.chosen(name)
+    (generator,) = chosen(name, generators.generators(), "generator")
     assert generator.read(output) == said
     with pytest.raises((ValueError, KeyError)):
         generator.read("{}")
@@ -107,6 +108,5 @@ def test_targets_compare_medians_and_the_page_has_every_table() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    for choose in (conditions.chosen, generators.chosen):
-        with pytest.raises(CouldNotRun, match="is named nobody"):
-            choose("nobody")
+    with pytest.raises(CouldNotRun, match="no generator is named nobody"):
+        chosen("nobody", generators.generators(), "generator")

@@ -13,6 +13,7 @@ from benchmarks.proxy.cell import Cell
 from benchmarks.proxy.page import page
 from benchmarks.proxy.stored import Stored
 from benchmarks.proxy.targets import TARGETS
+from benchmarks.selection import chosen
 from benchmarks.server.results import tables
 from benchmarks.server.targets import Tables, judge
 from server_benchmarks import RUN, contestant
@@ -66,16 +67,16 @@ def test_cells_are_lines_of_json() -> None:
 
 
 def test_names_select() -> None:
-    assert [each.name for each in conditions.chosen("hit-5*B,store-*")] == [
+    assert [each.name for each in chosen("hit-5*B,store-*", conditions.CONDITIONS, "condition")] == [
         *(f"hit-{size}" for size in conditions.SIZES),
         "store-500B",
     ]
-    assert [each.title for each in conditions.chosen("hit-500B,hit-50KB")] == [
+    assert [each.title for each in chosen("hit-500B,hit-50KB", conditions.CONDITIONS, "condition")] == [
         "500 B, from memory",
         "50 KB, from memory",
     ]
     with pytest.raises(CouldNotRun, match="no condition is named nothing"):
-        conditions.chosen("nothing")
+        chosen("nothing", conditions.CONDITIONS, "condition")
 
 
 def test_no_request_is_made_twice(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.selection import chosen
 from benchmarks.server import conditions
 from benchmarks.server.cell import Cell
 from benchmarks.server.idle import Growth
@@ -143,14 +144,14 @@ def test_the_plots_are_images_with_every_server_in_the_legend() -> None:
     assert {"nginx", "h2o", "null responder", "Sojourn, amped (default)", "document size", "500 B"} <= set(texts)
 
 
-def test_names_select(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [each.name for each in conditions.chosen("keep-alive-5*B,idle")] == [
+def test_names_select() -> None:
+    assert [each.name for each in chosen("keep-alive-5*B,idle", conditions.CONDITIONS, "condition")] == [
         *(f"keep-alive-{size}" for size in ("500B", "5KB", "50KB", "500KB", "5MB")),
         "idle",
     ]
-    assert conditions.chosen(None) == list(conditions.CONDITIONS)
+    assert chosen(None, conditions.CONDITIONS, "condition") == list(conditions.CONDITIONS)
     with pytest.raises(CouldNotRun, match="no condition is named nothing"):
-        conditions.chosen("idle,nothing")
+        chosen("idle,nothing", conditions.CONDITIONS, "condition")
 
 
 def test_cells_are_lines_of_json() -> None:

@@ -1,0 +1,97 @@
+"""A benchmark's run: what is said of it, its cells kept as each ends, and its page."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from rich.console import Console
+
+from benchmarks import machine
+from benchmarks.markdown import machine_rows, table_of, warnings
+from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
+from sojourn import environment, site
+from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
+from sojourn.report import format
+
+SMALL_SITE_BYTES_MAX = 1_000_000
+
+
+class Kept(Protocol):
+    """What one measurement told."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As a line of the results' file."""
+
+
+K = TypeVar("K", bound=Kept)
+
+
+def describe(program: str, console: Console) -> dict[str, Any]:
+    """What, when and where; whoever starts it is told if others work on the machine."""
+    described = environment.describe()
+    busy = busy_fraction()
+    if busy > BUSY_FRACTION_MAX:
+        console.print(f"warning: other work uses {format.percent(busy)} of this machine")
+    return {
+        "revision": machine.revision(),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": shlex.join([program, *sys.argv[1:]]),
+        "busy_fraction": busy,
+        "environment": described,
+    }
+
+
+def small_site(folder: Path) -> Path:
+    """A site of one small document."""
+    site.build(folder, [("/500B", 500)], SMALL_SITE_BYTES_MAX)
+    return folder
+
+
+def keep(
+    cells: Iterable[K], run: Mapping[str, Any], path: Path, console: Console, said: Callable[[int, K], str]
+) -> tuple[list[K], bool]:
+    """Measures cell after cell and keeps each as it ends, behind what the run is; whether it came to the end.
+
+    `said` is told of each cell, with its number from one.
+    """
+    kept: list[K] = []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        file.write(json.dumps(run) + "\n")
+        try:
+            for number, cell in enumerate(cells, 1):
+                kept.append(cell)
+                file.write(json.dumps(cell.as_json()) + "\n")
+                file.flush()
+                console.print(said(number, cell), highlight=False)
+        except KeyboardInterrupt:
+            return kept, False
+    return kept, True
+
+
+def circumstances(run: Mapping[str, Any], *, complete: bool) -> dict[str, Any]:
+    """What every page says of how, where and when was measured."""
+    return {
+        "date": run["date"],
+        "command": run["command"],
+        "revision": run["revision"],
+        "warnings": warnings(run, complete=complete),
+        "repetitions": run["repetitions"],
+        "seed": run["seed"],
+        "machine": table_of(["", ""], machine_rows(run["environment"])),
+    }
+
+
+def finish(name: str, text: str, folders: Iterable[Path | None], *, complete: bool, console: Console) -> NoReturn:
+    """Writes the page where it is wanted, and ends."""
+    for folder in filter(None, folders):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.md").write_text(text)
+        console.print(f"page: {folder / f'{name}.md'}", soft_wrap=True, highlight=False)
+    sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)

@@ -1,0 +1,67 @@
+"""The command of a benchmark of servers, or of proxies: options to a plan, the plan to cells, cells to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+import typer
+from rich.console import Console
+
+from benchmarks import entry, machine, selection
+from benchmarks.server import contestants, options, sitting
+from benchmarks.server.contestants import Contestant
+from benchmarks.server.sitting import Benchmark, K
+
+
+@dataclass(frozen=True)
+class Command(Generic[K]):
+    """A benchmark, and what may be chosen of it."""
+
+    benchmark: Benchmark[K]
+    conditions: Sequence[K]
+    everybody: Callable[[], Sequence[Contestant]]
+    kind: str
+    """What takes part, in the plural: the name of the option that chooses among them."""
+    example: str
+    about: str
+    check: Callable[[], object] = bool
+    """Whether what is always needed is there; it raises CouldNotRun."""
+
+    def run(self) -> None:
+        """Does what the command line says, and ends."""
+        which = typer.Option(None, f"--{self.kind}", help=f"{self.kind.capitalize()}, in the same way.")
+        lists = typer.Option(False, "--list", help=f"Name the conditions and {self.kind}, and end.")
+
+        def bench(
+            only: options.Only = None,
+            who: str | None = which,
+            repetitions: options.Repetitions = 3,
+            duration: options.Duration = "2s",
+            warm_up: options.WarmUp = "500ms",
+            congestion_control: options.CongestionControl = "cubic",
+            seed: options.Seed = 1,
+            output: options.Output = machine.ROOT / "runs" / self.benchmark.outcome.name,
+            docs: options.Docs = None,
+            resume: options.Resume = False,
+            quick: options.Quick = False,
+            list_all: bool = lists,
+        ) -> None:
+            if list_all:
+                print("conditions:", *(each.name for each in self.conditions))
+                print(f"{self.kind}:", *(each.name for each in self.everybody()))
+                return
+            asked = options.Asked(repetitions, duration, warm_up, congestion_control, seed, output, docs, resume, quick)
+            conditions = selection.chosen(only, self.conditions, "condition")
+            everybody = contestants.chosen(who, self.everybody())
+            self.check()
+            sitting.sit(self.benchmark, asked, conditions, everybody, Console(stderr=True))
+
+        bench.__doc__ = f"""{self.about}
+
+        Each cell is kept as it ends: Ctrl-C ends the run and writes the page of what there is; --resume goes on.
+
+        Example: {self.benchmark.program} {self.example}
+        """
+        entry.run(bench)
