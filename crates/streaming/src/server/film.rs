@@ -62,11 +62,12 @@ impl Film {
         self.bits_per_second.get(number).copied().unwrap_or(0)
     }
 
-    /// Where decoding can begin for film time `time`, in film time: what PLAY answers.
+    /// Where decoding can begin for film time `time`, in film time: what PLAY answers. That is `time` itself where no
+    /// picture is to be seen yet, so that sound which begins before the pictures is heard.
     pub fn beginning(&self, time: Duration) -> Duration {
         let leading = self.index.video().or_else(|| self.index.tracks().first());
         let first = leading.and_then(|track| Some((track, first_sample(track, time)?)));
-        first.map_or(Duration::ZERO, |(track, sample)| track.film_time(&sample))
+        first.map_or(Duration::ZERO, |(track, sample)| track.film_time(&sample).min(time))
     }
 }
 
@@ -83,4 +84,25 @@ fn bits_per_second(track: &Track, packetiser: &Packetiser) -> u64 {
         next = unit.samples.end;
     }
     (8.0 * bytes as f64 / track.duration().as_secs_f64().max(1.0)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mp4::example;
+
+    #[test]
+    fn sound_before_the_first_picture_is_not_passed_over() {
+        let mut bytes = example::film();
+        let list = bytes.windows(4).position(|kind| kind == b"elst").unwrap() + 12;
+        // The film begins a second without the pictures.
+        bytes[list..list + 8].copy_from_slice(&example::words(&[1000, u32::MAX]));
+        let film = Film::new(example::read(&bytes).unwrap());
+        let second = Duration::from_secs(1);
+        assert!(film.track(0).unwrap().film_time(&film.track(0).unwrap().sample(0).unwrap()) >= second);
+        for time in [Duration::ZERO, second / 2] {
+            assert_eq!(film.beginning(time), time);
+        }
+        assert!(film.beginning(3 * second) >= second);
+    }
 }

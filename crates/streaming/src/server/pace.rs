@@ -34,6 +34,12 @@ const BUSY_RETRY: Duration = Duration::from_millis(20);
 /// still hold back when it comes, some of them half a second (ffmpeg, to put packets in order).
 const GOODBYE_GRACE: Duration = Duration::from_millis(500);
 
+/// What of one picture leaves by datagrams in one slot: at least this, at least twice what the session takes on average,
+/// and so much that the whole has left within [`BURST_SLOTS_MAX`]. Receivers have room for about 300 packets, and a picture
+/// of more at once would be lost.
+const BURST_BYTES_MIN: usize = 64 * 1024;
+const BURST_SLOTS_MAX: usize = 20;
+
 /// How often a session looks ahead, as a share of how far.
 const LOOKS: u32 = 4;
 
@@ -44,6 +50,8 @@ const LOOK_CHUNKS_MAX: u64 = 64;
 enum Sent {
     /// It is done with.
     Done,
+    /// So many of its packets are sent, the others are for the next slots.
+    Part(usize),
     /// A helper reads it.
     Later,
     /// To be tried again.
@@ -86,6 +94,11 @@ impl Server<'_> {
             }
             match self.send(token, &schedule, &due) {
                 Sent::Done => schedule.advance(&film),
+                Sent::Part(packets) => {
+                    schedule.send_part(packets);
+                    wake = Some(self.now + SLOT);
+                    break;
+                }
                 Sent::Later => {
                     self.counts.count(Counter::WaitsForDisk);
                     self.streams.at(token).is_waiting = true;
@@ -161,17 +174,20 @@ impl Server<'_> {
                 Way::Connection(self.connections.at(token))
             }
         };
-        stream.send(position, schedule, due, bytes, way, &mut self.counts);
-        let now = Duration::from(clock::now());
-        let lateness = now.saturating_sub(due.at);
-        stream.totals.lateness_max = stream.totals.lateness_max.max(lateness);
-        self.counts.lateness.record(lateness.into());
-        stream.let_go();
+        if due.sent_packets == 0 {
+            let lateness = Duration::from(clock::now()).saturating_sub(due.at);
+            stream.totals.lateness_max = stream.totals.lateness_max.max(lateness);
+            self.counts.lateness.record(lateness.into());
+        }
+        let part = stream.send(position, schedule, due, bytes, way, &mut self.counts);
+        if part.is_none() {
+            stream.let_go();
+        }
         if self.ports[stream.ports].outgoing.bytes() > BATCH_BYTES {
             let ports = stream.ports;
             self.flush_ports(ports);
         }
-        Sent::Done
+        part.map_or(Sent::Done, Sent::Part)
     }
 
     /// Sends what has gathered in this turn.
@@ -253,7 +269,15 @@ impl Stream {
         sender.is_skipping
     }
 
-    /// Sends `bytes`, which are the unit that is `due`.
+    /// What of a unit of so many bytes leaves by datagrams in one slot.
+    fn burst_bytes(&self, unit_bytes: usize) -> usize {
+        let slot_bytes = u128::from(self.bits_per_second / 8) * SLOT.as_nanos() / 1_000_000_000;
+        let twice = usize::try_from(2 * slot_bytes).unwrap_or(usize::MAX);
+        BURST_BYTES_MIN.max(twice).max(unit_bytes / BURST_SLOTS_MAX)
+    }
+
+    /// Sends `bytes`, which are the unit that is `due`, or as much of them as this slot may take; returns how many packets of
+    /// it are then sent if not all are.
     fn send(
         &mut self,
         position: usize,
@@ -262,15 +286,21 @@ impl Stream {
         bytes: &[u8],
         mut way: Way<'_>,
         counts: &mut Counts,
-    ) {
-        let Some(track) = self.film.track(due.track) else { return };
+    ) -> Option<usize> {
+        let burst_bytes = self.burst_bytes(bytes.len()) as u64;
+        let track = self.film.track(due.track)?;
         let Ok(packets) = self.film.packetiser(due.track).packets(track, &due.unit, bytes) else {
-            return counts.add(Counter::FramesUnreadable, due.unit.samples.len() as u64);
+            counts.add(Counter::FramesUnreadable, due.unit.samples.len() as u64);
+            return None;
         };
         let receiver = self.receivers(position).map(|[rtp, _]| rtp);
         let known = &mut self.session.tracks[position];
         let sender = &mut self.senders[position];
-        for packet in packets {
+        let mut sent_bytes = 0;
+        for (number, packet) in packets.enumerate().skip(due.sent_packets) {
+            if sent_bytes >= burst_bytes && receiver.is_some() {
+                return Some(number);
+            }
             let header = Header {
                 marker: packet.marker,
                 payload_type: sdp::payload_type(due.track),
@@ -289,8 +319,9 @@ impl Stream {
                 (Way::Connection(connection), _, Some((channel, _))) => {
                     connection.push_packet(channel, &parts)
                 }
-                _ => return,
+                _ => return None,
             }
+            sent_bytes += length;
             let payload = packet.payload_bytes();
             sender.packets = sender.packets.wrapping_add(1);
             sender.octets = sender.octets.wrapping_add(payload as u32);
@@ -300,5 +331,6 @@ impl Stream {
             counts.add(Counter::PayloadBytes, payload as u64);
         }
         counts.add(Counter::FramesSent, due.unit.samples.len() as u64);
+        None
     }
 }

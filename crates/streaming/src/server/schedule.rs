@@ -24,6 +24,8 @@ struct Cursor {
     /// The track's place in the film.
     track: usize,
     next: Option<Unit>,
+    /// Packets of it that are sent already.
+    sent_packets: usize,
     /// When that is to be sent.
     due: Duration,
 }
@@ -35,6 +37,8 @@ pub struct Due {
     pub track: usize,
     /// Which samples.
     pub unit: Unit,
+    /// Packets of them that are sent already.
+    pub sent_packets: usize,
     /// When.
     pub at: Duration,
 }
@@ -48,7 +52,7 @@ impl Schedule {
             if playing.scale == 1.0 || track.codec().is_video() {
                 let first = first_sample(track, playing.from);
                 let next = first.and_then(|sample| film.unit(number, sample.number));
-                cursors.push(Cursor { track: number, next, due: Duration::ZERO });
+                cursors.push(Cursor { track: number, next, sent_packets: 0, due: Duration::ZERO });
             }
         }
         let dues = cursors.iter().filter_map(|cursor| {
@@ -77,13 +81,22 @@ impl Schedule {
     /// What is due next.
     pub fn peek(&self) -> Option<Due> {
         let cursor = &self.cursors[self.position()?];
-        cursor.next.clone().map(|unit| Due { track: cursor.track, unit, at: cursor.due })
+        let Cursor { track, sent_packets, due, .. } = *cursor;
+        cursor.next.clone().map(|unit| Due { track, unit, sent_packets, at: due })
+    }
+
+    /// Of what is due next so many packets are sent, and it is still due.
+    pub fn send_part(&mut self, sent_packets: usize) {
+        if let Some(position) = self.position() {
+            self.cursors[position].sent_packets = sent_packets;
+        }
     }
 
     /// What was due next is done with.
     pub fn advance(&mut self, film: &Film) {
         let Some(position) = self.position() else { return };
         let cursor = &mut self.cursors[position];
+        cursor.sent_packets = 0;
         let Some((track, unit)) = film.track(cursor.track).zip(cursor.next.take()) else { return };
         let next = following(track, &unit, &self.playing).and_then(|sample| film.unit(cursor.track, sample));
         cursor.next = next.filter(|next| {
@@ -232,6 +245,23 @@ mod tests {
         }
         let backwards = Schedule::new(&film, [0, 1], playing(1_000, 2_000, -2.0));
         assert_eq!(backwards.end(&film), at(10_500));
+    }
+
+    #[test]
+    fn a_picture_that_is_sent_in_parts_stays_due() {
+        let film = Film::new(example::index());
+        let mut schedule = Schedule::new(&film, [0, 1], playing(0, 2_000, 1.0));
+        let whole = schedule.peek().unwrap();
+        assert_eq!((whole.track, whole.sent_packets), (0, 0));
+        schedule.send_part(2);
+        let rest = schedule.peek().unwrap();
+        assert_eq!((rest.track, rest.sent_packets, rest.at), (0, 2, whole.at));
+        assert_eq!(rest.unit, whole.unit);
+        schedule.advance(&film);
+        while let Some(due) = schedule.peek() {
+            assert_eq!(due.sent_packets, 0);
+            schedule.advance(&film);
+        }
     }
 
     #[test]
