@@ -1,6 +1,7 @@
 //! `sojourn-engine still`: runs a program for which time stands still, for `sojourn misses`.
 
-use std::process::{Command, ExitCode};
+use std::io::{self, Write};
+use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
 use anyhow::{Context, bail};
@@ -9,12 +10,19 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use sojourn_measure::still::{self, Held};
 
+use crate::serve::options::values::duration;
+
 /// Runs a program under valgrind with clocks, chance and timeouts held still.
 #[derive(Args)]
 pub struct Options {
     /// The core that all its threads share.
     #[arg(long)]
     core: usize,
+    /// Let time pass in steps: for each line of standard input, a time as 250ms, so much of it; the answer, on standard
+    /// output, is the time that has passed in all, once the program has done what was due. The program's own output
+    /// goes to standard error.
+    #[arg(long)]
+    steps: bool,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -22,14 +30,37 @@ pub struct Options {
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else { bail!("no program was named") };
-    let held = Held::default();
+    let held = Held::new(options.steps)?;
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let asked = held.clone();
     thread::spawn(move || signals.forever().for_each(|_| asked.abort()));
     if let Err(error) = still::take_turns(options.core) {
         eprintln!("threads do not take turns in the same order: {error}");
     }
-    let code = still::run(Command::new(program).args(arguments), &held)
-        .with_context(|| format!("cannot hold {program} still"))?;
+    let mut command = Command::new(program);
+    if options.steps {
+        command.stdin(Stdio::null()).stdout(io::stderr());
+        let stepped = held.clone();
+        thread::spawn(move || step(&stepped));
+    }
+    let code =
+        still::run(command.args(arguments), &held).with_context(|| format!("cannot hold {program} still"))?;
     Ok(ExitCode::from(code as u8))
+}
+
+/// Lets time pass as standard input says, until it ends or the program does.
+fn step(held: &Held) {
+    for line in io::stdin().lines().map_while(Result::ok) {
+        let time = match duration(&line) {
+            Ok(time) => time,
+            Err(fault) => {
+                eprintln!("{line:?} is no time that could pass: {fault}");
+                return held.abort();
+            }
+        };
+        let Some(passed) = held.pass(time) else { return };
+        if writeln!(io::stdout(), "{:.6}", passed.as_secs_f64()).is_err() {
+            return;
+        }
+    }
 }

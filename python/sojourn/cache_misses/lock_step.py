@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sojourn.cache_misses.counts import Counts
 from sojourn.cache_misses.program import Program
 from sojourn.failure import CouldNotRun
 
@@ -54,23 +55,49 @@ class Mix:
         return random.Random(seed).choices(self.paths, self.weights, k=count)
 
 
-def ask(url: str, paths: Sequence[str], program: Program) -> None:
-    """Makes the requests, each once the one before is answered."""
-    parts = urlsplit(url)
-    connection = _connected(http.client.HTTPConnection(parts.netloc, timeout=ANSWER_LIMIT_SECONDS), program)
-    with connection.sock:
+@dataclass(frozen=True)
+class Requests:
+    """What is asked of a web server."""
+
+    mix: Mix
+    requests: int = 500
+    """In the shorter runs; the longer make twice as many."""
+    seed: int = 1
+
+    unit = "request"
+    steps = False
+
+    @property
+    def units(self) -> float:
+        """Requests of the shorter runs."""
+        return self.requests
+
+    def as_json(self) -> dict[str, object]:
+        """What was asked."""
+        return {"requests": self.requests, "seed": self.seed}
+
+    def ask(self, url: str, program: Program, factor: int) -> Counts:
+        """Makes `factor` times the requests, each once the one before is answered."""
+        parts = urlsplit(url)
+        connection = _connected(http.client.HTTPConnection(parts.netloc, timeout=ANSWER_LIMIT_SECONDS), program)
+        with connection.sock:
+            wait_until_quiet(program)
+            for path in self.mix.draw(factor * self.requests, self.seed):
+                _ask(connection, parts.path.rstrip("/"), path, program)
+        # Also with the end of the connection.
         wait_until_quiet(program)
-        for path in paths:
-            try:
-                connection.request("GET", parts.path.rstrip("/") + path)
-                response = connection.getresponse()
-                response.read()
-            except (OSError, http.client.HTTPException) as error:
-                raise CouldNotRun(f"no answer to {path}: {error or type(error).__name__}", program.hint()) from error
-            if response.status != http.client.OK:
-                raise CouldNotRun(f"{path} was answered with {response.status}", "name paths that the server has")
-    # Also with the end of the connection.
-    wait_until_quiet(program)
+        return {}
+
+
+def _ask(connection: http.client.HTTPConnection, below: str, path: str, program: Program) -> None:
+    try:
+        connection.request("GET", below + path)
+        response = connection.getresponse()
+        response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise CouldNotRun(f"no answer to {path}: {error or type(error).__name__}", program.hint()) from error
+    if response.status != http.client.OK:
+        raise CouldNotRun(f"{path} was answered with {response.status}", "name paths that the server has")
 
 
 def wait_until_quiet(program: Program) -> None:

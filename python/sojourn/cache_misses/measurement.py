@@ -1,4 +1,4 @@
-"""Runs with N and with 2N requests, repeated; per request what the difference says, and whether runs agreed."""
+"""Runs in which N is asked for and 2N, repeated; per unit what the difference says, and whether runs agreed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sojourn import __version__
 from sojourn.cache_misses.counts import Counts, Geometry, read
-from sojourn.cache_misses.lock_step import Mix, ask
 from sojourn.cache_misses.program import Program
 from sojourn.failure import CouldNotRun
 
-PER_REQUEST = {
+EVENTS = {
     "instructions": ("Ir",),
     "data_reads": ("Dr",),
     "data_writes": ("Dw",),
@@ -25,10 +24,34 @@ PER_REQUEST = {
     "LL_misses": ("ILmr", "DLmr", "DLmw"),
 }
 """What is reported, and cachegrind's events that are summed for it."""
+RECEIVED = {"packets": ("packets",), "bytes": ("bytes",)}
+"""Of streams, what came of them."""
 LABEL = "simulated, user mode"
 _CACHE = re.compile(r"\d+,\d+,\d+")
 
 Progress = Callable[[float], None]
+
+
+class Asked(Protocol):
+    """What a server is asked for: N units in the shorter runs, 2N in the longer."""
+
+    @property
+    def unit(self) -> str:
+        """What there are N of: `request`, or `stream_second`."""
+
+    @property
+    def units(self) -> float:
+        """N."""
+
+    @property
+    def steps(self) -> bool:
+        """Whether the server's time is to pass, in steps; else it stands still for good."""
+
+    def as_json(self) -> dict[str, object]:
+        """What describes it."""
+
+    def ask(self, url: str, program: Program, factor: int) -> Counts:
+        """Asks for `factor` times N; what came, where that is to be known."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +60,12 @@ class Request:
 
     command: Sequence[str]
     url: str
-    mix: Mix
-    requests: int = 500
-    """N; the longer runs make twice as many."""
-    seed: int = 1
+    asked: Asked
     repetitions: int = 2
     caches: tuple[tuple[str, str], ...] = ()
     """By name (I1, D1, LL) its size, associativity and line, as in `32768,8,64`; the machine's where not given."""
     hold: bool = True
-    """Whether time is held still."""
+    """Whether time is held."""
 
     def __post_init__(self) -> None:
         for name, geometry in self.caches:
@@ -55,7 +75,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Value:
-    """Per request: the mean of the repetitions, and the least and most of them."""
+    """The mean of the repetitions, and the least and most of them."""
 
     mean: float
     minimum: float
@@ -71,14 +91,30 @@ class Measurement:
     geometry: dict[str, Geometry]
     takes_turns: bool
     shorter: list[Counts]
-    """Of each run with N requests, its events, start-up included."""
+    """Of each run with N units, its events, start-up included."""
     longer: list[Counts]
-    """The same with 2N requests."""
+    """The same with 2N units."""
 
     @property
-    def per_request(self) -> dict[str, Value]:
-        """By name, from the differences."""
-        return {name: self._value(events) for name, events in PER_REQUEST.items()}
+    def void(self) -> str | None:
+        """Why the figures say nothing; None if they do."""
+        behind, runs = self._total("behind"), len(self.shorter) + len(self.longer)
+        if behind:
+            return f"viewers got less of their films than time passed, {behind} of all in {runs} runs"
+        if lost := self._total("lost"):
+            return f"{lost} packets were not received: the machine was too busy to count them"
+        return None
+
+    @property
+    def per_unit(self) -> dict[str, Value] | None:
+        """By name, from the differences; None where they are void."""
+        return None if self.void else self._values(self.request.asked.units)
+
+    @property
+    def per_second(self) -> dict[str, Value] | None:
+        """Of all viewers together, where there are any."""
+        seconds = getattr(self.request.asked, "seconds", None)
+        return None if self.void or seconds is None else self._values(seconds)
 
     @property
     def is_identical(self) -> bool | None:
@@ -90,39 +126,52 @@ class Measurement:
 
     def as_json(self) -> dict[str, Any]:
         """One object."""
+        asked = self.request.asked
+        per_second = {"per_second": _json(self.per_second)} if asked.steps else {}
         return {
             "tool": "misses",
             "version": __version__,
             "label": LABEL,
             "valgrind": self.valgrind,
             "command": list(self.request.command),
-            "requests": self.request.requests,
-            "seed": self.request.seed,
-            "time_held_still": self.request.hold,
+            **asked.as_json(),
+            "time_held_still": self.request.hold and not asked.steps,
             "threads_take_turns": self.takes_turns,
             "identical": self.is_identical,
+            "void": self.void,
             "geometry": {name: asdict(cache) for name, cache in self.geometry.items()},
-            "per_request": {name: asdict(value) for name, value in self.per_request.items()},
+            f"per_{asked.unit}": _json(self.per_unit),
+            **per_second,
             "runs": [
-                {"requests": factor * self.request.requests, "events": counts}
+                {f"{asked.unit}s": factor * asked.units, "events": counts}
                 for factor, runs in ((1, self.shorter), (2, self.longer))
                 for counts in runs
             ],
         }
 
-    def _value(self, events: Sequence[str]) -> Value:
+    def _total(self, event: str) -> int:
+        return sum(counts.get(event, 0) for counts in (*self.shorter, *self.longer))
+
+    def _values(self, count: float) -> dict[str, Value]:
+        known = EVENTS | (RECEIVED if self.request.asked.steps else {})
+        return {name: self._value(events, count) for name, events in known.items()}
+
+    def _value(self, events: Sequence[str], count: float) -> Value:
         def total(counts: Counts) -> int:
             return sum(counts[event] for event in events)
 
         values = [
-            (total(longer) - total(shorter)) / self.request.requests
-            for shorter, longer in zip(self.shorter, self.longer, strict=True)
+            (total(longer) - total(shorter)) / count for shorter, longer in zip(self.shorter, self.longer, strict=True)
         ]
         return Value(sum(values) / len(values), min(values), max(values))
 
 
+def _json(values: dict[str, Value] | None) -> dict[str, Any] | None:
+    return None if values is None else {name: asdict(value) for name, value in values.items()}
+
+
 def measure(request: Request, progress: Progress = lambda share: None) -> Measurement:
-    """Makes the runs, those with N and with 2N requests in turn.
+    """Makes the runs, those with N and with 2N units in turn.
 
     Raises:
         CouldNotRun: valgrind is missing or cannot run the server, or the server does not answer.
@@ -133,19 +182,19 @@ def measure(request: Request, progress: Progress = lambda share: None) -> Measur
     steps = [(1, shorter), (2, longer)] * request.repetitions
     for done, (factor, runs) in enumerate(steps):
         progress(done / len(steps))
-        counts, geometry, takes_turns = _run(request, factor * request.requests)
+        counts, geometry, takes_turns = _run(request, factor)
         runs.append(counts)
     return Measurement(request, _version(), geometry, takes_turns, shorter, longer)
 
 
-def _run(request: Request, count: int) -> tuple[Counts, dict[str, Geometry], bool]:
+def _run(request: Request, factor: int) -> tuple[Counts, dict[str, Geometry], bool]:
     options = [f"--{name}={geometry}" for name, geometry in request.caches]
+    asked = request.asked
     with tempfile.TemporaryDirectory(prefix="sojourn-misses-") as folder:
-        with Program(request.command, options, Path(folder), hold=request.hold) as program:
-            ask(request.url, request.mix.draw(count, request.seed), program)
-            takes_turns = program.takes_turns()
-            files = program.end()
-        return *read(files), takes_turns
+        with Program(request.command, options, Path(folder), hold=request.hold, steps=asked.steps) as program:
+            came = asked.ask(request.url, program, factor)
+            counts, geometry = read(program.end())
+        return counts | came, geometry, program.takes_turns
 
 
 def _version() -> str:

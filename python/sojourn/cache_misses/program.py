@@ -30,7 +30,9 @@ _POLL_SECONDS = 0.02
 class Program:
     """The running server; leaving its context ends it."""
 
-    def __init__(self, command: Sequence[str], caches: Sequence[str], folder: Path, *, hold: bool) -> None:
+    def __init__(
+        self, command: Sequence[str], caches: Sequence[str], folder: Path, *, hold: bool, steps: bool = False
+    ) -> None:
         if shutil.which("valgrind") is None:
             raise CouldNotRun("valgrind is not installed, so no cache can be simulated", "apt-get install valgrind")
         if shutil.which(command[0]) is None:
@@ -46,17 +48,19 @@ class Program:
         # Its file for debuggers would be mapped, at another place in every run.
         valgrind += ["--vgdb=no", *caches, f"--cachegrind-out-file={self._output}.%p"]
         core = max(os.sched_getaffinity(0))
-        holding = [str(engine.path()), "still", "--core", str(core), "--"] if hold else []
+        holding = [str(engine.path()), "still", "--core", str(core), *(["--steps"] if steps else []), "--"]
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [*holding, *valgrind, *command],
-                stdin=subprocess.DEVNULL,
-                stdout=said,
+                [*(holding if hold else []), *valgrind, *command],
+                stdin=subprocess.PIPE if steps else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if steps else said,
                 stderr=said,
                 start_new_session=True,
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
             )
         self._hold = hold
+        self.takes_turns = False
+        """Once it is ended: whether its threads ran in the same order each time."""
 
     def __enter__(self) -> Program:
         return self
@@ -70,9 +74,16 @@ class Program:
         """Whether it is gone already."""
         return self._process.poll() is not None
 
-    def takes_turns(self) -> bool:
-        """Whether its threads run in the same order each time."""
-        return self._hold and os.sched_getscheduler(self._process.pid) == os.SCHED_FIFO
+    def pass_time(self, seconds: float) -> float:
+        """Lets time pass for it, in which it does all that is due; how much has passed since its beginning."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{seconds * 1e6:.0f}us\n".encode())
+            self._process.stdin.flush()
+            return float(self._process.stdout.readline())
+        except (OSError, ValueError):
+            raise CouldNotRun("the server ended while time passed", self.hint()) from None
 
     def activity(self) -> dict[str, str]:
         """How often each thread has run; it stays the same while none runs."""
@@ -88,6 +99,8 @@ class Program:
         """Ends it as an abort would, so that its own way to end is not counted; the files with the counts."""
         deadline = time.monotonic() + END_LIMIT_SECONDS
         others = [] if self.has_ended() else self._processes()[1:]
+        with contextlib.suppress(ProcessLookupError):
+            self.takes_turns |= self._hold and os.sched_getscheduler(self._process.pid) == os.SCHED_FIFO
         if self._hold:
             # It aborts all that it holds.
             self._process.terminate()
@@ -95,6 +108,10 @@ class Program:
             for pid in [self._process.pid, *others]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGABRT)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
         try:
             self._process.wait(END_LIMIT_SECONDS)
         except subprocess.TimeoutExpired:

@@ -1,23 +1,28 @@
-"""`sojourn misses`: cache misses per request, simulated where the processor does not count them."""
+"""`sojourn misses`: cache misses per request or second of a stream, simulated where the processor counts none."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from sojourn.cache_misses import Measurement, Request, measure
-from sojourn.cache_misses.lock_step import Mix
-from sojourn.cache_misses.measurement import LABEL
+from sojourn.cache_misses.lock_step import Mix, Requests
+from sojourn.cache_misses.measurement import LABEL, Asked, Value
+from sojourn.cache_misses.viewers import Viewers, films_of
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
-from sojourn.failure import CouldNotRun
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.progress import Stages
 from sojourn.report import format
 from sojourn.terminal import table
 
 _CACHE = "BYTES,WAYS,LINE"
+_REQUESTS = 500
+_CLIENTS, _SECONDS = 10, 5.0
 
 
 def register(app: typer.Typer) -> None:
@@ -27,39 +32,55 @@ def register(app: typer.Typer) -> None:
 
 def _misses(
     command: Annotated[list[str], typer.Argument(help="The server, in the foreground: -- COMMAND ARGUMENTS.")],
-    url: Annotated[str, typer.Option(help="Where it listens, as http://127.0.0.1:8080.")],
-    path: Annotated[list[str] | None, typer.Option(help="Ask for this path; may be given again [default: /].")] = None,
+    url: Annotated[str, typer.Option(help="Where it listens: http://127.0.0.1:8080, or rtsp://127.0.0.1:8554.")],
+    path: Annotated[
+        list[str] | None, typer.Option(help="Ask for this path, or film; may be given again [default: /].")
+    ] = None,
     mix: Annotated[Path | None, typer.Option(help="Pick at random from a file list: lines of `/path weight`.")] = None,
-    requests: Annotated[int, typer.Option(min=1, max=1_000_000, help="N: runs make N and 2N requests.")] = 500,
+    requests: Annotated[
+        int | None, typer.Option(min=1, max=1_000_000, help=f"N: runs make N and 2N requests [default: {_REQUESTS}].")
+    ] = None,
+    media: Annotated[Path | None, typer.Option(help="Films, a path in each line, dealt to viewers in turn.")] = None,
+    clients: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help=f"Viewers of a streaming server [default: {_CLIENTS}].")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.1, help=f"T: viewers play for T, and for 2T [default: {_SECONDS:g}].")
+    ] = None,
     repetitions: Annotated[int, typer.Option(min=1, max=100, help="Of both runs.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is asked for.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is picked at random.")] = 1,
     i1: Annotated[str | None, typer.Option(metavar=_CACHE, help="Instruction cache [default: the machine's].")] = None,
     d1: Annotated[str | None, typer.Option(metavar=_CACHE, help="First data cache [default: the machine's].")] = None,
     ll: Annotated[str | None, typer.Option(metavar=_CACHE, help="Last cache [default: the machine's].")] = None,
     free_running: Annotated[bool, typer.Option(help="Do not hold time still: runs then differ a little.")] = False,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Simulate the caches under a server (valgrind's cachegrind): instructions and misses per request, in user mode.
+    """Simulate the caches under a server (valgrind's cachegrind): instructions and misses, in user mode.
 
-    For machines that show no hardware counters. The server is started anew for each run and asked N, then 2N times, one
-    request after the other; the difference has no start-up in it. Its clocks stand still and nothing times out, so
-    that the same seed gives the same counts. Work in the kernel is not seen, and no time is measured.
+    For machines that show no hardware counters. The server is started anew for each run. A web server is asked N, then
+    2N times, one request after the other; the difference has no start-up in it. Its clocks stand still and nothing
+    times out, so that the same seed gives the same counts. A streaming server (rtsp://) sends to viewers for T, then
+    for 2T seconds of a clock of its own, which goes on once all is done that was due: it may be slow, and is in time.
+    Work in the kernel is not seen, and no time is measured.
 
     Example: sojourn misses --url http://127.0.0.1:8080 --path /index.html -- sojourn-engine serve site --listen
     127.0.0.1:8080
+
+             sojourn misses --url rtsp://127.0.0.1:8554 --path /film.mp4 --clients 50 -- sojourn-engine stream films
     """
-    if path and mix:
-        raise CouldNotRun("--path and --mix both say what to ask for", "give one of them")
-    if not url.startswith("http://"):
-        raise CouldNotRun(f"{url!r} is not where a server listens", "give http://HOST:PORT")
-    paths = path or ["/"]
+    if url.startswith("http://"):
+        _refuse(url, {"--media": media, "--clients": clients, "--seconds": seconds})
+        asked: Asked = Requests(_mix(path, mix), requests or _REQUESTS, seed)
+    elif url.startswith("rtsp://"):
+        _refuse(url, {"--mix": mix, "--requests": requests, "--free-running": free_running or None})
+        asked = Viewers(_films(path, media), clients or _CLIENTS, _SECONDS if seconds is None else seconds)
+    else:
+        raise CouldNotRun(f"{url!r} is not where a server listens", "give http://HOST:PORT or rtsp://HOST:PORT")
     given = (("I1", i1), ("D1", d1), ("LL", ll))
     request = Request(
         command=command,
         url=url,
-        mix=Mix.of_filelist(mix) if mix else Mix(paths, [1.0] * len(paths)),
-        requests=requests,
-        seed=seed,
+        asked=asked,
         repetitions=repetitions,
         caches=tuple((name, geometry) for name, geometry in given if geometry is not None),
         hold=not free_running,
@@ -72,21 +93,50 @@ def _misses(
         print_json(found.as_json())
     else:
         _print(found)
+    if found.void:
+        raise typer.Exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _refuse(url: str, options: Mapping[str, object]) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise CouldNotRun(f"{name} says nothing about a server at {url}", "leave it out")
+
+
+def _mix(path: list[str] | None, mix: Path | None) -> Mix:
+    if path and mix:
+        raise CouldNotRun("--path and --mix both say what to ask for", "give one of them")
+    paths = path or ["/"]
+    return Mix.of_filelist(mix) if mix else Mix(paths, [1.0] * len(paths))
+
+
+def _films(path: list[str] | None, media: Path | None) -> list[str]:
+    if bool(path) == (media is not None):
+        raise CouldNotRun("the films are to be named once", "give --path /film.mp4, or --media with a list")
+    return films_of(media) if media else [f"/{each.lstrip('/')}" for each in path or ()]
 
 
 def _print(found: Measurement) -> None:
-    figures = table("per request", "mean", "least", "most")
-    for name, value in found.per_request.items():
-        figures.add_row(name, *(f"{number:,.2f}" for number in (value.mean, value.minimum, value.maximum)))
     caches = ", ".join(
         f"{name} {format.size(cache.size_bytes)} {cache.associativity} {cache.line_bytes} B lines"
         for name, cache in found.geometry.items()
     )
     data.print(Text(f"{LABEL}: {caches}", style="bold"), soft_wrap=True)
-    data.print(figures)
+    if found.void:
+        data.print(Text(f"void: {found.void}", style="bold red"), soft_wrap=True)
+    for per, values in ((found.request.asked.unit.replace("_", "-"), found.per_unit), ("second", found.per_second)):
+        if values is not None:
+            data.print(_figures(f"per {per}", values))
     agreement = {True: "all repetitions gave the same counts", False: "repetitions differ, as shown", None: "one run"}
     data.print(Text(f"{found.valgrind}; {agreement[found.is_identical]}", style="dim"))
     if not found.request.hold:
         data.print(Text("time was not held still", style="dim"))
     elif not found.takes_turns:
         data.print(Text("threads did not take turns in a fixed order: that needs real-time scheduling", style="dim"))
+
+
+def _figures(title: str, values: Mapping[str, Value]) -> Table:
+    figures = table(title, "mean", "least", "most")
+    for name, value in values.items():
+        figures.add_row(name, *(f"{number:,.2f}" for number in (value.mean, value.minimum, value.maximum)))
+    return figures

@@ -1,8 +1,9 @@
 //! The system calls by which time and chance come into a program, and what they give instead.
 
-use super::tracing::Tracee;
-#[cfg(target_arch = "x86_64")]
-use super::{REAL_SECONDS, UPTIME_SECONDS, tracing::Registers};
+use super::time::Time;
+use super::tracing::{Registers, Tracee};
+use super::waits::{Wait, is_sleep};
+use super::{REAL_SECONDS, UPTIME_SECONDS};
 
 /// What is random, the same in every run: another value at each call.
 #[derive(Default)]
@@ -14,7 +15,6 @@ pub struct Chance {
 const RANDOM_BYTES_MAX: usize = 4096;
 
 /// The calls that are answered here.
-#[cfg(target_arch = "x86_64")]
 pub const HELD: &[libc::c_long] = &[
     libc::SYS_clock_gettime,
     libc::SYS_gettimeofday,
@@ -29,64 +29,55 @@ pub const HELD: &[libc::c_long] = &[
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
 ];
-#[cfg(not(target_arch = "x86_64"))]
-pub const HELD: &[libc::c_long] = &[];
 
-/// Answers the call at which `tracee` stands, or changes it so that it waits for ever.
-#[cfg(target_arch = "x86_64")]
-pub fn answer(tracee: Tracee, chance: &mut Chance) {
+/// Answers the call at which `tracee` stands, or changes it so that it waits until something happens, or its time in
+/// `time` is over. Where time passes, sleeps are such waits; where it stands still for good, they pass as ever.
+pub fn answer(tracee: Tracee, chance: &mut Chance, time: &mut Time) {
     let Some(mut registers) = Registers::of(tracee) else { return };
-    let [first, second, third, fourth, _] = registers.arguments();
-    match registers.call() {
-        libc::SYS_clock_gettime => {
-            let seconds = match first as libc::clockid_t {
-                libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => REAL_SECONDS,
-                _ => UPTIME_SECONDS,
-            };
-            tracee.write(second, &pair(seconds));
+    let call = registers.call();
+    let arguments = registers.arguments();
+    let [first, second, third, ..] = arguments;
+    let wait = match Wait::begun(tracee, &registers, time.passed()) {
+        Some(_) if is_sleep(call, arguments) && !time.passes() => None,
+        wait => wait,
+    };
+    time.set_wait(tracee, None);
+    match (call, wait) {
+        (_, Some(wait)) if wait.until <= time.passed() => registers.skip(wait.result().cast_unsigned()),
+        (_, Some(mut wait)) => {
+            wait.last(&mut registers);
+            time.set_wait(tracee, Some(wait));
+        }
+        (libc::SYS_clock_gettime, _) => {
+            tracee.write(second, &clock(first as libc::clockid_t, time));
             registers.skip(0);
         }
-        libc::SYS_gettimeofday => {
-            tracee.write(first, &pair(REAL_SECONDS));
+        (libc::SYS_gettimeofday, _) => {
+            tracee.write(first, &pair(real_seconds(time), time.passed().subsec_micros()));
             registers.skip(0);
         }
-        libc::SYS_time => {
+        (libc::SYS_time, _) => {
+            let seconds = real_seconds(time);
             if first != 0 {
-                tracee.write(first, &REAL_SECONDS.to_ne_bytes());
+                tracee.write(first, &seconds.to_ne_bytes());
             }
-            registers.skip(REAL_SECONDS as u64);
+            registers.skip(seconds.cast_unsigned());
         }
-        libc::SYS_getrandom => {
+        (libc::SYS_getrandom, _) => {
             let count = (second as usize).min(RANDOM_BYTES_MAX);
             tracee.write(first, &chance.bytes(count));
             registers.skip(count as u64);
         }
-        libc::SYS_setsockopt if second == libc::SOL_SOCKET as u64 && is_timeout(third) => registers.skip(0),
-        libc::SYS_setsockopt => {}
-        libc::SYS_futex if is_wait(second) => registers.set_argument(3, 0),
-        libc::SYS_futex => {}
-        // With nothing to wait for it is a sleep, and without a time it is a look.
-        libc::SYS_poll if second > 0 && third as i32 > 0 => registers.set_argument(2, u64::MAX),
-        libc::SYS_ppoll if second > 0 && is_a_while(tracee, third) => registers.set_argument(2, 0),
-        libc::SYS_select | libc::SYS_pselect6 => {
-            let until = registers.arguments()[4];
-            if first > 0 && is_a_while(tracee, until) {
-                registers.set_argument(4, 0);
-            }
+        (libc::SYS_setsockopt, _) if second == libc::SOL_SOCKET as u64 && is_timeout(third) => {
+            registers.skip(0);
         }
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait if fourth as i32 > 0 => {
-            registers.set_argument(3, u64::MAX)
-        }
-        libc::SYS_epoll_pwait2 if is_a_while(tracee, fourth) => registers.set_argument(3, 0),
         _ => {}
     }
     registers.restore(tracee);
 }
-
-/// Nothing is held here, so nothing is to be answered.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn answer(_: Tracee, _: &mut Chance) {}
 
 impl Chance {
     fn bytes(&mut self, count: usize) -> Vec<u8> {
@@ -97,33 +88,38 @@ impl Chance {
     }
 }
 
-/// A second and no fraction, as clocks give them.
-#[cfg(target_arch = "x86_64")]
-fn pair(seconds: i64) -> [u8; 16] {
+/// What a clock shows. Processors take no time for what they do.
+fn clock(clock: libc::clockid_t, time: &Time) -> [u8; 16] {
+    let nanoseconds = time.passed().subsec_nanos();
+    match clock {
+        libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => {
+            pair(real_seconds(time), nanoseconds)
+        }
+        libc::CLOCK_MONOTONIC
+        | libc::CLOCK_MONOTONIC_RAW
+        | libc::CLOCK_MONOTONIC_COARSE
+        | libc::CLOCK_BOOTTIME => pair(UPTIME_SECONDS + time.passed().as_secs().cast_signed(), nanoseconds),
+        _ => pair(UPTIME_SECONDS, 0),
+    }
+}
+
+fn real_seconds(time: &Time) -> i64 {
+    REAL_SECONDS + time.passed().as_secs().cast_signed()
+}
+
+/// Seconds and parts of one, as clocks give them.
+fn pair(seconds: i64, parts: u32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&seconds.to_ne_bytes());
+    bytes[8..].copy_from_slice(&i64::from(parts).to_ne_bytes());
     bytes
 }
 
 /// Whether the socket option has calls on the socket time out.
-#[cfg(target_arch = "x86_64")]
 fn is_timeout(option: u64) -> bool {
     /// The same with times of 64 bits everywhere, from Linux 5.1 on.
     const NEW: [i32; 2] = [66, 67];
     [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, NEW[0], NEW[1]].contains(&(option as i32))
-}
-
-/// Whether the operation on a futex waits, so that its fourth argument is a time.
-#[cfg(target_arch = "x86_64")]
-fn is_wait(operation: u64) -> bool {
-    let operation = operation as i32 & libc::FUTEX_CMD_MASK;
-    operation == libc::FUTEX_WAIT || operation == libc::FUTEX_WAIT_BITSET
-}
-
-/// Whether the time at the address is there and not 0.
-#[cfg(target_arch = "x86_64")]
-fn is_a_while(tracee: Tracee, address: u64) -> bool {
-    address != 0 && tracee.read::<16>(address).is_some_and(|time| time != [0; 16])
 }
 
 #[cfg(test)]

@@ -1,25 +1,34 @@
-//! A program for which time stands still, so that it does the same in every run: its clocks never move, what is
-//! random is the same, nothing it waits for ever times out, and its memory lies at the same addresses.
+//! A program for which time stands still, so that it does the same in every run: its clocks move only when they are
+//! told to, what is random is the same, what it waits for does not time out by itself, and its memory lies at the same
+//! addresses.
 //!
 //! The kernel stops it (seccomp and ptrace) at the few system calls by which the world's time and chance come in, and
 //! they are answered here; all others go their way at full speed. What needs no system call is not held: the clocks
 //! that the kernel maps into a program are (`vdso`), unless it runs under valgrind, which hides them. All its threads
 //! share one core, and where real-time scheduling is allowed each runs until it waits, so that they take turns in the
 //! same order. The program and all its descendants end when whoever holds them does.
+//!
+//! For a program that needs time to pass, such as one that streams, time can pass in steps ([`Held::pass`]).
 
-use std::collections::HashSet;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+#[cfg(target_arch = "x86_64")]
 mod calls;
+#[cfg(target_arch = "x86_64")]
 mod filter;
+#[cfg(target_arch = "x86_64")]
+mod holding;
+#[cfg(target_arch = "x86_64")]
+mod time;
+#[cfg(target_arch = "x86_64")]
 mod tracing;
+#[cfg(target_arch = "x86_64")]
+mod waits;
 
 use crate::affinity;
-use calls::Chance;
-use tracing::Stop;
 
 /// The second since 1970 at which the clocks stand: 6 November 1994, the example date of RFC 9110.
 pub const REAL_SECONDS: i64 = 784_111_777;
@@ -27,30 +36,64 @@ pub const REAL_SECONDS: i64 = 784_111_777;
 /// The second since the machine started.
 pub const UPTIME_SECONDS: i64 = 1_000_000;
 
-/// The processes that are held, by the order in which they came.
-#[derive(Clone, Debug, Default)]
-pub struct Held(Arc<Mutex<Vec<libc::pid_t>>>);
+/// The processes that are held, and how far their time is to go.
+#[derive(Clone, Debug)]
+pub struct Held(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    /// By the order in which they came.
+    pids: Mutex<Vec<libc::pid_t>>,
+    steps: Mutex<Steps>,
+    changed: Condvar,
+    passes: bool,
+}
+
+#[derive(Debug, Default)]
+struct Steps {
+    passed: Duration,
+    until: Duration,
+    is_over: bool,
+}
 
 impl Held {
+    /// Nobody as yet; `passes` says whether time is going to pass. Threads that were started before this may keep news of
+    /// the program to themselves: make it first.
+    ///
+    /// # Errors
+    /// If signals cannot be held back.
+    pub fn new(passes: bool) -> io::Result<Held> {
+        #[cfg(target_arch = "x86_64")]
+        tracing::hold_back_news()?;
+        let (pids, steps, changed) = Default::default();
+        Ok(Held(Arc::new(State { pids, steps, changed, passes })))
+    }
+
     /// Ends all at once, as `abort` would: valgrind then writes what it counted, and their own ways to end are not
     /// counted. The first came first: nobody is left to replace the others.
     pub fn abort(&self) {
-        for &pid in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for &pid in lock(&self.0.pids).iter() {
             // SAFETY: a plain system call. Whoever is gone cannot have been replaced: nobody else waits for them.
             unsafe { libc::kill(pid, libc::SIGABRT) };
         }
     }
 
-    fn add(&self, pid: libc::pid_t) {
-        let mut pids = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if !pids.contains(&pid) {
-            pids.push(pid);
+    /// Lets so much time pass, once all threads wait; returns how much has passed since the beginning when they wait
+    /// again, and nothing is due any more. None if the program has ended.
+    pub fn pass(&self, time: Duration) -> Option<Duration> {
+        let mut steps = lock(&self.0.steps);
+        steps.until += time;
+        #[cfg(target_arch = "x86_64")]
+        tracing::wake_up();
+        while steps.passed < steps.until && !steps.is_over {
+            steps = self.0.changed.wait(steps).unwrap_or_else(PoisonError::into_inner);
         }
+        (!steps.is_over).then_some(steps.passed)
     }
+}
 
-    fn remove(&self, pid: libc::pid_t) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|&other| other != pid);
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Why a program cannot be held.
@@ -83,40 +126,16 @@ pub fn take_turns(core: usize) -> io::Result<()> {
 ///
 /// # Errors
 /// If it cannot be held or started.
+#[cfg(target_arch = "x86_64")]
 pub fn run(command: &mut Command, held: &Held) -> Result<i32, Fault> {
-    if !cfg!(target_arch = "x86_64") {
-        return Err(Fault::Processor);
-    }
-    let filter = filter::stopping_at(calls::HELD);
-    // SAFETY: nothing but system calls, as is allowed between fork and exec.
-    unsafe { command.pre_exec(move || tracing::prepare(&filter)) };
-    // The thread that starts it is the one that the kernel stops it for.
-    let root = command.spawn().map_err(Fault::Start)?.id().cast_signed();
-    held.add(root);
-    let (mut known, mut chance, mut code) = (HashSet::new(), Chance::default(), None);
-    while let Some((tracee, stop)) = tracing::next_stop() {
-        let is_new = known.insert(tracee);
-        if is_new {
-            tracee.follow();
-            held.add(tracee.process());
-        }
-        match stop {
-            Stop::Ended(ended) => {
-                known.remove(&tracee);
-                held.remove(tracee.0);
-                if tracee.0 == root {
-                    code = Some(ended);
-                }
-            }
-            Stop::Call => {
-                calls::answer(tracee, &mut chance);
-                tracee.go_on(0);
-            }
-            // The signal by which the kernel hands over a new one is not for it.
-            Stop::Signal(_) if is_new => tracee.go_on(0),
-            Stop::Event => tracee.go_on(0),
-            Stop::Signal(signal) => tracee.go_on(signal),
-        }
-    }
-    Ok(code.unwrap_or_default())
+    holding::run(command, held)
+}
+
+/// As above; here nothing can be held.
+///
+/// # Errors
+/// Always.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn run(_: &mut Command, _: &Held) -> Result<i32, Fault> {
+    Err(Fault::Processor)
 }

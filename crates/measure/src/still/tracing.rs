@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io;
+use std::mem;
 use std::ptr;
+use std::time::Duration;
 
 use super::filter::Instruction;
 
@@ -44,19 +46,68 @@ pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
     }
 }
 
-/// Waits until any of them stands or ends; None once there are none.
-pub fn next_stop() -> Option<(Tracee, Stop)> {
+/// What there is to be heard of them.
+pub enum News {
+    /// One stands, or has ended.
+    Of(Tracee, Stop),
+    /// All go their way.
+    None,
+    /// There are none.
+    NobodyLeft,
+}
+
+/// Keeps the signal by which the kernel tells of news until [`wait_for_news`] takes it: in this thread, and in those that
+/// it starts from now on.
+///
+/// # Errors
+/// If the kernel does not.
+pub fn hold_back_news() -> io::Result<()> {
+    let news = news();
+    // SAFETY: the set lives until the call returns.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const news, ptr::null_mut()) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// Has [`wait_for_news`] return.
+pub fn wake_up() {
+    // SAFETY: a plain system call, to ourselves.
+    unsafe { libc::kill(libc::getpid(), libc::SIGCHLD) };
+}
+
+/// Waits until there may be news, or the limit is over.
+pub fn wait_for_news(limit: Option<Duration>) {
+    let limit = limit.map(|limit| libc::timespec {
+        tv_sec: limit.as_secs().cast_signed(),
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    });
+    let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let news = news();
+    // SAFETY: the set and the limit live until the call returns.
+    unsafe { libc::sigtimedwait(&raw const news, ptr::null_mut(), limit) };
+}
+
+fn news() -> libc::sigset_t {
+    // SAFETY: a set of bits, all of whose values are valid, that is emptied first.
+    unsafe {
+        let mut set = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        set
+    }
+}
+
+/// Whether any of them stands or has ended.
+pub fn next_stop() -> News {
     let mut status = 0;
-    let pid = loop {
-        // SAFETY: the status lives until the call returns.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
-        if pid > 0 {
-            break pid;
-        }
-        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return None;
-        }
-    };
+    // SAFETY: the status lives until the call returns.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::WNOHANG) };
+    match pid {
+        0 => return News::None,
+        -1 => return News::NobodyLeft,
+        _ => {}
+    }
     let stop = if libc::WIFEXITED(status) {
         Stop::Ended(libc::WEXITSTATUS(status))
     } else if libc::WIFSIGNALED(status) {
@@ -68,7 +119,7 @@ pub fn next_stop() -> Option<(Tracee, Stop)> {
     } else {
         Stop::Signal(libc::WSTOPSIG(status))
     };
-    Some((Tracee(pid), stop))
+    News::Of(Tracee(pid), stop)
 }
 
 impl Tracee {
@@ -82,6 +133,19 @@ impl Tracee {
     pub fn go_on(self, signal: libc::c_int) {
         // SAFETY: as above.
         unsafe { libc::ptrace(libc::PTRACE_CONT, self.0, 0, signal) };
+    }
+
+    /// Takes it out of the call in which it waits: it stands at a signal that no program can hold back, and that it
+    /// shall never get.
+    pub fn interrupt(self) {
+        // SAFETY: a plain system call; one that is gone is told of by the next wait.
+        unsafe { libc::syscall(libc::SYS_tgkill, self.process(), self.0, libc::SIGSTOP) };
+    }
+
+    /// The call in which it waits.
+    pub fn waits_in(self) -> Option<libc::c_long> {
+        let said = fs::read_to_string(format!("/proc/{}/syscall", self.0)).ok()?;
+        said.split_ascii_whitespace().next()?.parse().ok()
     }
 
     /// The process that it is a thread of.
@@ -112,16 +176,14 @@ impl Tracee {
 }
 
 /// The registers at a system call.
-#[cfg(target_arch = "x86_64")]
 pub struct Registers(libc::user_regs_struct);
 
-#[cfg(target_arch = "x86_64")]
 impl Registers {
     /// Of one that stands.
     pub fn of(tracee: Tracee) -> Option<Registers> {
         // SAFETY: a structure of numbers, all of whose values are valid, that the kernel fills in.
         unsafe {
-            let mut registers: libc::user_regs_struct = std::mem::zeroed();
+            let mut registers: libc::user_regs_struct = mem::zeroed();
             let got = libc::ptrace(libc::PTRACE_GETREGS, tracee.0, 0, &raw mut registers);
             (got == 0).then_some(Registers(registers))
         }
@@ -130,6 +192,20 @@ impl Registers {
     /// Which call it is.
     pub fn call(&self) -> libc::c_long {
         self.0.orig_rax.cast_signed()
+    }
+
+    /// Has it be another call.
+    pub fn set_call(&mut self, call: libc::c_long) {
+        self.0.orig_rax = call.cast_unsigned();
+    }
+
+    /// Whether the call ends because of a signal, and would begin again.
+    pub fn was_interrupted(&self) -> bool {
+        /// What the kernel gives itself when it is to see whether a call begins again: ERESTARTSYS, ERESTARTNOINTR,
+        /// ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+        const AGAIN: [i64; 4] = [-512, -513, -514, -516];
+        let result = self.0.rax.cast_signed();
+        self.0.orig_rax != u64::MAX && (AGAIN.contains(&result) || result == -i64::from(libc::EINTR))
     }
 
     /// Its arguments.

@@ -1,0 +1,121 @@
+//! The loop of whoever holds a program: hears where its threads stand, answers, and lets them go on.
+
+use std::collections::HashSet;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use super::calls::{self, Chance};
+use super::time::Time;
+use super::tracing::{self, News, Stop, Tracee};
+use super::{Fault, Held, filter, lock};
+
+/// After so long threads are looked at again that were not at rest: most tell of themselves before.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// See [`super::run`].
+pub fn run(command: &mut Command, held: &Held) -> Result<i32, Fault> {
+    let filter = filter::stopping_at(calls::HELD);
+    // SAFETY: nothing but system calls, as is allowed between fork and exec.
+    unsafe { command.pre_exec(move || tracing::prepare(&filter)) };
+    // The thread that starts it is the one that the kernel stops it for.
+    let root = command.spawn().map_err(Fault::Start)?.id().cast_signed();
+    held.add(root);
+    let mut holding = Holding {
+        held,
+        root,
+        known: HashSet::new(),
+        chance: Chance::default(),
+        time: Time::new(held.0.passes),
+        code: None,
+    };
+    loop {
+        match tracing::next_stop() {
+            News::Of(tracee, stop) => holding.follow(tracee, stop),
+            News::None => holding.wait(),
+            News::NobodyLeft => break,
+        }
+    }
+    held.end();
+    Ok(holding.code.unwrap_or_default())
+}
+
+struct Holding<'a> {
+    held: &'a Held,
+    root: libc::pid_t,
+    known: HashSet<Tracee>,
+    chance: Chance,
+    time: Time,
+    code: Option<i32>,
+}
+
+impl Holding<'_> {
+    fn follow(&mut self, tracee: Tracee, stop: Stop) {
+        let is_new = self.known.insert(tracee);
+        if is_new {
+            tracee.follow();
+            self.held.add(tracee.process());
+        }
+        match stop {
+            Stop::Ended(ended) => {
+                self.known.remove(&tracee);
+                self.time.forget(tracee);
+                self.held.remove(tracee.0);
+                if tracee.0 == self.root {
+                    self.code = Some(ended);
+                }
+            }
+            Stop::Call => {
+                calls::answer(tracee, &mut self.chance, &mut self.time);
+                tracee.go_on(0);
+            }
+            // The signal by which the kernel hands over a new one is not for it.
+            Stop::Signal(_) if is_new => tracee.go_on(0),
+            Stop::Signal(libc::SIGSTOP) if self.time.end(tracee) => tracee.go_on(0),
+            Stop::Event => tracee.go_on(0),
+            Stop::Signal(signal) => tracee.go_on(signal),
+        }
+    }
+
+    /// Nobody stands: time passes if it is to, or there is nothing to do until somebody does.
+    fn wait(&mut self) {
+        let Some(until) = self.held.until() else { return tracing::wait_for_news(None) };
+        // Who shares the core goes on until it waits.
+        thread::yield_now();
+        if !self.time.is_at_rest(&self.known) {
+            tracing::wait_for_news(Some(LOOK_AGAIN));
+        } else if self.time.step(until) {
+            self.held.arrive(until);
+        }
+    }
+}
+
+impl Held {
+    fn add(&self, pid: libc::pid_t) {
+        let mut pids = lock(&self.0.pids);
+        if !pids.contains(&pid) {
+            pids.push(pid);
+        }
+    }
+
+    fn remove(&self, pid: libc::pid_t) {
+        lock(&self.0.pids).retain(|&other| other != pid);
+    }
+
+    /// Until when time is to pass, if it is not there yet.
+    fn until(&self) -> Option<Duration> {
+        let steps = lock(&self.0.steps);
+        (steps.passed < steps.until).then_some(steps.until)
+    }
+
+    fn arrive(&self, passed: Duration) {
+        lock(&self.0.steps).passed = passed;
+        self.0.changed.notify_all();
+    }
+
+    fn end(&self) {
+        lock(&self.0.steps).is_over = true;
+        self.0.changed.notify_all();
+    }
+}

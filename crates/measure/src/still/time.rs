@@ -1,0 +1,111 @@
+//! The time of the programs that are held: it stands still, or passes in steps.
+//!
+//! While it passes, it jumps to the next moment at which a wait ends, and only when all threads wait: whatever a
+//! program does takes no time of its own, so that it is late for nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::time::Duration;
+
+use super::tracing::{Registers, Tracee};
+use super::waits::Wait;
+
+/// How much has passed, and who waits until when.
+pub struct Time {
+    passed: Duration,
+    waits: HashMap<Tracee, (u64, Wait)>,
+    begun: u64,
+    /// Whose wait is being ended.
+    ending: Option<Tracee>,
+    passes: bool,
+}
+
+impl Time {
+    /// It has not begun to pass, and never does unless it `passes`.
+    pub fn new(passes: bool) -> Time {
+        Time { passed: Duration::ZERO, waits: HashMap::new(), begun: 0, ending: None, passes }
+    }
+
+    /// Whether it is going to pass.
+    pub fn passes(&self) -> bool {
+        self.passes
+    }
+
+    /// Since the program began.
+    pub fn passed(&self) -> Duration {
+        self.passed
+    }
+
+    /// A thread begins a wait, or does something else that puts an end to the last.
+    pub fn set_wait(&mut self, tracee: Tracee, wait: Option<Wait>) {
+        self.begun += 1;
+        match wait {
+            Some(wait) => self.waits.insert(tracee, (self.begun, wait)),
+            None => self.waits.remove(&tracee),
+        };
+    }
+
+    /// A thread is gone.
+    pub fn forget(&mut self, tracee: Tracee) {
+        self.waits.remove(&tracee);
+        if self.ending == Some(tracee) {
+            self.ending = None;
+        }
+    }
+
+    /// Takes the next step on the way to `until`, now that all are at rest; whether that is where it is.
+    pub fn step(&mut self, until: Duration) -> bool {
+        // Who has got what it waited for is in another call by now.
+        self.waits.retain(|tracee, (_, wait)| tracee.waits_in() == Some(wait.call));
+        let next = self.waits.iter().min_by_key(|(_, (begun, wait))| (wait.until, *begun));
+        match next {
+            Some((&tracee, (_, wait))) if wait.until <= until => {
+                self.passed = self.passed.max(wait.until);
+                self.ending = Some(tracee);
+                tracee.interrupt();
+                false
+            }
+            _ => {
+                self.passed = until;
+                true
+            }
+        }
+    }
+
+    /// Whether `tracee` stands because its wait is over; it is told so.
+    pub fn end(&mut self, tracee: Tracee) -> bool {
+        if self.ending != Some(tracee) {
+            return false;
+        }
+        self.ending = None;
+        let wait = self.waits.remove(&tracee);
+        if let (Some((_, wait)), Some(mut registers)) = (wait, Registers::of(tracee))
+            && registers.was_interrupted()
+        {
+            wait.say_nothing_happened(tracee);
+            registers.skip(wait.result().cast_unsigned());
+            registers.restore(tracee);
+        }
+        true
+    }
+
+    /// Whether every thread waits, for another or for the world. The second look tells those that have only just changed
+    /// places.
+    pub fn is_at_rest(&self, tracees: &HashSet<Tracee>) -> bool {
+        let Some(before) = turns(tracees) else { return false };
+        self.ending.is_none() && turns(tracees).is_some_and(|now| now == before)
+    }
+}
+
+/// How often each has had the core; None if one of them runs, is about to, or waits for a disk.
+fn turns(tracees: &HashSet<Tracee>) -> Option<Vec<String>> {
+    tracees
+        .iter()
+        .map(|tracee| {
+            let status = fs::read_to_string(format!("/proc/{}/status", tracee.0)).ok()?;
+            let state = status.lines().find_map(|line| line.strip_prefix("State:"))?;
+            let has_rest = state.trim_start().starts_with(['S', 'Z']);
+            has_rest.then(|| status.lines().filter(|line| line.contains("ctxt_switches")).collect())
+        })
+        .collect()
+}
