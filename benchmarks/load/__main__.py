@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +15,7 @@ from benchmarks.load.cell import Cell, Setting, measure
 from benchmarks.load.conditions import Condition
 from benchmarks.load.generators import Generator
 from benchmarks.load.page import judge, page, tables
+from benchmarks.order import shuffled
 from sojourn import cores, quantity
 from sojourn.report import format
 
@@ -77,8 +77,7 @@ def _plan(chosen: list[Condition], everybody: list[Generator], repetitions: int,
     plan: list[Step] = []
     for repetition in range(repetitions):
         cells = [(where, who, repetition) for where in chosen for who in everybody if who.takes(where)]
-        Random(f"{seed} {repetition}").shuffle(cells)
-        plan += cells
+        plan += shuffled(cells, repetition, seed)
     return plan
 
 

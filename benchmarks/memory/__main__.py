@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from rich.console import Console
 from benchmarks import entry, machine, run
 from benchmarks.memory.page import Figure, judge, page
 from benchmarks.memory.tools import MEBIBYTE, TOOLS, Tool
+from benchmarks.order import shuffled
 from sojourn import cores, quantity
 from sojourn.failure import CouldNotRun
 from sojourn.report import format
@@ -47,9 +47,7 @@ def _plan(sizes: list[int], repetitions: int, seed: int) -> list[tuple[Tool, int
     """Round after round, so that a disturbance spoils one round of all and not all of one."""
     plan: list[tuple[Tool, int]] = []
     for repetition in range(repetitions):
-        steps = [(tool, size) for tool in TOOLS for size in sizes]
-        Random(f"{seed} {repetition}").shuffle(steps)
-        plan += steps
+        plan += shuffled([(tool, size) for tool in TOOLS for size in sizes], repetition, seed)
     return plan
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +23,7 @@ from benchmarks.models.page import page
 from benchmarks.models.plot import charts
 from benchmarks.models.record import Record, Run
 from benchmarks.models.targets import judge
+from benchmarks.order import shuffled
 from sojourn import environment
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.progress import Stages
@@ -98,8 +98,7 @@ def _plan(chosen: Sequence[Case], everybody: Sequence[Contestant], repetitions: 
     plan: list[Step] = []
     for repetition in range(repetitions):
         cells = [(case, each, repetition) for case in chosen for each in everybody if each.takes(case)]
-        Random(f"{seed} {repetition}").shuffle(cells)
-        plan += cells
+        plan += shuffled(cells, repetition, seed)
     return plan
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,10 @@ from benchmarks.markdown import table_of
 from benchmarks.probe.cell import Agreement, Cell
 from benchmarks.probe.ended import COUNT_MIN
 from benchmarks.probe.variants import ALL, OFF, VARIANTS
+from benchmarks.ratio import mean_ratio, word
 from benchmarks.run import circumstances
 from benchmarks.server.results import Spread
-from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
+from sojourn.loading.confidence import Estimate
 from sojourn.report import format
 
 COST_MAX = 0.01
@@ -46,12 +46,7 @@ class Verdict:
     @property
     def word(self) -> str:
         """A target is met or missed where the whole interval is, otherwise it is not decided."""
-        if self.measured is None or self.measured.low is None or self.measured.high is None:
-            return "not measured"
-        low, high = self.measured.low - 1, self.measured.high - 1
-        if high <= self.bound and (low >= -self.bound or not self.both_sides):
-            return "met"
-        return "not met" if low > self.bound or (self.both_sides and high < -self.bound) else "not decided"
+        return word(self.measured, 1 + self.bound, 1 - self.bound if self.both_sides else 0.0)
 
     def line(self) -> str:
         """For a terminal."""
@@ -70,7 +65,7 @@ def judge(cells: Iterable[Cell | Agreement]) -> list[Verdict]:
         )
     for place in _places(kept, Agreement):
         for name, figure in _OURS.items():
-            agreed = _estimate(_agreed(_at(kept, place, Agreement), figure))
+            agreed = mean_ratio(_agreed(_at(kept, place, Agreement), figure))
             what = f"{', '.join(place)}: {name} ÷ perf stat"
             found.append(Verdict(what, DISAGREEMENT_MAX, agreed, both_sides=True))
     return found
@@ -163,7 +158,7 @@ def _ratio_to_off(cells: list[Cell], variant: str) -> Estimate | None:
     of = {
         (cell.variant, cell.repetition): cell.cpu_seconds_per_request for cell in cells if cell.cpu_seconds_per_request
     }
-    return _estimate(
+    return mean_ratio(
         [
             seen / base
             for (name, repetition), seen in of.items()
@@ -175,7 +170,7 @@ def _ratio_to_off(cells: list[Cell], variant: str) -> Estimate | None:
 def _own_cost(cells: list[Cell]) -> Estimate | None:
     """A core with the probe over one without: what the generator, which shares it, would have to have more."""
     mine = [cell.probe_cpu_fraction for cell in cells if cell.variant == ALL.name]
-    return _estimate([1 + fraction for fraction in mine if fraction is not None])
+    return mean_ratio([1 + fraction for fraction in mine if fraction is not None])
 
 
 def _agreed(cells: list[Agreement], figure: Callable[[Agreement], float | None]) -> list[float]:
@@ -185,16 +180,6 @@ def _agreed(cells: list[Agreement], figure: Callable[[Agreement], float | None])
         for cell in cells
         if (ours := figure(cell)) and cell.perf_stat_seconds_per_request
     ]
-
-
-def _estimate(ratios: list[float]) -> Estimate | None:
-    """The geometric mean of ratios and its 95 % interval."""
-    spread = over_runs(ratios)
-    if spread is None:
-        return Estimate(ratios[0]) if ratios else None
-    half = student_t(LEVEL, spread.freedom) * math.sqrt(spread.variance)
-    value, low, high = (math.exp(spread.centre + each) for each in (0.0, -half, half))
-    return Estimate(value, low, high, len(ratios))
 
 
 def _percent(ratio: Estimate | None) -> str:

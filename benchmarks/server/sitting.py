@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Any, Generic, NoReturn, TypeVar
 
 from rich.console import Console
 
 from benchmarks import run
+from benchmarks.order import shuffled
 from benchmarks.server.cell import Cell, Setting
 from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import Contestant
@@ -69,8 +69,7 @@ def plan(
             for contestant in everybody
             if contestant.takes(condition) and not (condition.idle and repetition >= ONCE_REPETITIONS)
         ]
-        Random(f"{seed} {repetition}").shuffle(cells)
-        steps += cells
+        steps += shuffled(cells, repetition, seed)
     return steps
 
 

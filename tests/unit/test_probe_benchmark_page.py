@@ -62,4 +62,4 @@ def test_the_page_says_what_is_missing_and_that_it_was_disturbed() -> None:
 
 def test_one_repetition_has_no_interval_and_decides_nothing() -> None:
     alone = [cell for cell in cells(1.03) if cell.repetition == 0]
-    assert {verdict.word for verdict in judge(alone)} == {"not measured"}
+    assert {verdict.word for verdict in judge(alone)} == {"not decided"}

@@ -1,0 +1,16 @@
+"""The order of a repetition's cells: one of its own, so that nobody is always measured after the same other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def shuffled(cells: Iterable[T], repetition: int, seed: int) -> list[T]:
+    """The cells in the order that the seed draws for a repetition."""
+    order = list(cells)
+    Random(f"{seed} {repetition}").shuffle(order)
+    return order

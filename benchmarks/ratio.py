@@ -1,0 +1,32 @@
+"""Ratios of figures that were measured in the same repetition: their mean, its interval, and what that says of a bound.
+
+The repetition's circumstances are in both figures and leave the ratio, where medians over all repetitions keep them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sojourn.loading.confidence import LEVEL, Estimate, over_runs, student_t
+
+
+def mean_ratio(ratios: Sequence[float]) -> Estimate | None:
+    """The geometric mean of ratios and its 95 % interval; of a single one without."""
+    spread = over_runs(ratios)
+    if spread is None:
+        return Estimate(ratios[0]) if ratios else None
+    half = student_t(LEVEL, spread.freedom) * math.sqrt(spread.variance)
+    value, low, high = (math.exp(spread.centre + each) for each in (0.0, -half, half))
+    return Estimate(value, low, high, len(ratios))
+
+
+def word(measured: Estimate | None, bound: float, bound_low: float = 0.0) -> str:
+    """A target is met or missed where the whole interval is, otherwise it is not decided: one repetition has none."""
+    if measured is None:
+        return "not measured"
+    if measured.low is None or measured.high is None:
+        return "not decided"
+    if bound_low <= measured.low and measured.high <= bound:
+        return "met"
+    return "not met" if measured.low > bound or measured.high < bound_low else "not decided"
