@@ -42,6 +42,11 @@ def test_the_capacity_is_found_and_the_interval_holds(noise: float, runs_most: i
     assert float(np.median(errors)) <= 0.02 + noise
 
 
+def test_a_start_that_is_thought_near_is_left_in_small_steps() -> None:
+    found = search(server(1500, 0.0, 1), Plan(start=1000, growth=1.4))
+    assert [trial.load for trial in found.trials if trial.phase == "bracket"] == [1000, 1400, 1960]
+
+
 @pytest.mark.parametrize("capacity", [1.5, 3.5, 37.5])
 def test_clients_are_whole(capacity: float) -> None:
     found = search(server(capacity, 0.0, 1), Plan(start=1, whole=True))

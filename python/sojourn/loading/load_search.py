@@ -14,7 +14,7 @@ from sojourn.loading.result import LoadResult
 from sojourn.loading.run import option, plays_streams, with_option
 from sojourn.loading.saturation import Saturation, Setting
 from sojourn.loading.saturation import find as saturation_of
-from sojourn.loading.search import Found, OutOfTime, Plan, Trial, search
+from sojourn.loading.search import GROWTH, Found, OutOfTime, Plan, Trial, search
 from sojourn.loading.streams.metrics import require_of_streams
 from sojourn.loading.threshold import Threshold
 from sojourn.report import format
@@ -41,6 +41,7 @@ class LoadSearch:
         precision: float,
         output: Path | None = None,
         line_bits_per_second: float | None = None,
+        growth: float = GROWTH,
         told: Callable[[Trial, Found], None] = lambda trial, found: None,
     ) -> None:
         varied = [name for name in LOADS if option(options, name) is not None]
@@ -55,7 +56,7 @@ class LoadSearch:
         self.unit = "streams" if plays else LOADS[varied[0]]
         self._options, self._runner, self._told, self._output = options, runner, told, output
         start = _start(self.name, option(options, self.name) or "")
-        self._plan = Plan(start, precision, whole=self.name == "--clients")
+        self._plan = Plan(start, precision, whole=self.name == "--clients", growth=growth)
         self._deadline = time.monotonic() + budget_seconds
         self._longest = 0.0
         self._line_bits_per_second = line_bits_per_second

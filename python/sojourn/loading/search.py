@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 LEVEL = 0.95
 GROWTH = 2.0
-"""By what the load grows until a run fails."""
+"""By what the load grows until a run fails, if nothing else is said."""
 LAPSE = 0.02
 """How often a run goes the other way for no reason of the load's."""
 SHARPNESS = np.geomspace(0.003, 0.2, 9)
@@ -51,6 +51,8 @@ class Plan:
     load_max: float = 1e7
     whole: bool = False
     """Whether loads are whole numbers: clients."""
+    growth: float = GROWTH
+    """By what the load grows until a run fails; less where the start is thought to be near."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ class _Search:
             passed, failed = self._loads(passed=True), self._loads(passed=False)
             if passed and failed:
                 return None
-            following = self._rounded(load * GROWTH if trial.passed else load / GROWTH)
+            following = self._rounded(load * self.plan.growth if trial.passed else load / self.plan.growth)
             if following == load:
                 return "not reached" if trial.passed else "never passed"
             load = following
