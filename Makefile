@@ -54,7 +54,7 @@ bench-conformance: $(INSTALLED)
 	benchmarks/conformance/peers
 	benchmarks/conformance/bench
 
-## bench-stream: our streaming server beside GStreamer's and VLC's: what a stream costs, how many conform; BENCH=--quick only tries, BENCH="--minutes 8" is short
+## bench-stream: our streaming server beside GStreamer's and VLC's: what a stream costs, how many conform, how late 5,000 are sent; BENCH=--quick only tries, BENCH="--minutes 15" is short
 bench-stream: $(INSTALLED)
 	benchmarks/stream/peers
 	benchmarks/stream/bench --docs docs $(BENCH)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sojourn import engine
 from sojourn.cores import pinned_command
 from sojourn.failure import CouldNotRun
 from sojourn.systems import gst_rtsp_server
+from sojourn.systems.running import accepts, free_port
 
 STARTED_WITHIN_SECONDS = 20.0
 ENDED_WITHIN_SECONDS = 10.0
@@ -33,6 +33,8 @@ class Contestant:
     """Of the film in its URLs."""
     lacking: Callable[[], str | None]
     """Why it cannot run here, if it cannot."""
+    transports: tuple[str, ...] = ("udp", "tcp")
+    """The ways of packets that it has."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def running(contestant: Contestant, film: Path, core: int | None) -> Iterator[Ru
     """
     if (why := contestant.lacking()) is not None:
         raise CouldNotRun(f"{contestant.name}: {why}")
-    port = _free_port()
+    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         # A server that gives up root's rights has to read it.
         Path(folder).chmod(0o777)
@@ -75,17 +77,10 @@ def running(contestant: Contestant, film: Path, core: int | None) -> Iterator[Ru
 def _wait_until_it_listens(name: str, process: subprocess.Popen[bytes], port: int) -> None:
     deadline = time.monotonic() + STARTED_WITHIN_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if accepts(port):
+            return
         time.sleep(0.1)
     raise CouldNotRun(f"{name} did not begin to listen on port {port}")
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _ours(film: Path, port: int, folder: Path) -> list[str]:
@@ -122,9 +117,16 @@ def _vlc_lacks() -> str | None:
     return None if shutil.which("cvlc") else "not installed (benchmarks/stream/peers)"
 
 
+def ours_with(*options: str) -> Contestant:
+    """Our server with more options than it has in the comparison."""
+    return replace(CONTESTANTS[0], command=lambda film, port, folder: [*_ours(film, port, folder), *options])
+
+
+OURS = "sojourn"
 CONTESTANTS = (
-    Contestant("sojourn", _ours, lambda film: f"/{film.name}", _ours_lacks),
+    Contestant(OURS, _ours, lambda film: f"/{film.name}", _ours_lacks),
     Contestant("gst-rtsp-server", _gstreamer, lambda film: f"/{film.name}", _gstreamer_lacks),
-    Contestant("VLC", _vlc, lambda film: "/film", _vlc_lacks),
+    Contestant("VLC", _vlc, lambda film: "/film", _vlc_lacks, ("udp",)),
 )
-"""MediaMTX is not among them: it has no films of its own, but runs one ffmpeg per film."""
+"""VLC refuses packets within the connection (461). MediaMTX is not among them: it has no films of its own, but runs one
+ffmpeg per film."""

@@ -1,90 +1,171 @@
-"""The page: what a stream costs, and how many of them each server carries."""
+"""The page: the aims, what a stream costs, how many each server carries. Its words are in page.md.template."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from benchmarks.markdown import machine_rows, table_of, warnings
-from benchmarks.stream.cell import Cell
+from benchmarks.server.results import Spread
+from benchmarks.stream import targets
+from benchmarks.stream.capacity import CONDITION, Capacity
+from benchmarks.stream.contestants import OURS
+from benchmarks.stream.pace import Pace
+from benchmarks.stream.record import Record
+from benchmarks.stream.results import Row, Table, place_key, tables
+from benchmarks.stream.targets import Verdict
 from sojourn.report import format
 
-
-def said(cell: Cell) -> str:
-    """A cell in one line."""
-    name = f"{cell.contestant}, {cell.rate}, {cell.transport}"
-    if cell.trouble:
-        return f"{name}: not measured: {cell.trouble}"
-    return f"{name}: {_cpu(cell)} per stream-second, {_memory(cell)} per stream, {_capacity(cell)} streams"
+LIMITED = "†"
+TROUBLE = "✗"
+_MICROSECONDS = 1e6
 
 
-def page(run: dict[str, Any], cells: Sequence[Cell], *, complete: bool) -> str:
+def verdicts(record: Record) -> list[Verdict]:
+    """Every aim of which anything was measured."""
+    return [*targets.of_costs(tables(record.costs)), *targets.of_pace(record.paces)]
+
+
+def page(record: Record) -> str:
     """The page of a run."""
+    run, measured = record.run, tables(record.costs)
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
         date=run["date"],
+        took=format.duration(run["seconds"]),
         command=run["command"],
         revision=run["revision"],
-        warnings=warnings(run, complete=complete),
-        clients=run["clients"],
-        seconds=run["seconds"],
-        search_seconds=run["search_seconds"],
+        warnings=warnings(run, complete=run["complete"]),
+        aims=_aims(verdicts(record)),
+        clients=" and ".join(map(str, run["clients"])),
+        cost_seconds=format.seconds(run["cost_seconds"]),
+        repetitions=run["repetitions"],
         seed=run["seed"],
-        costs=table_of(_COSTS, (_cost_row(cell) for cell in _ordered(cells))),
-        capacities=table_of(_CAPACITIES, (_capacity_row(cell) for cell in _ordered(cells))),
-        troubles="\n".join(dict.fromkeys(f"- {each.trouble}" for each in cells if each.trouble)),
-        machine=table_of(["", ""], machine_rows(run["environment"])),
+        server_core=run["cores"]["server"],
+        generator_core=run["cores"]["generator"],
+        costs="\n\n".join(_costs(table) for table in measured) or _NOTHING,
+        notes=_notes(measured),
+        condition=CONDITION,
+        search_seconds=format.seconds(run["search_seconds"]),
+        capacities=_capacities(record.capacities),
+        pace_streams=f"{run['pace_streams']:,}",
+        pace_seconds=format.seconds(run["pace_seconds"]),
+        paces=_paces(record.paces),
+        machine=table_of(["", ""], machine_rows(run["environment"]), "ll"),
     )
 
 
+_NOTHING = "Not measured in this run."
 _COSTS = [
-    "",
-    "CPU per stream-second",
+    "server",
+    "CPU µs per stream-second",
+    "ours ÷ this",
     "memory per stream",
     "conforming",
     "99 % behind by at most",
     "kbit/s of a stream",
 ]
-_CAPACITIES = ["", "streams at 99 % conforming", "95 % interval", "ended"]
+_EDGES = ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05")
+_PACES = ["99 % within", "server's core", "waited for it", "stolen", "packets/s", "calls/s", "memory per stream"]
+_CAPACITIES = ["", "streams", "from", "to", "server's core", "runs", "ended"]
 
 
-def _ordered(cells: Iterable[Cell]) -> list[Cell]:
-    return sorted(cells, key=lambda cell: (cell.transport, cell.rate, cell.contestant != "sojourn", cell.contestant))
+def _aims(found: Iterable[Verdict]) -> str:
+    rows = [[each.aim, each.bound, each.measured, _loud(each.word)] for each in found]
+    return table_of(["aim", "bound", "measured", ""], rows, "lrrl") if rows else _NOTHING
 
 
-def _name(cell: Cell) -> str:
-    return f"{cell.rate}, {cell.transport}: {cell.contestant}"
+def _loud(word: str) -> str:
+    return f"**{word}**" if word == "not met" else word
 
 
-def _cost_row(cell: Cell) -> list[str]:
-    rate = cell.bits_per_second_per_stream
-    mark = " (the generator was the limit)" if cell.generator_limited_because else ""
+def _costs(table: Table) -> str:
+    title = f"### {table.rate}bit/s, {table.transport}, {table.clients} viewers"
+    return f"{title}\n\n" + table_of(_COSTS, [_cost_row(table, row) for row in table.rows])
+
+
+def _cost_row(table: Table, row: Row) -> list[str]:
+    rate = _median(row.spread(lambda cell: cell.bits_per_second_per_stream))
     return [
-        _name(cell) + mark,
-        _cpu(cell),
-        _memory(cell),
-        format.percent(cell.conforming_fraction),
-        format.seconds(cell.behind_p99_seconds),
+        row.contestant + _mark(row),
+        _microseconds(row.cost),
+        format.NOT_MEASURED if row.contestant == OURS else targets.said(table.ours_over(row)),
+        format.size(_median(row.spread(lambda cell: cell.resident_bytes_per_stream))),
+        format.percent(_median(row.spread(lambda cell: cell.conforming_fraction))),
+        format.seconds(_median(row.spread(lambda cell: cell.behind_p99_seconds))),
         format.NOT_MEASURED if rate is None else f"{rate / 1e3:.0f}",
     ]
 
 
-def _capacity_row(cell: Cell) -> list[str]:
-    bounds = f"{format.number(cell.capacity_low)} to {format.number(cell.capacity_high)}"
-    return [_name(cell), _capacity(cell), bounds, cell.ending or format.NOT_MEASURED]
+def _mark(row: Row) -> str:
+    return (f" {TROUBLE}" if row.trouble else "") + (f" {LIMITED}" if row.limited_because else "")
 
 
-def _cpu(cell: Cell) -> str:
-    return format.seconds(cell.cpu_seconds_per_stream_second)
+def _notes(measured: Sequence[Table]) -> str:
+    said = []
+    for table in measured:
+        for row in table.rows:
+            where = f"{row.contestant}, {table.rate}, {table.transport}, {table.clients} viewers"
+            said += [f"- {TROUBLE} {where}: {row.trouble}"] if row.trouble else []
+            said += [f"- {LIMITED} {where}: {row.limited_because}"] if row.limited_because else []
+    return "\n".join(said)
 
 
-def _memory(cell: Cell) -> str:
-    return format.size(cell.resident_bytes_per_stream)
+def _capacities(found: Iterable[Capacity]) -> str:
+    ordered = sorted(found, key=lambda each: (place_key(each.transport, each.rate), each.contestant != OURS))
+    rows = [_capacity_row(each) for each in ordered]
+    return table_of(_CAPACITIES, rows, "lrrrrrl") if rows else _NOTHING
 
 
-def _capacity(cell: Cell) -> str:
-    if cell.capacity is not None:
-        return format.number(cell.capacity)
-    return format.NOT_MEASURED if cell.capacity_low is None else f"at least {format.number(cell.capacity_low)}"
+def _capacity_row(found: Capacity) -> list[str]:
+    why = found.trouble or found.ending or format.NOT_MEASURED
+    if found.limited_because:
+        why += f"; the generator: {found.limited_because}"
+    return [
+        f"{found.rate}, {found.transport}: {found.contestant}",
+        found.figure,
+        format.number(found.low),
+        format.number(found.high),
+        format.percent(found.core_fraction),
+        str(found.runs),
+        why,
+    ]
+
+
+def _paces(found: Sequence[Pace]) -> str:
+    """A row per repetition: what a disturbance did to one of them shows."""
+    edges = [edge for edge in _EDGES if any(edge in pace.later_fractions for pace in found)]
+    header = ["", *(f"> {format.seconds(float(edge))}" for edge in edges), *_PACES]
+    rows = [_pace_row(pace, edges) for pace in found]
+    notes = "".join(f"\n- {TROUBLE} {pace.repetition + 1}: {pace.trouble}" for pace in found if pace.trouble)
+    return table_of(header, rows) + (f"\n{notes}" if notes else "") if rows else _NOTHING
+
+
+def _pace_row(pace: Pace, edges: Sequence[str]) -> list[str]:
+    return [
+        f"{pace.repetition + 1}" + (f" {TROUBLE}" if pace.trouble else ""),
+        *(_share(pace.later_fractions.get(edge)) for edge in edges),
+        format.NOT_MEASURED if pace.p99_seconds is None else f"≤ {format.seconds(pace.p99_seconds)}",
+        format.percent(pace.core_fraction),
+        _share(pace.core_wait_fraction),
+        _share(pace.core_steal_fraction),
+        format.number(pace.packets_per_second),
+        format.number(pace.calls_per_second),
+        format.size(pace.resident_bytes_per_stream),
+    ]
+
+
+def _share(value: float | None) -> str:
+    return format.NOT_MEASURED if value is None else f"{100 * value:.2f} %"
+
+
+def _microseconds(spread: Spread | None) -> str:
+    if spread is None:
+        return format.NOT_MEASURED
+    middle, low, high = (f"{value * _MICROSECONDS:,.0f}" for value in (spread.median, spread.low, spread.high))
+    return f"{middle} [{low}–{high}]"
+
+
+def _median(spread: Spread | None) -> float | None:
+    return spread.median if spread else None

@@ -1,0 +1,109 @@
+"""What a stream costs a server: CPU time and memory with so many viewers, which are few enough for all servers."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stream import viewers
+from benchmarks.stream.contestants import running
+from benchmarks.stream.viewers import Play
+from sojourn.cores import Cores
+from sojourn.failure import CouldNotRun
+from sojourn.loading.result import LoadResult
+from sojourn.probe.processes import tree
+from sojourn.report import format
+
+CONFORMING_MIN = 0.99
+"""With fewer a server has done less than it was asked to, and its costs are compared with nothing."""
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one repetition measured; None where it did not, with the reason in `trouble`."""
+
+    contestant: str
+    rate: str
+    transport: str
+    clients: int
+    repetition: int
+    conforming_fraction: float | None = None
+    cpu_seconds_per_stream_second: float | None = None
+    resident_bytes_per_stream: float | None = None
+    behind_p99_seconds: float | None = None
+    bits_per_second_per_stream: float | None = None
+    generator_cpu_seconds_per_stream_second: float | None = None
+    limited_because: str | None = None
+    """Why the generator was the limit, where it was."""
+    trouble: str | None = None
+
+    @property
+    def said(self) -> str:
+        """What is said when it ends."""
+        if self.trouble:
+            return f"{self.clients} streams: {self.trouble}"
+        cpu, memory = format.seconds(self.cpu_seconds_per_stream_second), format.size(self.resident_bytes_per_stream)
+        return f"{self.clients} streams: {cpu} per stream-second, {memory} per stream"
+
+    def as_json(self) -> dict[str, Any]:
+        """As a line of the results' file."""
+        return {"part": "costs", **dataclasses.asdict(self)}
+
+
+def measure(play: Play, clients: int, repetition: int, seconds: float, cores: Cores) -> Cost:
+    """Starts the server anew and lets so many watch. A server that fails is a cost with trouble."""
+    cost = Cost(play.contestant.name, play.rate, play.transport, clients, repetition)
+    try:
+        with running(play.contestant, play.film, cores.server) as server:
+            idle_bytes = resident_bytes(server.pid)
+            words = [*viewers.options(play, clients, seconds, cores), *viewers.coming(clients)]
+            return _with_figures(cost, viewers.run(server, words), idle_bytes)
+    except CouldNotRun as error:
+        return dataclasses.replace(cost, trouble=error.what)
+
+
+def _with_figures(cost: Cost, result: LoadResult, idle_bytes: int) -> Cost:
+    record = result.record
+    probe = record["probe"]
+    resident = probe["counters"].get("resident_bytes", {}).get("maximum")
+    return dataclasses.replace(
+        cost,
+        conforming_fraction=record["streaming"]["streams"]["conforming_fraction"],
+        cpu_seconds_per_stream_second=_number(probe.get("cpu_seconds_per_stream_second")),
+        resident_bytes_per_stream=None if resident is None else (resident - idle_bytes) / cost.clients,
+        behind_p99_seconds=record["behind_seconds"]["p99"],
+        bits_per_second_per_stream=(record["streaming"]["bit_rate"] or {}).get("mean_bits_per_second"),
+        generator_cpu_seconds_per_stream_second=_number(record["generator"]["cpu_seconds_per_stream_second"]),
+        limited_because=result.limited_because,
+        trouble=_trouble(record["streaming"]["streams"]),
+    )
+
+
+def _trouble(streams: dict[str, Any]) -> str | None:
+    """What makes the figures mean something else than they seem to."""
+    if streams["played_seconds"] == 0:
+        refused = {f"refused with {code}": count for code, count in streams["refused_by_status"].items()}
+        causes = {**refused, **streams["failures_by_cause"]}
+        return "no stream played: " + ", ".join(f"{count} {cause.replace('_', ' ')}" for cause, count in causes.items())
+    conforming = streams["conforming_fraction"]
+    if conforming is None or conforming < CONFORMING_MIN:
+        return f"{format.percent(conforming)} of its streams conformed"
+    return None
+
+
+def resident_bytes(pid: int) -> int:
+    """What a server and its children have in memory."""
+    pages = [int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in tree([pid])]
+    return sum(pages) * PAGE_BYTES
+
+
+def core_fraction(result: LoadResult) -> float | None:
+    """What the server used of its core."""
+    return _number(result.record["probe"]["counters"].get("cpu_seconds", {}).get("per_second"))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

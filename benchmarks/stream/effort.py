@@ -1,0 +1,121 @@
+"""How long and how precisely is measured: in full, in a given time, or only to try whether everything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from sojourn.failure import CouldNotRun
+
+Part = Literal["costs", "capacity", "pace"]
+SHARES: dict[Part, float] = {"costs": 0.42, "capacity": 0.43, "pace": 0.15}
+"""Of the time, where all parts are measured."""
+COST_BESIDE_SECONDS = 3.5
+"""What a cost takes beside its measurement: the server's start and the probe's, viewers that come and leave."""
+COST_SECONDS_MIN = 2.0
+"""In less time chance decides what a stream costs."""
+SEARCH_SECONDS_MIN = 25.0
+"""In less time no search has three runs."""
+PACE_BESIDE_SECONDS = 14.0
+"""To set up so many streams, to begin them one after the other, and to end."""
+PACE_SECONDS_MIN = 5.0
+CLIENTS = (20, 100)
+REPETITIONS_IN_SHORT = 3
+"""With fewer no interval of a ratio decides anything."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What is done for every part."""
+
+    repetitions: int
+    clients: tuple[int, ...]
+    """Streams under which costs are measured: few enough for every server."""
+    cost_seconds: float
+    search_seconds: float
+    """Of each run of a search: a server that is too slow has to fall behind by 5 % within it."""
+    search_budget_seconds: float
+    precision: float
+    pace_streams: int
+    pace_seconds: float
+    film_seconds: float
+
+    def repeated(self, repetitions: int | None) -> Effort:
+        """The same with another number of repetitions, if one is given."""
+        return self if repetitions is None else replace(self, repetitions=repetitions)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the run's record."""
+        return asdict(self)
+
+
+FULL = Effort(
+    repetitions=5,
+    clients=CLIENTS,
+    cost_seconds=20.0,
+    search_seconds=20.0,
+    search_budget_seconds=600.0,
+    precision=0.1,
+    pace_streams=5000,
+    pace_seconds=60.0,
+    film_seconds=150.0,
+)
+QUICK = Effort(
+    repetitions=1,
+    clients=(2, 4),
+    cost_seconds=1.0,
+    search_seconds=1.0,
+    search_budget_seconds=1.0,
+    precision=0.5,
+    pace_streams=50,
+    pace_seconds=1.0,
+    film_seconds=30.0,
+)
+
+
+def within(minutes: float, parts: Collection[Part], plays: int, repetitions: int | None = None) -> Effort:
+    """What fits into a time for so many plays: a server with a film and a way of packets.
+
+    Raises:
+        CouldNotRun: too little to measure anything.
+    """
+    repetitions = REPETITIONS_IN_SHORT if repetitions is None else repetitions
+    share_each = 60 * minutes / sum(SHARES[part] for part in parts)
+    costs = _left(share_each * SHARES["costs"], plays * len(CLIENTS) * repetitions, COST_BESIDE_SECONDS)
+    search = share_each * SHARES["capacity"] / max(1, plays)
+    pace = _left(share_each * SHARES["pace"], repetitions, PACE_BESIDE_SECONDS)
+    lacking = {
+        "costs": costs < COST_SECONDS_MIN,
+        "capacity": search < SEARCH_SECONDS_MIN,
+        "pace": pace < PACE_SECONDS_MIN,
+    }
+    if any(lacking[part] for part in parts):
+        least = math.ceil(_least_minutes(parts, plays, repetitions))
+        raise CouldNotRun(
+            f"{minutes:g} minutes are too few for {plays} servers with a film, {repetitions} times",
+            f"--minutes {least}, fewer --repetitions, or --only some parts",
+        )
+    return replace(
+        FULL,
+        repetitions=repetitions,
+        cost_seconds=min(FULL.cost_seconds, costs),
+        search_seconds=min(FULL.search_seconds, max(6.0, search / 6)),
+        search_budget_seconds=search,
+        pace_seconds=min(FULL.pace_seconds, pace),
+    )
+
+
+def _left(seconds: float, measurements: int, beside_seconds: float) -> float:
+    return seconds / max(1, measurements) - beside_seconds
+
+
+def _least_minutes(parts: Collection[Part], plays: int, repetitions: int) -> float:
+    least: dict[Part, float] = {
+        "costs": plays * len(CLIENTS) * repetitions * (COST_BESIDE_SECONDS + COST_SECONDS_MIN),
+        "capacity": plays * SEARCH_SECONDS_MIN,
+        "pace": repetitions * (PACE_BESIDE_SECONDS + PACE_SECONDS_MIN),
+    }
+    whole = sum(SHARES[part] for part in parts)
+    return max(least[part] / SHARES[part] for part in parts) * whole / 60

@@ -1,0 +1,161 @@
+"""How late our server sends so many streams by UDP from one core: its own histogram, and who had the core."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.probe.processes import cpu_seconds
+from benchmarks.stream import crowd
+from benchmarks.stream.contestants import ours_with, running
+from benchmarks.stream.costs import resident_bytes
+from sojourn.cores import Cores
+from sojourn.failure import CouldNotRun
+from sojourn.report import format
+from sojourn.systems.running import free_port
+
+RATE = "300k"
+P99_SECONDS_MAX = 0.01
+LATE_FRACTION_MAX = 0.01
+"""Of the samples may be later than that."""
+COME_WITHIN_SECONDS = 5.0
+SETTLE_SECONDS = 1.5
+"""The server publishes its counters once a second."""
+BEGIN_WITHIN_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
+SESSION_TIMEOUT = "600s"
+"""Nobody in the crowd says anything after PLAY."""
+CLOCK_TICKS_PER_SECOND = 100
+_STEAL = 8
+"""Of the fields of a core's line: proc_stat(5)."""
+_BUCKET = re.compile(r'^sojourn_stream_send_lateness_seconds_bucket\{le="([^"]+)"\} (\d+)$', re.MULTILINE)
+_FIGURE = re.compile(r"^sojourn_stream_(\w+) ([0-9.e+-]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """One repetition; None where it did not measure, with the reason in `trouble`. Fractions are of the core's time."""
+
+    streams: int
+    repetition: int
+    seconds: float = 0.0
+    playing: int | None = None
+    samples: int | None = None
+    later_fractions: dict[str, float] = field(default_factory=dict)
+    """The share of samples that were sent later than so many seconds after they were due."""
+    core_fraction: float | None = None
+    core_wait_fraction: float | None = None
+    """How long the server was ready to go on while others had its core."""
+    core_steal_fraction: float | None = None
+    packets_per_second: float | None = None
+    calls_per_second: float | None = None
+    resident_bytes_per_stream: float | None = None
+    trouble: str | None = None
+
+    @property
+    def late_fraction(self) -> float | None:
+        """The share that is later than the aim allows."""
+        return self.later_fractions.get(f"{P99_SECONDS_MAX:g}")
+
+    @property
+    def p99_seconds(self) -> float | None:
+        """The least edge of the histogram within which 99 % were sent."""
+        within = [float(edge) for edge, share in self.later_fractions.items() if share <= 0.01]
+        return min(within, default=None)
+
+    @property
+    def said(self) -> str:
+        """What is said when it ends."""
+        if self.trouble:
+            return self.trouble
+        late, core = format.percent(self.late_fraction), format.percent(self.core_fraction)
+        return f"{late} later than {format.seconds(P99_SECONDS_MAX)}, {core} of the core"
+
+    def as_json(self) -> dict[str, Any]:
+        """As a line of the results' file."""
+        return {"part": "pace", **dataclasses.asdict(self)}
+
+
+def measure(film: Path, streams: int, repetition: int, seconds: float, cores: Cores) -> Pace:
+    """Starts our server anew and has it play to a crowd."""
+    pace = Pace(streams, repetition)
+    assert cores.server is not None
+    try:
+        admin = f"127.0.0.1:{free_port()}"
+        ours = ours_with("--admin-listen", admin, "--sessions-max", str(streams), "--session-timeout", SESSION_TIMEOUT)
+        with running(ours, film, cores.server) as server:
+            idle_bytes = resident_bytes(server.pid)
+            with crowd.watching(server.url, streams, COME_WITHIN_SECONDS, BEGIN_WITHIN_SECONDS):
+                time.sleep(SETTLE_SECONDS)
+                before = _Moment.of(server.pid, admin, cores.server)
+                time.sleep(seconds)
+                after = _Moment.of(server.pid, admin, cores.server)
+                grown = resident_bytes(server.pid) - idle_bytes
+    except CouldNotRun as error:
+        return dataclasses.replace(pace, trouble=error.what)
+    return dataclasses.replace(_between(pace, before, after), resident_bytes_per_stream=grown / streams)
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """What the server and the system had counted at a moment."""
+
+    at: float
+    within: dict[str, int]
+    """Samples sent so soon, by edges of the histogram."""
+    figures: dict[str, float]
+    cpu_seconds: float
+    stolen_seconds: float
+
+    @staticmethod
+    def of(pid: int, admin: str, core: int) -> _Moment:
+        with urllib.request.urlopen(f"http://{admin}/metrics", timeout=TIMEOUT_SECONDS) as answer:
+            page = answer.read().decode()
+        line = next(row for row in Path("/proc/stat").read_text().splitlines() if row.startswith(f"cpu{core} "))
+        return _Moment(
+            time.monotonic(),
+            {edge: int(count) for edge, count in _BUCKET.findall(page)},
+            {name: float(value) for name, value in _FIGURE.findall(page)},
+            cpu_seconds([pid]),
+            int(line.split()[_STEAL]) / CLOCK_TICKS_PER_SECOND,
+        )
+
+
+def _between(pace: Pace, before: _Moment, after: _Moment) -> Pace:
+    seconds = after.at - before.at
+    within = {edge: count - before.within[edge] for edge, count in after.within.items()}
+    samples = within.pop("+Inf")
+
+    def per_second(name: str) -> float | None:
+        return (after.figures[name] - before.figures[name]) / seconds if name in before.figures else None
+
+    playing = int(after.figures["sessions_playing"])
+    return dataclasses.replace(
+        pace,
+        seconds=seconds,
+        playing=playing,
+        samples=samples,
+        later_fractions={edge: 1 - count / samples for edge, count in within.items()} if samples else {},
+        core_fraction=(after.cpu_seconds - before.cpu_seconds) / seconds,
+        core_wait_fraction=per_second("core_wait_seconds_total"),
+        core_steal_fraction=(after.stolen_seconds - before.stolen_seconds) / seconds,
+        packets_per_second=per_second("packets_sent_total"),
+        calls_per_second=per_second("send_calls_total"),
+        trouble=_trouble(pace, playing, samples, after.figures),
+    )
+
+
+def _trouble(pace: Pace, playing: int, samples: int, figures: dict[str, float]) -> str | None:
+    """What makes the figures mean something else than they seem to."""
+    if playing < pace.streams:
+        return f"{playing:,} of {pace.streams:,} sessions played"
+    if not samples:
+        return "nothing was sent"
+    if figures["frames_dropped_total"] or figures["send_errors_total"]:
+        return "samples were dropped, or the system refused to send"
+    return None

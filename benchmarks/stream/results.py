@@ -1,0 +1,100 @@
+"""The costs of all repetitions as rows and tables, and ours beside the best peer's, repetition by repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.ratio import mean_ratio
+from benchmarks.server.results import Spread
+from benchmarks.stream.contestants import OURS
+from benchmarks.stream.costs import Cost
+from sojourn import media
+from sojourn.loading.confidence import Estimate
+
+
+@dataclass(frozen=True)
+class Row:
+    """A server with so many viewers, over the repetitions."""
+
+    contestant: str
+    cells: Sequence[Cost]
+
+    def spread(self, figure: Callable[[Cost], float | None]) -> Spread | None:
+        """A figure's median and ends."""
+        return Spread.of(figure(cell) for cell in self.cells)
+
+    @property
+    def cost(self) -> Spread | None:
+        """CPU seconds per second of a stream."""
+        return self.spread(lambda cell: cell.cpu_seconds_per_stream_second)
+
+    @property
+    def clients(self) -> int:
+        """How many watch."""
+        return self.cells[0].clients
+
+    @property
+    def generator_cost(self) -> Spread | None:
+        """The generator's CPU seconds per second of a stream."""
+        return self.spread(lambda cell: cell.generator_cpu_seconds_per_stream_second)
+
+    @property
+    def trouble(self) -> str | None:
+        """The first repetition's trouble that had any."""
+        return next((cell.trouble for cell in self.cells if cell.trouble), None)
+
+    @property
+    def limited_because(self) -> str | None:
+        """Why the generator was the limit, in the first repetition in which it was."""
+        return next((cell.limited_because for cell in self.cells if cell.limited_because), None)
+
+
+@dataclass(frozen=True)
+class Table:
+    """All servers with so many viewers of a film, the cheapest first."""
+
+    rate: str
+    transport: str
+    clients: int
+    rows: Sequence[Row]
+
+    def row(self, contestant: str) -> Row | None:
+        """One of them."""
+        return next((row for row in self.rows if row.contestant == contestant), None)
+
+    @property
+    def best_peer(self) -> Row | None:
+        """The cheapest of those without trouble that are not ours."""
+        sound = [row for row in self.rows if row.contestant != OURS and row.cost and not row.trouble]
+        return sound[0] if sound else None
+
+    def ours_over(self, other: Row | None) -> Estimate | None:
+        """Our cost over another's, of the repetitions that have both."""
+        ours = self.row(OURS)
+        if ours is None or other is None or ours.trouble or other.trouble:
+            return None
+        theirs = {cell.repetition: cell.cpu_seconds_per_stream_second for cell in other.cells}
+        pairs = ((cell.cpu_seconds_per_stream_second, theirs.get(cell.repetition)) for cell in ours.cells)
+        return mean_ratio([mine / their for mine, their in pairs if mine and their])
+
+
+def tables(cells: Iterable[Cost]) -> list[Table]:
+    """A table per film, way of packets and number of viewers that was measured."""
+    by_place: dict[tuple[str, str, int], dict[str, list[Cost]]] = {}
+    for cell in cells:
+        rows = by_place.setdefault((cell.transport, cell.rate, cell.clients), {})
+        rows.setdefault(cell.contestant, []).append(cell)
+    return [
+        Table(rate, transport, clients, sorted((Row(*each) for each in rows.items()), key=_cost_of))
+        for (transport, rate, clients), rows in sorted(by_place.items(), key=lambda item: place_key(*item[0]))
+    ]
+
+
+def place_key(transport: str, rate: str, clients: int = 0) -> tuple[bool, int, int]:
+    """The order of the tables: UDP first, then by rate and by how many watch."""
+    return transport != "udp", media.bits_per_second(rate), clients
+
+
+def _cost_of(row: Row) -> float:
+    return row.cost.median if row.cost else float("inf")

@@ -1,0 +1,57 @@
+"""So many viewers of a film for some seconds, by our generator, with a probe at the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.stream.contestants import Contestant, Running
+from sojourn.cores import Cores
+from sojourn.loading.probed import probed
+from sojourn.loading.result import LoadResult
+from sojourn.loading.run import run_load
+from sojourn.probe.companion import Watched
+
+PROBE_INTERVAL = "200ms"
+ARRIVALS_PER_SECOND_MIN = 50
+COME_WITHIN_SECONDS = 2
+"""All viewers, so that a run of many does not consist of their coming."""
+
+
+@dataclass(frozen=True)
+class Play:
+    """Who sends what to whom: a row of the tables, over its repetitions."""
+
+    contestant: Contestant
+    rate: str
+    transport: str
+    film: Path
+
+    @property
+    def name(self) -> str:
+        """In the tables and on the terminal."""
+        return f"{self.rate}, {self.transport}: {self.contestant.name}"
+
+
+def options(play: Play, clients: int, seconds: float, cores: Cores) -> list[str]:
+    """The generator's options, but for the film's URL."""
+    words = ["--clients", str(clients), "--duration", f"{seconds:g}s", "--transport", play.transport]
+    return words if cores.generator is None else [*words, "--core", str(cores.generator)]
+
+
+def coming(clients: int) -> list[str]:
+    """How fast that many come."""
+    return ["--ramp", f"{max(ARRIVALS_PER_SECOND_MIN, clients // COME_WITHIN_SECONDS)}/s"]
+
+
+def run(server: Running, words: Sequence[str]) -> LoadResult:
+    """One run of the generator on the server's film.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted, and what it measured is not whole.
+    """
+    result = probed(run_load, Watched((server.pid,), None, PROBE_INTERVAL))([server.url, *words], None)
+    if result.record["interrupted"]:
+        raise KeyboardInterrupt
+    return result
