@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from benchmarks import entry, machine
-from benchmarks.selection import selected
-from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
+from benchmarks import entry, machine, run, selection
 from benchmarks.stream import pace
 from benchmarks.stream.contestants import CONTESTANTS
-from benchmarks.stream.effort import FULL, QUICK, SHARES, Effort, Part, within
+from benchmarks.stream.effort import FULL, PACE, PARTS, QUICK, Effort, Part, within
 from benchmarks.stream.page import page, verdicts
-from benchmarks.stream.record import Record
 from benchmarks.stream.sitting import Sitting
 from benchmarks.stream.viewers import Play
-from sojourn import environment, media
-from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
-from sojourn.report import format
+from sojourn import media
+from sojourn.cores import Cores, keep_off_server_core
 
 NAME = "stream-benchmark"
-MINUTE_SECONDS = 60
 talk = Console(stderr=True)
 
 
@@ -54,46 +46,38 @@ def _bench(
     benchmarks/stream/bench --minutes 15
     """
     began = time.monotonic()
-    parts = _parts(only)
+    parts = selection.chosen(only, PARTS, "part")
+    contestants = selection.chosen(servers, CONTESTANTS, "server")
     cores = machine.two_cores()
     machine.raise_descriptors()
-    output.mkdir(parents=True, exist_ok=True)
-    places = _places(servers, rates.split(","), transports.split(","))
-    effort = _effort(quick, minutes, parts, len(places), repetitions)
-    wanted = dict.fromkeys([*(rate for _, rate, _ in places if "costs" in parts or "capacity" in parts), pace.RATE])
-    films = {rate: _film(output, rate, effort.film_seconds) for rate in wanted}
-    run = _run(seed, effort, quick, cores.server, cores.generator)
-    if run["busy_fraction"] > BUSY_FRACTION_MAX:
-        talk.print(f"warning: other work uses {format.percent(run['busy_fraction'])} of this machine")
-    record = Record(output, run)
-    plays = [Play(who, rate, transport, films.get(rate, films[pace.RATE])) for who, rate, transport in places]
-    complete = Sitting(plays, films[pace.RATE], effort, seed, cores, record, talk).measure(parts)
-    run |= {"complete": complete, "seconds": time.monotonic() - began}
-    for verdict in verdicts(record):
-        print(verdict.line)
-    for folder in filter(None, (output, docs)):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{NAME}.md").write_text(page(record))
-        talk.print(f"page: {folder / f'{NAME}.md'}", soft_wrap=True, highlight=False)
-    sys.exit(EXIT_RAN if complete else EXIT_RAN_WITH_FAILURES)
-
-
-def _parts(only: str | None) -> list[Part]:
-    chosen = selected(only, [*SHARES], "part")
-    return [part for part in SHARES if part in chosen]
-
-
-def _places(servers: str | None, rates: Sequence[str], transports: Sequence[str]) -> list[tuple[Any, str, str]]:
-    """Every server with every rate and every way of packets that it has."""
-    names = selected(servers, [each.name for each in CONTESTANTS], "server")
-    return [
+    # The pace has one film and one server.
+    played = [] if parts == [PACE] else rates.split(",")
+    places = [
         (contestant, rate, transport)
-        for contestant in CONTESTANTS
-        if contestant.name in names
-        for rate in rates
-        for transport in transports
+        for contestant in contestants
+        for rate in played
+        for transport in transports.split(",")
         if transport in contestant.transports
     ]
+    effort = _effort(quick, minutes, parts, len(places), repetitions)
+    films = {rate: _film(output, rate, effort.film_seconds) for rate in dict.fromkeys([*played, pace.RATE])}
+    plays = [Play(contestant, rate, transport, films[rate]) for contestant, rate, transport in places]
+    about = run.describe("benchmarks/stream/bench", talk) | _about(seed, quick, effort, cores)
+    sitting = Sitting(plays, films[pace.RATE], effort, seed, cores)
+    count = sitting.count(parts)
+    with keep_off_server_core(cores):
+        _, complete = run.keep(
+            sitting.measurements(parts),
+            about,
+            output / "cells.jsonl",
+            talk,
+            lambda number, cell: f"{number} of {count}: {cell.said}",
+        )
+    for verdict in verdicts(sitting.measured):
+        print(verdict.line)
+    about |= {"seconds": time.monotonic() - began}
+    text = page(about, sitting.measured, complete=complete)
+    run.finish(NAME, text, (output, docs), complete=complete, console=talk)
 
 
 def _effort(quick: bool, minutes: float | None, parts: Sequence[Part], plays: int, repetitions: int | None) -> Effort:
@@ -113,18 +97,9 @@ def _film(output: Path, rate: str, seconds: float) -> Path:
     return next(folder.glob("*.mp4"))
 
 
-def _run(seed: int, effort: Effort, quick: bool, server_core: int | None, generator_core: int | None) -> dict[str, Any]:
-    return {
-        "revision": machine.revision(),
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": shlex.join(["benchmarks/stream/bench", *sys.argv[1:]]),
-        "seed": seed,
-        "quick": quick,
-        **effort.as_json(),
-        "cores": {"server": server_core, "generator": generator_core},
-        "busy_fraction": busy_fraction(),
-        "environment": environment.describe(),
-    }
+def _about(seed: int, quick: bool, effort: Effort, cores: Cores) -> dict[str, Any]:
+    planned = {"server": cores.server, "generator": cores.generator}
+    return {"seed": seed, "quick": quick, **effort.as_json(), "cores": planned}
 
 
 if __name__ == "__main__":

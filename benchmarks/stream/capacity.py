@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.stream import viewers
 from benchmarks.stream.contestants import running
 from benchmarks.stream.costs import core_fraction
+from benchmarks.stream.effort import Effort
 from benchmarks.stream.results import Row
 from benchmarks.stream.viewers import Play
 from sojourn.cores import Cores
@@ -64,7 +65,8 @@ class Capacity:
     @property
     def said(self) -> str:
         """What is said when it ends."""
-        return self.trouble or f"{self.figure} streams conform ({self.runs} runs, {self.ending})"
+        found = self.trouble or f"{self.figure} streams conform ({self.runs} runs, {self.ending})"
+        return f"{self.rate}, {self.transport}: {self.contestant}: {found}"
 
     def as_json(self) -> dict[str, Any]:
         """As a line of the results' file."""
@@ -97,7 +99,7 @@ def start_clients(rows: Iterable[Row]) -> int:
     return max(1, int(START_FRACTION * min(estimates, default=START_CLIENTS_WITHOUT_COSTS / START_FRACTION)))
 
 
-def measure(play: Play, start: int, seconds: float, budget_seconds: float, precision: float, cores: Cores) -> Capacity:
+def measure(play: Play, start: int, effort: Effort, cores: Cores) -> Capacity:
     """Searches, each run with the server started anew."""
     capacity = Capacity(play.contestant.name, play.rate, play.transport, start)
     core_fractions: dict[float, float | None] = {}
@@ -111,11 +113,11 @@ def measure(play: Play, start: int, seconds: float, budget_seconds: float, preci
 
     try:
         search = LoadSearch(
-            [URL, *viewers.options(play, start, seconds, cores)],
+            [URL, *viewers.options(play, start, effort.search_seconds, cores)],
             [Threshold.parse(CONDITION)],
             run,
-            budget_seconds=budget_seconds,
-            precision=precision,
+            budget_seconds=effort.search_budget_seconds,
+            precision=effort.precision,
             growth=GROWTH,
         )
         found = search.run()

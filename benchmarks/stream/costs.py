@@ -43,10 +43,9 @@ class Cost:
     @property
     def said(self) -> str:
         """What is said when it ends."""
-        if self.trouble:
-            return f"{self.clients} streams: {self.trouble}"
         cpu, memory = format.seconds(self.cpu_seconds_per_stream_second), format.size(self.resident_bytes_per_stream)
-        return f"{self.clients} streams: {cpu} per stream-second, {memory} per stream"
+        found = self.trouble or f"{cpu} per stream-second, {memory} per stream"
+        return f"{self.rate}, {self.transport}, {self.clients} streams: {self.contestant}: {found}"
 
     def as_json(self) -> dict[str, Any]:
         """As a line of the results' file."""

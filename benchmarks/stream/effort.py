@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from sojourn.failure import CouldNotRun
 
-Part = Literal["costs", "capacity", "pace"]
-SHARES: dict[Part, float] = {"costs": 0.42, "capacity": 0.43, "pace": 0.15}
-"""Of the time, where all parts are measured."""
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the benchmark, and its share of the time where all are measured."""
+
+    name: str
+    share: float
+
+
+COSTS, CAPACITY, PACE = PARTS = (Part("costs", 0.42), Part("capacity", 0.43), Part("pace", 0.15))
 COST_BESIDE_SECONDS = 3.5
 """What a cost takes beside its measurement: the server's start and the probe's, viewers that come and leave."""
 COST_SECONDS_MIN = 2.0
@@ -82,14 +89,14 @@ def within(minutes: float, parts: Collection[Part], plays: int, repetitions: int
         CouldNotRun: too little to measure anything.
     """
     repetitions = REPETITIONS_IN_SHORT if repetitions is None else repetitions
-    share_each = 60 * minutes / sum(SHARES[part] for part in parts)
-    costs = _left(share_each * SHARES["costs"], plays * len(CLIENTS) * repetitions, COST_BESIDE_SECONDS)
-    search = share_each * SHARES["capacity"] / max(1, plays)
-    pace = _left(share_each * SHARES["pace"], repetitions, PACE_BESIDE_SECONDS)
+    share_each = 60 * minutes / sum(part.share for part in parts)
+    costs = _left(share_each * COSTS.share, plays * len(CLIENTS) * repetitions, COST_BESIDE_SECONDS)
+    search = share_each * CAPACITY.share / max(1, plays)
+    pace = _left(share_each * PACE.share, repetitions, PACE_BESIDE_SECONDS)
     lacking = {
-        "costs": costs < COST_SECONDS_MIN,
-        "capacity": search < SEARCH_SECONDS_MIN,
-        "pace": pace < PACE_SECONDS_MIN,
+        COSTS: costs < COST_SECONDS_MIN,
+        CAPACITY: search < SEARCH_SECONDS_MIN,
+        PACE: pace < PACE_SECONDS_MIN,
     }
     if any(lacking[part] for part in parts):
         least = math.ceil(_least_minutes(parts, plays, repetitions))
@@ -113,9 +120,9 @@ def _left(seconds: float, measurements: int, beside_seconds: float) -> float:
 
 def _least_minutes(parts: Collection[Part], plays: int, repetitions: int) -> float:
     least: dict[Part, float] = {
-        "costs": plays * len(CLIENTS) * repetitions * (COST_BESIDE_SECONDS + COST_SECONDS_MIN),
-        "capacity": plays * SEARCH_SECONDS_MIN,
-        "pace": repetitions * (PACE_BESIDE_SECONDS + PACE_SECONDS_MIN),
+        COSTS: plays * len(CLIENTS) * repetitions * (COST_BESIDE_SECONDS + COST_SECONDS_MIN),
+        CAPACITY: plays * SEARCH_SECONDS_MIN,
+        PACE: repetitions * (PACE_BESIDE_SECONDS + PACE_SECONDS_MIN),
     }
-    whole = sum(SHARES[part] for part in parts)
-    return max(least[part] / SHARES[part] for part in parts) * whole / 60
+    whole = sum(part.share for part in parts)
+    return max(least[part] / part.share for part in parts) * whole / 60

@@ -71,10 +71,9 @@ class Pace:
     @property
     def said(self) -> str:
         """What is said when it ends."""
-        if self.trouble:
-            return self.trouble
         late, core = format.percent(self.late_fraction), format.percent(self.core_fraction)
-        return f"{late} later than {format.seconds(P99_SECONDS_MAX)}, {core} of the core"
+        found = self.trouble or f"{late} later than {format.seconds(P99_SECONDS_MAX)}, {core} of the core"
+        return f"{self.streams:,} streams: {found}"
 
     def as_json(self) -> dict[str, Any]:
         """As a line of the results' file."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
+from typing import Any
 
-from benchmarks.markdown import machine_rows, table_of, warnings
+from benchmarks.markdown import table_of
+from benchmarks.run import circumstances
 from benchmarks.server.results import Spread
 from benchmarks.stream import targets
 from benchmarks.stream.capacity import CONDITION, Capacity
 from benchmarks.stream.contestants import OURS
+from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
-from benchmarks.stream.record import Record
 from benchmarks.stream.results import Row, Table, place_key, tables
 from benchmarks.stream.targets import Verdict
 from sojourn.report import format
@@ -22,37 +24,31 @@ TROUBLE = "✗"
 _MICROSECONDS = 1e6
 
 
-def verdicts(record: Record) -> list[Verdict]:
+def verdicts(measured: Measured) -> list[Verdict]:
     """Every aim of which anything was measured."""
-    return [*targets.of_costs(tables(record.costs)), *targets.of_pace(record.paces)]
+    return [*targets.of_costs(tables(measured.costs)), *targets.of_pace(measured.paces)]
 
 
-def page(record: Record) -> str:
+def page(run: Mapping[str, Any], measured: Measured, *, complete: bool) -> str:
     """The page of a run."""
-    run, measured = record.run, tables(record.costs)
+    costs = tables(measured.costs)
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
-        date=run["date"],
+        circumstances(run, complete=complete),
         took=format.duration(run["seconds"]),
-        command=run["command"],
-        revision=run["revision"],
-        warnings=warnings(run, complete=run["complete"]),
-        aims=_aims(verdicts(record)),
+        aims=_aims(verdicts(measured)),
         clients=" and ".join(map(str, run["clients"])),
         cost_seconds=format.seconds(run["cost_seconds"]),
-        repetitions=run["repetitions"],
-        seed=run["seed"],
         server_core=run["cores"]["server"],
         generator_core=run["cores"]["generator"],
-        costs="\n\n".join(_costs(table) for table in measured) or _NOTHING,
-        notes=_notes(measured),
+        costs="\n\n".join(_costs(table) for table in costs) or _NOTHING,
+        notes=_notes(costs),
         condition=CONDITION,
         search_seconds=format.seconds(run["search_seconds"]),
-        capacities=_capacities(record.capacities),
+        capacities=_capacities(measured.capacities),
         pace_streams=f"{run['pace_streams']:,}",
         pace_seconds=format.seconds(run["pace_seconds"]),
-        paces=_paces(record.paces),
-        machine=table_of(["", ""], machine_rows(run["environment"]), "ll"),
+        paces=_paces(measured.paces),
     )
 
 

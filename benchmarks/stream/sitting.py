@@ -1,81 +1,75 @@
-"""A sitting of the benchmark: its parts one after the other, each measurement kept as it ends."""
+"""A sitting of the benchmark: its parts one after the other, a measurement at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from rich.console import Console
 
 from benchmarks.order import shuffled
 from benchmarks.stream import capacity, costs, pace
-from benchmarks.stream.effort import COST_SECONDS_MIN, Effort, Part
-from benchmarks.stream.record import Record
+from benchmarks.stream.capacity import Capacity
+from benchmarks.stream.costs import Cost
+from benchmarks.stream.effort import CAPACITY, COST_SECONDS_MIN, COSTS, PACE, Effort, Part
+from benchmarks.stream.measured import Measured
+from benchmarks.stream.pace import Pace
 from benchmarks.stream.results import Row
 from benchmarks.stream.viewers import Play
-from sojourn import cores
 from sojourn.cores import Cores
 
 
 @dataclass(frozen=True)
 class Sitting:
-    """What is measured, and where it is kept and said."""
+    """What is measured, and what has been."""
 
     plays: Sequence[Play]
     pace_film: Path
     effort: Effort
     seed: int
     cores: Cores
-    record: Record
-    talk: Console
+    measured: Measured = field(default_factory=Measured)
 
-    def measure(self, parts: Sequence[Part]) -> bool:
-        """Measures the parts; whether it came to the end."""
-        measures = {"costs": self._costs, "capacity": self._capacities, "pace": self._paces}
-        with cores.keep_off_server_core(self.cores):
-            try:
-                for part in parts:
-                    measures[part]()
-            except KeyboardInterrupt:
-                return False
-        return True
+    def measurements(self, parts: Sequence[Part]) -> Iterator[Cost | Capacity | Pace]:
+        """Measures the parts, each measurement when it is asked for."""
+        measures: dict[Part, Callable[[], Iterator[Cost | Capacity | Pace]]] = {
+            COSTS: self._costs,
+            CAPACITY: self._capacities,
+            PACE: self._paces,
+        }
+        for part in parts:
+            for measurement in measures[part]():
+                self.measured.add(measurement)
+                yield measurement
 
-    def _costs(self) -> None:
+    def count(self, parts: Sequence[Part]) -> int:
+        """How many measurements that will be."""
+        repetitions = self.effort.repetitions
+        costs_count = len(self.plays) * len(self.effort.clients) * repetitions
+        counts = {COSTS: costs_count, CAPACITY: len(self.plays), PACE: repetitions}
+        return sum(counts[part] for part in parts)
+
+    def _costs(self) -> Iterator[Cost]:
         """Each repetition has all cells in an order of its own, so that no server always follows another."""
         cells = [(play, clients) for play in self.plays for clients in self.effort.clients]
-        done, total = 0, len(cells) * self.effort.repetitions
         for repetition in range(self.effort.repetitions):
             for play, clients in shuffled(cells, repetition, self.seed):
-                cost = costs.measure(play, clients, repetition, self.effort.cost_seconds, self.cores)
-                self.record.add(cost)
-                done += 1
-                self._say(f"costs {done} of {total}: {play.name}, {cost.said}")
+                yield costs.measure(play, clients, repetition, self.effort.cost_seconds, self.cores)
 
-    def _capacities(self) -> None:
-        effort = self.effort
-        for number, play in enumerate(shuffled(self.plays, 0, self.seed), 1):
-            start = capacity.start_clients(self._row(play, clients) for clients in effort.clients)
-            found = capacity.measure(
-                play, start, effort.search_seconds, effort.search_budget_seconds, effort.precision, self.cores
-            )
-            self.record.add(found)
-            self._say(f"capacity {number} of {len(self.plays)}: {play.name}: {found.said}")
+    def _capacities(self) -> Iterator[Capacity]:
+        for play in shuffled(self.plays, 0, self.seed):
+            start = capacity.start_clients(self._row(play, clients) for clients in self.effort.clients)
+            yield capacity.measure(play, start, self.effort, self.cores)
 
     def _row(self, play: Play, clients: int) -> Row:
         """What so many viewers cost; measured once, and not kept, where costs are no part of this sitting."""
         place = (play.contestant.name, play.rate, play.transport, clients)
         known = [
-            cost for cost in self.record.costs if place == (cost.contestant, cost.rate, cost.transport, cost.clients)
+            cost for cost in self.measured.costs if place == (cost.contestant, cost.rate, cost.transport, cost.clients)
         ]
         return Row(play.contestant.name, known or [costs.measure(play, clients, 0, COST_SECONDS_MIN, self.cores)])
 
-    def _paces(self) -> None:
-        effort = self.effort
-        for repetition in range(effort.repetitions):
-            found = pace.measure(self.pace_film, effort.pace_streams, repetition, effort.pace_seconds, self.cores)
-            self.record.add(found)
-            self._say(f"pace {repetition + 1} of {effort.repetitions}: {effort.pace_streams:,} streams: {found.said}")
-
-    def _say(self, words: str) -> None:
-        self.talk.print(words, highlight=False, soft_wrap=True)
+    def _paces(self) -> Iterator[Pace]:
+        for repetition in range(self.effort.repetitions):
+            yield pace.measure(
+                self.pace_film, self.effort.pace_streams, repetition, self.effort.pace_seconds, self.cores
+            )

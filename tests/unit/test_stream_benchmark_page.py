@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from benchmarks.stream.capacity import START_CLIENTS_WITHOUT_COSTS, Capacity, carried, start_clients
 from benchmarks.stream.costs import Cost
-from benchmarks.stream.effort import COST_BESIDE_SECONDS, FULL, PACE_BESIDE_SECONDS, SHARES, Effort, Part, within
+from benchmarks.stream.effort import (
+    CAPACITY,
+    COST_BESIDE_SECONDS,
+    COSTS,
+    FULL,
+    PACE,
+    PACE_BESIDE_SECONDS,
+    PARTS,
+    Effort,
+    Part,
+    within,
+)
+from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
 from benchmarks.stream.page import page, verdicts
-from benchmarks.stream.record import Record
 from benchmarks.stream.results import Row
 from benchmarks.stream.targets import of_pace
 from sojourn.failure import CouldNotRun
@@ -27,7 +38,6 @@ RUN: dict[str, Any] = {
     "busy_fraction": 0.0,
     "cores": {"server": 0, "generator": 1},
     "environment": {"kernel": "6"},
-    "complete": True,
     "seconds": 900.0,
 }
 
@@ -50,36 +60,36 @@ def pace(late: float, waited: float = 0.0, **more: Any) -> Pace:
     return Pace(5000, 0, 60.0, 5000, 10_000, edges, 0.8, waited, 0.0, **more)
 
 
-def words(record: Record) -> dict[str, str]:
-    return {verdict.aim: verdict.word for verdict in verdicts(record)}
+def words(measured: Measured) -> dict[str, str]:
+    return {verdict.aim: verdict.word for verdict in verdicts(measured)}
 
 
-def test_ours_is_compared_with_the_cheapest_sound_peer_within_repetitions(tmp_path: Path) -> None:
-    record = Record(tmp_path, RUN)
+def test_ours_is_compared_with_the_cheapest_sound_peer_within_repetitions() -> None:
+    measured = Measured()
     # The second repetition was slow for all: that leaves the ratio.
     for repetition, slowness in enumerate((1.0, 2.0, 1.1)):
-        record.add(cost("sojourn", repetition, 1e-3 * slowness))
-        record.add(cost("gst-rtsp-server", repetition, 5e-3 * slowness * (1 + repetition / 50)))
-        record.add(cost("VLC", repetition, 3e-3, trouble="80 % of its streams conformed"))
-    assert words(record) == {"CPU per stream, 300k, udp, 20 streams ÷ gst-rtsp-server, the best peer": "met"}
-    rows = [line for line in page(record).splitlines() if line.startswith("| ")]
+        measured.add(cost("sojourn", repetition, 1e-3 * slowness))
+        measured.add(cost("gst-rtsp-server", repetition, 5e-3 * slowness * (1 + repetition / 50)))
+        measured.add(cost("VLC", repetition, 3e-3, trouble="80 % of its streams conformed"))
+    assert words(measured) == {"CPU per stream, 300k, udp, 20 streams ÷ gst-rtsp-server, the best peer": "met"}
+    rows = [line for line in page(RUN, measured, complete=True).splitlines() if line.startswith("| ")]
     assert "| sojourn | 1,100 [1,000–2,000] | – | 4 KiB | 100 % | – | 310 |" in rows
     assert any(row.startswith("| gst-rtsp-server | 5,720 [") and "| 0.20 [0.19–0.21] |" in row for row in rows)
     assert any(row.startswith("| VLC ✗ | 3,000 [3,000–3,000] | – |") for row in rows)
-    assert "- ✗ VLC, 300k, udp, 20 viewers: 80 % of its streams conformed" in page(record)
+    assert "- ✗ VLC, 300k, udp, 20 viewers: 80 % of its streams conformed" in page(RUN, measured, complete=True)
 
 
 @pytest.mark.parametrize(
     ("ours", "word"),
     [([1.0, 1.1, 0.9], "met"), ([3.0, 3.1, 2.9], "not met"), ([1.0, 2.0, 3.5], "not decided"), ([1.0], "not decided")],
 )
-def test_an_interval_decides(tmp_path: Path, ours: list[float], word: str) -> None:
-    record = Record(tmp_path, RUN)
+def test_an_interval_decides(ours: list[float], word: str) -> None:
+    measured = Measured()
     for repetition, figure in enumerate(ours):
-        record.add(cost("sojourn", repetition, figure * 1e-3))
-        record.add(cost("VLC", repetition, 4e-3))
-    assert set(words(record).values()) == {word}
-    alone = Record(tmp_path, RUN)
+        measured.add(cost("sojourn", repetition, figure * 1e-3))
+        measured.add(cost("VLC", repetition, 4e-3))
+    assert set(words(measured).values()) == {word}
+    alone = Measured()
     alone.add(cost("sojourn", 0, 1e-3))
     assert set(words(alone).values()) == {"not measured"}
 
@@ -95,7 +105,7 @@ def test_who_is_late_without_a_disturbance_has_not_met_the_aim() -> None:
     assert word(pace(0.3, waited=0.3), pace(0.001)) == "not decided"
     assert of_pace([pace(0.3, trouble="0 of 5,000 sessions played")]) == []
     assert pace(0.005).p99_seconds == 0.01
-    assert pace(0.005).said == "0.5 % later than 10 ms, 80 % of the core"
+    assert pace(0.005).said == "5,000 streams: 0.5 % later than 10 ms, 80 % of the core"
 
 
 def test_a_search_begins_near_what_the_cores_should_carry() -> None:
@@ -111,14 +121,14 @@ def test_a_search_begins_near_what_the_cores_should_carry() -> None:
     assert start_clients([Row("VLC", [cost("VLC", 0, None, trouble="not installed")])]) == START_CLIENTS_WITHOUT_COSTS
 
 
-def test_capacities_say_whose_limit_they_are(tmp_path: Path) -> None:
-    record = Record(tmp_path, RUN)
-    record.add(Capacity("VLC", "300k", "udp", 100, 152.0, 139.0, 170.0, 4, "out of time", core_fraction=0.9))
-    record.add(
+def test_capacities_say_whose_limit_they_are() -> None:
+    measured = Measured()
+    measured.add(Capacity("VLC", "300k", "udp", 100, 152.0, 139.0, 170.0, 4, "out of time", core_fraction=0.9))
+    measured.add(
         Capacity("sojourn", "300k", "udp", 900, None, 3000.0, None, 5, "generator", limited_because="no descriptors")
     )
-    record.add(Capacity("gst-rtsp-server", "300k", "udp", 90, None, None, 90.0, 1, "out of time"))
-    rows = [line for line in page(record).splitlines() if line.startswith("| 300k, udp: ")]
+    measured.add(Capacity("gst-rtsp-server", "300k", "udp", 90, None, None, 90.0, 1, "out of time"))
+    rows = [line for line in page(RUN, measured, complete=True).splitlines() if line.startswith("| 300k, udp: ")]
     assert rows == [
         "| 300k, udp: sojourn | at least 3,000 | 3,000 | – | – | 5 | generator; the generator: no descriptors |",
         "| 300k, udp: VLC | 152 | 139 | 170 | 90 % | 4 | out of time |",
@@ -126,16 +136,16 @@ def test_capacities_say_whose_limit_they_are(tmp_path: Path) -> None:
     ]
 
 
-def test_every_repetition_of_the_pace_is_shown(tmp_path: Path) -> None:
-    record = Record(tmp_path, RUN)
-    record.add(pace(0.002, packets_per_second=3e5, calls_per_second=700.0, resident_bytes_per_stream=4096.0))
-    text = page(record)
+def test_every_repetition_of_the_pace_is_shown() -> None:
+    measured = Measured()
+    measured.add(pace(0.002, packets_per_second=3e5, calls_per_second=700.0, resident_bytes_per_stream=4096.0))
+    text = page(RUN, measured, complete=True)
     assert "| 1 | 50.00 % | 0.20 % | ≤ 10 ms | 80 % | 0.00 % | 0.00 % | 300,000 | 700 | 4 KiB |" in text
     assert "| samples sent later than 10 ms, 5,000 streams of 300k by UDP | ≤ 1 % | 0.20 % [0.20–0.20] | met |" in text
 
 
-@pytest.mark.parametrize("parts", [[*SHARES], ["costs"], ["capacity"], ["pace"]])
-def test_a_time_is_shared_out(parts: list[Part]) -> None:
+@pytest.mark.parametrize("parts", [PARTS, [COSTS], [CAPACITY], [PACE]])
+def test_a_time_is_shared_out(parts: Sequence[Part]) -> None:
     assert seconds_of(within(15, parts, 10), parts, 10) < 15.1 * 60
     assert within(600, parts, 2).cost_seconds == FULL.cost_seconds
     with pytest.raises(CouldNotRun, match=r"0\.1 minutes are too few for 10 servers") as failed:
@@ -145,10 +155,10 @@ def test_a_time_is_shared_out(parts: list[Part]) -> None:
     assert within(least, parts, 10).repetitions == 3
 
 
-def seconds_of(effort: Effort, parts: list[Part], plays: int) -> float:
+def seconds_of(effort: Effort, parts: Sequence[Part], plays: int) -> float:
     seconds: dict[Part, float] = {
-        "costs": plays * len(effort.clients) * effort.repetitions * (effort.cost_seconds + COST_BESIDE_SECONDS),
-        "capacity": plays * effort.search_budget_seconds,
-        "pace": effort.repetitions * (effort.pace_seconds + PACE_BESIDE_SECONDS),
+        COSTS: plays * len(effort.clients) * effort.repetitions * (effort.cost_seconds + COST_BESIDE_SECONDS),
+        CAPACITY: plays * effort.search_budget_seconds,
+        PACE: effort.repetitions * (effort.pace_seconds + PACE_BESIDE_SECONDS),
     }
     return sum(seconds[part] for part in parts)
