@@ -271,7 +271,7 @@ impl Stream {
 
     /// What of a unit of so many bytes leaves by datagrams in one slot.
     fn burst_bytes(&self, unit_bytes: usize) -> usize {
-        let slot_bytes = u128::from(self.bits_per_second / 8) * SLOT.as_nanos() / 1_000_000_000;
+        let slot_bytes = u128::from(self.bits_per_second() / 8) * SLOT.as_nanos() / 1_000_000_000;
         let twice = usize::try_from(2 * slot_bytes).unwrap_or(usize::MAX);
         BURST_BYTES_MIN.max(twice).max(unit_bytes / BURST_SLOTS_MAX)
     }
