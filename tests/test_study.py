@@ -98,7 +98,7 @@ def test_a_study_that_was_killed_goes_on(tmp_path: Path) -> None:
     file.write_text(STUDY.replace("duration_seconds = 0.5", "duration_seconds = 0.6"))
     refused = run("study", file, "--output", folder)
     assert refused.returncode == 2
-    assert "duration_seconds changed" in refused.stderr
+    assert "duration_seconds was 0.5 and is 0.6" in " ".join(refused.stderr.split())
     assert "another --output" in refused.stderr
 
 

@@ -89,7 +89,7 @@ def test_one_points_trouble_is_not_the_studys(tmp_path: Path) -> None:
 
 def test_a_changed_study_is_refused_and_changed_checks_are_not(tmp_path: Path) -> None:
     run(folder(tmp_path), scripted)
-    with pytest.raises(CouldNotRun, match="another study: duration_seconds changed") as caught:
+    with pytest.raises(CouldNotRun, match=r"another study: duration_seconds was 2\.0 and is 3\.0") as caught:
         folder(tmp_path, TEXT.replace("duration_seconds = 2", "duration_seconds = 3"))
     assert "another --output" in (caught.value.hint or "")
     changed = folder(tmp_path, TEXT.replace("fast is faster", "it is faster by far").replace("least = 1", "least = 3"))

@@ -10,16 +10,19 @@ from dataclasses import replace
 from sojourn.report import format
 from sojourn.report.chart import Axis, Chart, Line, Mark, Missing, Point, Series
 from sojourn.report.scales import Scale, linear, logarithmic
-from sojourn.study.cells import Cells
+from sojourn.study.cells import Cell, Cells
 from sojourn.study.declarations import SYSTEM, Plot, Value, Where
 from sojourn.study.document import Study
-from sojourn.study.points import number
+from sojourn.study.points import matches, number
 from sojourn.study.units import unit_of, writer
 
 _MARKS: tuple[Mark, ...] = ("disc", "square", "triangle", "diamond")
 _COLOURS = 5
 _LINES: tuple[Line, ...] = ("solid", "dashed", "dotted")
 CAPTION = "Geometric mean over the repetitions; bars are 95 % intervals, as far as the plot goes."
+PRINTED = "printed in the source"
+_PRINTED_REACH = 2.0
+"""How many times beyond the values measured here a printed one is still drawn: farther off it would flatten them."""
 _REACH = 0.5
 """How far beyond the least and the largest value bars are drawn, as a part of these."""
 
@@ -36,16 +39,27 @@ def _chart(identifier: str, plot: Plot, study: Study, cells: Cells) -> Chart | M
         lacking = (cell.lacking(name) for name in plot.metrics for cell in cells.where(plot.over))
         return Missing(identifier, plot.title, next(filter(None, lacking), "no point of it was measured"))
     points = [point for each in series for point in each.points if point]
+    if (printed := _printed(plot, study, cells, points)) is not None:
+        series.append(printed)
+        points += [point for point in printed.points if point]
     y = _scale(plot.y_scale, _within_reach(points))
     series = [replace(each, points=[_cut(point, y) for point in each.points if point]) for each in series]
-    along = study.values(plot.x)
-    x_scale = _scale(plot.x_scale, [point.x for point in points], base=2 if unit_of(along) == "size" else 10)
-    x = Axis(plot.x, x_scale, writer(along) if _are_numbers(along) else _named(along))
-    label = plot.metrics[0] if len(plot.metrics) == 1 else study.figure(plot.metrics[0]).quantity
+    x = _across(plot, study, [point.x for point in points])
     figure = study.figure(plot.metrics[0])
+    label = figure.label if len(plot.metrics) == 1 else figure.quantity
     # Between whole numbers there are ticks, too.
     tick = format.number if figure.quantity == "count" else figure.write
     return Chart(identifier, plot.title, CAPTION, x, Axis(label, y, tick), series)
+
+
+def _across(plot: Plot, study: Study, places: Sequence[float]) -> Axis:
+    """The axis of a factor, or of a metric."""
+    if plot.x not in study.names():
+        figure = study.figure(plot.x)
+        return Axis(figure.label, _scale(plot.x_scale, places), figure.write)
+    along = study.values(plot.x)
+    scale = _scale(plot.x_scale, places, base=2 if unit_of(along) == "size" else 10)
+    return Axis(plot.x.replace("_", " "), scale, writer(along) if _are_numbers(along) else _named(along))
 
 
 def _within_reach(points: Sequence[Point]) -> list[float]:
@@ -104,21 +118,52 @@ def _series(place: int, line: tuple[Value, ...], plot: Plot, study: Study, cells
 
 def _points(name: str, where: Where, plot: Plot, study: Study, cells: Cells) -> list[Point]:
     figure = study.figure(name)
-    along: list[Value] = study.values(plot.x)
     points = []
     for cell in cells.where(where):
-        found, value = cell.estimate(name), cell.settings[plot.x]
-        if found is None or (plot.y_scale == "logarithmic" and found.value <= 0):
+        found, (at, named) = cell.estimate(name), _at(plot, study, cell)
+        if found is None or at is None or (plot.y_scale == "logarithmic" and found.value <= 0):
             continue
-        x = number(value) if _are_numbers(along) else None
-        at = float(along.index(value)) if x is None else x
         interval = "" if found.low is None else f" ({figure.write(found.low)} to {figure.write(found.high)})"
-        text = f"{figure.write(found.value)}{interval} at {plot.x} {value}"
+        text = f"{figure.write(found.value)}{interval} at {named}"
         low, high = found.low, found.high
         if plot.y_scale == "logarithmic" and low is not None and low <= 0:
             low = high = None
         points.append(Point(at, found.value, text, low, high))
     return sorted(points, key=lambda point: point.x)
+
+
+def _at(plot: Plot, study: Study, cell: Cell) -> tuple[float | None, str]:
+    """Where a cell is across the plot, and how that is called."""
+    if plot.x in study.names():
+        value = cell.settings[plot.x]
+        return _place(value, study.values(plot.x)), f"{plot.x} {value}"
+    found = cell.estimate(plot.x)
+    return (None, "") if found is None else (found.value, study.figure(plot.x).write(found.value))
+
+
+def _place(value: Value, along: list[Value]) -> float:
+    """Where a factor's value is: at the number that it is, or, of names, one after the other."""
+    x = number(value) if _are_numbers(along) else None
+    return float(along.index(value)) if x is None else x
+
+
+def _printed(plot: Plot, study: Study, cells: Cells, points: Sequence[Point]) -> Series | None:
+    """What the source prints of what is drawn, where it is near enough to be seen beside it."""
+    if plot.x not in study.names():
+        return None
+    least, most = min(point.y for point in points), max(point.y for point in points)
+    along: list[Value] = study.values(plot.x)
+    found = {}
+    for each in study.printed:
+        drawn = each.metric in plot.metrics and any(
+            matches(cell.settings, each.at) and matches(cell.settings, plot.over) for cell in cells.cells
+        )
+        value = each.at.get(plot.x)
+        near = least / _PRINTED_REACH <= each.value <= most * _PRINTED_REACH
+        if drawn and near and value is not None and not isinstance(value, list):
+            text = f"{PRINTED}: {study.figure(each.metric).write(each.value)}, {each.where_printed}"
+            found[value, each.value] = Point(_place(value, along), each.value, text)
+    return Series(PRINTED, 0, list(found.values()), "down") if found else None
 
 
 def _scale(name: str, values: Iterable[float], base: int = 10) -> Scale:

@@ -82,7 +82,8 @@ def judge(
 class _Place:
     """Where both sides of a comparison were measured."""
 
-    name: str
+    shared: Settings
+    """What both have in common."""
     left: Sequence[Cell]
     right: Sequence[Cell]
 
@@ -100,8 +101,9 @@ def _ratio(check: Ratio, cells: Cells) -> tuple[Finding, str]:
     why = f"{_left_over_right(check)} is {_written(together)}"
     if len(places) > 1:
         least, most = by_place.index(min(by_place)), by_place.index(max(by_place))
-        why += f" over {len(places)} places: from {_times(by_place[least])} at {places[least].name}"
-        why += f" to {_times(by_place[most])} at {places[most].name}"
+        names = _told_apart([place.shared for place in places])
+        why += f" over {len(places)} places: from {_times(by_place[least])} at {names[least]}"
+        why += f" to {_times(by_place[most])} at {names[most]}"
     return _against(together, check.least, check.most), f"{why}; expected {_bounds(check)}"
 
 
@@ -227,14 +229,14 @@ def _places(cells: Cells, left: Where, right: Where, over: Where) -> list[_Place
     named = left.keys() | right.keys()
     if named & cells.linked:
         named |= cells.linked
-    sides: list[dict[str, list[Cell]]] = []
+    sides: list[dict[tuple[tuple[str, Value], ...], list[Cell]]] = []
     for side in (left, right):
-        groups: dict[str, list[Cell]] = {}
+        groups: dict[tuple[tuple[str, Value], ...], list[Cell]] = {}
         for cell in cells.where({**over, **side}):
-            shared = {name: value for name, value in cell.settings.items() if name not in named}
-            groups.setdefault(_name(shared), []).append(cell)
+            shared = tuple((name, value) for name, value in cell.settings.items() if name not in named)
+            groups.setdefault(shared, []).append(cell)
         sides.append(groups)
-    return [_Place(name, group, sides[1][name]) for name, group in sides[0].items() if name in sides[1]]
+    return [_Place(dict(shared), group, sides[1][shared]) for shared, group in sides[0].items() if shared in sides[1]]
 
 
 def _values(cells: Cells, along: str, over: Where) -> list[Value]:
@@ -323,6 +325,12 @@ def _left_over_right(check: Ratio | Crossing) -> str:
         metrics = check.metric, check.right_metric
         sides = [f"{metric} {side}".strip() for metric, side in zip(metrics, sides, strict=True)]
     return " over ".join(sides)
+
+
+def _told_apart(places: Sequence[Settings]) -> list[str]:
+    """The places' names without what all of them have in common."""
+    telling = [name for name in places[0] if len({place[name] for place in places}) > 1]
+    return [_name({name: place[name] for name in telling}) for place in places]
 
 
 def _name(settings: Settings) -> str:

@@ -210,10 +210,11 @@ def with_explanations(checks: Iterable[Check]) -> list[Check]:
 
 
 class Plot(_Part):
-    """A figure: metrics over a factor, a line per value of others."""
+    """A figure: metrics over a factor or another metric, a line per value of other factors."""
 
     title: str
     x: str
+    """A factor, or a metric."""
     y: str | list[str]
     lines: str | list[str] = SYSTEM
     over: Where = {}

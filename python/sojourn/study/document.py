@@ -36,6 +36,7 @@ from sojourn.study.declarations import (
     Workload,
     with_explanations,
 )
+from sojourn.study.differences import differences
 from sojourn.study.figures import Figure, find
 
 _KINDS = ("workload", "model", "program")
@@ -91,10 +92,16 @@ class Study(BaseModel):
         used = {name for where in named for name in where}
         used |= {each.along for each in checks if isinstance(each, Monotone | Crossing | FixedPart)}
         used |= {each.along for each in self.fits}
-        used |= {name for each in self.plots for name in (each.x, *each.by)}
+        used |= {name for each in self.plots for name in each.by}
         used |= set(self.quick.factors)
         if unknown := sorted(used - set(known)):
             raise ValueError(f"there is no factor {unknown[0]}: there are {', '.join(known)}")
+        for name in {each.x for each in self.plots} - set(known):
+            try:
+                self.figure(name)
+            except CouldNotRun:
+                message = f"there is no factor {name}, nor a metric: factors are {', '.join(known)}"
+                raise ValueError(message) from None
         if strange := sorted(set(self.quick.systems or ()) - set(names)):
             raise ValueError(f"quick.systems names {strange[0]}, which is no system of the study")
         return self
@@ -160,7 +167,8 @@ class Study(BaseModel):
         of_checks = [each.metric for each in checks]
         two_sided = [each for each in checks if isinstance(each, Ratio | Crossing)]
         of_checks += [each.right_metric for each in two_sided if each.right_metric is not None]
-        of_plots = [name for each in self.plots for name in each.metrics]
+        factors = self._known()
+        of_plots = [name for each in self.plots for name in (*each.metrics, each.x) if name not in factors]
         of_printed = [each.metric for each in self.printed] + [each.metric for each in self.fits]
         return list(dict.fromkeys([*of_checks, *of_printed, *of_plots]))
 
@@ -203,7 +211,7 @@ class Study(BaseModel):
         except (KeyError, ValidationError):
             part = {}
         found = self.model_copy(update=part)
-        if found.plan() != plan:
+        if differences(plan, found.plan()):
             raise CouldNotRun(f"the plan is not of the study {self.name}", "run the study again")
         return found
 

@@ -21,6 +21,8 @@ class Figure:
 
     name: str
     quantity: Quantity
+    label: str
+    """What it is, for an axis."""
 
     def write(self, value: float | None) -> str:
         """The value with its unit, as people read it."""
@@ -31,18 +33,43 @@ FOUND = "found"
 """The value of a parameter that a model was searched for."""
 BY_SIZE = "by_size"
 _STATISTIC = "mean|p50|p90|p95|p99|p999"
-OF_MODELS: tuple[tuple[str, Quantity, str], ...] = (
-    (_STATISTIC, "time", "the response time over all classes"),
-    ("rps", "rate", "jobs per second over all classes"),
-    (rf"class\.[\w-]+\.(?:{_STATISTIC})", "time", "class.NAME.mean: the response time of a class"),
-    (r"class\.[\w-]+\.rps", "rate", "class.NAME.rps: jobs of a class per second"),
-    (r"route\.[\w-]+\.[\w-]+", "time", "route.CLASS.NAME: the mean response time of a route"),
-    (r"residence\.[\w-]+(?:\+[\w-]+)*", "time", "residence.A+B: mean times per visit, added up"),
-    (r"share\.[\w-]+", "fraction", "share.A: of the mean times per visit of all stations"),
-    (r"utilisation\.[\w-]+", "fraction", "utilisation.A"),
-    (BY_SIZE, "time", "by_size: the mean response time of documents of the size `document`"),
+OF_MODELS: tuple[tuple[str, Quantity, str, str], ...] = (
+    (f"({_STATISTIC})", "time", "the response time over all classes", r"response time, \1"),
+    ("rps", "rate", "jobs per second over all classes", "jobs per second"),
+    (
+        rf"class\.([\w-]+)\.({_STATISTIC})",
+        "time",
+        "class.NAME.mean: the response time of a class",
+        r"response time of \1, \2",
+    ),
+    (r"class\.([\w-]+)\.rps", "rate", "class.NAME.rps: jobs of a class per second", r"jobs of \1 per second"),
+    (
+        r"route\.([\w-]+)\.([\w-]+)",
+        "time",
+        "route.CLASS.NAME: the mean response time of a route",
+        r"mean response time, \2",
+    ),
+    (
+        r"residence\.([\w-]+(?:\+[\w-]+)*)",
+        "time",
+        "residence.A+B: mean times per visit, added up",
+        r"mean time per visit, \1",
+    ),
+    (
+        r"share\.([\w-]+)",
+        "fraction",
+        "share.A: of the mean times per visit of all stations",
+        r"share of the times per visit, \1",
+    ),
+    (r"utilisation\.([\w-]+)", "fraction", "utilisation.A", r"utilisation, \1"),
+    (
+        BY_SIZE,
+        "time",
+        "by_size: the mean response time of documents of the size `document`",
+        "mean response time of the size",
+    ),
 )
-"""Patterns of names, what they are quantities of, and what they mean."""
+"""Patterns of names, what they are quantities of, what they mean, and their labels."""
 
 
 def find(name: str, model: Model | None, program: Program | None) -> Figure:
@@ -54,13 +81,14 @@ def find(name: str, model: Model | None, program: Program | None) -> Figure:
     if program is not None:
         if name not in program.metrics:
             raise CouldNotRun(f"{name!r} is not a metric", f"declared are {', '.join(program.metrics)}")
-        return Figure(name, program.metrics[name].quantity)
+        return Figure(name, program.metrics[name].quantity, name.replace("_", " "))
     if model is None:
-        return Figure(name, metrics.find(name).quantity)
+        metric = metrics.find(name)
+        return Figure(name, metric.quantity, metric.help)
     if name == FOUND and model.find is not None:
-        return Figure(name, "bandwidth" if model.find.endswith(".rate") else "number")
-    for pattern, quantity, _ in OF_MODELS:
-        if re.fullmatch(pattern, name):
-            return Figure(name, quantity)
-    known = [meaning if ":" in meaning else pattern for pattern, _, meaning in OF_MODELS]
+        return Figure(name, "bandwidth" if model.find.endswith(".rate") else "number", model.find)
+    for pattern, quantity, _, label in OF_MODELS:
+        if match := re.fullmatch(pattern, name):
+            return Figure(name, quantity, match.expand(label))
+    known = [meaning if ":" in meaning else pattern.strip("()") for pattern, _, meaning, _ in OF_MODELS]
     raise CouldNotRun(f"{name!r} is not a metric of a model", f"there are {'; '.join(known)}; and {FOUND} with `find`")

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.run_folder import RunFolder
+from sojourn.study.differences import differences
 from sojourn.study.document import Study, parsed, read
 from sojourn.study.points import Point
 
@@ -21,6 +22,8 @@ PLAN = "plan.json"
 ENVIRONMENTS = "environments.json"
 SUMMARY = "study.json"
 REPORT = "report.html"
+DIFFERENCES_SHOWN = 5
+"""Between the study of a folder and another that is refused there."""
 _POINTS = "points"
 _LOCK = ".lock"
 
@@ -128,10 +131,10 @@ def _lock(path: Path) -> IO[str]:
 
 
 def _require_same(path: Path, held: Any, wanted: Any) -> None:
-    changed = [name for name in {**held, **wanted} if held.get(name) != wanted.get(name)]
-    if changed:
+    if changed := differences(held, wanted):
+        more = f"; and {len(changed) - DIFFERENCES_SHOWN} more" if len(changed) > DIFFERENCES_SHOWN else ""
         raise CouldNotRun(
-            f"{path} holds points of another study: {', '.join(changed)} changed since",
+            f"{path} holds points of another study: {'; '.join(changed[:DIFFERENCES_SHOWN])}{more}",
             "give another --output, or remove the folder; --quick and whole studies need a folder each",
         )
 

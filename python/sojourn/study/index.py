@@ -36,12 +36,15 @@ def write_index(runs: Path) -> Path | None:
         measured = f"{summary['points']:,} of {summary['points_planned']:,}"
         rows.append([link, str(path.relative_to(runs)), measured, *map(str, counts), _remarks(summary)])
         found_here = ((each["says"], element("strong", each["finding"]), _why(each)) for each in summary["verdicts"])
-        claims += [[summary["study"], *each, summary["source"]] for each in found_here]
+        named = join(
+            element("a", summary["study"], href=f"{path.relative_to(runs)}/{REPORT}"), _noted(summary["source"])
+        )
+        claims += [[named, *each] for each in found_here]
     head = ["study", "folder", "points", *FINDINGS, "remarks"]
     main = join(
         texts("table-studies", "What holds here, and what does not", head, rows, _counted(found)),
         _held_out(runs),
-        texts("table-claims", "Every finding of the sources", ["study", "finding", "here", "why", "source"], claims),
+        texts("table-claims", "Every finding of the sources", ["study", "finding", "here", "why"], claims),
     )
     text = shell("studies", "Studies", f"{len(found)} studies", main, __version__, (REPORT, SUMMARY))
     target = runs / INDEX
@@ -56,9 +59,13 @@ def _counted(found: Sequence[tuple[Path, Any]]) -> str:
     return f"Of {len(verdicts)} findings: {counts}. By 95 % intervals; each stands for itself."
 
 
-def _why(verdict: Any) -> str:
+def _why(verdict: Any) -> Markup:
     """The figures and, of what does not hold, what explains it."""
-    return "; ".join([verdict["why"], *verdict.get("because", ())])
+    return join(verdict["why"], [_noted(said) for said in verdict.get("because", ())])
+
+
+def _noted(text: str) -> Markup:
+    return element("p", text, class_="note")
 
 
 def _remarks(summary: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -68,13 +69,26 @@ def print_shares(shared: Sequence[Share], console: Console) -> None:
 
 
 def print_list(studies: Sequence[Study], console: Console) -> None:
-    """Names, what they re-measure, and about how long they take."""
-    table = Table("study", "what", "source", "points", "takes about", "quick", box=None, pad_edge=False)
+    """A table of contents of the sources: what is measured again of each, by which study, and how long it takes."""
+    sources: dict[str, list[tuple[str, Study]]] = {}
     for study in studies:
-        times = [_takes(each) for each in (study, study.shortened())]
-        count = f"{len(cells(study)) * study.repetitions:,}"
-        table.add_row(*map(Text, (study.name, study.title, study.source, count, *times)))
+        source, _, place = study.source.partition(", ")
+        sources.setdefault(source, []).append((place, study))
+    table = Table(box=None, pad_edge=False)
+    table.add_column("study", no_wrap=True, min_width=max(len(study.name) for study in studies) + 2)
+    for column in ("where in the source", "what", "takes about", "quick"):
+        table.add_column(column)
+    for source, named in sources.items():
+        table.add_row(Text(source, style="bold"))
+        for place, study in sorted(named, key=lambda each: _numbers(each[0])):
+            times = [_takes(each) for each in (study, study.shortened())]
+            table.add_row(*map(Text, (f"  {study.name}", place, study.title, *times)))
     console.print(table)
+
+
+def _numbers(place: str) -> list[int]:
+    """By which a source's figures and tables are in order."""
+    return [int(each) for each in re.findall(r"[0-9]+", place)]
 
 
 def _takes(study: Study) -> str:
