@@ -11,12 +11,22 @@ import sys
 from importlib import import_module
 
 import typer
+from typer.core import TyperGroup
+from typer.models import CommandInfo, TyperInfo
 
 from sojourn import __version__
 from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 
+
+class _InOrder(TyperGroup):
+    def list_commands(self, ctx: object) -> list[str]:
+        """All commands, in the order of the help."""
+        return [name for name in _COMMANDS if name in self.commands]
+
+
 app = typer.Typer(
     name="sojourn",
+    cls=_InOrder,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,35 +39,48 @@ app = typer.Typer(
     ),
 )
 
-_COMMANDS = {
-    "assess": "assess",
-    "trace": "trace",
-    "serve": "data_plane",
-    "proxy": "data_plane",
-    "stream": "data_plane",
-    "load": "load",
-    "replay": "replay",
-    "link": "data_plane",
-    "fileset": "fileset",
-    "media": "media",
-    "predict": "predict",
-    "simulate": "simulate",
-    "plan": "plan",
-    "compare": "compare",
-    "fit": "fit",
-    "probe": "probe",
-    "join-probe": "join_probe",
-    "misses": "misses",
-    "study": "study",
-    "confine": "data_plane",
-    "memory": "memory",
-    "cache": "cache",
-    "import-jmt": "jmt",
-    "export-jmt": "jmt",
-    "report": "report",
-    "example-log": "example_log",
+_GROUPS = {
+    "From a log to an answer": {
+        "assess": "assess",
+        "trace": "trace",
+        "report": "report",
+        "example-log": "example_log",
+    },
+    "Servers and what they serve": {
+        "serve": "data_plane",
+        "proxy": "data_plane",
+        "stream": "data_plane",
+        "fileset": "fileset",
+        "media": "media",
+    },
+    "Load": {
+        "load": "load",
+        "replay": "replay",
+        "compare": "compare",
+        "link": "data_plane",
+    },
+    "What a server and a machine do": {
+        "probe": "probe",
+        "join-probe": "join_probe",
+        "misses": "misses",
+        "memory": "memory",
+        "confine": "data_plane",
+    },
+    "Models and plans": {
+        "predict": "predict",
+        "simulate": "simulate",
+        "plan": "plan",
+        "fit": "fit",
+        "cache": "cache",
+        "import-jmt": "jmt",
+        "export-jmt": "jmt",
+    },
+    "The literature": {
+        "study": "study",
+    },
 }
-"""By name, the module that registers it, in the order of the help."""
+"""Commands by name, with the module that registers each, in the groups and the order of the help."""
+_COMMANDS = {name: module for group in _GROUPS.values() for name, module in group.items()}
 
 
 @app.callback(invoke_without_command=True)
@@ -72,6 +95,9 @@ def _register(command: str | None) -> None:
     modules = [_COMMANDS[command]] if command in _COMMANDS else dict.fromkeys(_COMMANDS.values())
     for module in modules:
         import_module(f"sojourn.commands.{module}").register(app)
+    added: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+    for each in added:
+        each.rich_help_panel = next(group for group, names in _GROUPS.items() if each.name in names)
 
 
 _TYPER_INTERRUPTED = 128 + signal.SIGINT

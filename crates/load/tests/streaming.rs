@@ -277,12 +277,15 @@ fn whatever_a_server_says_the_run_ends_and_names_it() {
         ),
     ];
     for (name, script, cause) in cases {
+        // Who floods keeps the generator from its core, too.
+        let milliseconds = if script.floods { 2_000 } else { 650 };
         let server = FilmServer::start(script);
         let limits = StreamLimits { reply_timeout: Nanos(300 * MS), ..StreamLimits::default() };
         let began = Instant::now();
-        let report = played(StreamPlan { limits, clients: 3, ..plan(&server, Transport::Interleaved, 650) });
+        let plan = plan(&server, Transport::Interleaved, milliseconds);
+        let report = played(StreamPlan { limits, clients: 3, ..plan });
         let causes = &report.streaming.streams.failures_by_cause;
-        assert_eq!(causes.get(cause), Some(&3), "{name}: {causes:?}");
+        assert!(causes.keys().eq([&cause]), "{name}: {causes:?}");
         assert!(began.elapsed() < Duration::from_secs(30), "{name}");
     }
 }

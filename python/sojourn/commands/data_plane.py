@@ -14,7 +14,8 @@ EVERYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_op
 def register(app: typer.Typer) -> None:
     """Adds the commands; the engine parses their options and prints their help."""
     app.command("serve", context_settings=EVERYTHING, help="Serve a folder over HTTP.")(_become)
-    app.command("proxy", context_settings=EVERYTHING, help="Pass requests on to other servers.")(_become)
+    help = "Pass requests on to other servers, and keep their answers."
+    app.command("proxy", context_settings=EVERYTHING, help=help)(_become)
     app.command("stream", context_settings=EVERYTHING, help="Stream films to players: RTSP, video on demand.")(_become)
     app.command("link", context_settings=EVERYTHING, help="Run a command behind a slow, long or lossy link.")(_become)
     help = "Run a program with less memory or a slower disk than the machine has."

@@ -27,7 +27,7 @@ def _report(
 ) -> None:
     """Draw a run's report.html again and print its summary.
 
-    Example: sojourn report runs/demo
+    Example: sojourn report runs/example
     """
     if search.is_search(run):
         path = search.write_report(run)

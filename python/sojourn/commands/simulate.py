@@ -46,7 +46,7 @@ def _simulate(
     Ctrl-C prints the estimate so far, marked, and exits with 1. An assessment writes its fitted server as a system
     file.
 
-    Example: sojourn simulate runs/demo/system.toml --half-width 1% --set station.server.speed=2
+    Example: sojourn simulate runs/example/system.toml --half-width 1% --set station.server.speed=2
     """
     document = read_system(system, settings)
     quiet = output_format is Format.json

@@ -54,10 +54,11 @@ def _study(
 
     A study is a TOML file: systems, a workload, factors, repetitions, and the shape that its source reports. Points
     are measured in random order, each in a repetition of all; each is written when it is done. After Ctrl-C, a kill
-    or the end of --budget the same command goes on where it ended. studies/*/*.toml are examples.
+    or the end of --budget the same command goes on where it ended. The files in `studies/` are examples.
 
-    Example: sojourn study flash/single-file --quick
-             sojourn study --all --budget 25m
+    Examples: sojourn study flash/single-file --quick
+
+    sojourn study --all --budget 25m
     """
     from sojourn.study import catalogue
     from sojourn.study.terminal import print_list
