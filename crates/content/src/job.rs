@@ -6,6 +6,23 @@ use crate::document::Document;
 use crate::origin::{Found, OpenError, Origin};
 use crate::place::Place;
 
+/// How soon a job is needed. Due ones go first, whatever else waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Somebody waits for it who cannot go on.
+    #[default]
+    Due,
+    /// Somebody has asked for it who has begun nothing yet.
+    Asked,
+    /// Nobody needs it yet.
+    Ahead,
+}
+
+impl Urgency {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+}
+
 /// Something to do that may block.
 #[derive(Clone, Debug)]
 pub enum Job {

@@ -21,7 +21,7 @@ mod rules;
 pub use caches::{Budgets, CHUNK_BYTES, CacheCounts, Caches, Lookup};
 pub use document::{Choice, Document, Extract, Identity, Source};
 pub use helpers::{HelperCounts, HelperKind, Helpers, Refused};
-pub use job::{Done, FileRange, Job, LoadError, Opened, Opening};
+pub use job::{Done, FileRange, Job, LoadError, Opened, Opening, Urgency};
 pub use lru::{Lru, Weight};
 pub use memory_budget::{MemoryBudget, MemoryShare};
 pub use memory_file::MemoryFile;

@@ -16,7 +16,7 @@ use rustix::time::{
 
 use crate::helpers::queue::Queue;
 use crate::helpers::{HelperCounts, Refused};
-use crate::job::{Done, FileRange, Job, LoadError};
+use crate::job::{Done, FileRange, Job, LoadError, Urgency};
 use crate::residency::Tester;
 
 /// Between two looks at what has arrived: a fast disk takes less, and a look costs a system call per range.
@@ -49,7 +49,7 @@ impl Readahead {
 
     /// Has the kernel read `range`; the outcome will be collected under `token`.
     pub fn submit(&mut self, token: u64, range: &FileRange) -> Result<(), Refused> {
-        self.queue.submit(token, Job::Load(range.clone()))?;
+        self.queue.submit(token, Job::Load(range.clone()), Urgency::Due)?;
         advise(range);
         self.tick();
         Ok(())

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::job::{Done, Job};
+use crate::job::{Done, Job, Urgency};
 use crate::origin::Origin;
 
 mod child;
@@ -82,7 +82,7 @@ enum Pool {
 }
 
 impl Helpers {
-    /// Starts `count` helpers over `origin`, with at most `queue_max` jobs waiting for them. Processes need an
+    /// Starts `count` helpers over `origin`, with at most `queue_max` jobs of each urgency waiting for them. Processes need an
     /// origin that is a local directory, otherwise this is [`io::ErrorKind::Unsupported`].
     pub fn start(
         kind: HelperKind,
@@ -96,11 +96,16 @@ impl Helpers {
         }))
     }
 
-    /// Queues `job`; its outcome will be collected under `token`.
+    /// Queues `job`, for which somebody waits; its outcome will be collected under `token`.
     pub fn submit(&mut self, token: u64, job: Job) -> Result<(), Refused> {
+        self.submit_at(Urgency::Due, token, job)
+    }
+
+    /// Queues `job` among those that are as urgent.
+    pub fn submit_at(&mut self, urgency: Urgency, token: u64, job: Job) -> Result<(), Refused> {
         match &mut self.0 {
-            Pool::Threads(pool) => pool.submit(token, job),
-            Pool::Processes(pool) => pool.submit(token, job),
+            Pool::Threads(pool) => pool.submit(token, job, urgency),
+            Pool::Processes(pool) => pool.submit(token, job, urgency),
         }
     }
 

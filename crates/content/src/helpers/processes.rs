@@ -17,7 +17,7 @@ use super::child::Keeper;
 use super::message::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, receive, send};
 use super::queue::{Queue, Queued};
 use super::{HelperCounts, Refused};
-use crate::job::{Done, FileRange, Job, LoadError, Opening};
+use crate::job::{Done, FileRange, Job, LoadError, Opening, Urgency};
 use crate::origin::{OpenError, Origin};
 
 #[cfg(test)]
@@ -65,9 +65,9 @@ impl Processes {
         Ok(pool)
     }
 
-    /// See [`Helpers::submit`](super::Helpers::submit).
-    pub fn submit(&mut self, token: u64, job: Job) -> Result<(), Refused> {
-        self.queue.submit(token, job)?;
+    /// See [`Helpers::submit_at`](super::Helpers::submit_at).
+    pub fn submit(&mut self, token: u64, job: Job, urgency: Urgency) -> Result<(), Refused> {
+        self.queue.submit(token, job, urgency)?;
         self.dispatch();
         Ok(())
     }

@@ -1,19 +1,21 @@
 //! What is to be done, who waits for it, and what became of it: the part that all kinds of helpers share.
 //!
-//! Jobs for the same thing are done once: whoever asks while one is queued or running waits for that one. The
-//! queue does nothing itself and knows no helper.
+//! Jobs for the same thing are done once: whoever asks while one is queued or running waits for that one. The more
+//! urgent go first, and of those alike the one that has waited longest. The queue does nothing itself and knows no
+//! helper.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::{HelperCounts, Refused};
-use crate::job::{Done, Job};
+use crate::job::{Done, Job, Urgency};
 use crate::place::Place;
 
 /// Jobs on their way from those who ask to the helpers, and outcomes on their way back.
 #[derive(Debug)]
 pub struct Queue {
-    jobs: VecDeque<Queued>,
+    /// Of each urgency, the most urgent first.
+    jobs: [VecDeque<Queued>; Urgency::COUNT],
     /// Who waits for each job queued or running.
     waiting: HashMap<Key, Vec<u64>>,
     outcomes: Vec<(u64, Done)>,
@@ -28,6 +30,7 @@ pub struct Queued {
     /// Helpers that ended while they were at it.
     pub lost_helpers: u32,
     key: Key,
+    urgency: Urgency,
     submitted: Instant,
     taken: Option<Instant>,
 }
@@ -54,10 +57,10 @@ impl Key {
 }
 
 impl Queue {
-    /// A queue in which at most `length_max` jobs wait.
+    /// A queue in which at most `length_max` jobs of each urgency wait.
     pub fn new(length_max: usize) -> Queue {
         Queue {
-            jobs: VecDeque::new(),
+            jobs: Default::default(),
             waiting: HashMap::new(),
             outcomes: Vec::new(),
             counts: HelperCounts::default(),
@@ -65,27 +68,40 @@ impl Queue {
         }
     }
 
-    /// Queues `job` for `token`, unless the same job is under way.
-    pub fn submit(&mut self, token: u64, job: Job) -> Result<(), Refused> {
+    /// Queues `job` for `token`, unless the same job is under way: that is then as urgent as this one.
+    pub fn submit(&mut self, token: u64, job: Job, urgency: Urgency) -> Result<(), Refused> {
         let key = Key::of(&job);
         if let Some(tokens) = self.waiting.get_mut(&key) {
             tokens.push(token);
             self.counts.coalesced += 1;
+            self.hasten(&key, urgency);
             return Ok(());
         }
-        if self.jobs.len() >= self.length_max {
+        let jobs = &mut self.jobs[urgency as usize];
+        if jobs.len() >= self.length_max {
             self.counts.refused += 1;
             return Err(Refused);
         }
         self.waiting.insert(key.clone(), vec![token]);
         let submitted = Instant::now();
-        self.jobs.push_back(Queued { job, lost_helpers: 0, key, submitted, taken: None });
+        jobs.push_back(Queued { job, lost_helpers: 0, key, urgency, submitted, taken: None });
         Ok(())
     }
 
-    /// The job that has waited longest, for a helper that begins it now.
+    /// If the job with this key waits among less urgent ones, it does so no more.
+    fn hasten(&mut self, key: &Key, urgency: Urgency) {
+        for jobs in &mut self.jobs[urgency as usize + 1..] {
+            if let Some(place) = jobs.iter().position(|queued| queued.key == *key) {
+                let hastened = jobs.remove(place).map(|queued| Queued { urgency, ..queued });
+                self.jobs[urgency as usize].extend(hastened);
+                return;
+            }
+        }
+    }
+
+    /// Of the most urgent jobs the one that has waited longest, for a helper that begins it now.
     pub fn take(&mut self) -> Option<Queued> {
-        let mut queued = self.jobs.pop_front()?;
+        let mut queued = self.jobs.iter_mut().find_map(VecDeque::pop_front)?;
         let now = Instant::now();
         // Of one that was put back the time with the helper that is gone was waiting, too.
         let since = queued.taken.replace(now).unwrap_or(queued.submitted);
@@ -96,7 +112,7 @@ impl Queue {
     /// The helper is gone and the job is not done: it is the next one again.
     pub fn put_back(&mut self, queued: Queued) {
         self.counts.repeated += 1;
-        self.jobs.push_front(queued);
+        self.jobs[queued.urgency as usize].push_front(queued);
     }
 
     /// The job is done: everybody who asked for it shall know.
@@ -111,15 +127,20 @@ impl Queue {
     /// Tries up to `count` of the jobs, those first that were not tried for longest, where nobody has to take them:
     /// each is done when `attempt`, told how long it has waited, gives its outcome.
     pub fn try_each(&mut self, count: usize, mut attempt: impl FnMut(&Job, Duration) -> Option<Done>) {
-        for _ in 0..count.min(self.jobs.len()) {
-            let Some(queued) = self.jobs.pop_front() else { return };
-            let waited = queued.submitted.elapsed();
-            match attempt(&queued.job, waited) {
-                Some(done) => {
-                    self.counts.queue_wait += waited;
-                    self.finish(&queued, &done);
+        let mut left = count;
+        for urgency in 0..Urgency::COUNT {
+            let tries = left.min(self.jobs[urgency].len());
+            left -= tries;
+            for _ in 0..tries {
+                let Some(queued) = self.jobs[urgency].pop_front() else { break };
+                let waited = queued.submitted.elapsed();
+                match attempt(&queued.job, waited) {
+                    Some(done) => {
+                        self.counts.queue_wait += waited;
+                        self.finish(&queued, &done);
+                    }
+                    None => self.jobs[urgency].push_back(queued),
                 }
-                None => self.jobs.push_back(queued),
             }
         }
     }
@@ -136,7 +157,7 @@ impl Queue {
 
     /// Whether no job waits for a helper.
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
+        self.jobs.iter().all(VecDeque::is_empty)
     }
 
     /// Whether outcomes wait to be collected.
@@ -146,6 +167,70 @@ impl Queue {
 
     /// The counters.
     pub fn counts(&self) -> HelperCounts {
-        HelperCounts { queue_length: self.jobs.len() as u64, ..self.counts }
+        let queue_length = self.jobs.iter().map(|jobs| jobs.len() as u64).sum();
+        HelperCounts { queue_length, ..self.counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::helpers::tests::open;
+
+    /// The paths of all jobs, in the order in which they are taken.
+    fn order(queue: &mut Queue) -> Vec<String> {
+        let path = |queued: Queued| match &queued.job {
+            Job::Open(opening) => String::from_utf8_lossy(opening.place.path.as_bytes()).into_owned(),
+            Job::Load(_) => unreachable!("only places are submitted"),
+        };
+        std::iter::from_fn(|| queue.take()).map(path).collect()
+    }
+
+    #[test]
+    fn what_is_due_goes_before_what_is_asked_and_what_is_read_ahead() {
+        let mut queue = Queue::new(2);
+        for (path, urgency) in [
+            ("/ahead", Urgency::Ahead),
+            ("/ahead-but-due", Urgency::Ahead),
+            ("/asked", Urgency::Asked),
+            ("/due", Urgency::Due),
+            // Wanted sooner than it was, and then no later than it is.
+            ("/ahead-but-due", Urgency::Due),
+            ("/due", Urgency::Ahead),
+        ] {
+            queue.submit(1, open(path), urgency).unwrap();
+        }
+        assert_eq!(queue.submit(1, open("/third-due"), Urgency::Due), Err(Refused));
+        assert_eq!(queue.submit(1, open("/second-ahead"), Urgency::Ahead), Ok(()));
+        assert_eq!(queue.counts().queue_length, 5);
+        assert_eq!(order(&mut queue), ["due", "ahead-but-due", "asked", "ahead", "second-ahead"]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn what_was_put_back_is_the_next_of_its_urgency() {
+        let mut queue = Queue::new(8);
+        for (path, urgency) in [("/a", Urgency::Ahead), ("/b", Urgency::Ahead)] {
+            queue.submit(1, open(path), urgency).unwrap();
+        }
+        let lost = queue.take().unwrap();
+        queue.put_back(lost);
+        queue.submit(1, open("/due"), Urgency::Due).unwrap();
+        assert_eq!(order(&mut queue), ["due", "a", "b"]);
+    }
+
+    #[test]
+    fn the_urgent_are_tried_first() {
+        let mut queue = Queue::new(8);
+        queue.submit(1, open("/ahead"), Urgency::Ahead).unwrap();
+        queue.submit(2, open("/due"), Urgency::Due).unwrap();
+        let mut tried = 0;
+        queue.try_each(1, |_, _| {
+            tried += 1;
+            Some(Done::Opened(Err(crate::origin::OpenError::NotFound)))
+        });
+        let mut outcomes = Vec::new();
+        queue.collect(&mut outcomes);
+        assert_eq!((tried, outcomes.len(), outcomes[0].0), (1, 1, 2));
     }
 }

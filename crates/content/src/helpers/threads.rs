@@ -9,7 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::queue::{Queue, Queued};
 use super::{HelperCounts, Refused};
-use crate::job::{Done, Job};
+use crate::job::{Done, Job, Urgency};
 use crate::origin::Origin;
 
 /// A pool of threads.
@@ -47,9 +47,9 @@ impl Threads {
         Ok(pool)
     }
 
-    /// See [`Helpers::submit`](super::Helpers::submit).
-    pub fn submit(&self, token: u64, job: Job) -> Result<(), Refused> {
-        self.shared.lock().queue.submit(token, job)?;
+    /// See [`Helpers::submit_at`](super::Helpers::submit_at).
+    pub fn submit(&self, token: u64, job: Job, urgency: Urgency) -> Result<(), Refused> {
+        self.shared.lock().queue.submit(token, job, urgency)?;
         self.shared.work.notify_one();
         Ok(())
     }

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use sojourn_content::{
     Budgets, CHUNK_BYTES, Caches, Directory, Document, Done, FileRange, Found, HelperKind, Helpers, HostId,
-    Job, LoadError, OpenError, Opened, Opening, Origin, Place, Precompressed, Rules, Tester, residency,
+    Job, LoadError, OpenError, Opened, Opening, Origin, Place, Precompressed, Rules, Tester, Urgency,
+    residency,
 };
 use sojourn_http::SitePath;
 
@@ -155,7 +156,7 @@ impl Library {
         let before = self.films.get(&path).map(|known| known.open.clone());
         let known = before.as_ref().map(|open| Arc::clone(&open.document));
         let job = Job::Open(Opening { place, known, body_bytes_max: 0 });
-        if self.helpers.submit(token, job).is_err() {
+        if self.helpers.submit_at(Urgency::Asked, token, job).is_err() {
             return Some(Err(NoFilm::Busy));
         }
         self.openings.insert(token, (path, before));
@@ -187,13 +188,18 @@ impl Library {
         Bytes::Later
     }
 
-    /// Has what is on the disk of these chunks read, although nobody needs it yet; returns how many there were.
-    pub fn look_ahead(&mut self, document: &Arc<Document>, chunks: std::ops::Range<u64>) -> u64 {
+    /// Has what is on the disk of these chunks read, although nobody waits for it; returns how many there were.
+    pub fn look_ahead(
+        &mut self,
+        document: &Arc<Document>,
+        chunks: std::ops::Range<u64>,
+        urgency: Urgency,
+    ) -> u64 {
         let mut reads = 0;
         for number in chunks {
             let range = range(document, number * CHUNK_BYTES, false);
             let is_absent = range.length > 0 && self.tester.load_now(&range).is_err();
-            if is_absent && self.helpers.submit(NOBODY, Job::Load(range)).is_ok() {
+            if is_absent && self.helpers.submit_at(urgency, NOBODY, Job::Load(range)).is_ok() {
                 reads += 1;
             }
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use sojourn_content::CHUNK_BYTES;
+use sojourn_content::{CHUNK_BYTES, Urgency};
 use sojourn_measure::clock;
 
 use super::connection::Connection;
@@ -241,7 +241,7 @@ impl Server<'_> {
         let end = chunk(position + look_ahead).map(|(_, end)| end + 1).max().unwrap_or(0);
         let end = end.min(first + LOOK_CHUNKS_MAX);
         stream.looked = (looked.max(end), self.now + look_ahead / LOOKS);
-        let reads = self.library.look_ahead(&stream.document, first..end);
+        let reads = self.library.look_ahead(&stream.document, first..end, Urgency::Ahead);
         self.counts.add(Counter::LookAheadReads, reads);
     }
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sojourn_content::{CHUNK_BYTES, Document};
+use sojourn_content::{CHUNK_BYTES, Document, Urgency};
 
 use super::film::Film;
 use super::library::{Bytes, Chunk, Library, OpenFilm};
@@ -189,7 +189,7 @@ impl Stream {
                 Bytes::Here(_) => {}
                 Bytes::Later => {
                     // The rest of it meanwhile, too.
-                    library.look_ahead(&self.document, number + 1..*chunks.end() + 1);
+                    library.look_ahead(&self.document, number + 1..*chunks.end() + 1, Urgency::Due);
                     return Found::Later;
                 }
                 Bytes::Busy => return Found::Busy,
