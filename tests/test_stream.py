@@ -2,108 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import math
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import time
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from conftest import SOJOURN
+from streaming_server import (
+    PATIENCE_SECONDS,
+    PICTURES_PER_SECOND,
+    SECONDS,
+    decoder,
+    hashes,
+    make_large_film,
+    make_short_film,
+    streaming,
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
-
-SECONDS = 5
-PICTURES_PER_SECOND = 10
-PATIENCE_SECONDS = 60.0
-
-
-@dataclass
-class Streaming:
-    """A running server."""
-
-    address: str
-    admin: str
-    datagram_port: int
-    process: subprocess.Popen[str]
-
-    def url(self, name: str) -> str:
-        return f"rtsp://{self.address}/{name}"
-
-    def counters(self) -> dict[str, float]:
-        with urllib.request.urlopen(f"http://{self.admin}/metrics.json", timeout=10) as page:
-            return json.loads(page.read())
-
-    def wait_for(self, counter: str, least: float, most: float = math.inf) -> None:
-        """Waits until a counter has reached a value; it is published now and then."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not least <= self.counters()[counter] <= most:
-            assert time.monotonic() < deadline, (counter, self.counters())
-            time.sleep(0.1)
-
-
-@contextlib.contextmanager
-def streaming(root: Path, *options: str, listen: str = "127.0.0.1:0") -> Iterator[Streaming]:
-    command = [str(SOJOURN), "stream", str(root), "--listen", listen, "--admin-listen", "127.0.0.1:0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        addresses: dict[str, str] = {}
-        while not {"listening on", "metrics on"} <= addresses.keys():
-            line = process.stderr.readline()
-            assert line, "the server ended before it listened"
-            if found := re.match(r"(datagrams leave by) UDP ports (\d+)", line):
-                addresses[found[1]] = found[2]
-            if found := re.match(r"(listening on|metrics on) (?:http://)?([0-9.:\[\]]+)", line):
-                addresses[found[1]] = found[2]
-        try:
-            datagrams = int(addresses["datagrams leave by"])
-            yield Streaming(addresses["listening on"], addresses["metrics on"], datagrams, process)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="module")
 def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A film with pictures that are decoded in another order than they are shown, and with sound."""
     folder = tmp_path_factory.mktemp("films")
-    pictures = f"testsrc2=size=176x144:rate={PICTURES_PER_SECOND}"
-    make = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", pictures, "-f", "lavfi", "-i", "sine=sample_rate=22050"]
-    make += ["-t", str(SECONDS), "-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", "10", "-bf", "2", "-threads", "1"]
-    subprocess.run([*make, "-c:a", "aac", "-b:a", "32k", str(folder / "film.mp4")], check=True)
-    make[make.index("libx264")] = "libx265"
-    closed = ["-x265-params", "log-level=error:no-open-gop=1", "-tag:v", "hvc1"]
-    subprocess.run([*make, *closed, "-c:a", "aac", "-b:a", "32k", str(folder / "newer.mp4")], check=True)
-    rate = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", "10", "-b:v", "12M", "-preset", "ultrafast"]
-    noise = f"nullsrc=size=320x240:rate={PICTURES_PER_SECOND},geq=random(1)*255:128:128"
-    make = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", noise, "-t", str(SECONDS)]
-    subprocess.run([*make, *rate, str(folder / "large.mp4")], check=True)
+    make_short_film(folder / "film.mp4")
+    closed = ("-x265-params", "log-level=error:no-open-gop=1", "-tag:v", "hvc1")
+    make_short_film(folder / "newer.mp4", "libx265", *closed)
+    make_large_film(folder / "large.mp4")
     return folder
-
-
-def decoder(source: str, *options: str) -> subprocess.Popen[str]:
-    """Decodes the pictures of a source; what it prints has a hash of each."""
-    command = ["ffmpeg", "-nostdin", "-v", "error", *options, "-copyts", "-i", source, "-map", "0:v"]
-    command += ["-fps_mode", "passthrough", "-f", "framemd5", "-"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def hashes(decoding: subprocess.Popen[str]) -> list[str]:
-    output, errors = decoding.communicate(timeout=PATIENCE_SECONDS)
-    assert decoding.returncode == 0, errors
-    assert not errors, errors
-    return [line.rsplit(",", 1)[1].strip() for line in output.splitlines() if not line.startswith("#")]
 
 
 def test_a_player_sees_every_picture(films: Path) -> None:
@@ -265,38 +199,3 @@ def test_what_cannot_run_is_said(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert done.returncode == 2
     assert "hint:" in done.stderr
-
-
-def test_others_play_on_under_attack(films: Path) -> None:
-    expected = SECONDS * PICTURES_PER_SECOND
-    with streaming(films, "--newcomers-max", "200") as server:
-        host, port = server.address.split(":")
-        playing = [decoder(server.url("film.mp4"), "-rtsp_transport", way) for way in ("udp", "tcp")]
-        server.wait_for("sessions_playing", 2)
-        # More connections than may be without a session, half a request in each, then rubbish.
-        crowd = [socket.create_connection((host, int(port)), timeout=10) for _ in range(800)]
-        rubbish = [b"DESCRIBE rtsp", b"\x16\x03\x01\x02\x00", b"$\x09\xff\xff", b"GET / HTTP/1.1\r\n\r\n", bytes(9000)]
-        for number, connection in enumerate(crowd):
-            with contextlib.suppress(OSError):
-                connection.sendall(rubbish[number % len(rubbish)])
-        # Datagrams that are nobody's, among them a goodbye and a report for any source.
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-            for datagram in (
-                b"",
-                b"\x81\xcb\x00\x01\x00\x00\x00\x01",
-                b"\x80\xc9\x00\x01\x00\x00\x00\x01",
-                bytes(1400),
-            ):
-                for offset in (0, 1):
-                    for _ in range(250):
-                        stranger.sendto(datagram, (host, server.datagram_port + offset))
-        server.wait_for("limit_hits_newcomers_max", 500)
-        server.wait_for("rtcp_ignored", 1)
-        assert [len(hashes(decoding)) for decoding in playing] == [expected] * 2
-        for connection in crowd:
-            connection.close()
-        counters = server.counters()
-        assert counters["frames_dropped"] == counters["sessions_timed_out"] == 0
-        # And there is room for others again.
-        server.wait_for("connections_open", 0, most=3)
-        assert len(hashes(decoder(server.url("film.mp4"), "-rtsp_transport", "tcp", "-ss", "4"))) > 0
