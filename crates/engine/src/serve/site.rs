@@ -13,7 +13,7 @@ use sojourn_streaming::hls::Films;
 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};
-use super::options::values::{BODIES_SHARE, budget};
+use super::options::values::{BODIES_SHARE, HEADS_SHARE, PATHS_SHARE, budget};
 
 /// Descriptors that are neither connections nor documents: listeners, events, logs, helpers' own.
 const DESCRIPTORS_RESERVED: u64 = 64;
@@ -89,10 +89,11 @@ impl Options {
         let usable = usable_descriptors(descriptors);
         let connections_max = self.limits.connections_max.unwrap_or(usable / 4 * 3).clamp(1, usable - 1);
         let documents_max = defaults.documents_max.min(usable - connections_max);
+        let within = |asked: Option<usize>, usual, share| asked.unwrap_or_else(|| budget(usual, share));
         let budgets = Budgets {
-            path_bytes: self.caching.path_cache,
-            head_bytes: self.caching.head_cache,
-            body_bytes: self.caching.body_cache.unwrap_or_else(|| budget(defaults.body_bytes, BODIES_SHARE)),
+            path_bytes: within(self.caching.path_cache, defaults.path_bytes, PATHS_SHARE),
+            head_bytes: within(self.caching.head_cache, defaults.head_bytes, HEADS_SHARE),
+            body_bytes: within(self.caching.body_cache, defaults.body_bytes, BODIES_SHARE),
             documents_max,
             recheck_after: self.caching.recheck_after,
         };

@@ -8,12 +8,12 @@ use super::values::{duration, size};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Caches and sending")]
 pub struct CacheOptions {
-    /// Budget for open files by path
-    #[arg(long, default_value = "16MiB", value_name = "SIZE", value_parser = size)]
-    pub path_cache: usize,
-    /// Budget for response fields
-    #[arg(long, default_value = "8MiB", value_name = "SIZE", value_parser = size)]
-    pub head_cache: usize,
+    /// Budget for open files by path [default: 16MiB, at most a 64th of the memory there is]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub path_cache: Option<usize>,
+    /// Budget for response fields [default: 8MiB, at most a 128th of the memory there is]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub head_cache: Option<usize>,
     /// Budget for bodies, in chunks of 64 KiB
     /// [default: 128MiB, at most an eighth of the memory there is; mp 4MiB each]
     #[arg(long, value_name = "SIZE", value_parser = size)]
