@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -106,7 +107,11 @@ _TYPER_INTERRUPTED = 128 + signal.SIGINT
 
 def main() -> None:
     """Runs the command line; a failure is printed once, with its likely cure."""
-    _register(sys.argv[1] if len(sys.argv) > 1 else None)
+    try:
+        _register(sys.argv[1] if len(sys.argv) > 1 else None)
+    except KeyboardInterrupt:
+        # The libraries of a command take seconds on a busy machine.
+        _end_interrupted()
     # kill is to keep what was measured, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A read that waits, of a log that comes through a pipe, is to end at once and not to be begun again.
@@ -121,8 +126,7 @@ def main() -> None:
     except typer.Abort:
         code = EXIT_RAN_WITH_FAILURES
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        code = EXIT_RAN_WITH_FAILURES
+        _end_interrupted()
     except typer.Exit as ending:
         code = ending.exit_code
     except Exception as error:
@@ -131,4 +135,15 @@ def main() -> None:
         # A usage error of the option parser.
         error.show()  # type: ignore[attr-defined]
         code = EXIT_COULD_NOT_RUN
-    sys.exit(code or 0)
+    _end(code or 0)
+
+
+def _end_interrupted() -> NoReturn:
+    print("interrupted", file=sys.stderr)
+    _end(EXIT_RAN_WITH_FAILURES)
+
+
+def _end(code: int) -> NoReturn:
+    # What there was to lose is written. The interpreter takes its time to end, and nobody is to be told of that.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)

@@ -9,7 +9,7 @@ an interrupted run leaves whole files.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +69,26 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Writes a text file whole or not at all."""
-        target = self.path / name
-        partial = target.with_name(target.name + ".partial")
-        partial.write_text(text)
-        partial.replace(target)
+        self.write(name, lambda partial: partial.write_text(text))
 
     def write_table(self, name: str, rows: list[dict[str, Any]]) -> None:
         """Writes rows as a Parquet file; no rows, no file."""
         if rows:
-            target = self.path / name
-            partial = target.with_name(target.name + ".partial")
-            polars.DataFrame(rows, infer_schema_length=None).write_parquet(partial)
+            table = polars.DataFrame(rows, infer_schema_length=None)
+            self.write(name, table.write_parquet)
+
+    def write(self, name: str, write: Callable[[Path], object]) -> None:
+        """Has a file written whole or not at all; `write` is told where."""
+        target = self.path / name
+        partial = target.with_name(target.name + ".partial")
+        try:
+            write(partial)
             partial.replace(target)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise CouldNotRun(
+                f"cannot write {target}: {error.strerror or error}", "make room there, or give another --output"
+            ) from error
 
     def table(self, name: str) -> polars.DataFrame | None:
         """Reads a Parquet file of the run, if it was written."""

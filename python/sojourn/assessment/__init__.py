@@ -5,6 +5,7 @@ ends it early (Ctrl-C, a server that dies) leaves a run that says how far it cam
 """
 
 from sojourn.assessment.effort import EFFORTS, Effort, EffortName
-from sojourn.assessment.pipeline import Request, assess
+from sojourn.assessment.pipeline import assess
+from sojourn.assessment.request import Request
 
 __all__ = ["EFFORTS", "Effort", "EffortName", "Request", "assess"]

@@ -8,8 +8,7 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,16 @@ from sojourn import __version__, _native, cores, environment, site, system_file
 from sojourn.assessment import demand, disturbance, rising_load, steps
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
 from sojourn.assessment.connections import think_scale_within_limits
-from sojourn.assessment.effort import Effort
 from sojourn.assessment.knee import locate
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.prediction import predict
+from sojourn.assessment.request import Request, as_study, settings
 from sojourn.assessment.simulation import Sessions
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.work_folder import work_folder
 from sojourn.failure import CouldNotRun
 from sojourn.loading.saturation import Setting, find
-from sojourn.log import LogOptions, import_log
+from sojourn.log import import_log
 from sojourn.measurement import Bench, Interrupted, ServerStopped
 from sojourn.probe import files
 from sojourn.probe.merging import merge
@@ -36,31 +35,11 @@ from sojourn.probe.recording import Recording
 from sojourn.progress import Stages
 from sojourn.report import format
 from sojourn.run_folder import RunFolder
-from sojourn.summary import DemandPoint, Settings, Summary, SystemUnderTest
-from sojourn.systems import Launch, Running, Server
+from sojourn.summary import Answer, DemandFit, DemandPoint, Summary, SystemUnderTest
+from sojourn.systems import Launch, Running
 
 RESPONSE_HEAD_BYTES = 250
 """What a response head adds to a body on the line, about."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a person asked for."""
-
-    log: str
-    server: Server
-    architecture: str
-    target_p95_seconds: float
-    access_line_bits_per_second: float | None
-    log_options: LogOptions
-    think_scale: float | None
-    """None: one, or as short as the limit of open connections asks for."""
-    content_limit_bytes: int
-    work_dir: Path | None
-    probe: bool
-    """Whether the server's counters are sampled under the rising load."""
-    seed: int
-    effort: Effort
 
 
 def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
@@ -80,6 +59,9 @@ def assess(request: Request, folder: RunFolder, stages: Stages) -> Summary:
         if not assessment.demand_points:
             raise
         assessment.cut_short(failure.said)
+    except OSError as error:
+        # A disk that is full, mostly.
+        assessment.cut_short(str(error))
     return assessment.finish()
 
 
@@ -110,7 +92,7 @@ class _Assessment:
             complete=False,
             incomplete_because=None,
             log_name=request.log,
-            settings=self._settings(),
+            settings=settings(request, self.think_scale),
             log_import={},
             characteristics={},
             site_documents=None,
@@ -128,7 +110,7 @@ class _Assessment:
     def run(self) -> None:
         self.summary.machine = environment.machine()
         self.folder.write_json("environment.json", environment.describe(self.summary.machine))
-        self.folder.write_text("study.toml", _as_study(self.request.log, self.summary.settings))
+        self.folder.write_text("study.toml", as_study(self.request.log, self.summary.settings))
         trace = self._import()
         with ExitStack() as cleanup:
             work = cleanup.enter_context(work_folder(self.request.work_dir, self.folder.path))
@@ -150,7 +132,7 @@ class _Assessment:
         self.trace = trace
         sizes = trace.transfer_sizes().astype(float)
         self.mix = Mix(sizes, trace.first_in_session())
-        trace.save(str(self.folder.path / "trace.sojourn"))
+        self.folder.write("trace.sojourn", lambda partial: trace.save(str(partial)))
         self.stages.done(f"{len(sizes):,} requests for {len(trace.documents()):,} documents")
         return trace
 
@@ -297,7 +279,7 @@ class _Assessment:
                 self.request.seed,
                 self.stages.update,
             )
-            self.stages.done("predicted beside measured")
+            self.stages.done("predicted beside measured" if self.station else "no step to fit one on")
         self._answer()
 
     def _saturation(self) -> dict[str, Any] | None:
@@ -334,7 +316,9 @@ class _Assessment:
         """Answers from what there is."""
         self.summary.incomplete_because = because
         if self.trace is not None and self.climbs:
-            self._predict(self.trace)
+            # Who asks to stop once more does not wait for an answer; what was measured is written all the same.
+            with suppress(KeyboardInterrupt):
+                self._predict(self.trace)
 
     def finish(self) -> Summary:
         """Writes the summary and the fitted system."""
@@ -342,13 +326,20 @@ class _Assessment:
         self.summary.duration_seconds = time.monotonic() - self.started
         self._warn_of_doubts()
         fit, answer = self.summary.demand_fit, self.summary.answer
+        try:
+            self._write(fit, answer)
+        except CouldNotRun as failure:
+            # The answer is for the person who waited for it, whatever becomes of its file.
+            self.summary.warnings.insert(0, f"Not everything is in the run's folder: {failure.said}.")
+        return self.summary
+
+    def _write(self, fit: DemandFit | None, answer: Answer | None) -> None:
         if self.station is not None and self.mix is not None and fit is not None and answer is not None:
             rate = min(answer.largest_rate_requests_per_second, 0.9 * self.station.capacity)
             line = self.request.access_line_bits_per_second
             system = describe(self.summary.settings.server, self.mix, self.station, fit, rate, line)
             self.folder.write_text("system.toml", system_file.write(system, COMMENT))
         self.folder.write_summary(self.summary)
-        return self.summary
 
     def _warn_of_doubts(self) -> None:
         self.summary.warnings += disturbance.warnings(self.rows)
@@ -358,28 +349,6 @@ class _Assessment:
             self.summary.warnings.append(f"Not steady within the step: {rates} requests/s.")
         if self.summary.knee is not None and self.summary.knee.reason == "generator":
             self.summary.warnings.append("The load generator was the limit: the server's knee lies higher.")
-
-    def _settings(self) -> Settings:
-        request = self.request
-        return Settings(
-            server=request.server.name,
-            architecture=request.architecture if request.server.has_architectures else None,
-            target_p95_seconds=request.target_p95_seconds,
-            access_line_bits_per_second=request.access_line_bits_per_second,
-            session_gap_seconds=request.log_options.session_gap_seconds,
-            log_options=request.log_options.given(),
-            think_scale=self.think_scale,
-            think_scale_because=None,
-            repetitions=request.effort.rising_load.repetitions,
-            seed=request.seed,
-        )
-
-
-def _as_study(log: str, settings: Settings) -> str:
-    lines = ["# What was asked for: sojourn assess", f"log = {json.dumps(log)}"]
-    # Numbers, booleans and strings are written alike in JSON and TOML; what was left open has no key.
-    lines += [f"{name} = {json.dumps(value)}" for name, value in settings.model_dump(exclude_none=True).items()]
-    return "\n".join(lines) + "\n"
 
 
 def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:

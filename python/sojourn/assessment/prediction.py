@@ -21,11 +21,11 @@ def predict(
     progress: Callable[[int, int], None],
 ) -> tuple[Model | None, list[Step], Station | None]:
     """Fits the model on some steps and predicts them all; no model where no step lay below the knee."""
-    steps = _hold_out(steps, knee)
+    unfitted, steps = steps, _hold_out(steps, knee)
     below = [step for step in steps if not step.held_out and is_below(step, knee)]
     overloaded = [step for step in steps if not step.held_out and not is_below(step, knee)]
     if not below:
-        return None, list(steps), None
+        return None, list(unfitted), None
     station = fit_station(mix, demand_fit, below, overloaded[0] if overloaded else None, seed)
     predicted = []
     for index, step in enumerate(steps):

@@ -25,4 +25,9 @@ def work_folder(asked_for: Path | None, run: Path) -> Iterator[Path]:
         yield folder.resolve()
     finally:
         if asked_for is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                shutil.rmtree(folder, ignore_errors=True)
+            except KeyboardInterrupt:
+                # A large site takes a while to remove, and nobody would look for what is left of it.
+                shutil.rmtree(folder, ignore_errors=True)
+                raise

@@ -12,7 +12,7 @@ from sojourn import quantity, systems
 from sojourn.assessment import EFFORTS, EffortName, Request, assess
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import with_log_options
-from sojourn.failure import EXIT_RAN_WITH_FAILURES
+from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.log import LogOptions, require_log
 from sojourn.progress import Stages
 from sojourn.report import write_report
@@ -89,14 +89,26 @@ def _assess(
     folder = RunFolder.create(output or _default_output(log))
     with Stages(talk, quiet=output_format is Format.json) as stages:
         summary = assess(request, folder, stages)
-        report = write_report(folder)
+        report = _drawn(folder)
     if output_format is Format.json:
         print_json(summary.model_dump(mode="json"))
     else:
         print_summary(summary, data)
-        data.print(f"report: {report}", soft_wrap=True)
-    if not summary.complete:
+        if report is not None:
+            data.print(f"report: {report}", soft_wrap=True)
+    if not summary.complete or report is None:
         sys.exit(EXIT_RAN_WITH_FAILURES)
+
+
+def _drawn(folder: RunFolder) -> Path | None:
+    """The report; without one the answer is printed all the same."""
+    try:
+        return write_report(folder)
+    except CouldNotRun as failure:
+        talk.print(f"no report: {failure.said}", highlight=False, soft_wrap=True)
+    except KeyboardInterrupt:
+        talk.print(f"no report: interrupted; sojourn report {folder.path} draws it", highlight=False, soft_wrap=True)
+    return None
 
 
 def _default_output(log: str) -> Path:

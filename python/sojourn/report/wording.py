@@ -47,7 +47,7 @@ def bottleneck(answer: Answer) -> str:
 def gives_first(answer: Answer, knee: Knee) -> str:
     """How it is known what gives first."""
     if answer.bottleneck is None:
-        return f"{REASONS[knee.reason]}, and there are too few steps for a model"
+        return f"{REASONS[knee.reason]}, and no step is left to fit a model on"
     if answer.bottleneck != "server CPU":
         return next(resource.evidence for resource in answer.resources if resource.name == answer.bottleneck)
     if knee.is_lower_bound:

@@ -1,0 +1,56 @@
+"""What a person asked an assessment for, and how it is kept in the run folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from sojourn.assessment.effort import Effort
+from sojourn.log import LogOptions
+from sojourn.summary import Settings
+from sojourn.systems import Server
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a person asked for."""
+
+    log: str
+    server: Server
+    architecture: str
+    target_p95_seconds: float
+    access_line_bits_per_second: float | None
+    log_options: LogOptions
+    think_scale: float | None
+    """None: one, or as short as the limit of open connections asks for."""
+    content_limit_bytes: int
+    work_dir: Path | None
+    probe: bool
+    """Whether the server's counters are sampled under the rising load."""
+    seed: int
+    effort: Effort
+
+
+def settings(request: Request, think_scale: float) -> Settings:
+    """The same for the summary."""
+    return Settings(
+        server=request.server.name,
+        architecture=request.architecture if request.server.has_architectures else None,
+        target_p95_seconds=request.target_p95_seconds,
+        access_line_bits_per_second=request.access_line_bits_per_second,
+        session_gap_seconds=request.log_options.session_gap_seconds,
+        log_options=request.log_options.given(),
+        think_scale=think_scale,
+        think_scale_because=None,
+        repetitions=request.effort.rising_load.repetitions,
+        seed=request.seed,
+    )
+
+
+def as_study(log: str, settings: Settings) -> str:
+    """The same as a file of the run folder."""
+    lines = ["# What was asked for: sojourn assess", f"log = {json.dumps(log)}"]
+    # Numbers, booleans and strings are written alike in JSON and TOML; what was left open has no key.
+    lines += [f"{name} = {json.dumps(value)}" for name, value in settings.model_dump(exclude_none=True).items()]
+    return "\n".join(lines) + "\n"
