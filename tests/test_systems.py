@@ -102,6 +102,48 @@ def test_an_interrupted_start_leaves_no_process(tmp_path: Path) -> None:
     assert process.poll() is not None
 
 
+DIES = """
+import os, signal, sys, time
+from pathlib import Path
+from sojourn.systems import running
+running.start_process(["sh", "-c", sys.argv[1]], Path(sys.argv[2]), forwards_signals=False)
+while not (Path(sys.argv[3]).exists() and Path(sys.argv[3]).read_text().endswith("\\n")):
+    time.sleep(0.02)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_what_a_command_has_started_ends_with_it_and_with_us(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    # A shell that waits for its child hands no signal on to it.
+    program = f"sleep 600 & echo $! > {noted}; wait"
+    process = running.start_process(["sh", "-c", program], tmp_path / "said", forwards_signals=False)
+    deadline = time.monotonic() + 60
+    while not (noted.exists() and noted.read_text().endswith("\n")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child = int(noted.read_text())
+    assert runs(child)
+    running.Running("", "", [], process, [process.pid]).stop()
+    while runs(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not runs(child)
+
+    noted.unlink()
+    subprocess.run([sys.executable, "-c", DIES, program, str(tmp_path / "said"), str(noted)], check=False, timeout=60)
+    child = int(noted.read_text())
+    deadline = time.monotonic() + 60
+    while runs(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not runs(child), "we were killed, and so is what nobody would stop"
+
+
 def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
     said = tmp_path / "said"
     process = running.start_process(["sh", "-c", "echo 'error: no luck'; exit 3"], said)

@@ -25,7 +25,7 @@ class Command:
     builds_site = True
 
     def start(self, launch: Launch) -> Running:
-        """Starts it; its children are stopped by itself."""
+        """Starts it; its children end with it, be it a shell that hands no signal on."""
         port = free_port()
         places = {**self.values, "root": launch.root.resolve(), "work": launch.work, "port": port}
         places["address"] = launch.address
@@ -36,6 +36,6 @@ class Command:
                 f"the command names {error}", f"there are {', '.join(places)}; other braces are doubled"
             ) from None
         said = launch.work / "command.log"
-        process = start_process(launch.command(command), said)
+        process = start_process(launch.command(command), said, forwards_signals=False)
         wait_until(lambda: accepts(port), process, command[0], said)
         return Running(f"{self.scheme}://{launch.address}:{port}", "unknown", command, process, [process.pid])

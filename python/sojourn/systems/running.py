@@ -20,6 +20,8 @@ from sojourn.failure import CouldNotRun
 START_LIMIT_SECONDS = 10.0
 STOP_LIMIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
+_ASK_ALL = """trap 'trap "" TERM; kill -TERM 0' TERM; "$@" & wait $!"""
+"""Of a shell that stays with a command: whoever asks it to end asks all that the command has started."""
 
 
 @dataclass
@@ -62,14 +64,18 @@ class Running:
                 self.behind.stop()
 
 
-def start_process(command: list[str], said: Path, **options: Any) -> subprocess.Popen[bytes]:
+def start_process(
+    command: list[str], said: Path, *, forwards_signals: bool = True, **options: Any
+) -> subprocess.Popen[bytes]:
     """Starts a server with what it says going to a file; Ctrl-C is for us, not for it.
 
-    It ends when we are killed: a server that nobody stops would disturb whatever is measured next.
+    It ends when we are killed: a server that nobody stops would disturb whatever is measured next. Of one that does not
+    end its children when it is asked to end, they are asked, too.
     """
     if (setpriv := shutil.which("setpriv")) is not None:
         # We may have died before setpriv asked for the signal: the shell looks whether we are still there.
-        still_ours = ["sh", "-c", '[ "$PPID" = "$0" ] && exec "$@"', str(os.getpid())]
+        run = 'exec "$@"' if forwards_signals else _ASK_ALL
+        still_ours = ["sh", "-c", f'[ "$PPID" = "$0" ] || exit 1; {run}', str(os.getpid())]
         command = [setpriv, "--pdeathsig", "TERM", *still_ours, *command]
     with said.open("wb") as output:
         return subprocess.Popen(
@@ -114,17 +120,18 @@ def _ended_before(ready: Callable[[], bool], process: subprocess.Popen[bytes]) -
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGTERM)
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(STOP_LIMIT_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    _kill(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends it and what is left of its session."""
     with contextlib.suppress(ProcessLookupError):
         process.kill()
     process.wait()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def accepts(port: int) -> bool:
