@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.stream import viewers
+from benchmarks.stream import crowd, viewers
 from benchmarks.stream.contestants import running
 from benchmarks.stream.costs import core_fraction
 from benchmarks.stream.effort import Effort
@@ -17,7 +18,7 @@ from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
 from sojourn.loading.load_search import LoadSearch
 from sojourn.loading.result import LoadResult
-from sojourn.loading.run import option
+from sojourn.loading.run import option, with_option
 from sojourn.loading.threshold import Threshold
 from sojourn.report import format
 
@@ -30,6 +31,11 @@ START_FRACTION = 0.85
 GROWTH = 1.4
 """By what viewers become more, or fewer, until one run has passed and one failed."""
 START_CLIENTS_WITHOUT_COSTS = 100
+JUDGED_MAX = 300
+"""Viewers by UDP that are the generator's, and judged; the others are a crowd that costs next to nothing."""
+CROWD_COMES_WITHIN_SECONDS = 3.0
+CROWD_BEGINS_WITHIN_SECONDS = 10.0
+"""Of the film: it does not end before the run does."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +96,16 @@ def carried(costs: Mapping[int, float]) -> float | None:
     return (1 - always) / each
 
 
-def start_clients(rows: Iterable[Row]) -> int:
-    """Where a search begins: what the server's core should do for, or the generator's, if that is less."""
+def judged_max(transport: str) -> float:
+    """How many viewers the generator may have: in a connection somebody has to take what comes."""
+    return JUDGED_MAX if transport == "udp" else math.inf
+
+
+def start_clients(rows: Iterable[Row], *, all_are_judged: bool) -> int:
+    """Where a search begins: what the server's core should do for, or the generator's if that has all viewers."""
     known = [row for row in rows if not row.trouble]
     servers = {row.clients: row.cost.median for row in known if row.cost}
-    generators = {row.clients: row.generator_cost.median for row in known if row.generator_cost}
+    generators = {row.clients: row.generator_cost.median for row in known if row.generator_cost and all_are_judged}
     estimates = [estimate for estimate in (carried(servers), carried(generators)) if estimate is not None]
     return max(1, int(START_FRACTION * min(estimates, default=START_CLIENTS_WITHOUT_COSTS / START_FRACTION)))
 
@@ -106,8 +117,12 @@ def measure(play: Play, start: int, effort: Effort, cores: Cores) -> Capacity:
 
     def run(words: Sequence[str]) -> LoadResult:
         clients = int(option(words, "--clients") or start)
-        with running(play.contestant, play.film, cores.server) as server:
-            result = viewers.run(server, [*words[1:], *viewers.coming(clients)])
+        judged = int(min(clients, judged_max(play.transport)))
+        with (
+            running(play.contestant, play.film, cores.server) as server,
+            crowd.watching(server.url, clients - judged, CROWD_COMES_WITHIN_SECONDS, CROWD_BEGINS_WITHIN_SECONDS),
+        ):
+            result = viewers.run(server, [*with_option(words[1:], "--clients", str(judged)), *viewers.coming(judged)])
         core_fractions[clients] = core_fraction(result)
         return result
 

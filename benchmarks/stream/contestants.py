@@ -20,6 +20,8 @@ from sojourn.systems.running import accepts, free_port
 
 STARTED_WITHIN_SECONDS = 20.0
 ENDED_WITHIN_SECONDS = 10.0
+SESSIONS_MAX = 65536
+"""Our server's own limit is no answer to how many it carries."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def _wait_until_it_listens(name: str, process: subprocess.Popen[bytes], port: in
 
 
 def _ours(film: Path, port: int, folder: Path) -> list[str]:
-    return [str(engine.path()), "stream", str(film.parent), "--listen", f"127.0.0.1:{port}"]
+    words = [str(engine.path()), "stream", str(film.parent), "--listen", f"127.0.0.1:{port}"]
+    return [*words, "--sessions-max", str(SESSIONS_MAX)]
 
 
 def _gstreamer(film: Path, port: int, folder: Path) -> list[str]:

@@ -86,7 +86,7 @@ def measure(film: Path, streams: int, repetition: int, seconds: float, cores: Co
     assert cores.server is not None
     try:
         admin = f"127.0.0.1:{free_port()}"
-        ours = ours_with("--admin-listen", admin, "--sessions-max", str(streams), "--session-timeout", SESSION_TIMEOUT)
+        ours = ours_with("--admin-listen", admin, "--session-timeout", SESSION_TIMEOUT)
         with running(ours, film, cores.server) as server:
             idle_bytes = resident_bytes(server.pid)
             with crowd.watching(server.url, streams, COME_WITHIN_SECONDS, BEGIN_WITHIN_SECONDS):

@@ -11,7 +11,7 @@ from benchmarks.markdown import table_of
 from benchmarks.run import circumstances
 from benchmarks.server.results import Spread
 from benchmarks.stream import targets
-from benchmarks.stream.capacity import CONDITION, Capacity
+from benchmarks.stream.capacity import CONDITION, JUDGED_MAX, Capacity
 from benchmarks.stream.contestants import OURS
 from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
@@ -44,6 +44,7 @@ def page(run: Mapping[str, Any], measured: Measured, *, complete: bool) -> str:
         costs="\n\n".join(_costs(table) for table in costs) or _NOTHING,
         notes=_notes(costs),
         condition=CONDITION,
+        judged=JUDGED_MAX,
         search_seconds=format.seconds(run["search_seconds"]),
         capacities=_capacities(measured.capacities),
         pace_streams=f"{run['pace_streams']:,}",

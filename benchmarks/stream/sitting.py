@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +58,8 @@ class Sitting:
 
     def _capacities(self) -> Iterator[Capacity]:
         for play in shuffled(self.plays, 0, self.seed):
-            start = capacity.start_clients(self._row(play, clients) for clients in self.effort.clients)
+            rows = [self._row(play, clients) for clients in self.effort.clients]
+            start = capacity.start_clients(rows, all_are_judged=math.isinf(capacity.judged_max(play.transport)))
             yield capacity.measure(play, start, self.effort, self.cores)
 
     def _row(self, play: Play, clients: int) -> Row:

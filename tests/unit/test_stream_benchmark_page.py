@@ -115,10 +115,12 @@ def test_a_search_begins_near_what_the_cores_should_carry() -> None:
     # More streams cannot cost less in all.
     assert carried({20: 1e-2, 100: 1e-3}) == pytest.approx(1000)
     assert carried({}) is None
-    assert start_clients([Row("VLC", [cost("VLC", 0, 1e-3)])]) == 850
+    assert start_clients([Row("VLC", [cost("VLC", 0, 1e-3)])], all_are_judged=True) == 850
     limited = cost("sojourn", 0, 1e-4, generator_cpu_seconds_per_stream_second=1e-3)
-    assert start_clients([Row("sojourn", [limited])]) == 850
-    assert start_clients([Row("VLC", [cost("VLC", 0, None, trouble="not installed")])]) == START_CLIENTS_WITHOUT_COSTS
+    assert start_clients([Row("sojourn", [limited])], all_are_judged=True) == 850
+    assert start_clients([Row("sojourn", [limited])], all_are_judged=False) == 8500
+    lacking = Row("VLC", [cost("VLC", 0, None, trouble="not installed")])
+    assert start_clients([lacking], all_are_judged=True) == START_CLIENTS_WITHOUT_COSTS
 
 
 def test_capacities_say_whose_limit_they_are() -> None:
