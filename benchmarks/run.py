@@ -69,7 +69,7 @@ def keep(
                 kept.append(cell)
                 file.write(json.dumps(cell.as_json()) + "\n")
                 file.flush()
-                console.print(said(number, cell), highlight=False)
+                console.print(said(number, cell), highlight=False, soft_wrap=True)
         except KeyboardInterrupt:
             return kept, False
     return kept, True

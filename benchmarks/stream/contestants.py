@@ -16,7 +16,7 @@ from sojourn import engine
 from sojourn.cores import pinned_command
 from sojourn.failure import CouldNotRun
 from sojourn.systems import gst_rtsp_server
-from sojourn.systems.running import accepts, free_port
+from sojourn.systems.running import accepts, free_port, start_process
 
 STARTED_WITHIN_SECONDS = 20.0
 ENDED_WITHIN_SECONDS = 10.0
@@ -62,18 +62,17 @@ def running(contestant: Contestant, film: Path, core: int | None) -> Iterator[Ru
         Path(folder).chmod(0o777)
         command = pinned_command(core, contestant.command(film, port, Path(folder)))
         environment = {**os.environ, "HOME": folder}
-        with subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
-        ) as process:
+        process = start_process(command, Path(os.devnull), env=environment)
+        try:
+            _wait_until_it_listens(contestant.name, process, port)
+            yield Running(process.pid, f"rtsp://127.0.0.1:{port}{contestant.path(film)}")
+        finally:
+            process.terminate()
             try:
-                _wait_until_it_listens(contestant.name, process, port)
-                yield Running(process.pid, f"rtsp://127.0.0.1:{port}{contestant.path(film)}")
-            finally:
-                process.terminate()
-                try:
-                    process.wait(ENDED_WITHIN_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
+                process.wait(ENDED_WITHIN_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def _wait_until_it_listens(name: str, process: subprocess.Popen[bytes], port: int) -> None:
