@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,11 +14,15 @@ from benchmarks import entry, machine, run, selection
 from benchmarks.stream import pace
 from benchmarks.stream.contestants import CONTESTANTS
 from benchmarks.stream.effort import FULL, PACE, PARTS, QUICK, Effort, Part, within
+from benchmarks.stream.measured import Measured
 from benchmarks.stream.page import page, verdicts
+from benchmarks.stream.plot import charts
+from benchmarks.stream.results import tables
 from benchmarks.stream.sitting import Sitting
 from benchmarks.stream.viewers import Play
 from sojourn import media
 from sojourn.cores import Cores, keep_off_server_core
+from sojourn.report.image import image
 
 NAME = "stream-benchmark"
 talk = Console(stderr=True)
@@ -76,7 +80,7 @@ def _bench(
     for verdict in verdicts(sitting.measured):
         print(verdict.line)
     about |= {"seconds": time.monotonic() - began}
-    text = page(about, sitting.measured, complete=complete)
+    text = page(about, sitting.measured, _images(sitting.measured, (output, docs)), complete=complete)
     run.finish(NAME, text, (output, docs), complete=complete, console=talk)
 
 
@@ -95,6 +99,16 @@ def _film(output: Path, rate: str, seconds: float) -> Path:
         talk.print(f"making a film of {rate}bit/s and {seconds:g} s", highlight=False)
     media.make(media.Film(media.bits_per_second(rate), seconds, "h264"), folder, 1)
     return next(folder.glob("*.mp4"))
+
+
+def _images(measured: Measured, folders: Iterable[Path | None]) -> list[tuple[str, str]]:
+    """Writes the plots beside the page; their titles and names."""
+    drawn = charts(tables(measured.costs))
+    for folder in filter(None, folders):
+        folder.mkdir(parents=True, exist_ok=True)
+        for chart in drawn:
+            (folder / f"{NAME}-{chart.identifier}.svg").write_text(image(chart) + "\n")
+    return [(chart.title, f"{NAME}-{chart.identifier}.svg") for chart in drawn]
 
 
 def _about(seed: int, quick: bool, effort: Effort, cores: Cores) -> dict[str, Any]:

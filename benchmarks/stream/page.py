@@ -29,8 +29,8 @@ def verdicts(measured: Measured) -> list[Verdict]:
     return [*targets.of_costs(tables(measured.costs)), *targets.of_pace(measured.paces)]
 
 
-def page(run: Mapping[str, Any], measured: Measured, *, complete: bool) -> str:
-    """The page of a run."""
+def page(run: Mapping[str, Any], measured: Measured, images: Sequence[tuple[str, str]] = (), *, complete: bool) -> str:
+    """The page of a run; `images` are titles and file names."""
     costs = tables(measured.costs)
     template = Template(Path(__file__).with_name("page.md.template").read_text())
     return template.substitute(
@@ -41,6 +41,7 @@ def page(run: Mapping[str, Any], measured: Measured, *, complete: bool) -> str:
         cost_seconds=format.seconds(run["cost_seconds"]),
         server_core=run["cores"]["server"],
         generator_core=run["cores"]["generator"],
+        images="\n\n".join(f"![{title}]({name})" for title, name in images),
         costs="\n\n".join(_costs(table) for table in costs) or _NOTHING,
         notes=_notes(costs),
         condition=CONDITION,

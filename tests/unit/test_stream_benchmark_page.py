@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,9 +25,11 @@ from benchmarks.stream.effort import (
 from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
 from benchmarks.stream.page import page, verdicts
-from benchmarks.stream.results import Row
+from benchmarks.stream.plot import charts
+from benchmarks.stream.results import Row, tables
 from benchmarks.stream.targets import of_pace
 from sojourn.failure import CouldNotRun
+from sojourn.report.image import image
 
 RUN: dict[str, Any] = {
     "revision": "abc",
@@ -121,6 +124,23 @@ def test_a_search_begins_near_what_the_cores_should_carry() -> None:
     assert start_clients([Row("sojourn", [limited])], all_are_judged=False) == 8500
     lacking = Row("VLC", [cost("VLC", 0, None, trouble="not installed")])
     assert start_clients([lacking], all_are_judged=True) == START_CLIENTS_WITHOUT_COSTS
+
+
+def test_a_plot_needs_two_numbers_of_viewers() -> None:
+    measured = Measured()
+    for clients in (20, 100):
+        assert charts(tables(measured.costs)) == []
+        for contestant, cpu in (("sojourn", 1e-3), ("VLC", 4e-3)):
+            measured.add(replace(cost(contestant, 0, cpu), clients=clients))
+    measured.add(cost("gst-rtsp-server", 0, 5e-3, trouble="5 % of its streams conformed"))
+    (chart,) = charts(tables(measured.costs))
+    assert [(each.name, len(each.points)) for each in chart.series] == [
+        ("sojourn, 300kbit/s", 2),
+        ("VLC, 300kbit/s", 2),
+    ]
+    assert "Server CPU time per second of a stream (udp)" in image(chart)
+    text = page(RUN, measured, [(chart.title, "cost.svg")], complete=True)
+    assert "![Server CPU time per second of a stream (udp)](cost.svg)" in text
 
 
 def test_capacities_say_whose_limit_they_are() -> None:
