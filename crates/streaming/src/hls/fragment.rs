@@ -1,7 +1,7 @@
 //! A segment: a movie fragment (`moof`) that says where its samples are and when, then the samples (`mdat`).
 //!
-//! Times are decoding times from [`Index::lead`](crate::mp4::Index::lead) before the film's start, so that none is
-//! negative, and tracks whose edit lists differ agree without one.
+//! Times are decoding times from the first sample on, so that none is negative. When the first picture is shown by them,
+//! the same for all tracks, is said by the initialisation's edit list.
 
 use std::ops::Range;
 
@@ -93,9 +93,7 @@ fn fragment_of(writer: &mut Writer, film: &Film, track: &Track, number: u32, sam
 /// When the sample with this number is decoded, from the film's lead.
 fn decode_time(film: &Film, track: &Track, number: u32) -> u64 {
     let decode_ticks = track.sample(number).map_or(0, |sample| sample.decode_ticks as i64);
-    let lead = film.index().lead().as_nanos() * u128::from(track.timescale());
-    // To the nearest: the lead is one track's start, rounded down to nanoseconds.
-    let lead_ticks = ((lead + 500_000_000) / 1_000_000_000) as i64;
+    let lead_ticks = track.ticks_of(film.lead) as i64;
     (decode_ticks - track.start_ticks() + lead_ticks).max(0) as u64
 }
 

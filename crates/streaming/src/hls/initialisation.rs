@@ -1,5 +1,7 @@
 //! The initialisation segment: a film without samples, which says what the tracks are (ISO/IEC 14496-12).
 
+use std::time::Duration;
+
 use super::writing::Writer;
 use crate::mp4::{Aac, Codec, Track};
 
@@ -17,8 +19,9 @@ const LANGUAGE: u16 = 0x55c4;
 const TRACK_FLAGS: u32 = 3;
 const SAME_FILE: u32 = 1;
 
-/// The segment for these tracks. They are numbered from 1.
-pub fn write(tracks: &[&Track]) -> Vec<u8> {
+/// The segment for these tracks, which are numbered from 1. What is shown `start` after the first sample is decoded is the
+/// film's first picture.
+pub fn write(tracks: &[&Track], start: Duration) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.boxed(b"ftyp", |writer| {
         writer.bytes(b"iso6\0\0\0\0iso6mp41");
@@ -26,7 +29,7 @@ pub fn write(tracks: &[&Track]) -> Vec<u8> {
     writer.boxed(b"moov", |writer| {
         movie_header(writer, tracks.len() as u32 + 1);
         for (number, track) in (1..).zip(tracks) {
-            writer.boxed(b"trak", |writer| write_track(writer, number, track));
+            writer.boxed(b"trak", |writer| write_track(writer, number, track, start));
         }
         writer.boxed(b"mvex", |writer| {
             for number in 1..=tracks.len() as u32 {
@@ -62,7 +65,7 @@ fn unity_matrix(writer: &mut Writer) {
     }
 }
 
-fn write_track(writer: &mut Writer, number: u32, track: &Track) {
+fn write_track(writer: &mut Writer, number: u32, track: &Track, start: Duration) {
     let size = match track.codec() {
         Codec::H264(h264) => Some(h264.size_pixels),
         Codec::H265(h265) => Some(h265.size_pixels),
@@ -74,10 +77,19 @@ fn write_track(writer: &mut Writer, number: u32, track: &Track) {
         writer.zeros(4 + 4 + 8 + 4);
         writer.u16(if size.is_some() { 0 } else { 0x100 });
         writer.zeros(2);
-        unity_matrix(writer);
+        track.matrix().into_iter().for_each(|value| writer.u32(value));
         let (width, height) = size.unwrap_or_default();
         writer.u32(u32::from(width) << 16);
         writer.u32(u32::from(height) << 16);
+    });
+    writer.boxed(b"edts", |writer| {
+        writer.full(b"elst", 1, 0, |writer| {
+            writer.u32(1);
+            // To the end, of fragments that are not known yet.
+            writer.u64(0);
+            writer.u64(track.ticks_of(start));
+            writer.u32(ONE);
+        });
     });
     writer.boxed(b"mdia", |writer| {
         writer.full(b"mdhd", 0, 0, |writer| {

@@ -34,6 +34,8 @@ pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 #[derive(Clone, Debug)]
 pub struct Film {
     index: Index,
+    /// How long before the film's start the first of its samples that is sent is decoded.
+    lead: Duration,
     /// Where segments begin, and after them where the film ends.
     cuts: Vec<Cut>,
 }
@@ -41,7 +43,7 @@ pub struct Film {
 /// Where a segment begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cut {
-    /// In film time.
+    /// By [`Index::shown_time`].
     time: Duration,
     /// The first sample of video, and of audio.
     samples: [u32; 2],
@@ -115,7 +117,8 @@ impl Film {
     /// the last.
     pub fn new(index: Index) -> Result<Film, Uncuttable> {
         let cuts = cuts(&index)?;
-        let film = Film { index, cuts };
+        let lead = lead(&index, &cuts[0]);
+        let film = Film { index, lead, cuts };
         for number in 0..film.segment_count() {
             let bytes = film.tracks_of(number).iter().map(|(track, samples)| bytes_of(track, samples)).sum();
             if bytes > SEGMENT_BYTES_MAX {
@@ -143,7 +146,8 @@ impl Film {
 
     /// What a decoder must know before any segment.
     pub fn initialisation(&self) -> Vec<u8> {
-        initialisation::write(&self.tracks())
+        let first_shown = self.cuts[0].time.saturating_sub(self.index.lead().saturating_sub(self.lead));
+        initialisation::write(&self.tracks(), first_shown)
     }
 
     /// The segment with this number, if there is one.
@@ -176,13 +180,13 @@ fn bytes_of(track: &Track, samples: &Range<u32>) -> u64 {
 }
 
 fn cuts(index: &Index) -> Result<Vec<Cut>, Uncuttable> {
-    let mut cuts = vec![Cut { time: Duration::ZERO, samples: [0, 0] }];
     let leading = index.video().or(index.audio()).expect("an index has a track");
-    let mut next = leading.keyframe_after(0);
+    let mut cuts = vec![beginning(index, leading)];
+    let mut next = leading.keyframe_after(cuts[0].samples[usize::from(!leading.codec().is_video())]);
     while let Some(number) = next {
         next = leading.keyframe_after(number);
         let sample = leading.sample(number).expect("a keyframe is a sample");
-        let (time, last) = (leading.film_time(&sample), &cuts[cuts.len() - 1]);
+        let (time, last) = (index.shown_time(leading, &sample), &cuts[cuts.len() - 1]);
         if time < last.time + Duration::from_secs(SEGMENT_SECONDS) {
             continue;
         }
@@ -190,7 +194,9 @@ fn cuts(index: &Index) -> Result<Vec<Cut>, Uncuttable> {
             return Err(Uncuttable::TooManySegments);
         }
         let audio = match index.audio() {
-            Some(audio) if leading.codec().is_video() => audio.sample_at(time).max(last.samples[1]),
+            Some(audio) if leading.codec().is_video() => {
+                index.sample_shown_at(audio, time).max(last.samples[1])
+            }
             _ => number,
         };
         let video = if leading.codec().is_video() { number } else { 0 };
@@ -198,7 +204,34 @@ fn cuts(index: &Index) -> Result<Vec<Cut>, Uncuttable> {
     }
     let ends = [index.video(), index.audio()].map(|track| track.map_or(0, Track::sample_count));
     // A film without length has one segment, which has none.
-    let time = index.duration().max(cuts[cuts.len() - 1].time);
+    let time = (index.lead() + index.duration()).max(cuts[cuts.len() - 1].time);
     cuts.push(Cut { time, samples: ends });
     Ok(cuts)
+}
+
+/// Where the first segment begins: with what decoding has to begin with for the film's start, and with the block of sound
+/// before, without which a decoder does not know the first.
+fn beginning(index: &Index, leading: &Track) -> Cut {
+    let before = |number: u32| number.saturating_sub(1);
+    if !leading.codec().is_video() {
+        let number = before(leading.sample_at(Duration::ZERO));
+        let time = leading.sample(number).map(|sample| index.shown_time(leading, &sample));
+        return Cut { time: time.unwrap_or_default(), samples: [0, number] };
+    }
+    let number = leading.keyframe_at_or_before(Duration::ZERO);
+    let shown = leading.sample(number).map(|sample| index.shown_time(leading, &sample));
+    // Pictures may begin later than the film.
+    let time = shown.unwrap_or_default().min(index.lead());
+    let audio = index.audio().map_or(0, |audio| before(index.sample_shown_at(audio, time)));
+    Cut { time, samples: [number, audio] }
+}
+
+/// How long before the film's start the first samples are decoded.
+fn lead(index: &Index, first: &Cut) -> Duration {
+    let tracks = [index.video(), index.audio()].into_iter().zip(first.samples);
+    let leads = tracks.filter_map(|(track, number)| {
+        let (track, sample) = track.and_then(|track| Some((track, track.sample(number)?)))?;
+        Some(track.duration_of(track.start_ticks() - sample.decode_ticks as i64))
+    });
+    leads.max().unwrap_or_default()
 }

@@ -38,7 +38,7 @@ const ENTRY_BYTES: usize = 256;
 const COPY_BYTES: usize = 256 << 10;
 
 /// Another for every version of this program that makes other bytes from the same film.
-const FORMAT: &str = "hls1";
+const FORMAT: &str = "hls2";
 
 /// The films of a site, as themselves and as HLS.
 #[derive(Debug)]

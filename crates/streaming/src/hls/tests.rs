@@ -88,6 +88,33 @@ fn segments_hold_every_sample_once_and_when_it_is_due() {
 }
 
 #[test]
+fn what_is_cut_from_the_start_is_left_out_up_to_the_last_keyframe() {
+    let mut bytes = example::film_of_seconds(SECONDS);
+    let lists = bytes.windows(4).enumerate().filter(|(_, kind)| *kind == b"elst");
+    let starts: Vec<usize> = lists.map(|(place, _)| place + 16).collect();
+    for (start, timescale) in starts.into_iter().zip([90_000, 8_000]) {
+        bytes[start..start + 4].copy_from_slice(&example::words(&[timescale * 5 / 2]));
+    }
+    let film = Film::new(example::read(&bytes).unwrap()).unwrap();
+    // The picture before 2.5 s with which decoding can begin, and the sound from then on, with the block before.
+    assert_eq!(film.cuts[0].samples, [10, 16]);
+    let content = content(&bytes, &film.segment(0).unwrap());
+    let times: Vec<u32> = boxes(boxes(&content, b"moof")[0], b"traf")
+        .into_iter()
+        .map(|traf| word(boxes(traf, b"tfdt")[0], 8))
+        .collect();
+    assert_eq!(times[0], 0);
+    // 16 blocks are 2.048 s; the picture is decoded at 2 s.
+    assert_eq!(times[1], 384);
+    let seconds: f64 = film
+        .playlist()
+        .lines()
+        .filter_map(|line| line.strip_prefix("#EXTINF:")?.strip_suffix(',')?.parse::<f64>().ok())
+        .sum();
+    assert!((seconds - 24.496).abs() < 0.3, "{seconds}");
+}
+
+#[test]
 fn every_segment_begins_with_a_keyframe() {
     let (_, film) = film();
     for cut in &film.cuts[..film.segment_count()] {

@@ -28,6 +28,7 @@ pub struct Track {
     /// starts without this track.
     pub(super) start_ticks: i64,
     pub(super) pixel_aspect: Option<(u32, u32)>,
+    pub(super) matrix: [u32; 9],
     pub(super) samples: Vec<Stored>,
     /// Numbers of the samples that decoding can begin with; `None` if those are all.
     pub(super) keyframes: Option<Vec<u32>>,
@@ -125,6 +126,22 @@ impl Index {
         }
     }
 
+    /// When `sample` of `track` is shown, counted like [`Index::due_time`]: [`Index::lead`] is the film's start, and what
+    /// the edit list cuts from it comes before.
+    pub fn shown_time(&self, track: &Track, sample: &Sample) -> Duration {
+        let shown = sample.presentation_ticks() - track.start_ticks;
+        match shown {
+            0.. => self.lead + track.duration_of(shown),
+            _ => self.lead.saturating_sub(track.duration_of(-shown)),
+        }
+    }
+
+    /// The number of the sample of `track` that is shown at `time`, counted so; the first before the start of the track, the
+    /// last after its end.
+    pub fn sample_shown_at(&self, track: &Track, time: Duration) -> u32 {
+        track.sample_at_ticks(track.ticks_at(time.as_nanos() as i128 - self.lead.as_nanos() as i128))
+    }
+
     /// Bytes of memory that it takes.
     pub fn memory_bytes(&self) -> usize {
         let tracks = self.tracks.iter().map(|track| {
@@ -160,6 +177,11 @@ impl Track {
     /// Horizontal and vertical spacing of pixels, where it is said.
     pub fn pixel_aspect(&self) -> Option<(u32, u32)> {
         self.pixel_aspect
+    }
+
+    /// How pictures are turned before they are shown, as the film says it (`tkhd`).
+    pub fn matrix(&self) -> [u32; 9] {
+        self.matrix
     }
 
     /// From the start of the film to the end of the sample that is shown last.
@@ -212,7 +234,10 @@ impl Track {
     /// The number of the sample that is shown (or heard) at film time `time`: the first before the start of the track,
     /// the last after its end.
     pub fn sample_at(&self, time: Duration) -> u32 {
-        let ticks = self.ticks_at(time);
+        self.sample_at_ticks(self.ticks_at(time.as_nanos() as i128))
+    }
+
+    fn sample_at_ticks(&self, ticks: i64) -> u32 {
         let decoded = self.samples.partition_point(|sample| sample.decode_ticks as i64 <= ticks);
         let shown = |number: &usize| presentation(&self.samples[*number]);
         // Decoded about then; with negative composition times also a little later.
@@ -224,7 +249,7 @@ impl Track {
     /// The number of the last sample that decoding can begin with and that is shown by film time `time`; the first
     /// sample if there is none.
     pub fn keyframe_at_or_before(&self, time: Duration) -> u32 {
-        let ticks = self.ticks_at(time);
+        let ticks = self.ticks_at(time.as_nanos() as i128);
         match &self.keyframes {
             None => self.sample_at(time),
             Some(numbers) => {
@@ -261,16 +286,21 @@ impl Track {
     }
 
     /// `ticks` as a duration, 0 if negative.
-    pub(super) fn duration_of(&self, ticks: i64) -> Duration {
+    pub(crate) fn duration_of(&self, ticks: i64) -> Duration {
         let (ticks, timescale) = (ticks.max(0) as u64, u64::from(self.timescale));
         let nanoseconds = (ticks % timescale) * 1_000_000_000 / timescale;
         Duration::new(ticks / timescale, nanoseconds as u32)
     }
 
-    /// Film time as ticks of the samples' own times.
-    fn ticks_at(&self, time: Duration) -> i64 {
+    /// `time` as ticks, to the nearest: it was another track's, rounded down to nanoseconds.
+    pub(crate) fn ticks_of(&self, time: Duration) -> u64 {
+        ((time.as_nanos() * u128::from(self.timescale) + 500_000_000) / 1_000_000_000) as u64
+    }
+
+    /// Film time, in nanoseconds, as ticks of the samples' own times.
+    fn ticks_at(&self, nanoseconds: i128) -> i64 {
         // Film times are rounded down to nanoseconds: one more finds the tick that they came from.
-        let ticks = (time.as_nanos() + 1) * u128::from(self.timescale) / 1_000_000_000;
+        let ticks = ((nanoseconds + 1) * i128::from(self.timescale)).div_euclid(1_000_000_000);
         i64::try_from(ticks).unwrap_or(i64::MAX / 2).min(i64::MAX / 2) + self.start_ticks
     }
 }

@@ -13,6 +13,9 @@ use super::{EDITS_MAX, MOVIE_BYTES_MAX, OUTER_BOXES_MAX, TICKS_MAX, TIMESCALE_MA
 /// Bytes of a box's head whose size takes 64 bits.
 const LONG_HEAD_BYTES: usize = 16;
 
+/// Bytes of `tkhd` between duration and matrix: reserved, layer, group, volume.
+const TRACK_LAYOUT_BYTES: usize = 16;
+
 /// Boxes with which files begin.
 const FIRST_BOXES: [&[u8; 4]; 9] =
     [b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b"styp", b"moof"];
@@ -165,7 +168,7 @@ fn track(
     file_bytes: u64,
     taken: usize,
 ) -> Result<Option<Track>, Mp4Error> {
-    let id = track_id(trak.require(b"tkhd")?)?;
+    let TrackHeader { id, matrix } = track_header(trak.require(b"tkhd")?)?;
     let media = trak.require(b"mdia")?;
     let mut handler = media.require(b"hdlr")?;
     handler.take(8)?;
@@ -196,6 +199,7 @@ fn track(
         timescale,
         start_ticks,
         pixel_aspect,
+        matrix,
         samples,
         keyframes,
         end_ticks,
@@ -203,11 +207,25 @@ fn track(
     }))
 }
 
-fn track_id(mut header: Reader<'_>) -> Result<u32, Mp4Error> {
+/// What `tkhd` says.
+struct TrackHeader {
+    id: u32,
+    matrix: [u32; 9],
+}
+
+fn track_header(mut header: Reader<'_>) -> Result<TrackHeader, Mp4Error> {
     let is_wide = header.version()? == 1;
     header.time(is_wide)?;
     header.time(is_wide)?;
-    header.u32()
+    let id = header.u32()?;
+    header.u32()?;
+    let _duration = header.time(is_wide)?;
+    header.take(TRACK_LAYOUT_BYTES)?;
+    let mut matrix = [0; 9];
+    for value in &mut matrix {
+        *value = header.u32()?;
+    }
+    Ok(TrackHeader { id, matrix })
 }
 
 /// Units a second, of `mvhd` or `mdhd`.
