@@ -1,37 +1,26 @@
-//! The run's doubts about itself: was the step steady, did Little's law hold, was the generator the limit,
-//! did the server fail?
+//! The run's doubts about itself: was the step steady, did Little's law hold, did the server fail? Whether the generator
+//! was the limit is in `suspect`.
 
 use serde::Serialize;
 use sojourn_measure::{Nanos, Reading};
 
 use crate::{
-    Cause,
     mark::StepMarks,
     picker::MixCheck,
-    record::{Errors, StepRecord},
+    record::StepRecord,
     report::{ServerUse, StepReport},
     span::Span,
 };
 
-/// Above this share of a core the generator has nothing left to be on time with.
-const GENERATOR_BUSY_MAX: f64 = 0.95;
-/// A closed loop slows down with its generator, so that it shows a little earlier.
-const GENERATOR_BUSY_CLOSED_MAX: f64 = 0.90;
 /// A server core this busy has nothing left to give.
 const CORE_SATURATED: f64 = 0.95;
 /// It is the server that keeps its core busy when its processes use this much of it.
 const SERVER_SHARE_MIN: f64 = 0.85;
-/// From this share on, the time that others held the generator's core explains its lateness.
-const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
-/// From this share of a step's measured part on, what is left of it after a late beginning says little.
-const BEGUN_LATE_FRACTION_MAX: f64 = 0.5;
 /// A mix as far from its weights as this is chance in one run of ten thousand.
 const MIX_P_VALUE_MIN: f64 = 1e-4;
 /// Little's law holds better than this in a steady step with this many answers or more.
 const LITTLE_ERROR_MAX: f64 = 0.05;
 const LITTLE_REQUESTS_MIN: u64 = 1000;
-/// Above this share, what the hypervisor takes is in every figure.
-const CORE_STEAL_MAX: f64 = 0.10;
 /// Throughput below this share of the offered rate has left it behind, chance set aside.
 const FOLLOWS_FRACTION_MIN: f64 = 0.8;
 /// The share of requests that may miss the target when it is a 95th percentile.
@@ -123,101 +112,6 @@ impl LittleInFlight {
     }
 }
 
-/// What the generator's part in a result is judged by.
-pub struct Suspect<'a> {
-    /// Its CPU time over wall time.
-    pub cpu_fraction: f64,
-    /// How late it was.
-    pub send_lag_p99_seconds: Option<f64>,
-    /// How late it may be.
-    pub send_lag_p99_max: Nanos,
-    /// How much later than planned it began to measure.
-    pub begun_late: Nanos,
-    /// How long it was to measure.
-    pub measured: Nanos,
-    /// How long others held its core.
-    pub core_wait_fraction: Option<f64>,
-    /// What the hypervisor took from its core.
-    pub core_steal_fraction: Option<f64>,
-    /// Whether the server is known to be at its limit.
-    pub server_saturated: bool,
-    /// Whether arrivals wait for answers.
-    pub closed: bool,
-    /// Failed requests.
-    pub errors: &'a Errors,
-}
-
-impl Suspect<'_> {
-    /// Why the generator, not the server, was the limit; nothing when it was not.
-    pub fn reasons(&self) -> Vec<String> {
-        [self.ran_out(), self.begun_late(), self.busy(), self.late(), self.stolen()]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
-
-    fn ran_out(&self) -> Option<String> {
-        let causes = [
-            (Cause::Descriptors, "ran out of descriptors: raise the limit (ulimit -n)"),
-            (
-                Cause::Addresses,
-                "ran out of local ports: keep connections alive, lower the connection rate, or connect from \
-                 more addresses (--source)",
-            ),
-        ];
-        let (cause, what) = causes.into_iter().find(|(cause, _)| self.errors.of(*cause) > 0)?;
-        Some(format!("the generator {what}; {} requests failed for it", self.errors.of(cause)))
-    }
-
-    /// Whoever does not get its core cannot say so in what it measures: it measures nothing meanwhile.
-    fn begun_late(&self) -> Option<String> {
-        let (late, measured) = (self.begun_late.seconds(), self.measured.seconds());
-        let limited = late > BEGUN_LATE_FRACTION_MAX * measured;
-        limited.then(|| {
-            format!(
-                "the generator did not get its core: it began to measure {} ms late, of {} ms that it was to measure",
-                milliseconds(late),
-                milliseconds(measured)
-            )
-        })
-    }
-
-    fn busy(&self) -> Option<String> {
-        let busy_max = if self.closed { GENERATOR_BUSY_CLOSED_MAX } else { GENERATOR_BUSY_MAX };
-        let limited = self.cpu_fraction > busy_max && !(self.closed && self.server_saturated);
-        limited.then(|| format!("the generator's thread used {:.0} % of a core", self.cpu_fraction * 100.0))
-    }
-
-    fn late(&self) -> Option<String> {
-        let lag = self.send_lag_p99_seconds.filter(|&lag| lag > self.send_lag_p99_max.seconds())?;
-        if self.server_saturated {
-            return None;
-        }
-        let late = format!(
-            "1 % of requests were sent more than {} ms late, where {} ms are allowed",
-            milliseconds(lag),
-            milliseconds(self.send_lag_p99_max.seconds())
-        );
-        Some(match self.core_wait_fraction.filter(|&waited| waited > CORE_WAIT_WORTH_A_WORD) {
-            Some(waited) => {
-                format!("{late}; others held the generator's core for {:.0} % of the time", waited * 100.0)
-            }
-            None => late,
-        })
-    }
-
-    fn stolen(&self) -> Option<String> {
-        let stolen = self.core_steal_fraction.filter(|&stolen| stolen > CORE_STEAL_MAX)?;
-        Some(format!("the hypervisor took {:.0} % of the generator's core", stolen * 100.0))
-    }
-}
-
-/// A time in milliseconds, whole where it is long.
-fn milliseconds(seconds: f64) -> String {
-    let milliseconds = seconds * 1e3;
-    if milliseconds >= 1.0 { format!("{milliseconds:.0}") } else { format!("{milliseconds:.3}") }
-}
-
 /// Whether the server is at its limit: its core is, and where its processes are observed, by their doing.
 pub fn is_saturated(server: &ServerUse) -> bool {
     let at_least = |reading: &Reading<f64>, least| reading.value().is_some_and(|&value| value >= least);
@@ -296,43 +190,6 @@ mod tests {
         assert!(!halves([1000.0, 1010.0], [50.0, 450.0]).is_steady(4.0));
         assert!(!halves([10_000.0, 5_000.0], [5.0, 5.0]).is_steady(4.0));
         assert!(halves([2.0, 4.0], [0.1, 0.2]).is_steady(4.0), "few requests differ by chance");
-    }
-
-    #[test]
-    fn who_is_the_limit() {
-        let none = Errors::default();
-        let suspect = |cpu_fraction, lag, server_saturated, closed| Suspect {
-            cpu_fraction,
-            send_lag_p99_seconds: lag,
-            send_lag_p99_max: Nanos(10_000_000),
-            begun_late: Nanos(40_000_000),
-            measured: Nanos(200_000_000),
-            core_wait_fraction: Some(0.3),
-            core_steal_fraction: Some(0.01),
-            server_saturated,
-            closed,
-            errors: &none,
-        };
-        let reasons = |suspect: Suspect<'_>| suspect.reasons().join("; ");
-        assert_eq!(reasons(suspect(0.5, Some(0.001), true, true)), "");
-        assert_eq!(reasons(suspect(0.99, None, true, true)), "");
-        assert!(reasons(suspect(0.92, None, false, true)).contains("92 %"));
-        assert!(reasons(suspect(0.96, None, true, false)).contains("96 %"));
-        let late = reasons(suspect(0.3, Some(0.02), false, false));
-        assert!(late.contains("20 ms late") && late.contains("30 %"), "{late}");
-        assert_eq!(reasons(suspect(0.3, Some(0.02), true, false)), "");
-        let kept_off = reasons(Suspect { begun_late: Nanos(199_800_000), ..suspect(0.0, None, false, true) });
-        assert!(kept_off.contains("200 ms late, of 200 ms"), "{kept_off}");
-        let mut errors = Errors::default();
-        errors.count(Cause::Addresses, Nanos(1));
-        let stolen = Suspect {
-            errors: &errors,
-            core_steal_fraction: Some(0.5),
-            ..suspect(0.99, Some(0.02), false, false)
-        };
-        let all = stolen.reasons();
-        assert_eq!(all.len(), 4, "{all:?}");
-        assert!(all[0].contains("ports") && all[3].contains("50 %"), "{all:?}");
     }
 
     #[test]

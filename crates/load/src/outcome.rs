@@ -1,16 +1,15 @@
 //! What a run leaves, and the report made of it.
 
-use std::{borrow::Cow, collections::BTreeMap, io, iter, ops::Add, time::SystemTime};
+use std::{borrow::Cow, collections::BTreeMap, io, iter, time::SystemTime};
 
 use sojourn_measure::{
     Histogram, Nanos, Reading,
-    core_time::CoreTime,
     interval_log::{self, Interval},
 };
 
 use crate::{
     Schedule, Step, Think,
-    check::{self, Little, LittleInFlight, SteadyEvidence, Suspect},
+    check::{self, Little, LittleInFlight, SteadyEvidence},
     intervals::Intervals,
     ledger::Ledger,
     mark::{RateMarks, StepMarks},
@@ -19,6 +18,8 @@ use crate::{
     report::{Censored, Figures, Generator, Rated, Report, SizeFigures, StatusFigures, StepReport},
     run::Stopped,
     span::Span,
+    spans::Spans,
+    suspect::Suspect,
     timeline::Timeline,
 };
 
@@ -54,7 +55,7 @@ impl Outcome {
     pub fn report(&self) -> Report {
         let steps: Vec<StepReport> = self.measured().map(|measured| self.step(&measured)).collect();
         let mut whole = StepRecord::default();
-        let mut total = Total::default();
+        let mut total = Spans::default();
         for Measured { record, span, .. } in self.measured() {
             whole.merge(record);
             total.add(&span);
@@ -113,7 +114,7 @@ impl Outcome {
 
     fn step(&self, measured: &Measured<'_>) -> StepReport {
         let Measured { step, record, marks, span } = measured;
-        let mut total = Total::default();
+        let mut total = Spans::default();
         total.add(span);
         let figures = self.figures(record, &total);
         let evidence = SteadyEvidence::of(marks);
@@ -158,7 +159,7 @@ impl Outcome {
         Some(Rated { bits_per_second, conforming_bits_per_second, clients, conforming })
     }
 
-    fn reasons(&self, measured: &Measured<'_>, total: &Total, server_saturated: bool) -> Vec<String> {
+    fn reasons(&self, measured: &Measured<'_>, total: &Spans, server_saturated: bool) -> Vec<String> {
         let Measured { step, record, span, .. } = measured;
         let suspect = Suspect {
             cpu_fraction: total.generator_cpu_fraction().unwrap_or(0.0),
@@ -176,7 +177,7 @@ impl Outcome {
     }
 
     /// The run is limited where one of its steps is.
-    fn generator(&self, whole: &StepRecord, total: &Total, steps: &[StepReport]) -> Generator {
+    fn generator(&self, whole: &StepRecord, total: &Spans, steps: &[StepReport]) -> Generator {
         let numbered = |(number, step): (usize, &StepReport)| {
             let place = if steps.len() > 1 { format!("step {number}: ") } else { String::new() };
             step.generator.reasons.iter().map(|why| format!("{place}{why}")).collect::<Vec<_>>()
@@ -184,7 +185,7 @@ impl Outcome {
         self.generator_in(whole, total, iter::zip(1.., steps).flat_map(numbered).collect())
     }
 
-    fn generator_in(&self, record: &StepRecord, total: &Total, reasons: Vec<String>) -> Generator {
+    fn generator_in(&self, record: &StepRecord, total: &Spans, reasons: Vec<String>) -> Generator {
         Generator {
             cpu_fraction: total.generator_cpu_fraction(),
             cpu_seconds_per_request: (total.answered > 0)
@@ -202,7 +203,7 @@ impl Outcome {
         }
     }
 
-    fn figures(&self, record: &StepRecord, total: &Total) -> Figures {
+    fn figures(&self, record: &StepRecord, total: &Spans) -> Figures {
         let errors = || record.errors.occurred();
         Figures {
             requests: record.answered,
@@ -238,57 +239,6 @@ struct Measured<'a> {
     record: &'a StepRecord,
     marks: &'a StepMarks,
     span: Span<'a>,
-}
-
-/// Spans added up.
-#[derive(Default)]
-struct Total {
-    seconds: f64,
-    answered: u64,
-    received_bytes: u64,
-    turns: u64,
-    generator_cpu_seconds: f64,
-    generator_wait: Option<Reading<Nanos>>,
-    own_core: Option<Reading<CoreTime>>,
-}
-
-impl Total {
-    fn add(&mut self, span: &Span<'_>) {
-        self.seconds += span.seconds();
-        self.answered += span.answered();
-        self.received_bytes += span.growth(|mark| mark.totals.received_bytes);
-        self.turns += span.growth(|mark| mark.totals.turns);
-        self.generator_cpu_seconds += span.generator_cpu_fraction().unwrap_or(0.0) * span.seconds();
-        self.generator_wait = sum(self.generator_wait.take(), span.generator_wait());
-        self.own_core = sum(self.own_core.take(), span.core(|mark| mark.own_core.clone()));
-    }
-
-    fn per_second(&self, count: u64) -> Option<f64> {
-        (self.seconds > 0.0).then(|| count as f64 / self.seconds)
-    }
-
-    fn generator_cpu_fraction(&self) -> Option<f64> {
-        (self.seconds > 0.0).then(|| self.generator_cpu_seconds / self.seconds)
-    }
-
-    fn core_wait_fraction(&self) -> Reading<f64> {
-        known(&self.generator_wait).map(|wait| wait.seconds() / self.seconds)
-    }
-
-    fn core_steal_fraction(&self) -> Reading<f64> {
-        known(&self.own_core).map(|core| core.steal_fraction().unwrap_or(0.0))
-    }
-}
-
-fn sum<T: Add<Output = T>>(before: Option<Reading<T>>, part: Reading<T>) -> Option<Reading<T>> {
-    Some(match before {
-        None => part,
-        Some(before) => before.zip(part).map(|(before, part)| before + part),
-    })
-}
-
-fn known<T: Clone>(sum: &Option<Reading<T>>) -> Reading<T> {
-    sum.clone().unwrap_or_else(|| Reading::unavailable("nothing was measured"))
 }
 
 fn censored(record: &StepRecord) -> Censored {
