@@ -127,8 +127,8 @@ class StationEstimate(TypedDict):
     demand_seconds: float
 
 
-class Simulation(TypedDict):
-    """A simulated system."""
+class Simulated(TypedDict):
+    """What every simulation says of itself and of the jobs."""
 
     complete: bool
     """False after Ctrl-C: the estimate so far."""
@@ -141,30 +141,24 @@ class Simulation(TypedDict):
     simulated_seconds: float
     response_time_seconds: ResponseTime
     throughput_per_second: float
-    lag_one: float
     little_relative_error: float
+
+
+class Simulation(Simulated):
+    """A simulated system."""
+
+    lag_one: float
     classes: dict[str, ClassSimulation]
     stations: dict[str, StationEstimate]
     bottleneck: str | None
 
 
-class StationSimulation(TypedDict):
+class StationSimulation(Simulated):
     """One simulated station under Poisson arrivals."""
 
-    complete: bool
-    converged: bool
-    stop: Stop
-    seed: int
-    replications: int
-    jobs: int
-    warm_up_jobs: int
-    simulated_seconds: float
-    response_time_seconds: ResponseTime
-    throughput_per_second: float
     utilisation: float
     utilisation_expected: float
     queue_mean: float
-    little_relative_error: float
     workload_seconds: float | None
     workload_expected_seconds: float | None
     """λ E[S²] / 2(1−ρ), exact under every discipline that never idles."""
