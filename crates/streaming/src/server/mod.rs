@@ -134,6 +134,8 @@ pub struct Server<'a> {
     newcomers: Newcomers,
     /// Sessions that have never played.
     unplayed: Newcomers,
+    /// When each session began that may have never played, the oldest first.
+    setups: VecDeque<(Duration, u64)>,
     /// What the others have been promised.
     admission: Admission,
     /// Connections that may have something to say, in the order of their turns.
@@ -203,6 +205,7 @@ impl<'a> Server<'a> {
             due: BinaryHeap::new(),
             newcomers: Newcomers::default(),
             unplayed: Newcomers::default(),
+            setups: VecDeque::new(),
             admission,
             ready: VecDeque::new(),
             clock: Clock::new(),
@@ -244,6 +247,7 @@ impl<'a> Server<'a> {
                 self.handle(event.data.u64(), event.flags);
             }
             self.serve_ready();
+            self.end_unplayed();
             self.make_room();
             self.pace();
             self.flush();
@@ -273,7 +277,10 @@ impl<'a> Server<'a> {
             Some(Reverse((due, ..))) => slot(*due).saturating_sub(now),
             None => SWEEP_PERIOD,
         };
-        due.min(PUBLISH_PERIOD)
+        // As many as a turn ends may not be all that are to end.
+        let setup = self.setups.front().map(|(began, _)| *began + self.site.settings.setup_timeout);
+        let setup = setup.map_or(SWEEP_PERIOD, |end| end.saturating_sub(now).max(SLOT));
+        due.min(setup).min(PUBLISH_PERIOD)
     }
 
     fn handle(&mut self, token: u64, flags: epoll::EventFlags) {

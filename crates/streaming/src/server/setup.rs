@@ -168,6 +168,7 @@ impl Server<'_> {
         let session = self.streams.vacant();
         self.attach(token, session);
         self.unplayed.enter(stream.client, session);
+        self.setups.push_back((self.now, session));
         self.streams.insert(stream);
         self.sessions.insert(id, session);
         self.counts.count(Counter::SessionsBegun);

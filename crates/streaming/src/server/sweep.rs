@@ -15,6 +15,11 @@ const RETIRING_IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// A session whose connection is gone ends when nothing was heard of its client for so long.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Connections that one sweep closes, and sessions that have never played which one turn ends: closing thousands at once
+/// would make late what is due.
+const CLOSED_PER_SWEEP: usize = 128;
+const ENDED_PER_TURN: usize = 32;
+
 /// Times at which nothing is due any more that are kept, beside one for each session.
 const STALE_DUES_MAX: usize = 1024;
 
@@ -26,8 +31,12 @@ impl Server<'_> {
         for token in self.streams.tokens() {
             self.sweep_stream(token);
         }
+        let mut closed = 0;
         for token in self.connections.tokens() {
-            self.sweep_connection(token);
+            closed += usize::from(self.sweep_connection(token));
+            if closed == CLOSED_PER_SWEEP {
+                break;
+            }
         }
         self.forget_stale_dues();
         if self.accepting_is_paused {
@@ -51,11 +60,6 @@ impl Server<'_> {
         {
             stream.session.hear(self.now);
         }
-        let began = stream.session.began();
-        if !stream.session.has_played() && self.now.saturating_sub(began) > self.site.settings.setup_timeout {
-            self.counts.count(Counter::LimitSetup);
-            return self.end(token, Ending::TimedOut);
-        }
         let patience = if stream.is_orphan { timeout.min(ORPHAN_TIMEOUT) } else { timeout };
         if self.now.saturating_sub(stream.session.heard()) > patience {
             self.counts.count(Counter::SessionsTimedOut);
@@ -73,7 +77,24 @@ impl Server<'_> {
         }
     }
 
-    fn sweep_connection(&mut self, token: u64) {
+    /// Ends sessions that have not played in time: few in a turn, for thousands may have come together.
+    pub(super) fn end_unplayed(&mut self) {
+        let mut ended = 0;
+        while ended < ENDED_PER_TURN
+            && let Some((began, token)) = self.setups.front().copied()
+            && self.now.saturating_sub(began) > self.site.settings.setup_timeout
+        {
+            self.setups.pop_front();
+            if self.streams.find(token).is_some_and(|stream| !stream.session.has_played()) {
+                self.counts.count(Counter::LimitSetup);
+                self.end(token, Ending::TimedOut);
+                ended += 1;
+            }
+        }
+    }
+
+    /// Closes a connection if it has been silent, or has taken nothing, for too long; returns whether it has.
+    fn sweep_connection(&mut self, token: u64) -> bool {
         let settings = &self.site.settings;
         let (mut idle, head, send) = (settings.idle_timeout, settings.head_timeout, settings.send_timeout);
         if self.is_retiring {
@@ -91,10 +112,11 @@ impl Server<'_> {
         } else if connection.sessions.is_empty() && waits(connection.since) > idle {
             Counter::LimitIdle
         } else {
-            return;
+            return false;
         };
         self.counts.count(limit);
         self.close(token);
+        true
     }
 
     /// Closes a connection. Sessions whose packets go through it end; others wait for their client to come back.
