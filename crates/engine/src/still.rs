@@ -48,19 +48,20 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code as u8))
 }
 
-/// Lets time pass as standard input says, until it ends or the program does.
+/// Lets time pass as standard input says, and ends the program with it: whoever wrote there is gone.
 fn step(held: &Held) {
     for line in io::stdin().lines().map_while(Result::ok) {
         let time = match duration(&line) {
             Ok(time) => time,
             Err(fault) => {
                 eprintln!("{line:?} is no time that could pass: {fault}");
-                return held.abort();
+                break;
             }
         };
         let Some(passed) = held.pass(time) else { return };
         if writeln!(io::stdout(), "{:.6}", passed.as_secs_f64()).is_err() {
-            return;
+            break;
         }
     }
+    held.abort();
 }

@@ -86,7 +86,7 @@ impl Holding<'_> {
         if !self.time.is_at_rest(&self.known) {
             tracing::wait_for_news(Some(LOOK_AGAIN));
         } else if self.time.step(until) {
-            self.held.arrive(until);
+            self.held.arrive(self.time.passed());
         }
     }
 }

@@ -10,6 +10,9 @@ use std::time::Duration;
 use super::tracing::{Registers, Tracee};
 use super::waits::Wait;
 
+/// What a look at the clock takes of the time that passes: who looks until it is later waits for ever otherwise.
+const LOOK: Duration = Duration::from_nanos(100);
+
 /// How much has passed, and who waits until when.
 pub struct Time {
     passed: Duration,
@@ -34,6 +37,13 @@ impl Time {
     /// Since the program began.
     pub fn passed(&self) -> Duration {
         self.passed
+    }
+
+    /// Somebody looks at a clock.
+    pub fn look(&mut self) {
+        if self.passes {
+            self.passed += LOOK;
+        }
     }
 
     /// A thread begins a wait, or does something else that puts an end to the last.
@@ -66,7 +76,7 @@ impl Time {
                 false
             }
             _ => {
-                self.passed = until;
+                self.passed = self.passed.max(until);
                 true
             }
         }
