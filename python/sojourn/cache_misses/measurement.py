@@ -103,6 +103,8 @@ class Measurement:
             return f"viewers got less of their films than time passed, {behind} of all in {runs} runs"
         if lost := self._total("lost"):
             return f"{lost} packets were not received: the machine was too busy to count them"
+        if self.request.asked.steps and any(a["Ir"] >= b["Ir"] for a, b in zip(self.shorter, self.longer, strict=True)):
+            return "starting the server took more in a shorter run than in the longer: take more seconds, or try again"
         return None
 
     @property

@@ -121,6 +121,14 @@ class Program(_Part):
     metrics: dict[str, Declared]
     files: str | list[FileEntry] | None = None
     """A site for them, `{root}` in their commands; its list of files is `{mix}`."""
+    films: Films | None = None
+    """Films instead, in `{root}`; their list is `{media}`."""
+
+    @model_validator(mode="after")
+    def _has_one_site(self) -> Self:
+        if self.files is not None and self.films is not None:
+            raise ValueError("a program has `files` or `films`")
+        return self
 
 
 class _Claim(_Part):

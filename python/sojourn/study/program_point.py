@@ -1,8 +1,9 @@
 """One point by a program: a command that is run to its end, and figures out of the JSON object that it prints.
 
-The command may name the factors and, beside them, `{root}` (the folder of the study's files), `{mix}` (their list),
-`{work}` (an empty folder), `{log}` (the study's log), `{port}` (one that is free) and `{seed}`. `sojourn` and
-`sojourn-engine` are those that run here.
+The command may name the factors and, beside them, `{root}` (the folder of the study's files or films), `{mix}` or
+`{media}` (their list), `{work}` (an empty folder), `{log}` (the log), `{port}` (one that is free), `{seed}`, and
+`{gst_films}` (GStreamer's streaming server, a program of the system's Python). `sojourn` and `sojourn-engine` are those
+that run here.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from sojourn.study.folder import Record
 from sojourn.study.logs import log_file
 from sojourn.study.points import Point, filled
 from sojourn.study.runner import SystemMissing
-from sojourn.study.sites import site
+from sojourn.study.sites import films, films_list, site
+from sojourn.systems.gst_rtsp_server import PROGRAM as GST_FILMS
 from sojourn.systems.running import free_port
 
 OUTPUT_BYTES_MAX = 256 << 20
@@ -74,13 +76,16 @@ class ProgramPoints:
         return self.study.program
 
     def _command(self, point: Point, scratch: str) -> list[str]:
-        places: dict[str, str | int | float] = {"work": scratch, "port": free_port()}
+        places: dict[str, str | int | float] = {"work": scratch, "port": free_port(), "gst_films": str(GST_FILMS)}
         if any("{log}" in word for word in self.study.system(point.settings[SYSTEM]).run):
             places["log"] = str(log_file(self.study.log, self.work))
         places["seed"] = self.study.seed * 1000 + point.repetition
         if self.program.files is not None:
             root = site(self.program.files, point.settings, self.work, self.study.log)
             places |= {"root": str(root), "mix": str(root / FILELIST)}
+        if self.program.films is not None:
+            root = films(self.program.films, point.settings, self.work)
+            places |= {"root": str(root), "media": str(films_list(root))}
         words = [filled(word, {**point.settings, **places}) for word in self.study.system(point.settings[SYSTEM]).run]
         return [_OURS[word]() if word in _OURS else word for word in words]
 
