@@ -242,5 +242,7 @@ def test_figures_as_people_read_them(text: str, expected: str) -> None:
 
 def test_ticks_are_round_and_within_the_axis() -> None:
     assert Linear(0, 15_600).ticks(7) == [0, 5_000, 10_000, 15_000]
+    assert Linear(0, 20_400, thousand=1024).ticks(4) == [0, 5 * 1024, 10 * 1024, 15 * 1024]
+    assert Linear(0, 0.02, thousand=1024).ticks(2) == [0, 0.01, 0.02]
     assert Logarithmic(0.9e-3, 12).ticks(5) == pytest.approx([1e-3, 1e-2, 1e-1, 1, 10])
     assert Logarithmic(400, 2_000_000, base=2).ticks(7) == [2**power for power in (10, 12, 14, 16, 18, 20)]

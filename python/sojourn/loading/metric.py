@@ -31,12 +31,14 @@ class Metric:
     of_intervals: Figure | None = None
     """Over consecutive intervals, where they hold it."""
     counters: tuple[str, ...] = ()
-    """The counters of a probe that it is made of."""
+    """The counters, or other readings, of a probe that it is made of."""
 
     def lacking_because(self, result: LoadResult) -> str | None:
         """Why a probe had not what it is made of; None where it had, or nothing was probed."""
-        counters = (result.record.get("probe") or {}).get("counters") or {}
-        found = (counters.get(name, {}).get("unavailable") for name in self.counters)
+        probe = result.record.get("probe") or {}
+        readings = {**probe, **(probe.get("counters") or {})}
+        lacking = (each for name in self.counters if isinstance(each := readings.get(name), dict))
+        found = (each.get("unavailable") for each in lacking)
         return next((str(why) for why in found if why is not None), None)
 
     def estimate(self, result: LoadResult) -> Estimate:

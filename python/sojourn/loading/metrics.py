@@ -160,14 +160,14 @@ _SCALARS = (
     Metric("error_rate", "share of requests that failed or were not answered", "fraction", "lower", _error_rate),
     Metric(
         "smallest.mean",
-        "mean response time of the smallest size class that has answers",
+        "mean response time of the smallest size class, of those that have answers",
         "time",
         "lower",
         lambda run: _mean_of_class(run, 0),
     ),
     Metric(
         "largest.mean",
-        "mean response time of the largest size class that has answers",
+        "mean response time of the largest size class, of those that have answers",
         "time",
         "lower",
         lambda run: _mean_of_class(run, -1),
@@ -181,7 +181,7 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_per_request",
-        "CPU time of the observed or probed server per good answer",
+        "CPU time of the server per good answer, observed or probed",
         "time",
         "lower",
         _server_cpu_per_request,
@@ -189,21 +189,23 @@ _SCALARS = (
     ),
     Metric(
         "server.cpu_user_per_request",
-        "the part of it in user code, of a probed server",
+        "CPU time in user code per good answer, of a probed server",
         "time",
         "lower",
         _probed_per_request("cpu_user_seconds_per_request"),
+        counters=("cpu_user_seconds_per_request",),
     ),
     Metric(
         "server.cpu_system_per_request",
-        "the part of it in the kernel, of a probed server",
+        "CPU time in the kernel per good answer, of a probed server",
         "time",
         "lower",
         _probed_per_request("cpu_system_seconds_per_request"),
+        counters=("cpu_system_seconds_per_request",),
     ),
     Metric(
         "server.cpu",
-        "CPU of a probed server, as a share of one core",
+        "CPU of the server as a share of one core, probed",
         "fraction",
         "lower",
         _probed_per_second("cpu_seconds"),
@@ -211,7 +213,7 @@ _SCALARS = (
     ),
     Metric(
         "server.minor_faults",
-        "page faults of a probed server per second that memory answered",
+        "page faults per second that memory answered, of a probed server",
         "rate",
         "lower",
         _probed_per_second("minor_faults"),
@@ -219,7 +221,7 @@ _SCALARS = (
     ),
     Metric(
         "server.major_faults",
-        "page faults of a probed server per second that had to wait for a disk",
+        "page faults per second that waited for a disk, of a probed server",
         "rate",
         "lower",
         _probed_per_second("major_faults"),
@@ -227,7 +229,7 @@ _SCALARS = (
     ),
     Metric(
         "server.disk_reads",
-        "what a probed server had read from a disk per second, read-ahead included",
+        "bytes read from a disk per second, of a probed server and with its read-ahead",
         "byte rate",
         "lower",
         _probed_per_second("disk_read_bytes"),
@@ -235,7 +237,7 @@ _SCALARS = (
     ),
     Metric(
         "server.l1d_misses",
-        "misses of the first data cache by a probed server per second, the kernel's for it included",
+        "misses of the first data cache per second, of a probed server and the kernel for it",
         "rate",
         "lower",
         _probed_per_second("l1d_read_misses_user", "l1d_read_misses_kernel"),
@@ -243,7 +245,7 @@ _SCALARS = (
     ),
     Metric(
         "server.llc_misses",
-        "misses of the last cache by a probed server per second, the kernel's for it included",
+        "misses of the last cache per second, of a probed server and the kernel for it",
         "rate",
         "lower",
         _probed_per_second("llc_read_misses_user", "llc_read_misses_kernel"),

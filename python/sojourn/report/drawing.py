@@ -47,6 +47,10 @@ LAYOUTS = {
 NARROW = Layout(360, 290, ticks_x=4, ticks_y=6, left=56.0, right=10.0)
 
 
+LETTER_WIDTH = 6.4
+"""Of a tick's text, about: ticks whose texts would run into one another have none."""
+
+
 def figure(chart: Chart | Missing) -> Markup:
     """The figure of a plot, or a plain sentence where there is none."""
     if isinstance(chart, Missing):
@@ -93,10 +97,13 @@ def drawn(chart: Chart, layout: Layout, class_: str, **place: float | str) -> Ma
 def _axes(chart: Chart, layout: Layout) -> Markup:
     bottom, right = layout.height - layout.bottom, layout.width - layout.right
     parts = []
+    free = 0.0
     for value in chart.x.scale.ticks(layout.ticks_x):
-        x = layout.across(chart.x, value)
+        x, text = layout.across(chart.x, value), chart.x.tick(value)
         parts.append(element("line", x1=x, x2=x, y1=layout.top, y2=bottom, class_="grid"))
-        parts.append(element("text", chart.x.tick(value), x=x, y=bottom + 17, text_anchor="middle"))
+        if x - len(text) * LETTER_WIDTH / 2 >= free:
+            parts.append(element("text", text, x=x, y=bottom + 17, text_anchor="middle"))
+            free = x + (len(text) + 1) * LETTER_WIDTH / 2
     for value in chart.y.scale.ticks(layout.ticks_y):
         y = layout.down(chart.y, value)
         parts.append(element("line", x1=layout.left, x2=right, y1=y, y2=y, class_="grid"))

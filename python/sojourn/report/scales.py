@@ -28,18 +28,22 @@ class Scale(Protocol):
 
 @dataclass(frozen=True)
 class Linear:
-    """Equal steps."""
+    """Equal steps; of bytes, ticks are round numbers of KiB, MiB and so on."""
 
     low: float
     high: float
+    thousand: float = 1000.0
+    """What the units of the values are apart."""
 
     def position(self, value: float) -> float:
         """See `Scale`."""
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, about: int) -> list[float]:
-        """Multiples of 1, 2 or 5 times a power of ten."""
-        step = _round_step((self.high - self.low) / max(1, about))
+        """Multiples of 1, 2 or 5 times a power of ten, in the unit of the steps."""
+        wanted = (self.high - self.low) / max(1, about)
+        unit = self.thousand ** max(0, math.floor(math.log(wanted, self.thousand)))
+        step = unit * _round_step(wanted / unit)
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [index * step for index in range(first, last + 1)]
 
@@ -71,14 +75,16 @@ class Logarithmic:
         return [value for value in values if self.low * 0.999 <= value <= self.high * 1.001]
 
 
-def linear(values: Iterable[float], low: float | None = 0.0, high: float | None = None) -> Linear:
+def linear(
+    values: Iterable[float], low: float | None = 0.0, high: float | None = None, thousand: float = 1000.0
+) -> Linear:
     """A scale that holds all values, with a little air at an end that was not given."""
     held = list(values) or [0.0, 1.0]
     bottom = min(held) if low is None else low
     top = max(held) if high is None else high
     if top <= bottom:
         top = bottom + 1.0
-    return Linear(bottom, top if high is not None else top + (top - bottom) * 0.06)
+    return Linear(bottom, top if high is not None else top + (top - bottom) * 0.06, thousand)
 
 
 def logarithmic(values: Iterable[float], base: int = 10) -> Logarithmic:

@@ -168,4 +168,4 @@ def _printed(plot: Plot, study: Study, cells: Cells, points: Sequence[Point]) ->
 
 def _scale(name: str, values: Iterable[float], base: int = 10) -> Scale:
     known = [value for value in values if math.isfinite(value)]
-    return logarithmic(known, base) if name == "logarithmic" else linear(known)
+    return logarithmic(known, base) if name == "logarithmic" else linear(known, thousand=1024 if base == 2 else 1000)

@@ -84,7 +84,7 @@ def find(name: str, model: Model | None, program: Program | None) -> Figure:
         return Figure(name, program.metrics[name].quantity, name.replace("_", " "))
     if model is None:
         metric = metrics.find(name)
-        return Figure(name, metric.quantity, metric.help)
+        return Figure(name, metric.quantity, re.split("[,:]", metric.help)[0])
     if name == FOUND and model.find is not None:
         return Figure(name, "bandwidth" if model.find.endswith(".rate") else "number", model.find)
     for pattern, quantity, _, label in OF_MODELS:
