@@ -15,8 +15,8 @@ def test_a_quiet_machine_gives_no_warning() -> None:
 
 def test_other_work_on_either_core_is_said() -> None:
     assert [text.split(" of the ")[0] for text in warnings([row(0.9, 0.4, 0.3)] * 3)] == [
-        "Other processes used 50%",
-        "Other processes held the generator's core 30%",
+        "Other processes used 50 %",
+        "Other processes held the generator's core 30 %",
     ]
 
 

@@ -61,6 +61,12 @@ def test_the_generators_limit_is_a_lower_bound() -> None:
     assert (knee.requests_per_second, knee.reason, knee.is_lower_bound) == (100, "generator", True)
 
 
+def test_a_generator_at_its_limit_in_the_highest_step_could_not_have_raised_the_load() -> None:
+    knee = locate([[step(100), step(200, limited=True)]], TARGET)
+    assert knee is not None
+    assert (knee.requests_per_second, knee.reason) == (200, "generator")
+
+
 def test_a_generator_that_limits_every_step_says_nothing_of_the_server() -> None:
     limited = [step(100, got=90, p95=0.5, limited=True), step(200, got=150, p95=0.9, limited=True)]
     assert locate([limited], TARGET) is None

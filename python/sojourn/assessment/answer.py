@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _native
+from sojourn.assessment.disturbance import OTHERS_FRACTION_MAX
 from sojourn.report import format
 from sojourn.summary import Answer, Doubling, Knee, Model, Resource, Step
 
@@ -148,7 +150,18 @@ def _interpolated_busy(steps: Sequence[Step], rate: float) -> tuple[float | None
     offered, fractions = zip(*known, strict=True)
     # Below the lowest step utilisation is in proportion to the rate.
     utilisation = float(np.interp(rate, [0.0, *offered], [0.0, *fractions]))
-    return utilisation, "measured: busy share of the server's core, interpolated between steps"
+    return utilisation, f"measured: busy share of the server's core, interpolated between steps{_of_others(steps)}"
+
+
+def _of_others(steps: Sequence[Step]) -> str:
+    shares = [
+        step.server_core_busy_fraction.median - step.server_cpu_fraction.median
+        for step in steps
+        if step.server_core_busy_fraction is not None and step.server_cpu_fraction is not None
+    ]
+    if not shares or fmean(shares) <= OTHERS_FRACTION_MAX:
+        return ""
+    return f"; other processes had {format.percent(fmean(shares))} of the core"
 
 
 def _access_line(limits: dict[ResourceName, float], line: Line | None, rate: float) -> Resource:
@@ -205,7 +218,7 @@ def _sentences(answer: Answer, knee: Knee, target: float) -> list[str]:
         why = {"generator": "the load generator was the limit", "not reached": "no step failed"}
         sentences.append(f"This is a lower bound: {why.get(knee.reason, knee.reason)}, not the server.")
     if answer.bottleneck is None:
-        sentences.append("What gives first is not known: nothing was brought to its limit.")
+        sentences.append("What gives first is not known: the server was not brought to its limit.")
     else:
         sentences.append(f"The {answer.bottleneck} gives first{_next(answer)}.")
     sentences += [

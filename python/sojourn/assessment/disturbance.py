@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from sojourn.assessment.steps import Row
+from sojourn.report import format
 
 OTHERS_FRACTION_MAX = 0.15
 """Interrupts and kernel threads of the load itself take up to this share of the server's core."""
@@ -22,13 +23,13 @@ def warnings(rows: Sequence[Row]) -> list[str]:
     ]
     if others and statistics.mean(others) > OTHERS_FRACTION_MAX:
         found.append(
-            f"Other processes used {statistics.mean(others):.0%} of the server's core: the server can do more than "
-            "this on a quiet machine."
+            f"Other processes used {format.percent(statistics.mean(others))} of the server's core: the server can do "
+            "more than this on a quiet machine."
         )
     waits = [row["generator_core_wait_fraction"] for row in rows if row.get("generator_core_wait_fraction") is not None]
     if waits and statistics.mean(waits) > WAIT_FRACTION_MAX:
         found.append(
-            f"Other processes held the generator's core {statistics.mean(waits):.0%} of the time: response times "
-            "include its lateness."
+            f"Other processes held the generator's core {format.percent(statistics.mean(waits))} of the time: response "
+            "times include its lateness."
         )
     return found

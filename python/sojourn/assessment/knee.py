@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sojourn.assessment.rising_load import Limit, limit_of, server_saturated
+from sojourn.assessment.rising_load import Limit, generator_limited, limit_of, server_saturated
 from sojourn.summary import Knee
 
 Reason = Limit | Literal["server stopped", "not reached"]
@@ -46,7 +46,8 @@ def _locate_one(steps: Repetition, target: float) -> tuple[float, Reason] | None
     within = steps[last]["offered_requests_per_second"] if passed else 0.0
     beyond = steps[last + 1 :]
     if not beyond:
-        return within, "not reached"
+        # Where the generator was already at its limit, more load would not have told more.
+        return within, "generator" if generator_limited(steps[last]) else "not reached"
     limit = limit_of(beyond[0], target)
     assert limit is not None
     if limit == "generator":

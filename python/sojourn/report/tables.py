@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sojourn.report.markup import Markup, element, join
+from sojourn.report.markup import Markup, element
 
 Row = Sequence[str | None]
 
@@ -15,9 +15,19 @@ def pairs(identifier: str, title: str, rows: Sequence[tuple[str, str | None]], n
     return _table(identifier, title, None, body, note, "pairs")
 
 
-def grid(identifier: str, title: str, head: Sequence[Row], rows: Sequence[Row], note: str | None = None) -> Markup:
-    """A table with column heads; a head cell of `None` belongs to the cell on its left."""
-    return _table(identifier, title, [_head(row) for row in head], _body(rows), note, "grid")
+def grid(
+    identifier: str,
+    title: str,
+    head: Sequence[Row],
+    rows: Sequence[Row],
+    note: str | None = None,
+    finding: str | None = None,
+) -> Markup:
+    """A table with column heads; a head cell of `None` belongs to the cell on its left.
+
+    The finding, what the table is the evidence of, stands above it.
+    """
+    return _table(identifier, title, [_head(row) for row in head], _body(rows), note, "grid", finding)
 
 
 def texts(identifier: str, title: str, head: Row, rows: Sequence[Row], note: str | None = None) -> Markup:
@@ -57,12 +67,14 @@ def _table(
     body: Sequence[Markup],
     note: str | None,
     class_: str,
+    finding: str | None = None,
 ) -> Markup:
     table = element("table", element("thead", head) if head else None, element("tbody", body), class_=class_)
-    parts = (element("h3", title), element("div", table, class_="scrolls", tabindex=0))
     return element(
         "section",
-        join(*parts),
+        element("h3", title),
+        element("p", finding, class_="finding") if finding else None,
+        element("div", table, class_="scrolls", tabindex=0),
         element("p", note, class_="note") if note else None,
         id=identifier,
         class_="table",

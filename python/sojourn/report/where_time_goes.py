@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sojourn.report.markup import Markup, element
+from sojourn.report.markup import Markup
 from sojourn.report.tables import absent, grid
 
 LOADS_SHOWN_MAX = 6
@@ -21,7 +21,8 @@ def where_time_goes(found: Mapping[str, Any] | None) -> Markup:
     if not found:
         return absent("table-saturation", _TITLE, "the server was not looked at (--probe)")
     saturation = Saturation.of_json(found)
-    first = next((place for place in range(len(saturation.loads)) if saturation.loads[place] == saturation.at), 0)
+    # Where nothing was full, the highest loads came nearest to it.
+    first = saturation.loads.index(saturation.at) if saturation.at is not None else len(saturation.loads)
     begin = max(0, min(first, len(saturation.loads) - LOADS_SHOWN_MAX))
     shown = range(begin, min(len(saturation.loads), begin + LOADS_SHOWN_MAX))
     rows = [
@@ -34,8 +35,4 @@ def where_time_goes(found: Mapping[str, Any] | None) -> Markup:
     ]
     head = ("Resource", *(saturation.loads[place] for place in shown), "Full from")
     note = "● full. Memory stalls are the whole machine's; the cause stands above its effect."
-    return element(
-        "div",
-        element("p", saturation.sentence, class_="finding"),
-        grid("table-saturation", _TITLE, [head], rows, note),
-    )
+    return grid("table-saturation", _TITLE, [head], rows, note, finding=saturation.sentence)
