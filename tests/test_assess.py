@@ -126,7 +126,6 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_keeps_what_was_measured(small_log: Path, tmp_path: Path, sent: signal.Signals) -> None:
@@ -146,7 +145,6 @@ def test_an_interruption_keeps_what_was_measured(small_log: Path, tmp_path: Path
     assert left_behind(output) == []
 
 
-@pytest.mark.alone
 @pytest.mark.slow
 def test_a_server_that_dies_ends_the_run_and_keeps_what_was_measured(small_log: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
