@@ -46,6 +46,7 @@ struct State {
     pids: Mutex<Vec<libc::pid_t>>,
     steps: Mutex<Steps>,
     changed: Condvar,
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "nothing is held there"))]
     passes: bool,
 }
 
