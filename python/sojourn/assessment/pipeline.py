@@ -6,17 +6,15 @@ Each stage adds its part to the summary; whatever ends the pipeline early, what 
 from __future__ import annotations
 
 import datetime
-import json
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-import polars
-
 from sojourn import __version__, _native, cores, environment, site, system_file
 from sojourn.assessment import demand, disturbance, rising_load, steps
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
+from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.connections import think_scale_within_limits
 from sojourn.assessment.knee import locate
 from sojourn.assessment.model import Mix, Station
@@ -26,14 +24,9 @@ from sojourn.assessment.simulation import Sessions
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.work_folder import work_folder
 from sojourn.failure import CouldNotRun
-from sojourn.loading.saturation import Setting, find
 from sojourn.log import import_log
 from sojourn.measurement import Bench, Interrupted, ServerStopped
-from sojourn.probe import files
-from sojourn.probe.merging import merge
-from sojourn.probe.recording import Recording
 from sojourn.progress import Stages
-from sojourn.report import format
 from sojourn.run_folder import RunFolder
 from sojourn.summary import Answer, DemandFit, DemandPoint, Summary, SystemUnderTest
 from sojourn.systems import Launch, Running
@@ -75,15 +68,11 @@ class _Assessment:
         self.cores = cores.plan()
         self.started = time.monotonic()
         self.demand_points: list[DemandPoint] = []
-        self.climbs: dict[str, list[dict[str, Any]]] = {}
-        self.rows: list[steps.Row] = []
-        self.timeline: list[dict[str, Any]] = []
+        self.climbs = Climbs(folder, request.effort.rising_load)
         self.trace: _native.Trace | None = None
         self.mix: Mix | None = None
         self.station: Station | None = None
         self.helpers: Helpers | None = None
-        self.recording: Recording | None = None
-        self.probed_cores: int | None = None
         self.think_scale = 1.0 if request.think_scale is None else request.think_scale
         self.summary = Summary(
             sojourn_version=__version__,
@@ -117,7 +106,7 @@ class _Assessment:
             root = self._build_site(trace, work)
             server = cleanup.enter_context(self._start_server(root, work))
             cleanup.enter_context(cores.keep_off_server_core(self.cores))
-            bench = Bench(server, self.cores, self.request.seed, self._recorded if self.request.probe else None)
+            bench = Bench(server, self.cores, self.request.seed, self.climbs.recorded if self.request.probe else None)
             self._measure_demand(bench)
             self._climb(bench, trace)
         self._predict(trace)
@@ -198,7 +187,7 @@ class _Assessment:
             effort=self.request.effort.rising_load,
             think_scale=self.think_scale,
             target_p95_seconds=self.request.target_p95_seconds,
-            keep=self._keep,
+            keep=self.climbs.keep,
             progress=self._show,
         )
         explored = climb.explore(estimate)
@@ -209,7 +198,7 @@ class _Assessment:
             )
         climb.repeat(explored)
         self.helpers = _helpers(bench.server, before)
-        knee = locate(self._repetitions(), self.request.target_p95_seconds)
+        knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
         if knee is None:
             raise CouldNotRun(
                 "the load generator was the limit at every load, which says nothing of the server",
@@ -226,23 +215,6 @@ class _Assessment:
             if because is not None:
                 self.summary.warnings.append(because)
 
-    def _recorded(self, recording: Recording) -> None:
-        self.recording = recording
-
-    def _keep(self, result: dict[str, Any], climb: str) -> None:
-        self.climbs[climb] = result.get("steps", [])
-        self.probed_cores = result.get("probe", {}).get("cores", self.probed_cores)
-        recording, self.recording = self.recording, None
-        if recording is not None:
-            files.write(self.folder.path / "latency" / f"{climb}.probe.parquet", recording)
-        self.rows += [steps.row(step, climb) for step in self.climbs[climb]]
-        self.folder.write_table("points.parquet", self.rows)
-        timeline = self.folder.path / "latency" / f"{climb}.timeline.json"
-        if timeline.is_file():
-            self.timeline += _timeline_rows(json.loads(timeline.read_text()), climb, recording)
-            timeline.unlink()
-            self.folder.write_table("timeline.parquet", self.timeline)
-
     def _show(self, progress: dict[str, Any]) -> None:
         climbs = 1 + self.request.effort.rising_load.repetitions
         rate = progress.get("requests_per_second") or 0.0
@@ -251,23 +223,11 @@ class _Assessment:
         done = min(climbs, len(self.climbs) + float(progress.get("progress") or 0.0))
         self.stages.update(done, climbs, f"{rate:,.0f} requests/s{p95_text}")
 
-    def _repetitions(self) -> list[list[dict[str, Any]]]:
-        """The climbs that the answer comes from: what was cut short says nothing of the load it would have come to."""
-        effort = self.request.effort.rising_load
-        climbs = {
-            name: rising_load.whole(found, effort) if name.endswith(rising_load.CUT_SHORT) else found
-            for name, found in self.climbs.items()
-        }
-        repeated = [climbs[name] for name in climbs if rising_load.is_repetition(name)]
-        # Every exploring climb goes on where the one before it ended: together they are one.
-        explored = [step for name, found in climbs.items() if name.startswith("explore") for step in found]
-        return repeated or [explored]
-
     def _predict(self, trace: _native.Trace) -> None:
         assert self.mix is not None
-        self.summary.steps = steps.over_repetitions(self._repetitions(), self.request.target_p95_seconds)
-        self.summary.knee = locate(self._repetitions(), self.request.target_p95_seconds)
-        self.summary.saturation = self._saturation()
+        self.summary.steps = steps.over_repetitions(self.climbs.repetitions(), self.request.target_p95_seconds)
+        self.summary.knee = locate(self.climbs.repetitions(), self.request.target_p95_seconds)
+        self.summary.saturation = self.climbs.saturation(self.helpers)
         if self.summary.demand_fit is not None and self.summary.steps and self.summary.knee is not None:
             self.stages.begin("model")
             self.summary.model, self.summary.steps, self.station = predict(
@@ -281,20 +241,6 @@ class _Assessment:
             )
             self.stages.done("predicted beside measured" if self.station else "no step to fit one on")
         self._answer()
-
-    def _saturation(self) -> dict[str, Any] | None:
-        """Which resource was full first, over the climbs that were repeated."""
-        points: dict[float, list[dict[str, Any]]] = {}
-        for step in (step for repetition in self._repetitions() for step in repetition):
-            points.setdefault(step["offered_requests_per_second"], []).append(step)
-        helpers = self.helpers
-        setting = Setting(
-            cores=self.probed_cores,
-            helpers=helpers.count if helpers else None,
-            helper_seconds_per_request=helpers.busy_seconds_per_request if helpers else None,
-        )
-        found = find([(rate, f"{format.number(rate, 4)}/s", steps) for rate, steps in points.items()], setting)
-        return None if found is None else found.as_json()
 
     def _answer(self) -> None:
         if self.summary.knee is None or self.mix is None:
@@ -342,7 +288,7 @@ class _Assessment:
         self.folder.write_summary(self.summary)
 
     def _warn_of_doubts(self) -> None:
-        self.summary.warnings += disturbance.warnings(self.rows)
+        self.summary.warnings += disturbance.warnings(self.climbs.rows)
         unsteady = [step for step in self.summary.steps if step.within_target and not step.steady]
         if unsteady:
             rates = ", ".join(f"{step.offered_requests_per_second:,.0f}" for step in unsteady)
@@ -358,10 +304,3 @@ def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:
         return None
     busy, requests = (now[name] - before.get(name, 0.0) for name in names)
     return Helpers(server.helpers, busy / max(1.0, requests))
-
-
-def _timeline_rows(timeline: dict[str, Any], climb: str, recording: Recording | None) -> list[dict[str, Any]]:
-    rows = polars.DataFrame(timeline["columns"], infer_schema_length=None)
-    if recording is not None and rows.height:
-        rows = merge(rows, recording).fill_nan(None)
-    return [{"climb": climb} | row for row in rows.to_dicts()]

@@ -1,0 +1,87 @@
+"""What the climbs of an assessment measured: kept in the run's folder as each ends, and what follows from all.
+
+A climb goes up in steps of load: some explore where the knee is, the others repeat what was found.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars
+
+from sojourn.assessment import rising_load, steps
+from sojourn.assessment.answer import Helpers
+from sojourn.loading.saturation import Setting, find
+from sojourn.probe import files
+from sojourn.probe.merging import merge
+from sojourn.probe.recording import Recording
+from sojourn.report import format
+from sojourn.run_folder import RunFolder
+
+
+class Climbs:
+    """The climbs so far, in their order."""
+
+    def __init__(self, folder: RunFolder, effort: rising_load.Effort) -> None:
+        self.folder = folder
+        self.effort = effort
+        self.rows: list[steps.Row] = []
+        """Every step of every climb."""
+        self._steps: dict[str, list[dict[str, Any]]] = {}
+        self._timeline: list[dict[str, Any]] = []
+        self._recording: Recording | None = None
+        self._probed_cores: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def recorded(self, recording: Recording) -> None:
+        """Takes what the probe saw of the server during the climb that ends next."""
+        self._recording = recording
+
+    def keep(self, result: dict[str, Any], climb: str) -> None:
+        """Takes what the generator says of a climb, whole or cut short, and writes all that is known by now."""
+        self._steps[climb] = result.get("steps", [])
+        self._probed_cores = result.get("probe", {}).get("cores", self._probed_cores)
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            files.write(self.folder.path / "latency" / f"{climb}.probe.parquet", recording)
+        self.rows += [steps.row(step, climb) for step in self._steps[climb]]
+        self.folder.write_table("points.parquet", self.rows)
+        timeline = self.folder.path / "latency" / f"{climb}.timeline.json"
+        if timeline.is_file():
+            self._timeline += _timeline_rows(json.loads(timeline.read_text()), climb, recording)
+            timeline.unlink()
+            self.folder.write_table("timeline.parquet", self._timeline)
+
+    def repetitions(self) -> list[list[dict[str, Any]]]:
+        """The climbs that the answer comes from: what was cut short says nothing of the load it would have come to."""
+        climbs = {
+            name: rising_load.whole(found, self.effort) if name.endswith(rising_load.CUT_SHORT) else found
+            for name, found in self._steps.items()
+        }
+        repeated = [climbs[name] for name in climbs if rising_load.is_repetition(name)]
+        # Every exploring climb goes on where the one before it ended: together they are one.
+        explored = [step for name, found in climbs.items() if name.startswith("explore") for step in found]
+        return repeated or [explored]
+
+    def saturation(self, helpers: Helpers | None) -> dict[str, Any] | None:
+        """Which resource was full first, over the climbs that were repeated."""
+        points: dict[float, list[dict[str, Any]]] = {}
+        for step in (step for repetition in self.repetitions() for step in repetition):
+            points.setdefault(step["offered_requests_per_second"], []).append(step)
+        setting = Setting(
+            cores=self._probed_cores,
+            helpers=helpers.count if helpers else None,
+            helper_seconds_per_request=helpers.busy_seconds_per_request if helpers else None,
+        )
+        found = find([(rate, f"{format.number(rate, 4)}/s", steps) for rate, steps in points.items()], setting)
+        return None if found is None else found.as_json()
+
+
+def _timeline_rows(timeline: dict[str, Any], climb: str, recording: Recording | None) -> list[dict[str, Any]]:
+    rows = polars.DataFrame(timeline["columns"], infer_schema_length=None)
+    if recording is not None and rows.height:
+        rows = merge(rows, recording).fill_nan(None)
+    return [{"climb": climb} | row for row in rows.to_dicts()]
