@@ -6,8 +6,10 @@ import struct
 
 import pytest
 
+from sojourn.cache_misses import Counts, Measurement, Request
 from sojourn.cache_misses.receiver import Received
 from sojourn.cache_misses.rtsp import Track, described
+from sojourn.cache_misses.viewers import Viewers
 from sojourn.failure import CouldNotRun
 
 DESCRIPTION = """v=0
@@ -47,3 +49,34 @@ def test_numbers_and_stamps_wrap_and_gaps_are_lost() -> None:
 def test_nothing_received_is_nothing_lost_and_no_time() -> None:
     received = Received(clock=90_000)
     assert (received.packets, received.lost, received.seconds) == (0, 0, 0.0)
+
+
+def measured(shorter: Counts, longer: Counts) -> Measurement:
+    events = dict.fromkeys(("Ir", "Dr", "Dw", "I1mr", "D1mr", "D1mw", "ILmr", "DLmr", "DLmw", "packets", "bytes"), 0)
+    request = Request(["server"], "rtsp://here", Viewers(["/film"], clients=4, seconds=5))
+    return Measurement(request, "valgrind", {}, True, [events | shorter], [events | longer])
+
+
+def test_figures_are_of_a_second_of_one_stream_and_of_all() -> None:
+    found = measured({"Ir": 1000, "packets": 50}, {"Ir": 3000, "packets": 90})
+    assert found.void is None
+    assert found.per_unit is not None
+    assert found.per_second is not None
+    assert (found.per_unit["instructions"].mean, found.per_second["instructions"].mean) == (100, 400)
+    assert found.per_unit["packets"].mean == 2
+
+
+@pytest.mark.parametrize(
+    ("longer", "said"),
+    [
+        ({"Ir": 3000, "behind": 1}, "less of their films"),
+        ({"Ir": 3000, "lost": 7}, "7 packets"),
+        ({"Ir": 900}, "starting the server took more"),
+    ],
+)
+def test_figures_of_runs_that_went_wrong_are_void(longer: Counts, said: str) -> None:
+    found = measured({"Ir": 1000}, longer)
+    assert found.void is not None
+    assert said in found.void
+    assert (found.per_unit, found.per_second) == (None, None)
+    assert found.as_json()["per_stream_second"] is None
