@@ -25,9 +25,13 @@ COST_SECONDS_MIN = 2.0
 """In less time chance decides what a stream costs."""
 SEARCH_SECONDS_MIN = 25.0
 """In less time no search has three runs."""
+SEARCH_RUN_SECONDS_MIN = 6.0
+"""Players have five seconds in hand before they can have nothing to show."""
 PACE_BESIDE_SECONDS = 14.0
 """To set up so many streams, to begin them one after the other, and to end."""
 PACE_SECONDS_MIN = 5.0
+FILM_SPARE_SECONDS = 30.0
+"""A film is longer than whatever is measured by this: viewers come one after the other, and some begin later in it."""
 CLIENTS = (20, 100)
 REPETITIONS_IN_SHORT = 3
 """With fewer no interval of a ratio decides anything."""
@@ -104,13 +108,17 @@ def within(minutes: float, parts: Collection[Part], plays: int, repetitions: int
             f"{minutes:g} minutes are too few for {plays} servers with a film, {repetitions} times",
             f"--minutes {least}, fewer --repetitions, or --only some parts",
         )
-    return replace(
+    effort = replace(
         FULL,
         repetitions=repetitions,
         cost_seconds=min(FULL.cost_seconds, costs),
-        search_seconds=min(FULL.search_seconds, max(6.0, search / 6)),
+        search_seconds=min(FULL.search_seconds, max(SEARCH_RUN_SECONDS_MIN, search / 6)),
         search_budget_seconds=search,
         pace_seconds=min(FULL.pace_seconds, pace),
+    )
+    longest = max(effort.cost_seconds, effort.search_seconds, effort.pace_seconds)
+    return replace(
+        effort, film_seconds=math.ceil((longest + FILM_SPARE_SECONDS) / FILM_SPARE_SECONDS) * FILM_SPARE_SECONDS
     )
 
 
