@@ -46,7 +46,7 @@ def _series(tables: Sequence[Table]) -> list[Series]:
             points: list[Point | None] = []
             for table in tables:
                 row = table.row(contestant.name) if table.rate == rate else None
-                if row is not None and row.cost is not None and not row.trouble:
+                if row is not None and row.cost is not None and row.is_sound:
                     cost = row.cost
                     points.append(Point(table.clients, cost.median, format.seconds(cost.median), cost.low, cost.high))
             if points:

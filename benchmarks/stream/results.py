@@ -20,9 +20,19 @@ class Row:
     contestant: str
     cells: Sequence[Cost]
 
+    @property
+    def sound(self) -> list[Cost]:
+        """The repetitions without trouble."""
+        return [cell for cell in self.cells if not cell.trouble]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether most repetitions are, so that the row is compared: one may have been disturbed."""
+        return len(self.sound) * 2 > len(self.cells)
+
     def spread(self, figure: Callable[[Cost], float | None]) -> Spread | None:
-        """A figure's median and ends."""
-        return Spread.of(figure(cell) for cell in self.cells)
+        """A figure's median and ends, over the sound repetitions if these are most."""
+        return Spread.of(figure(cell) for cell in (self.sound if self.is_sound else self.cells))
 
     @property
     def cost(self) -> Spread | None:
@@ -41,8 +51,9 @@ class Row:
 
     @property
     def trouble(self) -> str | None:
-        """The first repetition's trouble that had any."""
-        return next((cell.trouble for cell in self.cells if cell.trouble), None)
+        """The first repetition's trouble that had any, and how many had."""
+        found = [cell.trouble for cell in self.cells if cell.trouble]
+        return f"{found[0]} ({len(found)} of {len(self.cells)} repetitions)" if found else None
 
     @property
     def limited_because(self) -> str | None:
@@ -65,17 +76,17 @@ class Table:
 
     @property
     def best_peer(self) -> Row | None:
-        """The cheapest of those without trouble that are not ours."""
-        sound = [row for row in self.rows if row.contestant != OURS and row.cost and not row.trouble]
+        """The cheapest of those that are sound and not ours."""
+        sound = [row for row in self.rows if row.contestant != OURS and row.cost and row.is_sound]
         return sound[0] if sound else None
 
     def ours_over(self, other: Row | None) -> Estimate | None:
-        """Our cost over another's, of the repetitions that have both."""
+        """Our cost over another's, of the repetitions in which both are sound."""
         ours = self.row(OURS)
-        if ours is None or other is None or ours.trouble or other.trouble:
+        if ours is None or other is None or not (ours.is_sound and other.is_sound):
             return None
-        theirs = {cell.repetition: cell.cpu_seconds_per_stream_second for cell in other.cells}
-        pairs = ((cell.cpu_seconds_per_stream_second, theirs.get(cell.repetition)) for cell in ours.cells)
+        theirs = {cell.repetition: cell.cpu_seconds_per_stream_second for cell in other.sound}
+        pairs = ((cell.cpu_seconds_per_stream_second, theirs.get(cell.repetition)) for cell in ours.sound)
         return mean_ratio([mine / their for mine, their in pairs if mine and their])
 
 

@@ -79,7 +79,20 @@ def test_ours_is_compared_with_the_cheapest_sound_peer_within_repetitions() -> N
     assert "| sojourn | 1,100 [1,000–2,000] | – | 4 KiB | 100 % | – | 310 |" in rows
     assert any(row.startswith("| gst-rtsp-server | 5,720 [") and "| 0.20 [0.19–0.21] |" in row for row in rows)
     assert any(row.startswith("| VLC ✗ | 3,000 [3,000–3,000] | – |") for row in rows)
-    assert "- ✗ VLC, 300k, udp, 20 viewers: 80 % of its streams conformed" in page(RUN, measured, complete=True)
+    assert "- ✗ VLC, 300k, udp, 20 viewers: 80 % of its streams conformed (3 of 3 repetitions)" in page(
+        RUN, measured, complete=True
+    )
+
+
+def test_a_disturbed_repetition_is_left_out_but_not_most_of_them() -> None:
+    measured = Measured()
+    for repetition in range(3):
+        trouble = "0 % of its streams conformed" if repetition == 1 else None
+        measured.add(cost("sojourn", repetition, 9.0 if trouble else 1e-3, trouble=trouble))
+        measured.add(cost("VLC", repetition, 4e-3))
+    assert set(words(measured).values()) == {"met"}
+    measured.costs[0] = replace(measured.costs[0], trouble="no stream played")
+    assert set(words(measured).values()) == {"not measured"}
 
 
 @pytest.mark.parametrize(
