@@ -19,6 +19,8 @@ from sojourn.systems import gst_rtsp_server
 from sojourn.systems.running import accepts, free_port, start_process
 
 STARTED_WITHIN_SECONDS = 20.0
+STARTS_MAX = 3
+SAID = "said.log"
 ENDED_WITHIN_SECONDS = 10.0
 SESSIONS_MAX = 65536
 """Our server's own limit is no answer to how many it carries."""
@@ -45,6 +47,8 @@ class Running:
 
     pid: int
     url: str
+    said: Path
+    """What it has printed."""
 
 
 @contextmanager
@@ -56,32 +60,47 @@ def running(contestant: Contestant, film: Path, core: int | None) -> Iterator[Ru
     """
     if (why := contestant.lacking()) is not None:
         raise CouldNotRun(f"{contestant.name}: {why}")
-    port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         # A server that gives up root's rights has to read it.
         Path(folder).chmod(0o777)
-        command = pinned_command(core, contestant.command(film, port, Path(folder)))
-        environment = {**os.environ, "HOME": folder}
-        process = start_process(command, Path(os.devnull), env=environment)
+        process, port = _started(contestant, film, core, Path(folder))
         try:
-            _wait_until_it_listens(contestant.name, process, port)
-            yield Running(process.pid, f"rtsp://127.0.0.1:{port}{contestant.path(film)}")
+            url = f"rtsp://127.0.0.1:{port}{contestant.path(film)}"
+            yield Running(process.pid, url, Path(folder) / SAID)
         finally:
-            process.terminate()
-            try:
-                process.wait(ENDED_WITHIN_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _end(process)
 
 
-def _wait_until_it_listens(name: str, process: subprocess.Popen[bytes], port: int) -> None:
-    deadline = time.monotonic() + STARTED_WITHIN_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        if accepts(port):
-            return
-        time.sleep(0.1)
-    raise CouldNotRun(f"{name} did not begin to listen on port {port}")
+def _started(contestant: Contestant, film: Path, core: int | None, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """The server, listening, and on which port: another one if somebody took the first before it."""
+    environment = {**os.environ, "HOME": str(folder)}
+    for _ in range(STARTS_MAX):
+        port = free_port()
+        command = pinned_command(core, contestant.command(film, port, folder))
+        process = start_process(command, folder / SAID, env=environment)
+        deadline = time.monotonic() + STARTED_WITHIN_SECONDS
+        try:
+            while time.monotonic() < deadline and process.poll() is None:
+                if accepts(port) and process.poll() is None:
+                    return process, port
+                time.sleep(0.1)
+        except BaseException:
+            _end(process)
+            raise
+        hangs = process.poll() is None
+        _end(process)
+        if hangs:
+            break
+    raise CouldNotRun(f"{contestant.name} did not begin to listen on port {port}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(ENDED_WITHIN_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _ours(film: Path, port: int, folder: Path) -> list[str]:

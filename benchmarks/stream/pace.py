@@ -17,7 +17,6 @@ from benchmarks.stream.costs import resident_bytes
 from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
 from sojourn.report import format
-from sojourn.systems.running import free_port
 
 RATE = "300k"
 P99_SECONDS_MAX = 0.01
@@ -34,6 +33,7 @@ CLOCK_TICKS_PER_SECOND = 100
 _STEAL = 8
 """Of the fields of a core's line: proc_stat(5)."""
 _BUCKET = re.compile(r'^sojourn_stream_send_lateness_seconds_bucket\{le="([^"]+)"\} (\d+)$', re.MULTILINE)
+_ADMIN = re.compile(r"^metrics on (?:http://)?([0-9.:]+)", re.MULTILINE)
 _FIGURE = re.compile(r"^sojourn_stream_(\w+) ([0-9.e+-]+)$", re.MULTILINE)
 
 
@@ -85,10 +85,9 @@ def measure(film: Path, streams: int, repetition: int, seconds: float, cores: Co
     pace = Pace(streams, repetition)
     assert cores.server is not None
     try:
-        admin = f"127.0.0.1:{free_port()}"
-        ours = ours_with("--admin-listen", admin, "--session-timeout", SESSION_TIMEOUT)
+        ours = ours_with("--admin-listen", "127.0.0.1:0", "--session-timeout", SESSION_TIMEOUT)
         with running(ours, film, cores.server) as server:
-            idle_bytes = resident_bytes(server.pid)
+            admin, idle_bytes = _admin(server.said.read_text()), resident_bytes(server.pid)
             with crowd.watching(server.url, streams, COME_WITHIN_SECONDS, BEGIN_WITHIN_SECONDS):
                 time.sleep(SETTLE_SECONDS)
                 before = _Moment.of(server.pid, admin, cores.server)
@@ -98,6 +97,14 @@ def measure(film: Path, streams: int, repetition: int, seconds: float, cores: Co
     except CouldNotRun as error:
         return dataclasses.replace(pace, trouble=error.what)
     return dataclasses.replace(_between(pace, before, after), resident_bytes_per_stream=grown / streams)
+
+
+def _admin(said: str) -> str:
+    """Where the server's metrics are."""
+    found = _ADMIN.search(said)
+    if found is None:
+        raise CouldNotRun("our server did not say where its metrics are")
+    return found[1]
 
 
 @dataclass(frozen=True)
