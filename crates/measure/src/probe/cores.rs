@@ -1,8 +1,9 @@
 //! How a core, or all of them, spend their time: /proc/stat, in seconds.
 
 use super::Source;
-use crate::Reading;
 use crate::core_time::CoreTime;
+use crate::process::TICK;
+use crate::{Nanos, Reading};
 
 /// Its counters.
 pub const NAMES: &[&str] = &[
@@ -14,9 +15,6 @@ pub const NAMES: &[&str] = &[
     "core_steal_seconds",
     "core_idle_seconds",
 ];
-
-/// The kernel's tick, in which it counts here.
-const TICK_SECONDS: f64 = 0.01;
 
 /// One core, or all.
 pub struct Cores(Option<usize>);
@@ -40,6 +38,6 @@ impl Source for Cores {
         };
         let ticks =
             [time.user, time.system, time.interrupt, time.softirq, time.iowait, time.steal, time.idle];
-        ticks.map(|ticks| Reading::Value(ticks as f64 * TICK_SECONDS)).into()
+        ticks.map(|ticks| Reading::Value(Nanos(ticks * TICK.0).seconds())).into()
     }
 }
