@@ -20,6 +20,8 @@ from sojourn.report import format
 
 RATE = "300k"
 P99_SECONDS_MAX = 0.01
+SLOT_SECONDS = "0.005"
+"""What is due within one leaves together (docs/streaming.md)."""
 LATE_FRACTION_MAX = 0.01
 """Of the samples may be later than that."""
 COME_WITHIN_SECONDS = 5.0
@@ -32,7 +34,7 @@ SESSION_TIMEOUT = "600s"
 CLOCK_TICKS_PER_SECOND = 100
 _STEAL = 8
 """Of the fields of a core's line: proc_stat(5)."""
-_BUCKET = re.compile(r'^sojourn_stream_send_lateness_seconds_bucket\{le="([^"]+)"\} (\d+)$', re.MULTILINE)
+_BUCKET = re.compile(r'^sojourn_stream_(\w+)_seconds_bucket\{le="([^"]+)"\} (\d+)$', re.MULTILINE)
 _ADMIN = re.compile(r"^metrics on (?:http://)?([0-9.:]+)", re.MULTILINE)
 _FIGURE = re.compile(r"^sojourn_stream_(\w+) ([0-9.e+-]+)$", re.MULTILINE)
 
@@ -48,6 +50,8 @@ class Pace:
     samples: int | None = None
     later_fractions: dict[str, float] = field(default_factory=dict)
     """The share of samples that were sent later than so many seconds after they were due."""
+    long_turns_fraction: float | None = None
+    """The share of the loop's turns that took more CPU time than a slot has."""
     core_fraction: float | None = None
     core_wait_fraction: float | None = None
     """How long the server was ready to go on while others had its core."""
@@ -112,8 +116,8 @@ class _Moment:
     """What the server and the system had counted at a moment."""
 
     at: float
-    within: dict[str, int]
-    """Samples sent so soon, by edges of the histogram."""
+    within: dict[str, dict[str, int]]
+    """How many samples were sent so soon, and how many turns took so little, by edges of the histograms."""
     figures: dict[str, float]
     cpu_seconds: float
     stolen_seconds: float
@@ -123,9 +127,12 @@ class _Moment:
         with urllib.request.urlopen(f"http://{admin}/metrics", timeout=TIMEOUT_SECONDS) as answer:
             page = answer.read().decode()
         line = next(row for row in Path("/proc/stat").read_text().splitlines() if row.startswith(f"cpu{core} "))
+        within: dict[str, dict[str, int]] = {}
+        for name, edge, count in _BUCKET.findall(page):
+            within.setdefault(name, {})[edge] = int(count)
         return _Moment(
             time.monotonic(),
-            {edge: int(count) for edge, count in _BUCKET.findall(page)},
+            within,
             {name: float(value) for name, value in _FIGURE.findall(page)},
             cpu_seconds([pid]),
             int(line.split()[_STEAL]) / CLOCK_TICKS_PER_SECOND,
@@ -134,8 +141,8 @@ class _Moment:
 
 def _between(pace: Pace, before: _Moment, after: _Moment) -> Pace:
     seconds = after.at - before.at
-    within = {edge: count - before.within[edge] for edge, count in after.within.items()}
-    samples = within.pop("+Inf")
+    samples, later = _later(before, after, "send_lateness")
+    _, longer = _later(before, after, "turn_cpu")
 
     def per_second(name: str) -> float | None:
         return (after.figures[name] - before.figures[name]) / seconds if name in before.figures else None
@@ -146,7 +153,8 @@ def _between(pace: Pace, before: _Moment, after: _Moment) -> Pace:
         seconds=seconds,
         playing=playing,
         samples=samples,
-        later_fractions={edge: 1 - count / samples for edge, count in within.items()} if samples else {},
+        later_fractions=later,
+        long_turns_fraction=longer.get(SLOT_SECONDS),
         core_fraction=(after.cpu_seconds - before.cpu_seconds) / seconds,
         core_wait_fraction=per_second("core_wait_seconds_total"),
         core_steal_fraction=(after.stolen_seconds - before.stolen_seconds) / seconds,
@@ -154,6 +162,13 @@ def _between(pace: Pace, before: _Moment, after: _Moment) -> Pace:
         calls_per_second=per_second("send_calls_total"),
         trouble=_trouble(pace, playing, samples, after.figures),
     )
+
+
+def _later(before: _Moment, after: _Moment, name: str) -> tuple[int, dict[str, float]]:
+    """How many a histogram has of the time between, and what share of them is above each edge."""
+    within = {edge: count - before.within[name][edge] for edge, count in after.within[name].items()}
+    count = within.pop("+Inf")
+    return count, {edge: 1 - below / count for edge, below in within.items()} if count else {}
 
 
 def _trouble(pace: Pace, playing: int, samples: int, figures: dict[str, float]) -> str | None:

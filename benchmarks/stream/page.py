@@ -65,7 +65,16 @@ _COSTS = [
     "kbit/s of a stream",
 ]
 _EDGES = ("0.001", "0.002", "0.005", "0.01", "0.02", "0.05")
-_PACES = ["99 % within", "server's core", "waited for it", "stolen", "packets/s", "calls/s", "memory per stream"]
+_PACES = [
+    "99 % within",
+    "turns > 5 ms",
+    "server's core",
+    "waited for it",
+    "stolen",
+    "packets/s",
+    "calls/s",
+    "memory per stream",
+]
 _CAPACITIES = ["", "streams", "from", "to", "server's core", "runs", "ended"]
 
 
@@ -145,6 +154,7 @@ def _pace_row(pace: Pace, edges: Sequence[str]) -> list[str]:
         f"{pace.repetition + 1}" + (f" {TROUBLE}" if pace.trouble else ""),
         *(_share(pace.later_fractions.get(edge)) for edge in edges),
         format.NOT_MEASURED if pace.p99_seconds is None else f"≤ {format.seconds(pace.p99_seconds)}",
+        _share(pace.long_turns_fraction),
         format.percent(pace.core_fraction),
         _share(pace.core_wait_fraction),
         _share(pace.core_steal_fraction),

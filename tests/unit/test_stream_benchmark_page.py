@@ -60,7 +60,7 @@ def cost(contestant: str, repetition: int, cpu: float | None, **more: Any) -> Co
 
 def pace(late: float, waited: float = 0.0, **more: Any) -> Pace:
     edges = {"0.001": max(late, 0.5), "0.01": late, "0.1": 0.0}
-    return Pace(5000, 0, 60.0, 5000, 10_000, edges, 0.8, waited, 0.0, **more)
+    return Pace(5000, 0, 60.0, 5000, 10_000, edges, 0.001, 0.8, waited, 0.0, **more)
 
 
 def words(measured: Measured) -> dict[str, str]:
@@ -175,7 +175,7 @@ def test_every_repetition_of_the_pace_is_shown() -> None:
     measured = Measured()
     measured.add(pace(0.002, packets_per_second=3e5, calls_per_second=700.0, resident_bytes_per_stream=4096.0))
     text = page(RUN, measured, complete=True)
-    assert "| 1 | 50.00 % | 0.20 % | ≤ 10 ms | 80 % | 0.00 % | 0.00 % | 300,000 | 700 | 4 KiB |" in text
+    assert "| 1 | 50.00 % | 0.20 % | ≤ 10 ms | 0.10 % | 80 % | 0.00 % | 0.00 % | 300,000 | 700 | 4 KiB |" in text
     assert "| samples sent later than 10 ms, 5,000 streams of 300k by UDP | ≤ 1 % | 0.20 % [0.20–0.20] | met |" in text
 
 
