@@ -128,6 +128,8 @@ pub struct Server<'a> {
     sessions: HashMap<SessionId, u64>,
     /// Whose reports come from an address and port.
     receivers: HashMap<(IpAddr, u16), u64>,
+    /// Whose packets come from a source (SSRC).
+    sources: HashMap<u32, u64>,
     /// When each playing session has something to send; its serial tells a late one.
     due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
     /// Connections without a session.
@@ -202,6 +204,7 @@ impl<'a> Server<'a> {
             streams: Clients::default(),
             sessions: HashMap::new(),
             receivers: HashMap::new(),
+            sources: HashMap::new(),
             due: BinaryHeap::new(),
             newcomers: Newcomers::default(),
             unplayed: Newcomers::default(),

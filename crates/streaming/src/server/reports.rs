@@ -1,6 +1,10 @@
 //! RTCP: what we say of what we send, and what receivers say of what they got.
 
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sojourn_server::Clients;
 
 use super::counters::Counter;
 use super::{Server, Stream};
@@ -57,7 +61,9 @@ impl Server<'_> {
         for _ in 0..REPORTS_PER_TURN {
             let Some((datagram, from)) = self.ports[ports].receive_report(&mut room) else { return };
             // Who is nobody's receiver has nothing to say, and no session to keep alive.
-            match self.receivers.get(&(from.ip(), from.port())).copied() {
+            match reporter(&mut self.streams, &self.sources, datagram, from)
+                .or_else(|| self.receivers.get(&(from.ip(), from.port())).copied())
+            {
                 Some(token) => self.hear_report(token, datagram),
                 None => self.counts.count(Counter::ReportsIgnored),
             }
@@ -81,7 +87,35 @@ impl Server<'_> {
     }
 }
 
+/// The session whose packets a datagram reports on, if it comes from that session's receiver. Another session of the same
+/// address may have named the same ports since, by mistake or to take the reports away.
+fn reporter(
+    streams: &mut Clients<Stream>,
+    sources: &HashMap<u32, u64>,
+    datagram: &[u8],
+    from: SocketAddr,
+) -> Option<u64> {
+    for packet in rtcp::packets(datagram) {
+        let (Packet::Receiver { receptions, .. } | Packet::Sender(_, receptions)) = packet.ok()? else {
+            continue;
+        };
+        for reception in receptions {
+            let Some(token) = sources.get(&reception.source).copied() else { continue };
+            if streams.find(token).is_some_and(|stream| stream.hears(from)) {
+                return Some(token);
+            }
+        }
+    }
+    None
+}
+
 impl Stream {
+    /// Whether reports on it come from there.
+    fn hears(&self, from: SocketAddr) -> bool {
+        let mut receivers = (0..self.session.tracks.len()).filter_map(|position| self.receivers(position));
+        receivers.any(|[_, rtcp]| (rtcp.ip(), rtcp.port()) == (from.ip(), from.port()))
+    }
+
     fn sender_report(&self, position: usize, ntp: NtpTime, now: Duration, is_over: bool) -> Vec<u8> {
         let (track, sender) = (&self.session.tracks[position], &self.senders[position]);
         let clock_rate = self.film.track(track.number).map_or(0, |it| it.codec().clock_rate());

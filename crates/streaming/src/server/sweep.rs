@@ -184,6 +184,10 @@ impl Server<'_> {
         let stream = self.streams.at(token);
         for position in 0..stream.session.tracks.len() {
             let Some([_, rtcp]) = stream.receivers(position) else { continue };
+            let source = stream.session.tracks[position].source;
+            if self.sources.get(&source) == Some(&token) {
+                self.sources.remove(&source);
+            }
             let key = (rtcp.ip(), rtcp.port());
             if self.receivers.get(&key) == Some(&token) {
                 self.receivers.remove(&key);
@@ -197,6 +201,7 @@ impl Server<'_> {
         for position in 0..stream.session.tracks.len() {
             if let Some([_, rtcp]) = stream.receivers(position) {
                 self.receivers.insert((rtcp.ip(), rtcp.port()), token);
+                self.sources.insert(stream.session.tracks[position].source, token);
             }
         }
     }

@@ -1,11 +1,13 @@
 //! Limits on what clients get, and on how long they may be silent.
 
 use std::io::Write;
+use std::net::UdpSocket;
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use super::{Answer, Client, serving};
+use crate::rtp::rtcp;
 use crate::server::{Counter, Settings};
 
 fn udp(port: u16) -> String {
@@ -172,6 +174,43 @@ fn signs_of_life_do_not_replace_a_play() {
         assert_eq!(play(&mut other, &played), 200);
     });
     assert_eq!((counts.value(Counter::LimitSetup), counts.value(Counter::SessionsTimedOut)), (1, 0));
+}
+
+#[test]
+fn reports_are_heard_for_whom_they_are_about() {
+    let (counts, log) = serving(Settings::default(), |address| {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = receiver.local_addr().unwrap().port();
+        let offer = format!("Transport: RTP/AVP;unicast;client_port={port}-{port}\r\n");
+        let mut viewer = Client::connect(address);
+        let set_up = viewer.ask("SETUP", "/film.mp4/trackID=1", &offer);
+        let session = set_up.session();
+        assert_eq!(play(&mut viewer, &session), 200);
+        // Somebody else there names the same ports.
+        let mut thief = Client::connect(address);
+        let taken = thief.ask("SETUP", "/film.mp4/trackID=1", &offer).session();
+        assert_eq!(play(&mut thief, &taken), 200);
+        let field = |name: &str| {
+            let parts = set_up.fields["transport"].split(';');
+            parts.filter_map(|part| part.strip_prefix(name)).next().unwrap().to_owned()
+        };
+        let rtcp: u16 = field("server_port=").split('-').nth(1).unwrap().parse().unwrap();
+        let source = u32::from_str_radix(&field("ssrc="), 16).unwrap();
+        let mut datagram = Vec::new();
+        rtcp::append_receiver_report(
+            &mut datagram,
+            1,
+            &[rtcp::Reception { source, lost: 3, ..rtcp::Reception::default() }],
+        );
+        receiver.send_to(&datagram, (address.ip(), rtcp)).unwrap();
+        // What had come before a request was read before it is answered.
+        for (client, session) in [(&mut viewer, session), (&mut thief, taken)] {
+            let fields = format!("Session: {session}\r\n");
+            assert_eq!(client.ask("TEARDOWN", "/film.mp4", &fields).status, 200);
+        }
+    });
+    assert_eq!(counts.value(Counter::PacketsReportedLost), 3);
+    assert!(log.contains("lost=3") && log.contains("lost=- "), "{log}");
 }
 
 #[test]
