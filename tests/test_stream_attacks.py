@@ -144,7 +144,7 @@ def test_others_play_on_under_attack(films: Path) -> None:
                 for offset in (0, 1):
                     for _ in range(250):
                         stranger.sendto(datagram, (host, server.datagram_port + offset))
-        server.wait_for("limit_hits_newcomers_max", 500)
+        server.wait_for("limit_hits_newcomers_max", 50)
         server.wait_for("rtcp_ignored", 1)
         assert [len(hashes(decoding)) for decoding in playing] == [expected] * 2
         for connection in crowd:
