@@ -10,12 +10,13 @@ use sojourn_http::{SitePath, Status, head};
 
 use super::body::Content;
 use super::dealings::Dealings;
+use super::pipeline::is_head;
 use super::relay::Relay;
 use super::representation::choose;
 use super::resolve::{Resolved, resolve};
 use super::stream::Stream;
 use super::tunnel::Tunnelling;
-use super::{After, Http1, is_head};
+use super::{After, Http1};
 use crate::connection::{Context, HEAD_ALIGNMENT_BYTES, Piece};
 use crate::counters::Counter;
 use crate::log::{Entry, OpenLine};

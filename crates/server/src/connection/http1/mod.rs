@@ -8,11 +8,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sojourn_content::{Document, Done, FileRange, LoadError, OpenError, Opened};
+use sojourn_content::{Document, Done, LoadError, OpenError, Opened};
 use sojourn_http::Status;
 use sojourn_http::request::Parser;
 
-use super::{Buffer, Context, Event, Http2, Output, Piece, Reason, Wait, Want};
+use super::{Buffer, Context, Event, Http2, Piece, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod answer;
@@ -23,22 +23,20 @@ mod follow;
 mod framing;
 mod obstacle;
 mod partial;
+mod pipeline;
 mod relay;
 mod relayed;
 mod representation;
 mod resolve;
+mod sending;
 mod stream;
 mod tunnel;
 
-use answer::Step;
 use body::Content;
 use dealings::Dealings;
 use relay::Relay;
-use stream::{Next, Stream, Turn};
+use stream::Stream;
 use tunnel::Tunnelling;
-
-/// Answers to pipelined requests gather up to this before they are sent.
-const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 
 /// What a client may still send after the last response, until we stop listening to it. Closing at once would
 /// reset the connection and with it lose that response (RFC 9112, 9.6).
@@ -268,174 +266,6 @@ impl Http1 {
         self.proceed(context)
     }
 
-    /// Answers what can be answered from `input`.
-    fn proceed(&mut self, context: &mut Context<'_>) -> Want {
-        loop {
-            if self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX || !self.read_body() {
-                return self.send_or_receive(context);
-            }
-            let input = std::mem::take(&mut self.input);
-            let step = self.step(input.unread(), context);
-            self.input = input;
-            match step {
-                Step::Partial => return self.send_or_receive(context),
-                Step::Body => {}
-                Step::Answered { consumed } => {
-                    self.consume(consumed);
-                    if self.after != After::Keep {
-                        return self.send(None);
-                    }
-                }
-                Step::AnsweredWith { consumed, body } => {
-                    self.consume(consumed);
-                    return self.send(Some(body));
-                }
-                Step::Stream { consumed, stream } => {
-                    self.consume(consumed);
-                    self.state = State::Streaming(stream);
-                    return self.take_turn(context);
-                }
-                Step::Flush => return self.send(None),
-                Step::Search => {
-                    self.state = State::Searching;
-                    return Want::Wait;
-                }
-                Step::Relay(relay) => {
-                    self.state = State::Relaying(relay);
-                    return self.relay_on(context);
-                }
-                Step::Follow { consumed, relay } => {
-                    self.consume(consumed);
-                    self.state = State::Relaying(relay);
-                    return self.relay_on(context);
-                }
-                Step::Tunnel(id) => return self.open_on(id, context),
-                Step::Tunnelled { consumed, tunnelling } => {
-                    self.consume(consumed);
-                    return self.establish(tunnelling, context);
-                }
-                // Earlier answers do not wait for the disk; then the request is read again.
-                Step::Open(_) | Step::Load(_) if !self.output.is_empty() => return self.send(None),
-                Step::Open(opening) => {
-                    self.state = State::Resolving(None);
-                    return Want::Open(opening);
-                }
-                Step::Load(range) => {
-                    self.state = State::Resolving(Some(Arc::clone(&range.document)));
-                    return Want::Load(range);
-                }
-            }
-        }
-    }
-
-    /// The request at the start of the input is answered. What follows a last request was not asked for, but
-    /// closing on it would reset the connection.
-    fn consume(&mut self, count: usize) {
-        self.input.consume(count);
-        if self.after == After::Close && !self.input.unread().is_empty() {
-            self.after = After::Linger;
-        }
-    }
-
-    fn send_or_receive(&mut self, context: &mut Context<'_>) -> Want {
-        if !self.output.is_empty() {
-            return self.send(None);
-        }
-        let input = std::mem::take(&mut self.input);
-        if input.unread().is_empty() {
-            context.pool.put_buffer(input);
-            return Want::Receive(Buffer::default());
-        }
-        self.is_head = is_head(input.unread());
-        Want::Receive(input)
-    }
-
-    fn send(&mut self, body: Option<Piece>) -> Want {
-        self.is_sending = true;
-        let bytes = std::mem::take(&mut self.output);
-        let is_under_way = match &self.state {
-            State::Streaming(_) => true,
-            State::Relaying(relay) => !relay.is_over,
-            _ => false,
-        };
-        let is_last = self.after == After::Linger && !is_under_way;
-        let may_close = self.after == After::Close;
-        let (closes, (corks, uncorks)) = match &mut self.state {
-            State::Streaming(stream) => {
-                let closes = may_close && stream.is_ending();
-                (closes, stream.cork(closes))
-            }
-            _ => (may_close && !is_under_way, (false, false)),
-        };
-        Want::Send(Output { bytes, body, corks, uncorks, closes, is_last, ..Output::default() })
-    }
-
-    fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
-        self.is_sending = false;
-        context.pool.put(output.bytes);
-        if let Some(want) = self.relayed_sent(context).or_else(|| self.established(context)) {
-            return want;
-        }
-        if let State::Streaming(stream) = &mut self.state {
-            match stream.sent(output.body.as_ref().map_or(0, Piece::length)) {
-                Next::Turn => return self.take_turn(context),
-                Next::Part(preamble) => {
-                    self.output = preamble;
-                    return self.take_turn(context);
-                }
-                Next::Ending(bytes) => {
-                    self.output = bytes;
-                    return self.send(None);
-                }
-                Next::Nothing => stream.finish(context.log),
-            }
-            self.state = State::Requests;
-            if self.after == After::Linger {
-                // The shutdown goes with an output; this one is empty.
-                return self.send(None);
-            }
-        }
-        match self.after {
-            After::Keep => self.proceed(context),
-            After::Close => Want::Close(Reason::Finished),
-            After::Linger => {
-                self.state = State::Lingering(0);
-                context.pool.put_buffer(std::mem::take(&mut self.input));
-                Want::Receive(Buffer::default())
-            }
-        }
-    }
-
-    fn turn(&self) -> Turn {
-        let State::Streaming(stream) = &self.state else { unreachable!("only a stream has turns") };
-        stream.turn()
-    }
-
-    /// The turn of a document, of which something was loaded.
-    fn turn_of_file(&self) -> FileRange {
-        let Turn::File(range) = self.turn() else { unreachable!("nothing else is loaded") };
-        range
-    }
-
-    /// The next part of a large body: from memory, or to be loaded first.
-    fn take_turn(&mut self, context: &mut Context<'_>) -> Want {
-        let turn = match self.turn() {
-            Turn::Stored(extent) => return self.send(Some(Piece::Stored(extent))),
-            Turn::File(turn) => turn,
-        };
-        if turn.into_memory
-            && let Some(chunk) = context.caches.chunk(&turn.document, turn.offset)
-        {
-            return self.send(Some(Piece::Memory(Arc::clone(chunk))));
-        }
-        Want::Load(turn)
-    }
-
-    fn send_from_file(&mut self) -> Want {
-        let turn = self.turn_of_file();
-        self.send(Some(Piece::File(turn)))
-    }
-
     fn expired(&mut self, context: &mut Context<'_>) -> Want {
         match self.waits_for() {
             Wait::Head(_) => {
@@ -454,11 +284,6 @@ impl Http1 {
             _ => Want::Close(Reason::TimedOut),
         }
     }
-}
-
-/// Whether `bytes`, of which not all may be there or make sense, ask for a head alone.
-fn is_head(bytes: &[u8]) -> bool {
-    bytes.trim_ascii_start().starts_with(b"HEAD ")
 }
 
 #[cfg(test)]
