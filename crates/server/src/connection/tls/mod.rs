@@ -8,21 +8,20 @@
 //! A client that speaks HTTP in clear is told so in clear. After a failure the client is told why and what it still
 //! sends is discarded for a while: closing at once would reset the connection, and the alert would be lost.
 
-use std::io::BufRead;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+use rustls::Connection;
 use rustls::client::ClientConnection;
 use rustls::server::ServerConnection;
-use rustls::{Connection, HandshakeKind};
 use sojourn_content::Done;
-use sojourn_http::Status;
 
-use super::http1::LINGER_BYTES_MAX;
-use super::{Application, Buffer, Context, Event, Fetch, Http1, Http2, Output, Reason, Wait, Want};
+use super::{Buffer, Context, Event, Fetch, Http1, Output, Reason, Wait, Want};
 use crate::counters::Counter;
 
+mod handshake;
 mod inside;
+mod receive;
 mod send;
 mod upstream;
 
@@ -33,9 +32,6 @@ const H2: &[u8] = b"h2";
 
 /// What can be spoken inside, by the names in ALPN (RFC 7301, 6), the preferred first.
 pub const ALPN: &[&[u8]] = &[H2, b"http/1.1"];
-
-/// What a client may send until its handshake is complete.
-const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 /// A connection that speaks TLS.
 #[derive(Debug)]
@@ -243,49 +239,6 @@ impl TlsConnection {
         }
     }
 
-    fn received(&mut self, mut buffer: Buffer, context: &mut Context<'_>) -> Want {
-        let received = buffer.unread().len();
-        let is_first = matches!(self.state, State::Handshake(None)) && self.undelivered_bytes == 0;
-        // A record begins with a small number, a request with a capital letter.
-        if is_first && buffer.unread().first().is_some_and(u8::is_ascii_uppercase) {
-            context.pool.put_buffer(buffer);
-            return self.turn_away(context);
-        }
-        self.undelivered_bytes += received;
-        let decrypted = self.decrypt(buffer.unread(), context);
-        buffer.consume(received);
-        context.pool.put_buffer(buffer);
-        if decrypted.is_err() && self.is_to_upstream() {
-            return self.break_off(Event::Failed, context);
-        }
-        if decrypted.is_err() {
-            return self.fail(context);
-        }
-        self.go_on(context)
-    }
-
-    /// Decrypts `bytes`; what they hold for the inside is added to what it receives.
-    fn decrypt(&mut self, mut bytes: &[u8], context: &mut Context<'_>) -> Result<(), Broken> {
-        while !bytes.is_empty() && !self.is_ended {
-            // It takes what it has room for, which is a record at least.
-            self.session.read_tls(&mut bytes).map_err(|_| Broken)?;
-            let state = self.session.process_new_packets().map_err(|_| Broken)?;
-            self.is_ended |= state.peer_has_closed();
-            if state.plaintext_bytes_to_read() > 0 && !self.receiving.is_allocated() {
-                self.receiving = context.pool.take_buffer();
-            }
-            let mut reader = self.session.reader();
-            while let Ok(plaintext @ [_, ..]) = reader.fill_buf() {
-                self.receiving.space().extend_from_slice(plaintext);
-                self.has_news = true;
-                let length = plaintext.len();
-                reader.consume(length);
-            }
-        }
-        let is_too_long = self.session.is_handshaking() && self.undelivered_bytes > HANDSHAKE_BYTES_MAX;
-        if is_too_long { Err(Broken) } else { Ok(()) }
-    }
-
     /// Goes on where receiving has led to.
     fn go_on(&mut self, context: &mut Context<'_>) -> Want {
         if matches!(self.state, State::Handshake(_)) {
@@ -303,34 +256,6 @@ impl TlsConnection {
         }
         let receiving = std::mem::take(&mut self.receiving);
         self.pursue(Want::Receive(receiving), context)
-    }
-
-    fn shake_hands(&mut self, context: &mut Context<'_>) -> Want {
-        if self.session.wants_write() {
-            return self.flush(context);
-        }
-        if self.is_ended { Want::Close(Reason::Finished) } else { Want::Receive(Buffer::default()) }
-    }
-
-    /// The handshake is complete. What its last flight has brought with it is a first request, or part of one.
-    fn open(&mut self, context: &mut Context<'_>) {
-        let (handshakes, resumed) = match self.state {
-            State::Handshake(Some(_)) => {
-                (Counter::UpstreamTlsHandshakes, Counter::UpstreamTlsHandshakesResumed)
-            }
-            _ => (Counter::TlsHandshakes, Counter::TlsHandshakesResumed),
-        };
-        context.served.count(handshakes);
-        if self.session.handshake_kind() == Some(HandshakeKind::Resumed) {
-            context.served.count(resumed);
-        }
-        self.undelivered_bytes = 0;
-        let State::Handshake(fetch) = &mut self.state else { unreachable!("it is opened once") };
-        self.state = State::Open(match (fetch.take(), self.session.alpn_protocol()) {
-            (Some(fetch), _) => Inside::Upstream(fetch),
-            (None, Some(H2)) => Inside::Client(Application::Http2(Box::new(Http2::new(self.peer, true)))),
-            (None, _) => Inside::Client(Application::new(self.peer, true)),
-        });
     }
 
     /// Tells the inside, and does what it wants then.
@@ -381,44 +306,7 @@ impl TlsConnection {
             want = self.inform(event, context);
         }
     }
-
-    /// What is there for the inside already.
-    fn receive(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Option<Event> {
-        if std::mem::take(&mut self.has_news) {
-            self.undelivered_bytes = 0;
-            self.deliveries = self.deliveries.wrapping_add(1);
-            return Some(Event::Received(buffer));
-        }
-        if self.is_ended {
-            context.pool.put_buffer(buffer);
-            return Some(Event::Ended);
-        }
-        self.receiving = buffer;
-        None
-    }
-
-    /// What comes is no TLS. The answer is of no use to who speaks neither, and to everybody else says enough.
-    fn turn_away(&mut self, context: &mut Context<'_>) -> Want {
-        context.served.count(Counter::TlsHandshakesFailed);
-        let mut http = Http1::new(self.peer, false);
-        let want = http.turn_away(Status::BadRequest, context);
-        self.state = State::Clear(http);
-        want
-    }
-
-    fn discard(&mut self, buffer: Buffer, discarded: u64, context: &mut Context<'_>) -> Want {
-        let discarded = discarded + buffer.unread().len() as u64;
-        context.pool.put_buffer(buffer);
-        if discarded > LINGER_BYTES_MAX {
-            return Want::Close(Reason::Failed);
-        }
-        self.doing = Doing::Discarding(discarded);
-        Want::Receive(Buffer::default())
-    }
 }
-
-/// What was received is no TLS, or not what the other side may say now.
-struct Broken;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,47 @@
+//! The handshake, until it is known what is spoken inside; and what is said to who does not speak TLS.
+
+use rustls::HandshakeKind;
+use sojourn_http::Status;
+
+use super::super::{Application, Buffer, Context, Http1, Http2, Reason, Want};
+use super::{H2, Inside, State, TlsConnection};
+use crate::counters::Counter;
+
+impl TlsConnection {
+    pub(super) fn shake_hands(&mut self, context: &mut Context<'_>) -> Want {
+        if self.session.wants_write() {
+            return self.flush(context);
+        }
+        if self.is_ended { Want::Close(Reason::Finished) } else { Want::Receive(Buffer::default()) }
+    }
+
+    /// The handshake is complete. What its last flight has brought with it is a first request, or part of one.
+    pub(super) fn open(&mut self, context: &mut Context<'_>) {
+        let (handshakes, resumed) = match self.state {
+            State::Handshake(Some(_)) => {
+                (Counter::UpstreamTlsHandshakes, Counter::UpstreamTlsHandshakesResumed)
+            }
+            _ => (Counter::TlsHandshakes, Counter::TlsHandshakesResumed),
+        };
+        context.served.count(handshakes);
+        if self.session.handshake_kind() == Some(HandshakeKind::Resumed) {
+            context.served.count(resumed);
+        }
+        self.undelivered_bytes = 0;
+        let State::Handshake(fetch) = &mut self.state else { unreachable!("it is opened once") };
+        self.state = State::Open(match (fetch.take(), self.session.alpn_protocol()) {
+            (Some(fetch), _) => Inside::Upstream(fetch),
+            (None, Some(H2)) => Inside::Client(Application::Http2(Box::new(Http2::new(self.peer, true)))),
+            (None, _) => Inside::Client(Application::new(self.peer, true)),
+        });
+    }
+
+    /// What comes is no TLS. The answer is of no use to who speaks neither, and to everybody else says enough.
+    pub(super) fn turn_away(&mut self, context: &mut Context<'_>) -> Want {
+        context.served.count(Counter::TlsHandshakesFailed);
+        let mut http = Http1::new(self.peer, false);
+        let want = http.turn_away(Status::BadRequest, context);
+        self.state = State::Clear(http);
+        want
+    }
+}

@@ -1,0 +1,83 @@
+//! Receiving through TLS: what comes is decrypted for the inside, or thrown away once the connection is over.
+
+use std::io::BufRead;
+
+use super::super::http1::LINGER_BYTES_MAX;
+use super::super::{Buffer, Context, Event, Reason, Want};
+use super::{Doing, State, TlsConnection};
+
+/// What a client may send until its handshake is complete.
+const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+impl TlsConnection {
+    pub(super) fn received(&mut self, mut buffer: Buffer, context: &mut Context<'_>) -> Want {
+        let received = buffer.unread().len();
+        let is_first = matches!(self.state, State::Handshake(None)) && self.undelivered_bytes == 0;
+        // A record begins with a small number, a request with a capital letter.
+        if is_first && buffer.unread().first().is_some_and(u8::is_ascii_uppercase) {
+            context.pool.put_buffer(buffer);
+            return self.turn_away(context);
+        }
+        self.undelivered_bytes += received;
+        let decrypted = self.decrypt(buffer.unread(), context);
+        buffer.consume(received);
+        context.pool.put_buffer(buffer);
+        if decrypted.is_err() && self.is_to_upstream() {
+            return self.break_off(Event::Failed, context);
+        }
+        if decrypted.is_err() {
+            return self.fail(context);
+        }
+        self.go_on(context)
+    }
+
+    /// Decrypts `bytes`; what they hold for the inside is added to what it receives.
+    fn decrypt(&mut self, mut bytes: &[u8], context: &mut Context<'_>) -> Result<(), Broken> {
+        while !bytes.is_empty() && !self.is_ended {
+            // It takes what it has room for, which is a record at least.
+            self.session.read_tls(&mut bytes).map_err(|_| Broken)?;
+            let state = self.session.process_new_packets().map_err(|_| Broken)?;
+            self.is_ended |= state.peer_has_closed();
+            if state.plaintext_bytes_to_read() > 0 && !self.receiving.is_allocated() {
+                self.receiving = context.pool.take_buffer();
+            }
+            let mut reader = self.session.reader();
+            while let Ok(plaintext @ [_, ..]) = reader.fill_buf() {
+                self.receiving.space().extend_from_slice(plaintext);
+                self.has_news = true;
+                let length = plaintext.len();
+                reader.consume(length);
+            }
+        }
+        let is_too_long = self.session.is_handshaking() && self.undelivered_bytes > HANDSHAKE_BYTES_MAX;
+        if is_too_long { Err(Broken) } else { Ok(()) }
+    }
+
+    /// What is there for the inside already.
+    pub(super) fn receive(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Option<Event> {
+        if std::mem::take(&mut self.has_news) {
+            self.undelivered_bytes = 0;
+            self.deliveries = self.deliveries.wrapping_add(1);
+            return Some(Event::Received(buffer));
+        }
+        if self.is_ended {
+            context.pool.put_buffer(buffer);
+            return Some(Event::Ended);
+        }
+        self.receiving = buffer;
+        None
+    }
+
+    pub(super) fn discard(&mut self, buffer: Buffer, discarded: u64, context: &mut Context<'_>) -> Want {
+        let discarded = discarded + buffer.unread().len() as u64;
+        context.pool.put_buffer(buffer);
+        if discarded > LINGER_BYTES_MAX {
+            return Want::Close(Reason::Failed);
+        }
+        self.doing = Doing::Discarding(discarded);
+        Want::Receive(Buffer::default())
+    }
+}
+
+/// What was received is no TLS, or not what the other side may say now.
+struct Broken;
