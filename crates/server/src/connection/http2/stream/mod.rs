@@ -1,0 +1,240 @@
+//! One stream: a request of HTTP/2, answered by an HTTP/1 machine of its own.
+//!
+//! The machine is given the request as text and its output is taken apart into a head and DATA: one text to write and
+//! one head to read, a microsecond. For that whatever a site can answer, now or later, it answers the same over both
+//! protocols, and the machine does not know.
+//!
+//! What the machine would have sent from a file is read here, a slice at a time as the client's window allows, and
+//! never put into the caches: as little as the file would have been.
+
+use std::net::IpAddr;
+use std::task::{self, Waker};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{RecvStream, SendStream};
+use http::{Method, Request};
+use sojourn_content::{Done, Job};
+
+use super::held::{Gauge, Held};
+use crate::connection::{Context, Event, Http1, Reason, Want};
+
+mod sending;
+mod upload;
+
+use sending::Sending;
+use upload::Upload;
+
+/// A request and its answer.
+#[derive(Debug)]
+pub struct Stream {
+    id: u32,
+    machine: Http1,
+    is_head: bool,
+    respond: SendResponse<Held>,
+    /// Once the response's head is sent.
+    sender: Option<SendStream<Held>>,
+    /// Bytes of the response's body not yet handed over; `None` if nobody knows how many there will be.
+    body_left: Option<u64>,
+    /// The client has been told that the response is complete.
+    is_ended: bool,
+    /// How many parts of the body were handed over.
+    parts: u64,
+    stage: Stage,
+    end: Option<End>,
+    /// When it last had its turn, as the connection counts turns.
+    pub served: u64,
+}
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The client has its answer, or soon will.
+    Answered,
+    /// The client did not want it any more.
+    Cancelled,
+    /// What was sent is not whole: reset.
+    Failed,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The request's body is coming, and thrown away unless it is to be passed on; then the request is answered.
+    Uploading(Box<Upload>),
+    /// This may block, and has to be done first.
+    Job(Job, For),
+    /// It is being done.
+    Delegated(For),
+    /// The machine waits to be woken.
+    Waiting,
+    /// This is on its way.
+    Sending(Sending),
+    /// Nothing follows.
+    Over,
+}
+
+/// Who waits for a job.
+#[derive(Debug)]
+enum For {
+    Machine,
+    /// The rest of an output whose body is in a file.
+    Sending(Sending),
+}
+
+impl Stream {
+    /// A request that has just come from `peer`.
+    pub fn new(
+        peer: IpAddr,
+        is_secure: bool,
+        request: Request<RecvStream>,
+        respond: SendResponse<Held>,
+    ) -> Stream {
+        let (request, body) = request.into_parts();
+        Stream {
+            id: respond.stream_id().as_u32(),
+            machine: Http1::of_stream(peer, is_secure),
+            is_head: request.method == Method::HEAD,
+            respond,
+            sender: None,
+            body_left: Some(0),
+            is_ended: false,
+            parts: 0,
+            stage: Stage::Uploading(Box::new(Upload::new(request, body))),
+            end: None,
+            served: 0,
+        }
+    }
+
+    /// The stream's identifier.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// How it ended, if it has.
+    pub fn end(&self) -> Option<End> {
+        self.end
+    }
+
+    /// Whether the client has yet to send the rest of the request.
+    pub fn is_uploading(&self) -> bool {
+        matches!(self.stage, Stage::Uploading(_))
+    }
+
+    /// Whether the client's windows, or what waits already, hold it up.
+    pub fn is_sending(&self) -> bool {
+        matches!(self.stage, Stage::Sending(_))
+    }
+
+    /// Goes on as far as possible; returns whether the protocol has something to do for it.
+    pub fn advance(&mut self, gauge: &Gauge, context: &mut Context<'_>) -> bool {
+        if self.end.is_none() && self.is_cancelled() {
+            self.finish_as(End::Cancelled);
+        }
+        let before = (self.sender.is_some(), self.parts);
+        let mut goes_on = true;
+        while goes_on {
+            goes_on = match std::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Uploading(upload) => self.upload(upload, context),
+                Stage::Sending(sending) => self.send(sending, gauge, context),
+                stage => {
+                    self.stage = stage;
+                    false
+                }
+            }
+        }
+        self.end.is_some() || before != (self.sender.is_some(), self.parts)
+    }
+
+    /// The job it waits for, to be done by somebody; the outcome is [delivered](Self::deliver).
+    pub fn take_job(&mut self) -> Option<Job> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Job(job, whose) => {
+                self.stage = Stage::Delegated(whose);
+                Some(job)
+            }
+            stage => {
+                self.stage = stage;
+                None
+            }
+        }
+    }
+
+    /// Whether it waits for a job that nobody does yet.
+    pub fn has_job(&self) -> bool {
+        matches!(self.stage, Stage::Job(..))
+    }
+
+    /// What became of its job; nothing if nobody can do it now.
+    pub fn deliver(&mut self, done: Option<Done>, context: &mut Context<'_>) {
+        match (std::mem::replace(&mut self.stage, Stage::Over), done) {
+            (Stage::Delegated(For::Machine), done) => {
+                self.happen(done.map_or(Event::Refused, Event::Done), context);
+            }
+            (Stage::Delegated(For::Sending(mut sending)), Some(Done::Loaded(Ok(Some(slice))))) => {
+                sending.bytes = Bytes::from_owner(slice);
+                self.stage = Stage::Sending(sending);
+            }
+            // The file has become shorter, or there is too much to do: the client must not take it for whole.
+            (Stage::Delegated(For::Sending(_)), _) => self.fail(),
+            (stage, _) => self.stage = stage,
+        }
+    }
+
+    /// Something that the machine may wait for has happened.
+    pub fn wake(&mut self, context: &mut Context<'_>) {
+        if matches!(self.stage, Stage::Waiting) {
+            self.happen(Event::Woken, context);
+        }
+    }
+
+    /// It is about to be forgotten.
+    pub fn finish(&mut self, context: &mut Context<'_>) {
+        self.machine.finish(context);
+    }
+
+    fn is_cancelled(&mut self) -> bool {
+        let mut nobody = task::Context::from_waker(Waker::noop());
+        let reset = match &mut self.sender {
+            Some(sender) => sender.poll_reset(&mut nobody),
+            None => self.respond.poll_reset(&mut nobody),
+        };
+        reset.is_ready()
+    }
+
+    /// Tells the machine, and takes what it wants.
+    fn happen(&mut self, event: Event, context: &mut Context<'_>) {
+        let want = self.tell(event, context);
+        self.pursue(want, context);
+    }
+
+    fn pursue(&mut self, mut want: Want, context: &mut Context<'_>) {
+        self.stage = loop {
+            want = match want {
+                Want::Open(opening) => break Stage::Job(Job::Open(opening), For::Machine),
+                Want::Load(range) if range.into_memory => break Stage::Job(Job::Load(range), For::Machine),
+                // Read when it is to be sent.
+                Want::Load(_) => self.tell(Event::Done(Done::Loaded(Ok(None))), context),
+                Want::Send(output) => return self.begin(output),
+                Want::Receive(buffer) => {
+                    context.pool.put_buffer(buffer);
+                    return self.complete();
+                }
+                Want::Close(Reason::Finished) => return self.complete(),
+                // What was sent is not all.
+                Want::Close(_) => return self.fail(),
+                Want::Wait => break Stage::Waiting,
+                Want::Look(_) | Want::Delegate(..) | Want::Recall => {
+                    unreachable!("a machine of HTTP/1 wants one thing at a time")
+                }
+            }
+        };
+    }
+
+    /// The machine never hears of the server's stopping: the streams there are finish, and no more are begun.
+    fn tell(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+        let is_draining = std::mem::replace(&mut context.is_draining, false);
+        let want = self.machine.handle(event, context);
+        context.is_draining = is_draining;
+        want
+    }
+}

@@ -1,0 +1,160 @@
+//! Sending a stream's answer: its head apart, its body as DATA, as much of it as the client's windows allow.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use h2::Reason as Code;
+use sojourn_content::{FileRange, Job};
+use sojourn_proxy::store::Extent;
+
+use super::super::head;
+use super::super::held::{Gauge, Held};
+use super::super::limits::{SLICE_BYTES, SLICE_BYTES_MIN, STREAM_WAITING_BYTES_MAX, WAITING_BYTES_MAX};
+use super::{End, For, Stage, Stream};
+use crate::connection::{Context, Event, Output, Piece};
+
+/// An output of the machine's on its way.
+#[derive(Debug)]
+pub(super) struct Sending {
+    /// Handed back when all of it is sent.
+    pub(super) output: Output,
+    /// What is sent next.
+    pub(super) bytes: Bytes,
+    rest: Rest,
+}
+
+/// What follows the bytes.
+#[derive(Debug)]
+pub(super) enum Rest {
+    Nothing,
+    Memory(Arc<[u8]>),
+    Stored(Extent),
+    File(FileRange),
+}
+
+impl Stream {
+    /// An output of the machine's; the first begins with the head.
+    pub(super) fn begin(&mut self, mut output: Output) {
+        let mut bytes = Bytes::from(std::mem::take(&mut output.bytes));
+        if self.sender.is_none() {
+            let Some(head) = head::read_response(&bytes) else { return self.fail() };
+            bytes.advance(head.text_length);
+            let has_body = !self.is_head && !matches!(head.response.status().as_u16(), 204 | 304);
+            self.body_left = if has_body { head.content_length } else { Some(0) };
+            self.is_ended = self.body_left == Some(0);
+            match self.respond.send_response(head.response, self.is_ended) {
+                Ok(sender) => self.sender = Some(sender),
+                Err(_) => return self.finish_as(End::Cancelled),
+            }
+        }
+        let rest = match &output.body {
+            None => Rest::Nothing,
+            Some(Piece::Memory(body)) => Rest::Memory(Arc::clone(body)),
+            Some(Piece::Stored(extent)) => Rest::Stored(extent.clone()),
+            Some(Piece::File(range)) => Rest::File(range.clone()),
+        };
+        self.stage = Stage::Sending(Sending { output, bytes, rest });
+    }
+
+    /// Hands over what may be sent now; returns whether there may be more to do at once.
+    pub(super) fn send(&mut self, mut sending: Sending, gauge: &Gauge, context: &mut Context<'_>) -> bool {
+        if sending.bytes.is_empty() {
+            match std::mem::replace(&mut sending.rest, Rest::Nothing) {
+                Rest::Nothing => {
+                    self.happen(Event::Sent(sending.output), context);
+                    return true;
+                }
+                Rest::Memory(body) => sending.bytes = Bytes::from_owner(body),
+                Rest::Stored(extent) => {
+                    if let Some((slice, rest)) = extent.split_first() {
+                        (sending.bytes, sending.rest) = (Bytes::from_owner(slice), Rest::Stored(rest));
+                    }
+                    self.stage = Stage::Sending(sending);
+                    return true;
+                }
+                Rest::File(range) => {
+                    self.read_on(sending, range, gauge);
+                    return false;
+                }
+            }
+        }
+        let room = self.room(sending.bytes.len(), gauge);
+        if room == 0 {
+            self.stage = Stage::Sending(sending);
+            return false;
+        }
+        let part = sending.bytes.split_to(room.min(sending.bytes.len()));
+        if let Some(left) = &mut self.body_left {
+            let Some(rest) = left.checked_sub(part.len() as u64) else {
+                self.fail();
+                return false;
+            };
+            *left = rest;
+        }
+        self.is_ended = self.body_left == Some(0);
+        self.parts += 1;
+        let sender = self.sender.as_mut().expect("a body follows its head");
+        if sender.send_data(Held::new(part, gauge), self.is_ended).is_err() {
+            self.finish_as(End::Cancelled);
+            return false;
+        }
+        self.stage = Stage::Sending(sending);
+        true
+    }
+
+    /// Has the next slice of a file read, if it could be sent.
+    fn read_on(&mut self, mut sending: Sending, mut rest: FileRange, gauge: &Gauge) {
+        let room = self.room(SLICE_BYTES, gauge);
+        if room == 0 {
+            sending.rest = Rest::File(rest);
+            self.stage = Stage::Sending(sending);
+            return;
+        }
+        let length = rest.length.min(room.clamp(SLICE_BYTES_MIN, SLICE_BYTES));
+        let slice = FileRange { length, into_memory: true, ..rest.clone() };
+        rest.offset += length as u64;
+        rest.length -= length;
+        if rest.length > 0 {
+            sending.rest = Rest::File(rest);
+        }
+        self.stage = Stage::Job(Job::Load(slice), For::Sending(sending));
+    }
+
+    /// How many of `wanted` bytes may be handed over.
+    fn room(&mut self, wanted: usize, gauge: &Gauge) -> usize {
+        if gauge.value() >= WAITING_BYTES_MAX {
+            return 0;
+        }
+        let Some(sender) = &mut self.sender else { return 0 };
+        sender.reserve_capacity(wanted.min(STREAM_WAITING_BYTES_MAX));
+        sender.capacity()
+    }
+
+    /// The machine has no more to say.
+    pub(super) fn complete(&mut self) {
+        let Some(sender) = &mut self.sender else { return self.fail() };
+        match self.body_left {
+            Some(0) => {}
+            Some(_) => return self.fail(),
+            // That was all, which nobody could know before.
+            None if sender.send_data(Held::new(Bytes::new(), &Gauge::default()), true).is_err() => {
+                return self.finish_as(End::Cancelled);
+            }
+            None => {}
+        }
+        self.finish_as(End::Answered);
+    }
+
+    pub(super) fn fail(&mut self) {
+        match &mut self.sender {
+            Some(sender) => sender.send_reset(Code::INTERNAL_ERROR),
+            None => self.respond.send_reset(Code::INTERNAL_ERROR),
+        }
+        self.finish_as(End::Failed);
+    }
+
+    pub(super) fn finish_as(&mut self, end: End) {
+        self.stage = Stage::Over;
+        self.end = Some(end);
+    }
+}
