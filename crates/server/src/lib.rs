@@ -20,6 +20,7 @@ mod disk;
 mod event_loop;
 mod hosts;
 mod log;
+mod loops;
 pub mod metrics;
 mod patience;
 mod processes;

@@ -108,10 +108,8 @@ impl<'a> Service<'a> {
 
     fn end(&self, mut connection: Connection, reason: Reason, pool: &mut Pool, clock: &Clock) {
         let mut state = self.lock();
-        match reason {
-            Reason::Finished => {}
-            Reason::TimedOut => state.served.count(Counter::Timeouts),
-            Reason::Failed => state.served.count(Counter::ConnectionErrors),
+        if let Some(counter) = reason.counter() {
+            state.served.count(counter);
         }
         connection.finish(&mut self.context(&mut state, pool, clock, false));
         let open = state.served.value(Counter::ConnectionsOpen);

@@ -91,6 +91,17 @@ pub enum Reason {
     Failed,
 }
 
+impl Reason {
+    /// What counts connections that end so, if that is worth counting.
+    pub fn counter(self) -> Option<Counter> {
+        match self {
+            Reason::Finished => None,
+            Reason::TimedOut => Some(Counter::Timeouts),
+            Reason::Failed => Some(Counter::ConnectionErrors),
+        }
+    }
+}
+
 /// What a waiting connection waits for, so that somebody can lose patience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use sojourn_content::{Done, Job, Opened, Opening, Origin, ResidencyCounts, Tester};
 
+use crate::clients;
+use crate::connection::{Event, Lane};
 use crate::counters::{Counter, Served};
 
 mod inline;
@@ -25,6 +27,15 @@ pub enum Submitted {
 pub trait Disk {
     /// Does `job`, or has it done and its outcome collected under `token`.
     fn submit(&mut self, token: u64, job: Job) -> Submitted;
+
+    /// Does `job` in the `lane` of the client behind `token`, or has it done: what the client is told.
+    fn delegate(&mut self, token: u64, lane: Lane, job: Job) -> Event {
+        match self.submit(clients::in_lane(token, lane), job) {
+            Submitted::Done(done) => Event::Delivered(lane, Some(done)),
+            Submitted::Refused => Event::Delivered(lane, None),
+            Submitted::Queued => Event::Delegated,
+        }
+    }
 
     /// Readable when there are outcomes to collect.
     fn completion_fd(&self) -> Option<BorrowedFd<'_>> {

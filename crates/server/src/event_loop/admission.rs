@@ -3,13 +3,14 @@
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-use super::client::Client;
+use super::client::{Client, Readiness};
 use super::{Disk, LISTENERS, Loop};
 use crate::board::Seat;
 use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
+use crate::loops::Errands;
 use crate::patience::drain::Drain;
-use crate::sockets::accept::{Accepted, Arrival, shed};
+use crate::sockets::accept::{Accepted, Arrival};
 
 /// Connections accepted before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;
@@ -21,11 +22,11 @@ impl<D: Disk> Loop<'_, D> {
             let Some(acceptor) = self.acceptors.get(listener) else { return false };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => self.admit(arrival),
-                Accepted::Shed => self.served.count(Counter::ConnectionsShed),
-                Accepted::Failed => self.served.count(Counter::AcceptErrors),
+                Accepted::Shed => self.state.served.count(Counter::ConnectionsShed),
+                Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
                 Accepted::Nobody => return false,
                 Accepted::Exhausted => {
-                    self.served.count(Counter::AcceptErrors);
+                    self.state.served.count(Counter::AcceptErrors);
                     self.pause_accepting();
                     return false;
                 }
@@ -37,35 +38,31 @@ impl<D: Disk> Loop<'_, D> {
     /// Serves the new connection at once, if there is room: its request is often there already, and if it is the only
     /// one nobody ever waits for this socket.
     fn admit(&mut self, arrival: Arrival) {
-        let seat = match self.site.board.enter(arrival.peer, &self.site.limits) {
-            Ok(seat) => seat,
-            Err(limit) => {
-                shed(&arrival);
-                self.served.count(Counter::ConnectionsShed);
-                return self.served.count(limit);
-            }
-        };
-        self.welcome(arrival, seat);
+        if let Some(seat) = self.state.seat(&arrival) {
+            self.welcome(arrival, seat);
+        }
     }
 
     /// Serves a new connection that has a seat, or needs none here.
     pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, seat: Seat) {
-        self.served.count(Counter::ConnectionsAccepted);
-        let token = self.clients.vacant();
-        self.clients.insert(Client::new(socket, Connection::new(peer, transport, self.site), seat));
+        self.state.served.count(Counter::ConnectionsAccepted);
+        let token = self.state.clients.vacant();
+        let connection = Connection::new(peer, transport, self.state.site);
+        let progress = Readiness::of(&connection);
+        self.state.clients.insert(Client::new(socket, connection, seat, progress));
         self.drive_parked(token);
     }
 
     /// Has the poll tell of the client's socket from now on; returns whether that can be done.
     pub(super) fn watch(&mut self, token: u64) -> bool {
         use epoll::EventFlags as F;
-        let client = self.clients.at(token);
-        if !client.is_watched {
+        let client = self.state.clients.at(token);
+        if !client.progress.is_watched {
             let flags = F::IN | F::OUT | F::RDHUP | F::ET;
             let data = epoll::EventData::new_u64(token);
-            client.is_watched = epoll::add(&self.epoll, &client.socket, data, flags).is_ok();
+            client.progress.is_watched = epoll::add(&self.epoll, &client.socket, data, flags).is_ok();
         }
-        client.is_watched
+        client.progress.is_watched
     }
 
     /// Does not wait for the listeners: that would return at once, again and again.
@@ -100,14 +97,14 @@ impl<D: Disk> Loop<'_, D> {
         }
         self.acceptors.clear();
         self.accepting_is_paused = false;
-        self.drain = Some(Drain::begin(self.clock.now, &self.site.limits));
-        for token in self.clients.tokens() {
-            if let Some(client) = self.clients.find(token)
-                && matches!(client.parked, Some(Want::Receive(_)))
+        self.state.drain = Some(Drain::begin(self.state.clock.now, &self.state.site.limits));
+        for token in self.state.clients.tokens() {
+            if let Some(client) = self.state.clients.find(token)
+                && matches!(client.progress.parked, Some(Want::Receive(_)))
                 && client.connection.has_streams()
             {
                 // It has something to say about it.
-                client.parked = None;
+                client.progress.parked = None;
                 self.happen(token, Event::Nothing);
             }
         }
@@ -116,12 +113,12 @@ impl<D: Disk> Loop<'_, D> {
 
     /// Closes those who have no request in progress.
     fn close_idle(&mut self) {
-        for token in self.clients.tokens() {
-            if let Some(client) = self.clients.find(token)
-                && matches!(client.parked, Some(Want::Receive(_)))
+        for token in self.state.clients.tokens() {
+            if let Some(client) = self.state.clients.find(token)
+                && matches!(client.progress.parked, Some(Want::Receive(_)))
             {
                 // A request may have arrived of which no event has told yet. If not, it parks and so closes.
-                client.is_readable = true;
+                client.progress.is_readable = true;
                 self.drive_parked(token);
             }
         }
@@ -129,12 +126,12 @@ impl<D: Disk> Loop<'_, D> {
 
     /// Closes those who are still there when their time to finish is over.
     pub(super) fn end_drain(&mut self) {
-        let Some(drain) = self.drain else { return };
-        if drain.is_over_for_idle(self.clock.now) {
+        let Some(drain) = self.state.drain else { return };
+        if drain.is_over_for_idle(self.state.clock.now) {
             self.close_idle();
         }
-        if drain.is_over(self.clock.now) {
-            for token in self.clients.tokens() {
+        if drain.is_over(self.state.clock.now) {
+            for token in self.state.clients.tokens() {
                 self.close(token, Reason::TimedOut);
             }
         }

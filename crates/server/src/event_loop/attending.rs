@@ -9,10 +9,10 @@ use rustix::event::Timespec;
 
 use super::{Disk, Loop};
 use crate::board::{Place, Seat};
-use crate::clock::Clock;
 use crate::connection::Reason;
 use crate::counters::Counter;
 use crate::log::AccessLog;
+use crate::loops::LoopState;
 use crate::patience::timers;
 use crate::proxy::{Exchanges, Proxy};
 use crate::site::Site;
@@ -32,9 +32,9 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     /// For a child process, which counts at `place` and writes its own lines.
     pub fn of_child(site: &'a Site, place: Place, stop: &'a Stop, disk: D) -> io::Result<Self> {
-        let child = Loop::at(place, site, Vec::new(), stop, disk)?;
         let log = site.log.as_ref().map(AccessLog::without_thread);
-        Ok(Loop { clock: Clock::for_log(log.as_ref()), log, is_child: true, ..child })
+        let child = Loop::with(LoopState::new(site, place, log)?, Vec::new(), stop, disk)?;
+        Ok(Loop { is_child: true, ..child })
     }
 
     /// Serves one connection until it is over, and what it has begun for others is, too.
@@ -46,7 +46,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         while self.is_busy() {
             if self.wait(&mut events, self.timeout()).is_err() {
                 // Out of memory for the wait itself: as with any failure, connections end.
-                for token in self.clients.tokens() {
+                for token in self.state.clients.tokens() {
                     self.close(token, Reason::Failed);
                 }
             }
@@ -68,32 +68,32 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     /// How long it may be left alone.
     pub fn rests_for(&self) -> Option<Duration> {
-        let tick = (!self.clients.is_empty()).then(|| timers::until_next(self.clock.now));
-        let lines = self.log.as_ref().and_then(AccessLog::due_in);
+        let tick = (!self.state.clients.is_empty()).then(|| timers::until_next(self.state.clock.now));
+        let lines = self.state.log.as_ref().and_then(AccessLog::due_in);
         tick.into_iter().chain(lines).min()
     }
 
     /// Counts something and shows it.
     pub fn count(&mut self, counter: Counter) {
-        self.served.count(counter);
+        self.state.served.count(counter);
         self.publish();
     }
 
     /// The next to be served has `seat`: if the process dies, its parent gives that back.
     pub fn seat(&self, seat: Seat) {
         if self.is_child {
-            self.place.serve(seat);
+            self.state.place.serve(seat);
         }
     }
 
     /// Whether a stop was requested and the time to finish is over.
     pub fn is_overdue(&self) -> bool {
-        self.drain.is_some_and(|drain| drain.is_over(self.clock.now))
+        self.state.drain.is_some_and(|drain| drain.is_over(self.state.clock.now))
     }
 
     /// Writes its last lines, in a child, and counts for the last time.
     pub fn end(&mut self) {
-        if let Some(log) = self.log.as_ref().filter(|_| self.is_child) {
+        if let Some(log) = self.state.log.as_ref().filter(|_| self.is_child) {
             log.write_out();
         }
         self.publish();
@@ -101,22 +101,22 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     /// What the site counts once for the server, of a process that has its own.
     pub(super) fn count_what_is_its_own(&mut self) {
-        let proxy = self.site.proxy.as_deref();
+        let proxy = self.state.site.proxy.as_deref();
         if let Some(Proxy { cache: Some(cache), .. }) = proxy {
-            cache.report(&mut self.served);
+            cache.report(&mut self.state.served);
         }
-        if let Some(log) = &self.log {
-            self.served.set(Counter::LogLinesDropped, log.dropped());
+        if let Some(log) = &self.state.log {
+            self.state.served.set(Counter::LogLinesDropped, log.dropped());
         }
     }
 
     fn is_busy(&self) -> bool {
-        let made = self.exchanges.as_ref().map_or(0, Exchanges::made);
-        self.clients.len() > made || self.exchanges.as_ref().is_some_and(Exchanges::is_busy)
+        let made = self.state.exchanges.as_ref().map_or(0, Exchanges::made);
+        self.state.clients.len() > made || self.state.exchanges.as_ref().is_some_and(Exchanges::is_busy)
     }
 
     fn write_due_lines(&self) {
-        if let Some(log) = &self.log
+        if let Some(log) = &self.state.log
             && log.due_in() == Some(Duration::ZERO)
         {
             log.write_out();

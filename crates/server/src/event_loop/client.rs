@@ -1,17 +1,15 @@
-//! A client: a connection with its socket, and what is known of the socket's readiness.
+//! What is known of a client's socket: whether it is ready, and what waits for that.
 
-use std::os::fd::OwnedFd;
-
-use crate::board::Seat;
 use crate::connection::{Buffer, Connection, Event, Pool, Want};
 use crate::counters::Served;
-use crate::patience::Patience;
+use crate::loops;
 use crate::sockets::transfer::{self, Transfer};
 
 /// A connection and its socket.
-pub struct Client {
-    pub socket: OwnedFd,
-    pub connection: Connection,
+pub type Client = loops::Client<Readiness>;
+
+/// How far a client is.
+pub struct Readiness {
     /// What it wants and could not have; `None` while it waits for the disk.
     pub parked: Option<Want>,
     /// Whether the poll tells of the socket: from the first time that the client is waited for.
@@ -20,30 +18,26 @@ pub struct Client {
     pub is_writable: bool,
     /// The other side has shut its sending side: an end is to be read although no edge announces it.
     pub is_ended: bool,
-    pub patience: Patience,
-    /// Nobody sits on that of an upstream.
-    pub seat: Seat,
 }
 
-impl Client {
-    /// A client that has yet to send its first request.
-    pub fn new(socket: OwnedFd, connection: Connection, seat: Seat) -> Client {
-        Client {
-            socket,
+impl Readiness {
+    /// Of a client with this connection, who has yet to send a first request.
+    pub fn of(connection: &Connection) -> Readiness {
+        Readiness {
             parked: Some(connection.start()),
-            connection,
             is_watched: false,
             is_readable: true,
             is_writable: true,
             is_ended: false,
-            patience: Patience::new(),
-            seat,
         }
     }
+}
 
+impl Client {
     /// An event if there is something to receive, otherwise the want to be parked.
     pub fn receive(&mut self, buffer: Buffer, pool: &mut Pool, served: &mut Served) -> Result<Event, Want> {
-        if !self.is_readable {
+        let progress = &mut self.progress;
+        if !progress.is_readable {
             return Err(Want::Receive(buffer));
         }
         let mut buffer = if buffer.is_allocated() { buffer } else { pool.take_buffer() };
@@ -51,12 +45,12 @@ impl Client {
         match transfer::receive(&self.socket, &mut buffer) {
             Transfer::Complete(count) => {
                 // A short read emptied the socket; what comes next is a new edge.
-                self.is_readable = count == room || self.is_ended;
+                progress.is_readable = count == room || progress.is_ended;
                 served.add(self.connection.received(), count as u64);
                 Ok(Event::Received(buffer))
             }
             Transfer::Blocked => {
-                self.is_readable = false;
+                progress.is_readable = false;
                 if buffer.unread().is_empty() {
                     pool.put_buffer(buffer);
                     return Err(Want::Receive(Buffer::default()));

@@ -5,11 +5,10 @@ use rustix::event::epoll;
 use sojourn_content::Job;
 
 use super::Loop;
-use super::client::Client;
-use crate::clients::{self, Clients};
-use crate::connection::{Context, Event, Lane, Output, Reason, Want};
-use crate::counters::Counter;
+use crate::clients;
+use crate::connection::{Buffer, Event, Output, Reason, Want};
 use crate::disk::{Disk, Submitted};
+use crate::loops::{Errands, LoopState};
 use crate::sockets::transfer::{self, Transfer};
 
 /// Sends of one connection before others have their turn.
@@ -19,21 +18,21 @@ impl<D: Disk> Loop<'_, D> {
     /// The socket behind `token` has become ready for something.
     pub(super) fn ready(&mut self, token: u64, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
-        let Some(client) = self.clients.find(token) else { return };
-        client.is_ended |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
-        client.is_readable |= flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
-        let was_blocked = !client.is_writable;
-        client.is_writable |= flags.intersects(F::OUT | F::HUP | F::ERR);
-        match client.parked {
-            Some(Want::Receive(_)) if client.is_readable => self.drive_parked(token),
+        let Some(client) = self.state.clients.find(token) else { return };
+        client.progress.is_ended |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        client.progress.is_readable |= flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
+        let was_blocked = !client.progress.is_writable;
+        client.progress.is_writable |= flags.intersects(F::OUT | F::HUP | F::ERR);
+        match client.progress.parked {
+            Some(Want::Receive(_)) if client.progress.is_readable => self.drive_parked(token),
             // If it was not blocked it is runnable, and has its turn already.
-            Some(Want::Send(_)) if was_blocked && client.is_writable => self.drive_parked(token),
+            Some(Want::Send(_)) if was_blocked && client.progress.is_writable => self.drive_parked(token),
             _ => {}
         }
     }
 
     pub(super) fn drive_parked(&mut self, token: u64) {
-        if let Some(want) = self.clients.find(token).and_then(|client| client.parked.take()) {
+        if let Some(want) = self.state.clients.find(token).and_then(|client| client.progress.parked.take()) {
             self.drive(token, want);
         }
     }
@@ -44,7 +43,7 @@ impl<D: Disk> Loop<'_, D> {
         self.disk.collect(&mut outcomes);
         for (token, done) in outcomes.drain(..) {
             let (token, event) = clients::outcome(token, done);
-            if self.clients.find(token).is_some() {
+            if self.state.clients.find(token).is_some() {
                 self.happen(token, event);
             }
         }
@@ -53,69 +52,60 @@ impl<D: Disk> Loop<'_, D> {
 
     /// Tells the timers' clients that are due; the others' entries move to where their deadlines are now.
     pub(super) fn expire(&mut self) {
-        for (token, tick) in self.timers.advance(self.clock.now) {
-            let Some(client) = self.clients.find(token) else { continue };
-            let Client { patience, socket, .. } = client;
-            if patience.is_over(token, tick, &mut self.timers)
-                && !patience.is_earned(socket, token, self.clock.now, &self.site.limits, &mut self.timers)
-            {
-                client.parked = None;
+        for token in self.state.overdue() {
+            if let Some(client) = self.state.clients.find(token) {
+                client.progress.parked = None;
                 self.happen(token, Event::Expired);
             }
         }
     }
 
-    pub(super) fn happen(&mut self, token: u64, event: Event) {
-        let want = self.handle(token, event);
-        self.drive(token, want);
-    }
-
     /// Does what the client wants, again and again, until that would mean waiting.
-    fn drive(&mut self, token: u64, mut want: Want) {
+    pub(super) fn drive(&mut self, token: u64, mut want: Want) {
         let mut sends = 0;
         loop {
             let outcome = match want {
-                Want::Receive(buffer) => {
-                    self.clients.at(token).receive(buffer, &mut self.pool, &mut self.served).map_err(Some)
-                }
+                Want::Receive(buffer) => self.receive(token, buffer).map_err(Some),
                 Want::Send(_) if sends == SENDS_PER_TURN => {
-                    self.runnable.push(token);
+                    self.state.runnable.push(token);
                     Err(Some(want))
                 }
                 Want::Send(output) => {
                     sends += 1;
                     self.send(token, output).map_err(Some)
                 }
-                Want::Look(buffer) => {
-                    let client = self.clients.at(token);
-                    Ok(client.receive(buffer, &mut self.pool, &mut self.served).unwrap_or(Event::Nothing))
-                }
+                Want::Look(buffer) => Ok(self.receive(token, buffer).unwrap_or(Event::Nothing)),
                 Want::Open(opening) => self.submit(token, Job::Open(opening)),
                 Want::Load(range) => self.submit(token, Job::Load(range)),
-                Want::Delegate(lane, job) => Ok(self.delegate(token, lane, job)),
+                Want::Delegate(lane, job) => Ok(self.disk.delegate(token, lane, job)),
                 Want::Recall => {
-                    self.clients.at(token).parked = None;
+                    self.state.clients.at(token).progress.parked = None;
                     Ok(Event::Nothing)
                 }
-                Want::Wait => Err(self.clients.at(token).parked.take()),
+                Want::Wait => Err(self.state.clients.at(token).progress.parked.take()),
                 Want::Close(reason) => return self.close(token, reason),
             };
             want = match outcome {
-                Ok(event) => self.handle(token, event),
+                Ok(event) => self.state.handle(token, event),
                 Err(want) => return self.park(token, want),
             };
         }
     }
 
+    fn receive(&mut self, token: u64, buffer: Buffer) -> Result<Event, Want> {
+        let LoopState { clients, pool, served, .. } = &mut self.state;
+        clients.at(token).receive(buffer, pool, served)
+    }
+
     fn send(&mut self, token: u64, mut output: Output) -> Result<Event, Want> {
-        let client = self.clients.at(token);
+        let client = self.state.clients.at(token);
         let before = output.sent;
         let outcome = transfer::transmit(&client.socket, &mut output);
-        self.served.add(client.connection.sent(), (output.sent - before) as u64);
+        self.state.served.add(client.connection.sent(), (output.sent - before) as u64);
         match outcome {
             Transfer::Complete(_) => Ok(Event::Sent(output)),
             Transfer::Blocked => {
-                client.is_writable = false;
+                client.progress.is_writable = false;
                 Err(Want::Send(output))
             }
             Transfer::Ended | Transfer::Failed => Ok(Event::Failed),
@@ -131,64 +121,24 @@ impl<D: Disk> Loop<'_, D> {
         }
     }
 
-    /// The outcome if it is there at once, or that it will be collected.
-    fn delegate(&mut self, token: u64, lane: Lane, job: Job) -> Event {
-        match self.disk.submit(clients::in_lane(token, lane), job) {
-            Submitted::Done(done) => Event::Delivered(lane, Some(done)),
-            Submitted::Refused => Event::Delivered(lane, None),
-            Submitted::Queued => Event::Delegated,
-        }
-    }
-
-    fn handle(&mut self, token: u64, event: Event) -> Want {
-        let (clients, mut context) = self.context(token);
-        clients.at(token).connection.handle(event, &mut context)
-    }
-
-    /// What the connection behind `token` may use, and all of them.
-    pub(super) fn context(&mut self, token: u64) -> (&mut Clients<Client>, Context<'_>) {
-        let context = Context {
-            caches: &mut self.caches,
-            pool: &mut self.pool,
-            served: &mut self.served,
-            clock: &self.clock,
-            send_path: &self.site.send_path,
-            hosts: &self.site.hosts,
-            log: self.log.as_ref(),
-            limits: &self.site.limits,
-            is_draining: self.drain.is_some(),
-            exchanges: self.exchanges.as_mut().map(|exchanges| exchanges.attend(token, self.clock.now)),
-        };
-        (&mut self.clients, context)
-    }
-
     /// Leaves the client waiting, with a deadline for what it waits for.
     fn park(&mut self, token: u64, want: Option<Want>) {
-        let client = self.clients.at(token);
-        client.parked = want;
+        let client = self.state.clients.at(token);
+        client.progress.parked = want;
         let wait = client.connection.waits_for();
-        if wait.is_idle() && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now)) {
+        if self.state.ends(wait) {
             return self.close(token, Reason::Finished);
         }
         if !self.watch(token) {
             return self.close(token, Reason::Failed);
         }
-        let client = self.clients.at(token);
-        client.patience.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);
+        self.state.begin_wait(token, wait);
     }
 
     pub(super) fn close(&mut self, token: u64, reason: Reason) {
-        match reason {
-            Reason::Finished => {}
-            Reason::TimedOut => self.served.count(Counter::Timeouts),
-            Reason::Failed => self.served.count(Counter::ConnectionErrors),
+        let client = self.state.forget(token, reason);
+        if let Some(Want::Receive(buffer)) = client.progress.parked {
+            self.state.pool.put_buffer(buffer);
         }
-        let (clients, mut context) = self.context(token);
-        let mut client = clients.remove(token);
-        if let Some(Want::Receive(buffer)) = client.parked {
-            context.pool.put_buffer(buffer);
-        }
-        client.connection.finish(&mut context);
-        self.site.board.leave(client.seat);
     }
 }

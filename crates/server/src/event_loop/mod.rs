@@ -11,17 +11,15 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use sojourn_content::{Caches, Done};
+use sojourn_content::Done;
 
-use crate::board::Place;
-use crate::clients::{Clients, TOKEN_BITS};
-use crate::clock::Clock;
-use crate::connection::Pool;
-use crate::counters::{Counter, Served};
+use crate::board::Seat;
+use crate::clients::TOKEN_BITS;
+use crate::connection::{Connection, Event};
+use crate::counters::Served;
 use crate::disk::Disk;
-use crate::log::AccessLog;
-use crate::patience::drain::Drain;
-use crate::patience::timers::{self, Timers};
+use crate::loops::{Errands, LoopState};
+use crate::patience::timers;
 use crate::proxy::Exchanges;
 use crate::site::Site;
 use crate::sockets::accept::Acceptor;
@@ -33,9 +31,8 @@ mod admission;
 mod attending;
 mod client;
 mod drive;
-mod errands;
 
-use client::Client;
+use client::{Client, Readiness};
 
 /// Events taken from one wait.
 const EVENTS_MAX: usize = 512;
@@ -54,9 +51,8 @@ pub fn run<D: Disk>(site: &Site, listeners: Vec<Listener>, stop: &Stop, disk: D)
 
 /// A loop that has all it needs to run.
 pub struct Loop<'a, D> {
-    site: &'a Site,
+    state: LoopState<'a, Readiness>,
     stop: &'a Stop,
-    log: Option<AccessLog>,
     /// The process has no other loop and no threads: it counts what others count for all.
     is_child: bool,
     disk: D,
@@ -65,32 +61,18 @@ pub struct Loop<'a, D> {
     acceptors: Vec<Acceptor>,
     /// Descriptors have run out: the listeners are not waited for until the next tick.
     accepting_is_paused: bool,
-    clients: Clients<Client>,
-    /// Clients that had their turn and could go on.
-    runnable: Vec<u64>,
     outcomes: Vec<(u64, Done)>,
-    /// For a proxy.
-    exchanges: Option<Exchanges>,
-    caches: Caches,
-    pool: Pool,
-    clock: Clock,
-    timers: Timers,
-    served: Served,
-    place: Place,
-    /// Once the server is stopping.
-    drain: Option<Drain>,
 }
 
 impl<'a, D: Disk> Loop<'a, D> {
     /// A loop for `site` on `listeners` that has yet to run.
     pub fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, disk: D) -> io::Result<Self> {
-        Loop::at(site.board.place(), site, listeners, stop, disk)
+        Loop::with(LoopState::new(site, site.board.place(), site.log.clone())?, listeners, stop, disk)
     }
 
-    /// The same, counting at `place`.
-    fn at(
-        place: Place,
-        site: &'a Site,
+    /// A loop with this state.
+    fn with(
+        state: LoopState<'a, Readiness>,
         listeners: Vec<Listener>,
         stop: &'a Stop,
         disk: D,
@@ -107,33 +89,12 @@ impl<'a, D: Disk> Loop<'a, D> {
         if let Some(fd) = disk.completion_fd() {
             watch(fd, DISK)?;
         }
-        let exchanges = site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)).transpose()?;
-        if let Some(exchanges) = &exchanges {
+        if let Some(exchanges) = &state.exchanges {
             watch(exchanges.bell_fd(), BELL)?;
         }
-        let clock = Clock::for_log(site.log.as_ref());
-        let timers = Timers::new(clock.now);
-        Ok(Loop {
-            site,
-            stop,
-            log: site.log.clone(),
-            is_child: false,
-            disk,
-            epoll,
-            acceptors,
-            accepting_is_paused: false,
-            clients: Clients::default(),
-            runnable: Vec::new(),
-            outcomes: Vec::new(),
-            exchanges,
-            caches: Caches::new(&site.budgets),
-            pool: Pool::default(),
-            clock,
-            timers,
-            served: Served::default(),
-            place,
-            drain: None,
-        })
+        let accepting_is_paused = false;
+        let outcomes = Vec::new();
+        Ok(Loop { state, stop, is_child: false, disk, epoll, acceptors, accepting_is_paused, outcomes })
     }
 
     /// Serves until the stop.
@@ -145,7 +106,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             self.turn(&events);
         }
         self.publish();
-        Ok(self.site.counters())
+        Ok(self.state.site.counters())
     }
 
     /// Waits for `events`, until `timeout`.
@@ -158,41 +119,40 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     fn is_finished(&self) -> bool {
-        self.drain.is_some() && self.clients.is_empty()
+        self.state.drain.is_some() && self.state.clients.is_empty()
     }
 
     /// Until the next tick, if anything depends on it.
     fn timeout(&self) -> Option<Timespec> {
-        let wait = if !self.runnable.is_empty() || self.exchanges.as_ref().is_some_and(Exchanges::has_errands)
-        {
+        let wait = if self.state.can_go_on() {
             Duration::ZERO
-        } else if self.clients.is_empty() && !self.accepting_is_paused {
+        } else if self.state.clients.is_empty() && !self.accepting_is_paused {
             return None;
         } else {
-            timers::until_next(self.clock.now)
+            timers::until_next(self.state.clock.now)
         };
         Some(Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) })
     }
 
     fn turn(&mut self, events: &[epoll::Event]) {
-        self.clock.look();
+        self.state.clock.look();
         for event in events {
             let (token, flags) = (event.data.u64(), event.flags);
             match token {
                 STOP => self.begin_drain(),
                 DISK => self.collect(),
-                BELL => self.exchanges.iter_mut().for_each(Exchanges::collect_calls),
+                BELL => self.state.exchanges.iter_mut().for_each(Exchanges::collect_calls),
                 LISTENERS.. => {
                     self.accept((token - LISTENERS) as usize);
                 }
                 token => self.ready(token, flags),
             }
         }
-        for token in std::mem::take(&mut self.runnable) {
+        for token in std::mem::take(&mut self.state.runnable) {
             self.drive_parked(token);
         }
         self.run_errands();
-        if self.timers.is_due(self.clock.now) {
+        if self.state.timers.is_due(self.state.clock.now) {
             self.expire();
             self.resume_accepting();
             self.end_drain();
@@ -201,16 +161,28 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     fn publish(&mut self) {
-        self.served.set_caches(self.caches.counts());
-        let made = self.exchanges.as_ref().map_or(0, Exchanges::made);
-        self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(made) as u64);
-        if let Some(exchanges) = &self.exchanges {
-            exchanges.report(self.clock.now, &mut self.served);
-        }
-        self.disk.report(&mut self.served);
+        self.state.report(&self.disk);
         if self.is_child {
             self.count_what_is_its_own();
         }
-        self.place.publish(&self.served);
+        self.state.publish();
+    }
+}
+
+impl<'a, D: Disk> Errands<'a> for Loop<'a, D> {
+    type Progress = Readiness;
+
+    fn state(&mut self) -> &mut LoopState<'a, Readiness> {
+        &mut self.state
+    }
+
+    fn insert(&mut self, socket: OwnedFd, connection: Connection) {
+        let progress = Readiness::of(&connection);
+        self.state.clients.insert(Client::new(socket, connection, Seat::default(), progress));
+    }
+
+    fn happen(&mut self, token: u64, event: Event) {
+        let want = self.state.handle(token, event);
+        self.drive(token, want);
     }
 }

@@ -13,14 +13,13 @@ use rustix::io::Errno;
 use rustix::net::getpeername;
 
 use super::Ring;
-use super::client::{Client, Doing, Interruption};
+use super::client::{Client, Doing, Interruption, Undertaking};
 use super::queue::{Completion, Purpose};
 use crate::board::Seat;
 use crate::connection::{Connection, Reason};
 use crate::counters::Counter;
-use crate::patience::Patience;
 use crate::patience::drain::Drain;
-use crate::sockets::accept::{self, Accepted, Acceptor, Arrival, shed};
+use crate::sockets::accept::{self, Accepted, Acceptor, Arrival};
 use crate::sockets::listener::Listener;
 
 /// Connections accepted by calls before others have their turn.
@@ -98,7 +97,7 @@ impl Ring<'_> {
             Err(Errno::MFILE | Errno::NFILE) => self.accept_by_calls(entrance),
             Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => Accepting::Itself,
             Err(error) => {
-                self.served.count(Counter::AcceptErrors);
+                self.state.served.count(Counter::AcceptErrors);
                 let is_short = matches!(error, Errno::NOBUFS | Errno::NOMEM);
                 if is_short { Accepting::Paused } else { Accepting::Itself }
             }
@@ -116,7 +115,7 @@ impl Ring<'_> {
     }
 
     fn accept_next(&mut self, entrance: usize, next: Accepting) {
-        if self.drain.is_some() { self.end_accepting(entrance) } else { self.accept(entrance, next) }
+        if self.state.drain.is_some() { self.end_accepting(entrance) } else { self.accept(entrance, next) }
     }
 
     /// Accepts who waits, up to a turn's worth.
@@ -130,13 +129,13 @@ impl Ring<'_> {
                     next = Accepting::Itself;
                 }
                 Accepted::Shed => {
-                    self.served.count(Counter::ConnectionsShed);
+                    self.state.served.count(Counter::ConnectionsShed);
                     next = Accepting::Knocks;
                 }
-                Accepted::Failed => self.served.count(Counter::AcceptErrors),
+                Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
                 Accepted::Nobody => break,
                 Accepted::Exhausted => {
-                    self.served.count(Counter::AcceptErrors);
+                    self.state.served.count(Counter::AcceptErrors);
                     return Accepting::Paused;
                 }
             }
@@ -145,28 +144,21 @@ impl Ring<'_> {
     }
 
     fn admit(&mut self, arrival: Arrival) {
-        let seat = match self.site.board.enter(arrival.peer, &self.site.limits) {
-            Ok(seat) => seat,
-            Err(limit) => {
-                shed(&arrival);
-                self.served.count(Counter::ConnectionsShed);
-                return self.served.count(limit);
-            }
-        };
+        let Some(seat) = self.state.seat(&arrival) else { return };
         let Arrival { socket, peer, transport, .. } = arrival;
-        self.served.count(Counter::ConnectionsAccepted);
-        let token = self.clients.vacant();
-        let connection = Connection::new(peer, transport, self.site);
+        self.state.served.count(Counter::ConnectionsAccepted);
+        let token = self.state.clients.vacant();
+        let connection = Connection::new(peer, transport, self.state.site);
         let want = connection.start();
-        self.clients.insert(Client::new(socket, connection, Patience::new(), seat));
+        self.state.clients.insert(Client::new(socket, connection, seat, Undertaking::default()));
         self.drive(token, want);
     }
 
     /// The client's address. Only the log, a limit and upstreams have a use for it, and it costs a call.
     fn peer(&self, socket: &OwnedFd) -> IpAddr {
-        let is_needed = self.site.log.is_some()
-            || self.site.limits.connections_per_address.is_some()
-            || self.site.proxy.is_some();
+        let is_needed = self.state.site.log.is_some()
+            || self.state.site.limits.connections_per_address.is_some()
+            || self.state.site.proxy.is_some();
         let known = is_needed.then(|| getpeername(socket).ok().flatten()).flatten();
         known.map_or(Ipv4Addr::UNSPECIFIED.into(), accept::address)
     }
@@ -182,7 +174,7 @@ impl Ring<'_> {
 
     /// Stops listening. Connections without a request in progress close soon, the others after it.
     pub(super) fn begin_drain(&mut self) {
-        self.drain = Some(Drain::begin(self.clock.now, &self.site.limits));
+        self.state.drain = Some(Drain::begin(self.state.clock.now, &self.state.site.limits));
         for entrance in 0..self.entrances.len() {
             match self.entrances[entrance].accepting {
                 Accepting::Itself => self.queue.cancel(Purpose::Accept, entrance as u64),
@@ -190,9 +182,9 @@ impl Ring<'_> {
                 Accepting::Paused => self.end_accepting(entrance),
             }
         }
-        for token in self.clients.tokens() {
-            let client = self.clients.at(token);
-            if matches!(client.doing, Doing::Receiving(_)) && client.connection.has_streams() {
+        for token in self.state.clients.tokens() {
+            let client = self.state.clients.at(token);
+            if matches!(client.progress.doing, Doing::Receiving(_)) && client.connection.has_streams() {
                 // It has something to say about it.
                 self.recall(token);
             }
@@ -202,11 +194,11 @@ impl Ring<'_> {
 
     /// Looks whether those who have no request in progress have sent one, and closes them if not.
     fn close_idle(&mut self) {
-        for token in self.clients.tokens() {
-            let client = self.clients.at(token);
-            let is_idle =
-                matches!(client.doing, Doing::Receiving(_)) && client.connection.waits_for().is_idle();
-            if is_idle && client.interruption.is_none() {
+        for token in self.state.clients.tokens() {
+            let client = self.state.clients.at(token);
+            let is_idle = matches!(client.progress.doing, Doing::Receiving(_))
+                && client.connection.waits_for().is_idle();
+            if is_idle && client.progress.interruption.is_none() {
                 self.interrupt(token, Interruption::Drained);
             }
         }
@@ -220,12 +212,12 @@ impl Ring<'_> {
 
     /// Closes those who are still there when their time to finish is over.
     pub(super) fn end_drain(&mut self) {
-        let Some(drain) = self.drain else { return };
-        if drain.is_over_for_idle(self.clock.now) {
+        let Some(drain) = self.state.drain else { return };
+        if drain.is_over_for_idle(self.state.clock.now) {
             self.close_idle();
         }
-        if drain.is_over(self.clock.now) {
-            for token in self.clients.tokens() {
+        if drain.is_over(self.state.clock.now) {
+            for token in self.state.clients.tokens() {
                 self.interrupt(token, Interruption::Closed(Reason::TimedOut));
             }
         }

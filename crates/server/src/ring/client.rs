@@ -3,32 +3,27 @@
 //! Memory that the kernel reads from or writes to is kept in [`Doing`] and nowhere else, and a client is only
 //! forgotten when nothing is under way for it. So nothing is freed that the kernel still uses.
 
-use std::os::fd::OwnedFd;
-
 use super::read::Reading;
 use super::send::Gather;
-use crate::board::Seat;
-use crate::connection::{Buffer, Connection, Output, Reason};
-use crate::patience::Patience;
+use crate::connection::{Buffer, Output, Reason};
+use crate::loops;
 
 /// A connection and its socket.
-pub struct Client {
-    pub socket: OwnedFd,
-    pub connection: Connection,
-    pub patience: Patience,
+pub type Client = loops::Client<Undertaking>;
+
+/// How far a client is.
+pub struct Undertaking {
     pub doing: Doing,
     /// Why what is under way was asked to end early.
     pub interruption: Option<Interruption>,
     /// Whether receiving may succeed at once.
     pub may_be_readable: bool,
-    pub seat: Seat,
 }
 
-impl Client {
-    /// A client that has yet to send its first request.
-    pub fn new(socket: OwnedFd, connection: Connection, patience: Patience, seat: Seat) -> Client {
-        let (doing, interruption) = (Doing::Nothing, None);
-        Client { socket, connection, patience, doing, interruption, may_be_readable: true, seat }
+impl Default for Undertaking {
+    /// Of a client who has yet to send a first request.
+    fn default() -> Undertaking {
+        Undertaking { doing: Doing::Nothing, interruption: None, may_be_readable: true }
     }
 }
 

@@ -12,13 +12,14 @@ use rustix::io::Errno;
 use sojourn_content::{FileRange, Job};
 
 use super::Ring;
-use super::client::{Client, Doing, Interruption};
+use super::client::{Doing, Interruption};
 use super::queue::{Completion, Purpose};
 use super::read::Reading;
-use crate::clients::{self, Clients};
-use crate::connection::{Context, Event, Lane, Reason, Want};
+use crate::clients;
+use crate::connection::{Event, Reason, Want};
 use crate::counters::Counter;
 use crate::disk::{Disk, Submitted};
+use crate::loops::Errands;
 
 /// Sends of one connection before others have their turn.
 const SENDS_PER_TURN: usize = 4;
@@ -27,29 +28,29 @@ impl Ring<'_> {
     /// What was under way for a client has completed.
     pub(super) fn complete(&mut self, completion: &Completion) {
         let Completion { purpose, token, result, .. } = *completion;
-        let client = self.clients.at(token);
-        let interruption = client.interruption.take();
-        let doing = std::mem::replace(&mut client.doing, Doing::Nothing);
+        let client = self.state.clients.at(token);
+        let interruption = client.progress.interruption.take();
+        let doing = std::mem::replace(&mut client.progress.doing, Doing::Nothing);
         if let Some(Interruption::Closed(reason)) = interruption {
             return self.give_up(doing, completion, reason);
         }
         let is_cut_short = result == Err(Errno::CANCELED);
         let event = match (doing, interruption) {
             (Doing::Sending(output, _), _) if purpose == Purpose::CloseAfterSend => {
-                self.served.add(Counter::SentBytes, (output.total_bytes() - output.sent) as u64);
-                self.clients.at(token).doing = Doing::Closed;
+                self.state.served.add(Counter::SentBytes, (output.total_bytes() - output.sent) as u64);
+                self.state.clients.at(token).progress.doing = Doing::Closed;
                 Some(Event::Sent(output))
             }
             // What has arrived after all is received next.
             (Doing::Receiving(buffer), Some(Interruption::Recalled)) if result.is_err() => {
-                self.pool.put_buffer(buffer);
+                self.state.pool.put_buffer(buffer);
                 Some(Event::Nothing)
             }
             (Doing::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
                 return self.look_once(token, buffer);
             }
             (Doing::Receiving(buffer), Some(_)) if is_cut_short => {
-                self.pool.put_buffer(buffer);
+                self.state.pool.put_buffer(buffer);
                 Some(Event::Expired)
             }
             // Part of it may have been sent, but not all, in all that time.
@@ -70,9 +71,9 @@ impl Ring<'_> {
 
     /// Goes on with those who had their turn and could go on.
     pub(super) fn run(&mut self) {
-        for token in std::mem::take(&mut self.runnable) {
-            let Some(client) = self.clients.find(token) else { continue };
-            if let Doing::Runnable(output) = std::mem::replace(&mut client.doing, Doing::Nothing) {
+        for token in std::mem::take(&mut self.state.runnable) {
+            let Some(client) = self.state.clients.find(token) else { continue };
+            if let Doing::Runnable(output) = std::mem::replace(&mut client.progress.doing, Doing::Nothing) {
                 self.drive(token, Want::Send(output));
             }
         }
@@ -84,9 +85,9 @@ impl Ring<'_> {
         self.disk.collect(&mut outcomes);
         for (token, done) in outcomes.drain(..) {
             let (token, event) = clients::outcome(token, done);
-            if let Some(client) = self.clients.find(token) {
-                if matches!(client.doing, Doing::Helped) {
-                    client.doing = Doing::Nothing;
+            if let Some(client) = self.state.clients.find(token) {
+                if matches!(client.progress.doing, Doing::Helped) {
+                    client.progress.doing = Doing::Nothing;
                 }
                 self.happen(token, event);
             }
@@ -96,12 +97,8 @@ impl Ring<'_> {
 
     /// Interrupts what is under way for the timers' clients that are due.
     pub(super) fn expire(&mut self) {
-        for (token, tick) in self.timers.advance(self.clock.now) {
-            let Some(client) = self.clients.find(token) else { continue };
-            let Client { patience, socket, .. } = client;
-            if patience.is_over(token, tick, &mut self.timers)
-                && !patience.is_earned(socket, token, self.clock.now, &self.site.limits, &mut self.timers)
-            {
+        for token in self.state.overdue() {
+            if self.state.clients.find(token).is_some() {
                 self.interrupt(token, Interruption::Expired);
             }
         }
@@ -109,8 +106,8 @@ impl Ring<'_> {
 
     /// Has what is under way end early, for this reason.
     pub(super) fn interrupt(&mut self, token: u64, interruption: Interruption) {
-        let client = self.clients.at(token);
-        let purpose = match client.doing {
+        let client = self.state.clients.at(token);
+        let purpose = match client.progress.doing {
             Doing::Receiving(_) => Purpose::Receive,
             Doing::Sending(..) => Purpose::Send,
             Doing::AwaitingRoom(_) => Purpose::Room,
@@ -121,13 +118,8 @@ impl Ring<'_> {
                 Interruption::Expired | Interruption::Drained | Interruption::Recalled => return,
             },
         };
-        client.interruption = Some(interruption);
+        client.progress.interruption = Some(interruption);
         self.queue.cancel(purpose, token);
-    }
-
-    pub(super) fn happen(&mut self, token: u64, event: Event) {
-        let want = self.handle(token, event);
-        self.drive(token, want);
     }
 
     /// Does what the client wants, again and again, until something is under way.
@@ -137,8 +129,8 @@ impl Ring<'_> {
             let event = match want {
                 Want::Receive(buffer) => return self.receive(token, buffer),
                 Want::Send(output) if sends == SENDS_PER_TURN => {
-                    self.clients.at(token).doing = Doing::Runnable(output);
-                    self.runnable.push(token);
+                    self.state.clients.at(token).progress.doing = Doing::Runnable(output);
+                    self.state.runnable.push(token);
                     None
                 }
                 Want::Send(output) => {
@@ -148,13 +140,14 @@ impl Ring<'_> {
                 Want::Open(opening) => self.submit(token, Job::Open(opening)),
                 Want::Load(range) => self.load(token, range),
                 Want::Look(buffer) => Some(self.look(token, buffer)),
-                Want::Delegate(lane, job) => Some(self.delegate(token, lane, job)),
+                // Even what the ring could read: it has one thing under way for a client.
+                Want::Delegate(lane, job) => Some(self.disk.delegate(token, lane, job)),
                 Want::Recall => return self.recall(token),
                 Want::Wait => None,
                 Want::Close(reason) => return self.close(token, reason),
             };
             want = match event {
-                Some(event) => self.handle(token, event),
+                Some(event) => self.state.handle(token, event),
                 None => return self.park(token),
             };
         }
@@ -166,25 +159,16 @@ impl Ring<'_> {
             Submitted::Done(done) => Some(Event::Done(done)),
             Submitted::Refused => Some(Event::Refused),
             Submitted::Queued => {
-                self.clients.at(token).doing = Doing::Helped;
+                self.state.clients.at(token).progress.doing = Doing::Helped;
                 None
             }
-        }
-    }
-
-    /// A helper does it, even what the ring could read: the ring has one thing under way for a client.
-    fn delegate(&mut self, token: u64, lane: Lane, job: Job) -> Event {
-        match self.disk.submit(clients::in_lane(token, lane), job) {
-            Submitted::Done(done) => Event::Delivered(lane, Some(done)),
-            Submitted::Refused => Event::Delivered(lane, None),
-            Submitted::Queued => Event::Delegated,
         }
     }
 
     /// Has receiving end, unless it has ended.
     pub(super) fn recall(&mut self, token: u64) {
         // What ends it already will do.
-        if self.clients.at(token).interruption.is_none() {
+        if self.state.clients.at(token).progress.interruption.is_none() {
             self.interrupt(token, Interruption::Recalled);
         }
     }
@@ -200,7 +184,7 @@ impl Ring<'_> {
 
     fn read(&mut self, token: u64, mut reading: Reading) {
         let operation = reading.operation(&mut self.scratch);
-        self.clients.at(token).doing = Doing::Reading(reading);
+        self.state.clients.at(token).progress.doing = Doing::Reading(reading);
         // SAFETY: the client keeps its place for the bytes until it has completed, and the scratch place stays.
         unsafe { self.queue.push(operation, Purpose::Read, token) };
     }
@@ -213,33 +197,10 @@ impl Ring<'_> {
         done.map(Event::Done)
     }
 
-    fn handle(&mut self, token: u64, event: Event) -> Want {
-        let (clients, mut context) = self.context(token);
-        clients.at(token).connection.handle(event, &mut context)
-    }
-
-    /// What the connection behind `token` may use, and all of them.
-    pub(super) fn context(&mut self, token: u64) -> (&mut Clients<Client>, Context<'_>) {
-        let context = Context {
-            caches: &mut self.caches,
-            pool: &mut self.pool,
-            served: &mut self.served,
-            clock: &self.clock,
-            send_path: &self.site.send_path,
-            hosts: &self.site.hosts,
-            log: self.site.log.as_ref(),
-            limits: &self.site.limits,
-            is_draining: self.drain.is_some(),
-            exchanges: self.exchanges.as_mut().map(|exchanges| exchanges.attend(token, self.clock.now)),
-        };
-        (&mut self.clients, context)
-    }
-
     /// Leaves the client waiting, with a deadline for what it waits for.
     pub(super) fn park(&mut self, token: u64) {
-        let client = self.clients.at(token);
-        let wait = client.connection.waits_for();
-        client.patience.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);
+        let wait = self.state.clients.at(token).connection.waits_for();
+        self.state.begin_wait(token, wait);
     }
 
     /// Nobody waits any more for what has completed.
@@ -250,10 +211,10 @@ impl Ring<'_> {
                 if let Some(id) = completion.buffer() {
                     self.buffers.take(id, count as usize, buffer.space());
                 }
-                self.pool.put_buffer(buffer);
+                self.state.pool.put_buffer(buffer);
             }
             Doing::Sending(..) if completion.purpose == Purpose::CloseAfterSend => {
-                self.clients.at(token).doing = Doing::Closed;
+                self.state.clients.at(token).progress.doing = Doing::Closed;
             }
             _ => {}
         }
@@ -262,17 +223,9 @@ impl Ring<'_> {
 
     /// Closes and forgets a client for whom nothing is under way.
     pub(super) fn close(&mut self, token: u64, reason: Reason) {
-        match reason {
-            Reason::Finished => {}
-            Reason::TimedOut => self.served.count(Counter::Timeouts),
-            Reason::Failed => self.served.count(Counter::ConnectionErrors),
-        }
-        let (clients, mut context) = self.context(token);
-        let mut client = clients.remove(token);
-        client.connection.finish(&mut context);
-        self.site.board.leave(client.seat);
+        let client = self.state.forget(token, reason);
         let socket = client.socket.into_raw_fd();
-        if !matches!(client.doing, Doing::Closed) {
+        if !matches!(client.progress.doing, Doing::Closed) {
             let close = opcode::Close::new(types::Fd(socket)).build().flags(Flags::SKIP_SUCCESS);
             // SAFETY: it points to nothing, and nobody else has the descriptor any more.
             unsafe { self.queue.push(close, Purpose::Nothing, 0) };

@@ -8,22 +8,19 @@
 //! Admission, limits, deadlines, counters and stopping are those of the event loop; what can be shared is.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Barrier;
 use std::time::Duration;
 
 use io_uring::{opcode, types};
-use sojourn_content::{Caches, Done};
+use sojourn_content::Done;
 
 use crate::architecture::Helped;
-use crate::board::Place;
-use crate::clients::Clients;
-use crate::clock::Clock;
-use crate::connection::Pool;
-use crate::counters::{Counter, Served};
+use crate::board::Seat;
+use crate::connection::{Connection, Event};
 use crate::disk::Disk;
-use crate::patience::drain::Drain;
-use crate::patience::timers::{self, Timers};
+use crate::loops::{Errands, LoopState};
+use crate::patience::timers;
 use crate::proxy::Exchanges;
 use crate::site::Site;
 use crate::sockets::listener::Listener;
@@ -35,7 +32,6 @@ mod buffers;
 mod client;
 mod company;
 mod drive;
-mod errands;
 mod queue;
 mod read;
 mod receive;
@@ -46,7 +42,7 @@ mod unavailable;
 
 use admission::{Accepting, Entrance};
 use buffers::Buffers;
-use client::Client;
+use client::{Client, Undertaking};
 use company::Company;
 use queue::{Completion, Purpose, Queue};
 use read::Scratch;
@@ -79,54 +75,30 @@ pub fn run(
 }
 
 struct Ring<'a> {
-    site: &'a Site,
+    state: LoopState<'a, Undertaking>,
     queue: Queue,
     buffers: Buffers,
     scratch: Scratch,
     disk: Helped,
     entrances: Vec<Entrance>,
-    clients: Clients<Client>,
-    /// Clients that had their turn and could go on.
-    runnable: Vec<u64>,
     outcomes: Vec<(u64, Done)>,
-    /// For a proxy.
-    exchanges: Option<Exchanges>,
-    caches: Caches,
-    pool: Pool,
-    clock: Clock,
-    timers: Timers,
     company: Company,
-    served: Served,
-    place: Place,
-    /// Once the server is stopping.
-    drain: Option<Drain>,
 }
 
 impl<'a> Ring<'a> {
     fn new(site: &'a Site, listeners: Vec<Listener>, disk: Helped) -> io::Result<Self> {
         let queue = Queue::new()?;
         let buffers = Buffers::new(&queue)?;
-        let clock = Clock::for_log(site.log.as_ref());
-        let timers = Timers::new(clock.now);
+        let state = LoopState::new(site, site.board.place(), site.log.clone())?;
         Ok(Ring {
-            site,
+            company: Company::new(state.clock.now),
+            state,
             queue,
             buffers,
             scratch: Scratch::new(),
             disk,
             entrances: listeners.into_iter().map(Entrance::new).collect::<io::Result<_>>()?,
-            clients: Clients::default(),
-            runnable: Vec::new(),
             outcomes: Vec::new(),
-            exchanges: site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)).transpose()?,
-            caches: Caches::new(&site.budgets),
-            pool: Pool::default(),
-            timers,
-            company: Company::new(clock.now),
-            clock,
-            served: Served::default(),
-            place: site.board.place(),
-            drain: None,
         })
     }
 
@@ -149,25 +121,25 @@ impl<'a> Ring<'a> {
     }
 
     fn is_finished(&self) -> bool {
-        self.entrances.iter().all(Entrance::is_closed) && self.clients.is_empty()
+        self.entrances.iter().all(Entrance::is_closed) && self.state.clients.is_empty()
     }
 
     /// Until the next tick, if anything depends on it.
     fn timeout(&self) -> Option<Duration> {
-        if !self.runnable.is_empty() || self.exchanges.as_ref().is_some_and(Exchanges::has_errands) {
+        if self.state.can_go_on() {
             Some(Duration::ZERO)
-        } else if self.clients.is_empty() && !self.entrances.iter().any(Entrance::is_paused) {
+        } else if self.state.clients.is_empty() && !self.entrances.iter().any(Entrance::is_paused) {
             None
         } else {
-            Some(timers::until_next(self.clock.now))
+            Some(timers::until_next(self.state.clock.now))
         }
     }
 
     fn turn(&mut self, completions: &[Completion]) {
-        self.clock.look();
+        self.state.clock.look();
         let is_arrival =
             |completion: &&Completion| matches!(completion.purpose, Purpose::Accept | Purpose::Receive);
-        self.company.turn(completions.iter().filter(is_arrival).count(), self.clock.now);
+        self.company.turn(completions.iter().filter(is_arrival).count(), self.state.clock.now);
         for completion in completions {
             match completion.purpose {
                 Purpose::Nothing => {}
@@ -179,7 +151,7 @@ impl<'a> Ring<'a> {
                     self.watch_outcomes();
                 }
                 Purpose::Bell => {
-                    self.exchanges.iter_mut().for_each(Exchanges::collect_calls);
+                    self.state.exchanges.iter_mut().for_each(Exchanges::collect_calls);
                     self.watch_bell();
                 }
                 _ => self.complete(completion),
@@ -187,7 +159,7 @@ impl<'a> Ring<'a> {
         }
         self.run();
         self.run_errands();
-        if self.timers.is_due(self.clock.now) {
+        if self.state.timers.is_due(self.state.clock.now) {
             self.expire();
             self.resume_accepting();
             self.end_drain();
@@ -204,7 +176,7 @@ impl<'a> Ring<'a> {
     }
 
     fn watch_bell(&mut self) {
-        if let Some(exchanges) = &self.exchanges {
+        if let Some(exchanges) = &self.state.exchanges {
             let fd = exchanges.bell_fd().as_raw_fd();
             // SAFETY: the bell lives as long as the exchanges, and they as long as the ring.
             self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Bell);
@@ -219,13 +191,25 @@ impl<'a> Ring<'a> {
     }
 
     fn publish(&mut self) {
-        self.served.set_caches(self.caches.counts());
-        let made = self.exchanges.as_ref().map_or(0, Exchanges::made);
-        self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(made) as u64);
-        if let Some(exchanges) = &self.exchanges {
-            exchanges.report(self.clock.now, &mut self.served);
-        }
-        self.disk.report(&mut self.served);
-        self.place.publish(&self.served);
+        self.state.report(&self.disk);
+        self.state.publish();
+    }
+}
+
+impl<'a> Errands<'a> for Ring<'a> {
+    type Progress = Undertaking;
+
+    fn state(&mut self) -> &mut LoopState<'a, Undertaking> {
+        &mut self.state
+    }
+
+    fn insert(&mut self, socket: OwnedFd, connection: Connection) {
+        let client = Client::new(socket, connection, Seat::default(), Undertaking::default());
+        self.state.clients.insert(client);
+    }
+
+    fn happen(&mut self, token: u64, event: Event) {
+        let want = self.state.handle(token, event);
+        self.drive(token, want);
     }
 }

@@ -14,6 +14,7 @@ use super::buffers::GROUP;
 use super::client::Doing;
 use super::queue::{Completion, Purpose};
 use crate::connection::{Buffer, Event, Reason};
+use crate::loops::Errands;
 use crate::sockets::transfer::{self, Transfer};
 
 /// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.
@@ -21,20 +22,18 @@ const POLL_FIRST: u16 = 1;
 
 impl Ring<'_> {
     pub(super) fn receive(&mut self, token: u64, buffer: Buffer) {
-        let client = self.clients.at(token);
-        if self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
-            && client.connection.waits_for().is_idle()
-        {
+        let wait = self.state.clients.at(token).connection.waits_for();
+        if self.state.ends(wait) {
             return self.look_once(token, buffer);
         }
-        client.doing = Doing::Receiving(buffer);
+        self.state.clients.at(token).progress.doing = Doing::Receiving(buffer);
         self.ask_to_receive(token);
-        self.park(token);
+        self.state.begin_wait(token, wait);
     }
 
     fn ask_to_receive(&mut self, token: u64) {
-        let client = self.clients.at(token);
-        let first = if std::mem::take(&mut client.may_be_readable) { 0 } else { POLL_FIRST };
+        let client = self.state.clients.at(token);
+        let first = if std::mem::take(&mut client.progress.may_be_readable) { 0 } else { POLL_FIRST };
         let socket = types::Fd(client.socket.as_raw_fd());
         let receive = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP).ioprio(first);
         let operation = receive.build().flags(Flags::BUFFER_SELECT);
@@ -51,19 +50,19 @@ impl Ring<'_> {
         match (completion.result, completion.buffer()) {
             (Ok(count @ 1..), Some(id)) => {
                 if !buffer.is_allocated() {
-                    buffer = self.pool.take_buffer();
+                    buffer = self.state.pool.take_buffer();
                 }
                 self.buffers.take(id, count as usize, buffer.space());
-                self.served.add(self.clients.at(token).connection.received(), u64::from(count));
-                self.clients.at(token).may_be_readable = completion.leaves_data();
+                self.state.served.add(self.state.clients.at(token).connection.received(), u64::from(count));
+                self.state.clients.at(token).progress.may_be_readable = completion.leaves_data();
                 Some(Event::Received(buffer))
             }
             (Ok(_), _) => Some(Event::Ended),
             // By the time this is handed over, the buffers that were used up are back.
             (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
-                let client = self.clients.at(token);
-                client.doing = Doing::Receiving(buffer);
-                client.may_be_readable = true;
+                let client = self.state.clients.at(token);
+                client.progress.doing = Doing::Receiving(buffer);
+                client.progress.may_be_readable = true;
                 self.ask_to_receive(token);
                 None
             }
@@ -73,32 +72,32 @@ impl Ring<'_> {
 
     /// Receives without waiting.
     pub(super) fn look(&mut self, token: u64, buffer: Buffer) -> Event {
-        let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
-        match transfer::receive(&self.clients.at(token).socket, &mut buffer) {
+        let mut buffer = if buffer.is_allocated() { buffer } else { self.state.pool.take_buffer() };
+        match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
-                self.served.add(self.clients.at(token).connection.received(), count as u64);
+                self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
                 return Event::Received(buffer);
             }
             Transfer::Ended => return Event::Ended,
             Transfer::Failed => return Event::Failed,
             Transfer::Blocked => {}
         }
-        self.pool.put_buffer(buffer);
+        self.state.pool.put_buffer(buffer);
         Event::Nothing
     }
 
     /// The server is stopping: what has arrived already is still received; who has sent nothing goes.
     pub(super) fn look_once(&mut self, token: u64, mut buffer: Buffer) {
         if !buffer.is_allocated() {
-            buffer = self.pool.take_buffer();
+            buffer = self.state.pool.take_buffer();
         }
-        match transfer::receive(&self.clients.at(token).socket, &mut buffer) {
+        match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
             Transfer::Complete(count) => {
-                self.served.add(self.clients.at(token).connection.received(), count as u64);
+                self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
                 self.happen(token, Event::Received(buffer));
             }
             _ => {
-                self.pool.put_buffer(buffer);
+                self.state.pool.put_buffer(buffer);
                 self.close(token, Reason::Finished);
             }
         }
