@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::extent::Slice;
-use super::filling::{Ending, Filling};
+use super::filling::Filling;
+use super::filling_state::Ending;
 
 /// A writer to disk is called when so many bytes wait for it.
 const DISK_WRITE_BYTES: u64 = 256 * 1024;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::Store;
-use super::filling::{Ending, Filling, Sharing, Started};
+use super::filling::{Filling, Sharing, Started};
+use super::filling_state::Ending;
 use super::key::Key;
 use super::object::{Object, ObjectKind};
 use super::reader::Reader;

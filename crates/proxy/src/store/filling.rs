@@ -4,16 +4,15 @@
 //! what is not is held for the readers alone, and the writer is asked to pause when it is a window ahead of the
 //! slowest. Who waits leaves a [`Waker`] and is woken once.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use super::disk_turn::DiskTurn;
+use super::chunks::CHUNK_BYTES_BESIDE;
 use super::extent::Slice;
+use super::filling_state::{Ending, State, Writer};
 use super::key::Key;
 use super::memory::Memory;
-use super::object::{CHUNK_BYTES_BESIDE, Object};
 use super::reader::Reader;
 
 /// How far the writer of a body that is not kept may be ahead of its slowest reader.
@@ -70,44 +69,6 @@ pub enum Stage<'a> {
     Started(&'a Started),
     /// There will be none, or it is not for others: ask for yourself.
     Failed,
-}
-
-/// What is held.
-#[derive(Default)]
-pub(super) struct State {
-    /// The bytes from `first` to `end`.
-    chunks: VecDeque<Arc<[u8]>>,
-    first: u64,
-    pub end: u64,
-    pub ending: Ending,
-    /// Everything is held, from the first byte on.
-    pub is_whole: bool,
-    /// Where each reader is.
-    readers: Vec<Option<u64>>,
-    waiting: Vec<Waker>,
-    pub writer: Option<Writer>,
-    /// What it takes of the memory budget.
-    reserved_bytes: usize,
-    /// While it is to be on disk, too.
-    pub disk: Option<DiskTurn>,
-}
-
-/// Who fills the body and waits for room.
-pub(super) struct Writer {
-    waker: Waker,
-    pub since: Instant,
-}
-
-/// How a body ended.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Ending {
-    /// Not yet.
-    #[default]
-    Open,
-    /// All of it came; the object, if all of it is held.
-    Complete(Option<Arc<Object>>),
-    /// The writer went away before the end.
-    Truncated,
 }
 
 /// What a reader finds at its position.
@@ -277,7 +238,7 @@ impl Filling {
         self.release(&mut self.lock(), 0);
     }
 
-    fn release(&self, state: &mut State, bytes_left: usize) {
+    pub(super) fn release(&self, state: &mut State, bytes_left: usize) {
         self.memory.release(state.reserved_bytes - bytes_left);
         state.reserved_bytes = bytes_left;
     }
@@ -298,60 +259,5 @@ impl std::fmt::Debug for Filling {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = self.lock();
         formatter.debug_struct("Filling").field("end", &state.end).field("ending", &state.ending).finish()
-    }
-}
-
-impl State {
-    pub(super) fn slice(&self, position: u64) -> Option<Slice> {
-        // Readers are mostly near the end, and chunks few.
-        let mut end = self.end;
-        for chunk in self.chunks.iter().rev() {
-            let start = end - chunk.len() as u64;
-            if start <= position && position < end {
-                return Some(Slice::whole(Arc::clone(chunk)).from((position - start) as usize));
-            }
-            end = start;
-        }
-        None
-    }
-
-    fn wait(&mut self, waker: &Waker) {
-        if !self.waiting.iter().any(|known| known.will_wake(waker)) {
-            self.waiting.push(waker.clone());
-        }
-    }
-
-    fn wake_readers(&mut self, filling: &Filling) {
-        self.waiting.drain(..).for_each(Waker::wake);
-        self.trim(filling);
-    }
-
-    /// Where the slowest reader is; the end if nobody reads.
-    pub(super) fn slowest_reader(&self) -> u64 {
-        self.readers.iter().flatten().copied().min().unwrap_or(self.end)
-    }
-
-    /// Lets go of what nobody will read again, unless all is held.
-    pub(super) fn trim(&mut self, filling: &Filling) {
-        if self.is_whole {
-            return;
-        }
-        let on_disk = self.disk.map_or(self.end, |turn| turn.position);
-        let slowest = self.slowest_reader().min(on_disk);
-        while let Some(chunk) = self.chunks.front() {
-            let end = self.first + chunk.len() as u64;
-            if end > slowest {
-                break;
-            }
-            let left = self.reserved_bytes.saturating_sub(chunk.len() + CHUNK_BYTES_BESIDE);
-            filling.release(self, left);
-            self.chunks.pop_front();
-            self.first = end;
-        }
-        if self.end - self.first < WINDOW_BYTES
-            && let Some(writer) = self.writer.take()
-        {
-            writer.waker.wake();
-        }
     }
 }

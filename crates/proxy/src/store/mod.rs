@@ -5,6 +5,7 @@
 //! [`Waker`](std::task::Waker), and calls it from whichever thread it comes.
 
 mod admission;
+mod chunks;
 mod disk;
 #[cfg(test)]
 mod disk_tests;
@@ -14,8 +15,12 @@ mod extent;
 mod file_tests;
 mod fill;
 mod filling;
+mod filling_state;
+mod fillings;
+mod found;
 #[cfg(test)]
 mod hanging_disk_tests;
+mod held;
 mod key;
 mod memory;
 mod memory_file;
@@ -31,11 +36,10 @@ mod settings;
 mod tests;
 mod variants;
 
-use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 pub use admission::{ADMISSIONS, Admission, AdmissionKind, admission_by_name};
@@ -43,14 +47,17 @@ pub use disk::{DiskCounts, DiskSettings, JOBS_MAX, Job, Opening};
 pub use extent::{Extent, Slice};
 pub use fill::{Fill, Truncated};
 pub use filling::{Filling, Sharing, Stage, Started, Vary, WINDOW_BYTES};
+pub use found::{Begun, Found, Inspected};
+pub use held::{Held, PARTS_MAX, pieces};
 pub use key::{KEY_TEXT_BYTES_MAX, Key};
 pub use object::{OBJECT_BYTES, Object, ObjectKind, SMALL_BODY_BYTES_MAX};
-pub use parts::{Held, PARTS_MAX, PartFill, PartHead, pieces};
+pub use parts::{PartFill, PartHead};
 pub use reader::{Next, Reader};
 pub use settings::{MemoryCounts, Settings};
 pub use variants::{VARIANTS_MAX, Variants};
 
 use disk::Disk;
+use fillings::{Fillings, filling_at};
 use hashbrown::DefaultHashBuilder;
 use memory::Memory;
 use memory_file::MemoryFiles;
@@ -69,58 +76,6 @@ struct Inner {
     numbering: DefaultHashBuilder,
     numbered: AtomicU64,
     stamps: Stamps,
-}
-
-/// The bodies on their way, by the hash of the key at which they are found now.
-type Fillings = HashMap<u128, (Key<'static>, Arc<Filling>)>;
-
-/// What a lookup finds.
-#[derive(Clone, Debug)]
-pub enum Found {
-    /// An object.
-    Hit(Arc<Object>),
-    /// Variants, to choose from: look up one of [their keys](Variants::keys).
-    Varies(Arc<Variants>),
-    /// A body on its way.
-    Filling(Arc<Filling>),
-    /// Perhaps something on disk: it is being looked at.
-    Opening(Arc<Opening>),
-    /// Nothing.
-    Miss,
-}
-
-impl Found {
-    /// What finding `object` is.
-    pub fn of(object: Arc<Object>) -> Found {
-        match variants_of(&object) {
-            Some(variants) => Found::Varies(Arc::new(variants)),
-            None => Found::Hit(object),
-        }
-    }
-}
-
-/// What is kept at a key, for people to look at.
-#[derive(Clone, Debug)]
-pub struct Inspected {
-    /// The object; its body may be missing.
-    pub object: Arc<Object>,
-    /// Bytes of the body.
-    pub body_bytes: u64,
-    /// Whether the body is in memory.
-    pub is_in_memory: bool,
-    /// Whether there is a file of it.
-    pub is_on_disk: bool,
-}
-
-/// What becomes of the wish to fill.
-#[derive(Debug)]
-pub enum Begun {
-    /// It is yours to fill.
-    Fill(Fill),
-    /// Somebody is at it: follow.
-    Filling(Arc<Filling>),
-    /// It has come meanwhile.
-    Hit(Arc<Object>),
 }
 
 impl Store {
@@ -337,49 +292,6 @@ impl Store {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         self.0.numbering.hash_one((count, std::process::id(), now))
     }
-
-    /// Lets a filling be found at `key`, where it is told from other variants, and no longer where it was; unless it
-    /// was purged, or another is there.
-    fn move_filling(&self, filling: &Arc<Filling>, key: Key<'static>) -> Option<Key<'static>> {
-        let mut fillings = self.fillings();
-        if !is_at(&fillings, filling.key(), filling) {
-            return None;
-        }
-        fillings.remove(&filling.key().hash());
-        if fillings.contains_key(&key.hash()) {
-            return None;
-        }
-        fillings.insert(key.hash(), (key.clone(), Arc::clone(filling)));
-        Some(key)
-    }
-
-    /// Whether `filling` is what is found at `key`.
-    fn finds(&self, key: &Key<'_>, filling: &Arc<Filling>) -> bool {
-        is_at(&self.fillings(), key, filling)
-    }
-
-    /// Lets a filling no longer be found at `key`; `object` is found there instead, unless it was purged.
-    fn end_filling(&self, key: &Key<'_>, filling: &Arc<Filling>, object: Option<&Arc<Object>>) {
-        let mut fillings = self.fillings();
-        if is_at(&fillings, key, filling) {
-            // What is being read from disk is what was there before.
-            self.0.disk.iter().for_each(|disk| disk.cancel_opening(key.hash()));
-            object.into_iter().for_each(|object| self.keep(object));
-            fillings.remove(&key.hash());
-        }
-    }
-
-    fn fillings(&self) -> MutexGuard<'_, Fillings> {
-        self.0.fillings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn filling_at(fillings: &Fillings, key: &Key<'_>) -> Option<Arc<Filling>> {
-    fillings.get(&key.hash()).filter(|(at, _)| at == key).map(|(_, filling)| Arc::clone(filling))
-}
-
-fn is_at(fillings: &Fillings, key: &Key<'_>, filling: &Arc<Filling>) -> bool {
-    filling_at(fillings, key).is_some_and(|found| Arc::ptr_eq(&found, filling))
 }
 
 impl std::fmt::Debug for Store {

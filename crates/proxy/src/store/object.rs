@@ -7,11 +7,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use super::chunks::{Chunks, concatenate};
 use super::disk::DiskBody;
 use super::extent::Slice;
+use super::held::Held;
 use super::key::Key;
 use super::memory_file::{MemoryFile, Place, Shared};
-use super::parts::Held;
 use sojourn_http::range::ByteRange;
 
 /// A body of at most so many bytes lies in one allocation with its metadata.
@@ -20,13 +21,6 @@ pub const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 /// What an object in memory takes beside its bytes: itself, its place in the table, what the policy remembers and
 /// what the allocator rounds up. docs/cache-storage.md has the measurement; a test holds it.
 pub const OBJECT_BYTES: usize = 320;
-
-/// What each further chunk of a body takes beside its bytes.
-pub const CHUNK_BYTES_BESIDE: usize = 64;
-
-/// Chunks that are smaller together are put together: a slow upstream sends a body in thousands of segments, and each
-/// chunk has to be pointed to in every system call that sends it.
-const CHUNK_BYTES_MIN: usize = 32 * 1024;
 
 /// A body that was sent so often is sent from a file from then on: making one costs what about as many sends gain
 /// (docs/architectures.md). If there is no place for one, it is tried again 256 sends later.
@@ -69,14 +63,6 @@ enum Body {
     Parts(Arc<(Held, Chunks)>),
     /// In its file.
     Disk(Arc<DiskBody>),
-}
-
-/// A body in pieces of any size.
-#[derive(Debug)]
-pub struct Chunks {
-    chunks: Box<[Shared]>,
-    /// Where each ends in the body.
-    ends: Box<[u64]>,
 }
 
 impl Object {
@@ -273,76 +259,4 @@ impl Clone for Sends {
     fn clone(&self) -> Sends {
         Sends::default()
     }
-}
-
-impl Chunks {
-    fn new(chunks: Vec<Arc<[u8]>>) -> Chunks {
-        Chunks::of(put_together(chunks).into_iter().map(Shared::Heap).collect())
-    }
-
-    fn of(chunks: Vec<Shared>) -> Chunks {
-        let mut end = 0;
-        let ends = chunks.iter().map(|chunk| {
-            end += chunk.len() as u64;
-            end
-        });
-        let ends = ends.collect();
-        Chunks { chunks: chunks.into(), ends }
-    }
-
-    fn length(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
-    }
-
-    fn slice(&self, position: u64) -> Option<Slice> {
-        let (chunk, start) = self.find(position)?;
-        Some(Slice::new(chunk.clone(), start, chunk.len()))
-    }
-
-    fn piece(&self, position: u64) -> Option<&[u8]> {
-        let (chunk, start) = self.find(position)?;
-        Some(&chunk[start..])
-    }
-
-    /// The chunk in which `position` of the body is, and where in it.
-    fn find(&self, position: u64) -> Option<(&Shared, usize)> {
-        let index = self.ends.partition_point(|end| *end <= position);
-        let chunk = self.chunks.get(index)?;
-        Some((chunk, chunk.len() - (self.ends[index] - position) as usize))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.chunks.iter().map(|chunk| CHUNK_BYTES_BESIDE + chunk.memory_bytes()).sum()
-    }
-}
-
-/// The same bytes in fewer chunks: neighbours that are small together become one.
-fn put_together(chunks: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
-    let (mut fewer, mut small) = (Vec::with_capacity(chunks.len()), Vec::new());
-    let mut small_bytes = 0;
-    for chunk in chunks {
-        if small_bytes + chunk.len() > CHUNK_BYTES_MIN {
-            fewer.extend(joined(&mut small));
-            small_bytes = 0;
-        }
-        small_bytes += chunk.len();
-        small.push(chunk);
-    }
-    fewer.extend(joined(&mut small));
-    fewer
-}
-
-/// The chunks as one; a single one stays what it is.
-fn joined(chunks: &mut Vec<Arc<[u8]>>) -> Option<Arc<[u8]>> {
-    let one = if chunks.len() > 1 { Some(concatenate(&[], chunks)) } else { chunks.pop() };
-    chunks.clear();
-    one
-}
-
-/// Everything in one allocation, each byte copied once.
-fn concatenate(parts: &[&[u8]], chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
-    let parts = parts.iter().copied().chain(chunks.iter().map(|chunk| &**chunk));
-    let mut bytes = Vec::with_capacity(parts.clone().map(<[u8]>::len).sum());
-    parts.for_each(|part| bytes.extend_from_slice(part));
-    bytes.into()
 }
