@@ -14,25 +14,25 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::task::{self, Poll, Waker};
 
-use h2::Reason as Code;
 use h2::server::{Connection, Handshake};
-use sojourn_content::{Done, Job};
 
 use super::{Buffer, Context, Event, Lane, Output, Reason, Wait, Want};
 use crate::counters::Counter;
 
+mod ending;
 mod frames;
 mod head;
 mod held;
 mod limits;
 mod pipe;
 mod stream;
+mod turns;
 
 use frames::Frames;
 use held::{Gauge, Held};
-use limits::{CANCELLED_MAX, JOBS_MAX, LINGER_BYTES_MAX};
+use limits::{JOBS_MAX, LINGER_BYTES_MAX};
 use pipe::Pipe;
-use stream::{End, Stream};
+use stream::Stream;
 
 /// The first line of the preface.
 const PREFACE_LINE_BYTES: usize = b"PRI * HTTP/2.0\r\n".len();
@@ -270,115 +270,6 @@ impl Http2 {
                 // If it is an error, the client has been told.
                 Poll::Ready(Some(Err(_)) | None) => self.session = Session::Over,
             }
-        }
-    }
-
-    /// Returns whether the protocol has something to do for any of them.
-    fn run_streams(&mut self, context: &mut Context<'_>) -> bool {
-        self.streams.sort_by_key(|stream| stream.served);
-        let mut has_moved = false;
-        for stream in &mut self.streams {
-            if stream.advance(&self.waiting, context) {
-                has_moved = true;
-                self.progress += 1;
-                stream.served = self.progress;
-            }
-        }
-        let (mut answered, mut cancelled) = (0, 0);
-        self.streams.retain_mut(|stream| {
-            match stream.end() {
-                None => return true,
-                Some(End::Answered) => answered += 1,
-                Some(End::Cancelled) => cancelled += 1,
-                Some(End::Failed) => context.served.count(Counter::StreamsFailed),
-            }
-            stream.finish(context);
-            false
-        });
-        self.answered = self.answered.saturating_add(answered);
-        self.cancelled = self.cancelled.saturating_add(cancelled);
-        context.served.add(Counter::StreamsCancelled, cancelled.into());
-        if self.cancelled > self.answered.saturating_add(CANCELLED_MAX) {
-            self.shut_down(Code::ENHANCE_YOUR_CALM);
-        }
-        has_moved
-    }
-
-    /// The job of the stream that was served longest ago, and the stream.
-    fn next_job(&mut self) -> Option<(u32, Job)> {
-        let (stream, job) = self.streams.iter_mut().find_map(|stream| {
-            let job = stream.take_job()?;
-            Some((stream, job))
-        })?;
-        self.progress += 1;
-        stream.served = self.progress;
-        Some((stream.id(), job))
-    }
-
-    fn free_lane(&self) -> Option<usize> {
-        self.lanes.iter().position(Option::is_none)
-    }
-
-    fn deliver(&mut self, lane: Lane, done: Option<Done>, context: &mut Context<'_>) {
-        let id = self.lanes[lane.index()].take();
-        if let Some(stream) = self.streams.iter_mut().find(|stream| Some(stream.id()) == id) {
-            stream.deliver(done, context);
-        }
-    }
-
-    /// Tells the client, once, that no more requests are taken: the server stops, or has answered it enough. Those that
-    /// it has sent are answered. Returns whether it is to be told now.
-    fn notice_stop(&mut self, context: &mut Context<'_>) -> bool {
-        let has_had_all = context.limits.requests_per_connection.is_some_and(|max| self.requests >= max);
-        // Who has not begun does not understand yet.
-        let Session::Open(connection) = &mut self.session else { return false };
-        if self.is_stopping || !(context.is_draining || has_had_all) {
-            return false;
-        }
-        if has_had_all {
-            context.served.count(Counter::LimitRequestsPerConnection);
-        }
-        connection.graceful_shutdown();
-        self.is_stopping = true;
-        true
-    }
-
-    fn shut_down(&mut self, code: Code) {
-        match &mut self.session {
-            Session::Open(connection) => connection.abrupt_shutdown(code),
-            session => *session = Session::Over,
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        matches!(self.session, Session::Over)
-    }
-
-    /// Patience is over: the client is told, unless it does not listen.
-    fn expire(&mut self, context: &mut Context<'_>) -> Option<Want> {
-        match self.waits_for() {
-            Wait::End => return Some(Want::Close(Reason::Finished)),
-            Wait::Client => return Some(Want::Close(Reason::TimedOut)),
-            _ => {}
-        }
-        context.served.count(Counter::Timeouts);
-        self.doing = Doing::Nothing;
-        self.shut_down(Code::NO_ERROR);
-        None
-    }
-
-    /// Everything is said. Closing at once could reset the connection and with it lose what was said last.
-    fn linger(&mut self, context: &mut Context<'_>) -> Want {
-        self.doing = Doing::Lingering(0);
-        self.finish(context);
-        self.start()
-    }
-
-    /// A connection that waits for its client holds no buffers.
-    fn give_back(&mut self, context: &mut Context<'_>) {
-        context.pool.put_buffer(self.pipe.receive(Buffer::default()));
-        if !self.pipe.has_output() {
-            context.pool.put(self.pipe.take_output());
         }
     }
 }

@@ -1,0 +1,65 @@
+//! How a connection ends: told to, in agreement, for want of patience.
+
+use h2::Reason as Code;
+
+use super::{Doing, Http2, Session};
+use crate::connection::{Buffer, Context, Reason, Wait, Want};
+use crate::counters::Counter;
+
+impl Http2 {
+    /// Tells the client, once, that no more requests are taken: the server stops, or has answered it enough. Those that
+    /// it has sent are answered. Returns whether it is to be told now.
+    pub(super) fn notice_stop(&mut self, context: &mut Context<'_>) -> bool {
+        let has_had_all = context.limits.requests_per_connection.is_some_and(|max| self.requests >= max);
+        // Who has not begun does not understand yet.
+        let Session::Open(connection) = &mut self.session else { return false };
+        if self.is_stopping || !(context.is_draining || has_had_all) {
+            return false;
+        }
+        if has_had_all {
+            context.served.count(Counter::LimitRequestsPerConnection);
+        }
+        connection.graceful_shutdown();
+        self.is_stopping = true;
+        true
+    }
+
+    pub(super) fn shut_down(&mut self, code: Code) {
+        match &mut self.session {
+            Session::Open(connection) => connection.abrupt_shutdown(code),
+            session => *session = Session::Over,
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.session, Session::Over)
+    }
+
+    /// Patience is over: the client is told, unless it does not listen.
+    pub(super) fn expire(&mut self, context: &mut Context<'_>) -> Option<Want> {
+        match self.waits_for() {
+            Wait::End => return Some(Want::Close(Reason::Finished)),
+            Wait::Client => return Some(Want::Close(Reason::TimedOut)),
+            _ => {}
+        }
+        context.served.count(Counter::Timeouts);
+        self.doing = Doing::Nothing;
+        self.shut_down(Code::NO_ERROR);
+        None
+    }
+
+    /// Everything is said. Closing at once could reset the connection and with it lose what was said last.
+    pub(super) fn linger(&mut self, context: &mut Context<'_>) -> Want {
+        self.doing = Doing::Lingering(0);
+        self.finish(context);
+        self.start()
+    }
+
+    /// A connection that waits for its client holds no buffers.
+    pub(super) fn give_back(&mut self, context: &mut Context<'_>) {
+        context.pool.put_buffer(self.pipe.receive(Buffer::default()));
+        if !self.pipe.has_output() {
+            context.pool.put(self.pipe.take_output());
+        }
+    }
+}

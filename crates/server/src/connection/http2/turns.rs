@@ -1,0 +1,65 @@
+//! The streams of a connection, each in its turn, and what others do for them.
+
+use h2::Reason as Code;
+use sojourn_content::{Done, Job};
+
+use super::Http2;
+use super::limits::CANCELLED_MAX;
+use super::stream::End;
+use crate::connection::{Context, Lane};
+use crate::counters::Counter;
+
+impl Http2 {
+    /// Returns whether the protocol has something to do for any of them.
+    pub(super) fn run_streams(&mut self, context: &mut Context<'_>) -> bool {
+        self.streams.sort_by_key(|stream| stream.served);
+        let mut has_moved = false;
+        for stream in &mut self.streams {
+            if stream.advance(&self.waiting, context) {
+                has_moved = true;
+                self.progress += 1;
+                stream.served = self.progress;
+            }
+        }
+        let (mut answered, mut cancelled) = (0, 0);
+        self.streams.retain_mut(|stream| {
+            match stream.end() {
+                None => return true,
+                Some(End::Answered) => answered += 1,
+                Some(End::Cancelled) => cancelled += 1,
+                Some(End::Failed) => context.served.count(Counter::StreamsFailed),
+            }
+            stream.finish(context);
+            false
+        });
+        self.answered = self.answered.saturating_add(answered);
+        self.cancelled = self.cancelled.saturating_add(cancelled);
+        context.served.add(Counter::StreamsCancelled, cancelled.into());
+        if self.cancelled > self.answered.saturating_add(CANCELLED_MAX) {
+            self.shut_down(Code::ENHANCE_YOUR_CALM);
+        }
+        has_moved
+    }
+
+    /// The job of the stream that was served longest ago, and the stream.
+    pub(super) fn next_job(&mut self) -> Option<(u32, Job)> {
+        let (stream, job) = self.streams.iter_mut().find_map(|stream| {
+            let job = stream.take_job()?;
+            Some((stream, job))
+        })?;
+        self.progress += 1;
+        stream.served = self.progress;
+        Some((stream.id(), job))
+    }
+
+    pub(super) fn free_lane(&self) -> Option<usize> {
+        self.lanes.iter().position(Option::is_none)
+    }
+
+    pub(super) fn deliver(&mut self, lane: Lane, done: Option<Done>, context: &mut Context<'_>) {
+        let id = self.lanes[lane.index()].take();
+        if let Some(stream) = self.streams.iter_mut().find(|stream| Some(stream.id()) == id) {
+            stream.deliver(done, context);
+        }
+    }
+}
