@@ -127,7 +127,8 @@ impl Store {
         self.0.disk.iter().for_each(|disk| disk.look_round());
     }
 
-    /// Gives up lookups for which the disk has kept somebody waiting for longer than `patience`: they have found nothing.
+    /// Gives up whatever the disk has kept somebody waiting for, for longer than `patience`: lookups have found nothing,
+    /// bodies that are read break off, those that are written go on without it.
     /// Returns whether the disk hangs: then nothing is asked of it until it has done something. To be called now and then.
     pub fn give_up_on_disk(&self, patience: Duration) -> bool {
         self.0.disk.as_ref().is_some_and(|disk| disk.give_up(patience))

@@ -29,7 +29,7 @@ pub struct Storekeepers {
 }
 
 impl Storekeepers {
-    /// Starts `count` threads; lookups have `patience` with them.
+    /// Starts `count` threads; requests have `patience` with them.
     pub(super) fn start(store: &Store, count: usize, patience: Duration) -> io::Result<Storekeepers> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let threads = Vec::with_capacity(count);
