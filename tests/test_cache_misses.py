@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from conftest import SOJOURN, run
-from sojourn.cache_misses import counts
+from sojourn.cache_misses import Request, counts, measure
 from sojourn.cache_misses.lock_step import Mix
 from sojourn.cache_misses.program import Program
 from sojourn.failure import CouldNotRun
@@ -80,8 +82,48 @@ def test_what_cannot_be_simulated_is_said(site: Path) -> None:
 def test_another_processor_is_told_what_it_can_do(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(CouldNotRun, match="this is aarch64") as refused:
-        Program(["true"], [], site, hold=True)
+        Program(["true"], [], site, site, hold=True)
     assert "--free-running" in str(refused.value.hint)
+
+
+_SLOW_AT_FIRST = """
+cd {folder}
+if [ ! -e "$XDG_CACHE_HOME/list" ]; then
+    for each in $(seq 9999); do :; done
+    : > "$XDG_CACHE_HOME/list"
+fi
+: > ready
+sleep 60
+:
+"""
+
+
+@dataclass(frozen=True)
+class _Readiness:
+    """Asks a program for nothing, once it is ready."""
+
+    file: Path
+    unit: str = "request"
+    units: float = 1.0
+    steps: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        return {}
+
+    def ask(self, url: str, program: Program, factor: int) -> counts.Counts:
+        deadline = time.monotonic() + 60
+        while not self.file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        self.file.unlink()
+        return {}
+
+
+@needs_valgrind
+def test_what_a_first_start_leaves_behind_is_there_when_counting_begins(tmp_path: Path) -> None:
+    command = ["sh", "-c", _SLOW_AT_FIRST.format(folder=tmp_path)]
+    found = measure(Request(command, "http://", _Readiness(tmp_path / "ready"), repetitions=1, hold=False))
+    assert found.shorter[0]["Ir"] == pytest.approx(found.longer[0]["Ir"], rel=0.05)
 
 
 def test_counts_of_several_processes_are_summed_and_half_a_file_is_refused(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ EVENTS = {
 RECEIVED = {"packets": ("packets",), "bytes": ("bytes",)}
 """Of streams, what came of them."""
 LABEL = "simulated, user mode"
+_FOLDER_PREFIX = "sojourn-misses-"
 _CACHE = re.compile(r"\d+,\d+,\d+")
 
 Progress = Callable[[float], None]
@@ -173,7 +174,7 @@ def _json(values: dict[str, Value] | None) -> dict[str, Any] | None:
 
 
 def measure(request: Request, progress: Progress = lambda share: None) -> Measurement:
-    """Makes the runs, those with N and with 2N units in turn.
+    """Makes the runs, those with N and with 2N units in turn, after one that is not counted.
 
     Raises:
         CouldNotRun: valgrind is missing or cannot run the server, or the server does not answer.
@@ -182,18 +183,29 @@ def measure(request: Request, progress: Progress = lambda share: None) -> Measur
     geometry: dict[str, Geometry] = {}
     takes_turns = False
     steps = [(1, shorter), (2, longer)] * request.repetitions
-    for done, (factor, runs) in enumerate(steps):
-        progress(done / len(steps))
-        counts, geometry, takes_turns = _run(request, factor)
-        runs.append(counts)
+    with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as kept:
+        _prepare(request, Path(kept))
+        for done, (factor, runs) in enumerate(steps):
+            progress(done / len(steps))
+            counts, geometry, takes_turns = _run(request, factor, Path(kept))
+            runs.append(counts)
     return Measurement(request, _version(), geometry, takes_turns, shorter, longer)
 
 
-def _run(request: Request, factor: int) -> tuple[Counts, dict[str, Geometry], bool]:
+def _prepare(request: Request, kept: Path) -> None:
+    """A run without caches: what a first start leaves for later ones, such as a list of plugins, is there then."""
+    with (
+        tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as folder,
+        Program(request.command, None, Path(folder), kept, hold=request.hold, steps=request.asked.steps) as program,
+    ):
+        request.asked.ask(request.url, program, 1)
+
+
+def _run(request: Request, factor: int, kept: Path) -> tuple[Counts, dict[str, Geometry], bool]:
     options = [f"--{name}={geometry}" for name, geometry in request.caches]
     asked = request.asked
-    with tempfile.TemporaryDirectory(prefix="sojourn-misses-") as folder:
-        with Program(request.command, options, Path(folder), hold=request.hold, steps=asked.steps) as program:
+    with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as folder:
+        with Program(request.command, options, Path(folder), kept, hold=request.hold, steps=asked.steps) as program:
             came = asked.ask(request.url, program, factor)
             counts, geometry = read(program.end())
         return counts | came, geometry, program.takes_turns

@@ -31,8 +31,19 @@ class Program:
     """The running server; leaving its context ends it."""
 
     def __init__(
-        self, command: Sequence[str], caches: Sequence[str], folder: Path, *, hold: bool, steps: bool = False
+        self,
+        command: Sequence[str],
+        caches: Sequence[str] | None,
+        folder: Path,
+        kept: Path,
+        *,
+        hold: bool,
+        steps: bool = False,
     ) -> None:
+        """Starts it; where `caches` is None, no cache is simulated, which is faster.
+
+        `folder` is for this run's files, `kept` for what the server keeps from one start to the next.
+        """
         if shutil.which("valgrind") is None:
             raise CouldNotRun("valgrind is not installed, so no cache can be simulated", "apt-get install valgrind")
         if shutil.which(command[0]) is None:
@@ -44,9 +55,13 @@ class Program:
             )
         self._said = folder / "said.log"
         self._output = folder / "counts"
-        valgrind = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", "--trace-children=yes", "--fair-sched=yes"]
         # Its file for debuggers would be mapped, at another place in every run.
-        valgrind += ["--vgdb=no", *caches, f"--cachegrind-out-file={self._output}.%p"]
+        valgrind = ["valgrind", "--trace-children=yes", "--fair-sched=yes", "--vgdb=no"]
+        if caches is None:
+            valgrind += ["--tool=none"]
+        else:
+            valgrind += ["--tool=cachegrind", "--cache-sim=yes", *caches]
+            valgrind += [f"--cachegrind-out-file={self._output}.%p"]
         core = max(os.sched_getaffinity(0))
         holding = [str(engine.path()), "still", "--core", str(core), *(["--steps"] if steps else []), "--"]
         with self._said.open("wb") as said:
@@ -56,7 +71,8 @@ class Program:
                 stdout=subprocess.PIPE if steps else said,
                 stderr=said,
                 start_new_session=True,
-                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+                # In a home that others use, too, GStreamer would make its list of plugins anew for each environment.
+                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "XDG_CACHE_HOME": str(kept)},
             )
         self._hold = hold
         self.takes_turns = False
