@@ -26,8 +26,9 @@ class FilmServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, viewers_max: int) -> None:
+    def __init__(self, viewers_max: int, *, plays: bool) -> None:
         super().__init__(("127.0.0.1", 0), _Talk)
+        self.plays = plays
         self.places = threading.Semaphore(viewers_max)
         self.numbers = itertools.count(1)
 
@@ -38,9 +39,9 @@ class FilmServer(socketserver.ThreadingTCPServer):
 
 
 @contextmanager
-def film_server(viewers_max: int) -> Iterator[FilmServer]:
-    """A server at work."""
-    with FilmServer(viewers_max) as server:
+def film_server(viewers_max: int, *, plays: bool = True) -> Iterator[FilmServer]:
+    """A server at work; one that does not play has forgotten its sessions by then."""
+    with FilmServer(viewers_max, plays=plays) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()
@@ -85,6 +86,8 @@ class _Talk(socketserver.StreamRequestHandler):
                 fields = f"Transport: RTP/AVP;unicast;server_port={own}-{own + 1}\r\nSession: 7\r\n"
             else:
                 status = "453 Not Enough Bandwidth"
+        elif method == "PLAY" and not self.server.plays:
+            status = "454 Session Not Found"
         elif method == "PLAY":
             threading.Thread(target=self._play, daemon=True).start()
         text = f"RTSP/1.0 {status}\r\nCSeq: {found[1]}\r\n{fields}Content-Length: {len(body)}\r\n\r\n{body}"

@@ -34,6 +34,15 @@ def test_a_crowd_plays_and_a_server_that_refuses_is_named() -> None:
             pass
 
 
+def test_a_crowd_that_is_not_played_to_is_no_crowd() -> None:
+    with (
+        film_server(viewers_max=7, plays=False) as server,
+        pytest.raises(CouldNotRun, match=r"PLAY .* is answered 'RTSP/1.0 454"),
+        crowd.watching(server.url, 7, come_within_seconds=0.0, begin_within_seconds=0.0),
+    ):
+        pass
+
+
 def test_what_is_asked_for_wrongly_is_said() -> None:
     for arguments, what in (
         (("--only", "nothing"), "error: no part is named nothing\nhint: one or more of costs,capacity,pace"),

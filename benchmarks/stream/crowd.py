@@ -32,9 +32,12 @@ class _Connection:
 
     socket: socket.socket
     asked: int = 0
+    waited_for: int = 0
+    """Answers that are still to come."""
 
     def send(self, method: str, url: str, *fields: str) -> None:
         self.asked += 1
+        self.waited_for += 1
         lines = [f"{method} {url} RTSP/1.0", f"CSeq: {self.asked}", *fields]
         self.socket.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
 
@@ -45,16 +48,26 @@ class _Connection:
             CouldNotRun: the server refuses, or says nothing.
         """
         self.send(method, url, *fields)
-        answer = b""
-        try:
-            while b"\r\n\r\n" not in answer and (more := self.socket.recv(HEAD_BYTES_MAX)):
-                answer += more
-        except OSError as error:
-            raise CouldNotRun(f"{method} {url} is not answered: {error}") from error
-        text = answer.decode(errors="replace")
-        if not text.startswith("RTSP/1.0 200 "):
-            raise CouldNotRun(f"{method} {url} is answered {text.partition(chr(13))[0]!r}")
+        (text,) = self.answers(f"{method} {url}")
         return text
+
+    def answers(self, what: str) -> list[str]:
+        """The heads of all that is still to come, and of the last one's body what came with it.
+
+        Raises:
+            CouldNotRun: the server refuses, or says nothing.
+        """
+        came = b""
+        try:
+            while came.count(b"\r\n\r\n") < self.waited_for and (more := self.socket.recv(HEAD_BYTES_MAX)):
+                came += more
+        except OSError as error:
+            raise CouldNotRun(f"{what} is not answered: {error}") from error
+        self.waited_for = 0
+        texts = re.split(r"(?<=\r\n\r\n)(?=RTSP/)", came.decode(errors="replace"))
+        if refused := next((text for text in texts if not text.startswith("RTSP/1.0 200 ")), None):
+            raise CouldNotRun(f"{what} is answered {refused.partition(chr(13))[0]!r}")
+        return texts
 
 
 @dataclass(frozen=True)
@@ -63,7 +76,7 @@ class _Session:
     identifier: str
 
     def play(self, url: str, begin_seconds: float) -> None:
-        """Asks to be played to; the answer is not waited for."""
+        """Asks to be played to; the answer is not waited for yet."""
         self.connection.send("PLAY", url, f"Session: {self.identifier}", f"Range: npt={begin_seconds:.2f}-")
 
 
@@ -72,22 +85,25 @@ def watching(url: str, sessions: int, come_within_seconds: float, begin_within_s
     """So many sessions, which begin evenly over a time and at random points of the film's first seconds.
 
     Raises:
-        CouldNotRun: the server does not take them.
+        CouldNotRun: the server does not take them, or does not play to all.
     """
     random = Random(1)
     with ExitStack() as stack:
         ports = [stack.enter_context(_sink()).getsockname()[1] for _ in range(PORTS)]
         held: list[_Session] = []
+        connections: list[_Connection] = []
         controls: list[str] = []
         for number in range(sessions):
             if number % SESSIONS_PER_CONNECTION == 0:
-                connection = _Connection(stack.enter_context(_connected(url)))
-                controls = controls or _controls(connection.ask("DESCRIBE", url), url)
-            held.append(_set_up(connection, controls, random.sample(ports, 2)))
+                connections.append(_Connection(stack.enter_context(_connected(url))))
+                controls = controls or _controls(connections[-1].ask("DESCRIBE", url), url)
+            held.append(_set_up(connections[-1], controls, random.sample(ports, 2)))
         began = time.monotonic()
         for number, session in enumerate(held):
             time.sleep(max(0.0, began + number / sessions * come_within_seconds - time.monotonic()))
             session.play(url, random.uniform(0, begin_within_seconds))
+        for connection in connections:
+            connection.answers(f"PLAY {url}")
         yield
 
 
