@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from sojourn.report import format
 
 CONFORMING_MIN = 0.99
 """With fewer a server has done less than it was asked to, and its costs are compared with nothing."""
-PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _trouble(streams: dict[str, Any]) -> str | None:
 def resident_bytes(pid: int) -> int:
     """What a server and its children have in memory."""
     pages = [int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in tree([pid])]
-    return sum(pages) * PAGE_BYTES
+    return sum(pages) * resource.getpagesize()
 
 
 def core_fraction(result: LoadResult) -> float | None:

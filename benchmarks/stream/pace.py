@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import time
 import urllib.request
@@ -31,7 +32,6 @@ BEGIN_WITHIN_SECONDS = 10.0
 TIMEOUT_SECONDS = 10.0
 SESSION_TIMEOUT = "600s"
 """Nobody in the crowd says anything after PLAY."""
-CLOCK_TICKS_PER_SECOND = 100
 _STEAL = 8
 """Of the fields of a core's line: proc_stat(5)."""
 _BUCKET = re.compile(r'^sojourn_stream_(\w+)_seconds_bucket\{le="([^"]+)"\} (\d+)$', re.MULTILINE)
@@ -135,7 +135,7 @@ class _Moment:
             within,
             {name: float(value) for name, value in _FIGURE.findall(page)},
             cpu_seconds([pid]),
-            int(line.split()[_STEAL]) / CLOCK_TICKS_PER_SECOND,
+            int(line.split()[_STEAL]) / os.sysconf("SC_CLK_TCK"),
         )
 
 

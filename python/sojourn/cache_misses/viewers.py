@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from sojourn.cache_misses.counts import Counts
 from sojourn.cache_misses.program import Program
 from sojourn.cache_misses.receiver import Received, Receiver
-from sojourn.cache_misses.rtsp import Conversation, Film
 from sojourn.failure import CouldNotRun
+from sojourn.rtsp import Conversation, Film
 
 ANSWER_LIMIT_SECONDS = 120.0
 """A simulated server is slow, not that slow."""
@@ -99,11 +99,13 @@ class Viewer:
         """Plays."""
         film = self._talk.describe()
         _check(self.url, film, seconds)
+        session = ""
         for track in film.tracks:
             port, received = receiver.open(track.clock)
-            self._talk.set_up(track, port)
+            session = self._talk.set_up(track, (port, port + 1), session)
             self.tracks.append(received)
-        self._talk.play()
+        self._talk.play(session)
+        self._talk.settle()
 
     def is_behind(self, now: float) -> bool:
         """Whether less of a track came than there was time for."""
