@@ -78,7 +78,7 @@ def test_one_points_trouble_is_not_the_studys(tmp_path: Path) -> None:
 
     begun = folder(tmp_path)
     sitting = run(begun, troubled)
-    assert (sitting.ending, sitting.measured) == ("complete", 24)
+    assert (sitting.ending, sitting.measured, sitting.failed) == ("complete", 18, 6)
     found = report.find(begun)
     assert found.failed == {"ffmpeg is not installed; install it": 6}
     assert [each.finding for each in found.verdicts] == ["not decided"]
@@ -130,6 +130,21 @@ def test_a_system_that_is_missing_is_left_out_and_can_come_later(tmp_path: Path)
     ]
     assert "slow is not installed" in report.write(first, found).read_text()
     assert run(folder(tmp_path), scripted).measured == 12
+
+
+def test_a_system_that_does_not_run_at_one_point_is_not_left_out(tmp_path: Path) -> None:
+    troubled = {in_order(study())[place].name for place in (0, 12)}
+
+    def unsteady(point: Point) -> Record:
+        if point.name in troubled:
+            raise SystemMissing(CouldNotRun("the port is taken"))
+        return scripted(point)
+
+    begun = folder(tmp_path)
+    sitting = run(begun, unsteady)
+    assert (sitting.measured, sitting.skipped, sitting.failed, sitting.missing) == (22, 1, 1, {})
+    assert report.find(begun).failed == {"the port is taken": 1}, "its system had run before"
+    assert run(folder(tmp_path), scripted).measured == 2
 
 
 def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> None:
@@ -232,7 +247,7 @@ def test_a_point_of_which_nothing_was_measured_is_tried_again(tmp_path: Path) ->
             {**record(None, failed="it did not begin"), "metrics": {}} if point.name == "001-0000" else scripted(point)
         )
 
-    assert run(folder(tmp_path), fails_once).measured == 24
+    assert run(folder(tmp_path), fails_once).measured == 23
     found = report.find(folder(tmp_path))
     assert "failed: it did not begin" in found.verdicts[0].why
     assert found.failed == {"it did not begin": 1}

@@ -66,7 +66,7 @@ def _study(
     if target == LIST:
         listed = [study for _, study in catalogue.studies()]
         if output_format is Format.json:
-            print_json([{"name": each.name, "title": each.title, "source": each.source} for each in listed])
+            print_json([_listed(each) for each in listed])
         else:
             print_list(listed, data)
         return
@@ -82,6 +82,13 @@ def _study(
     if every and budget is not None:
         parts = _shared_out(parts, asked, budget)
     _run_all(parts, asked)
+
+
+def _listed(study: Study) -> dict[str, Any]:
+    from sojourn.study.scale import whole_seconds
+
+    takes = {"takes_about_seconds": whole_seconds(study), "quick_about_seconds": whole_seconds(study.shortened())}
+    return {"name": study.name, "title": study.title, "source": study.source, **takes}
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,7 @@ def _run_all(parts: list[_Part], asked: _Asked) -> None:
             results.append({"study": part.study.name, "ending": "could not run", "because": error.said})
             whole = False
             continue
-        whole = whole and ending == "complete" and not findings.missing and not findings.failed
+        whole = whole and findings.is_whole
         results.append({**findings.as_json(), "ending": ending, "report": str(report)})
         index = write_index(RUNS) if asked.output is None else None
         if ending == "interrupted":
@@ -199,7 +206,8 @@ def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
         sitting = runner.run(folder, measure, budget_seconds=part.seconds, told=told)
         findings = report.find(folder, sitting.missing)
         page = report.write(folder, findings)
-        stages.done(f"{sitting.ending}: {sitting.measured:,} points measured, {sitting.before:,} were there")
+        failed = f"{sitting.failed:,} failed, " if sitting.failed else ""
+        stages.done(f"{sitting.ending}: {sitting.measured:,} points measured, {failed}{sitting.before:,} were there")
     if not asked.quiet:
         print_findings(findings, data)
         data.print(f"report: {page}", soft_wrap=True)

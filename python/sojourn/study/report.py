@@ -46,6 +46,11 @@ class Findings:
     given_up: list[str] = field(default_factory=list)
     """What the whole study has and this has not."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every point was measured."""
+        return self.points == self.planned and not self.missing and not self.failed
+
     def as_json(self) -> dict[str, Any]:
         """The summary: estimates per cell, verdicts, what is missing."""
         return {

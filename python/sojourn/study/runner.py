@@ -1,4 +1,4 @@
-"""Goes through a study's points: what was measured before is not repeated, and a system that cannot run is left out.
+"""Goes through a study's points: what was measured before is not repeated, and a system that never runs is left out.
 
 How a point is measured is somebody else's business (`Measure`). A sitting ends when all points are done, when its time
 is over, or when somebody stops it; the next goes on where it ended.
@@ -7,6 +7,7 @@ is over, or when somebody stops it; the next goes on where it ended.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -20,11 +21,14 @@ from sojourn.study.points import Point, in_order
 OVERHEAD_SECONDS = {"workload": 0.8, "model": 0.3, "program": 3.0}
 """Of a point beside its warm-up and its measured time, until some have been timed: servers start and stop."""
 
+TRIES = 3
+"""Points at which a system that has never run may fail to, before it is left out: one may be its own trouble."""
+
 Ending = Literal["complete", "out of time", "interrupted"]
 
 
 class SystemMissing(Exception):
-    """The system of a point cannot run here: why, and what would cure it."""
+    """The system of a point does not run: why, and what would cure it."""
 
     def __init__(self, because: CouldNotRun) -> None:
         super().__init__(because.said)
@@ -37,7 +41,8 @@ class Measure(Protocol):
         """What was measured.
 
         Raises:
-            SystemMissing: its system cannot run here.
+            SystemMissing: its system did not run.
+            CouldNotRun: nothing could be measured; so with OSError.
             KeyboardInterrupt: somebody stopped it; nothing of the point is kept.
         """
         ...
@@ -51,15 +56,17 @@ class Sitting:
     before: int
     """Points that an earlier sitting had measured."""
     measured: int = 0
+    failed: int = 0
+    """Points of which nothing could be measured."""
     ending: Ending = "complete"
     missing: dict[str, str] = field(default_factory=dict)
-    """Systems that could not run, and why."""
+    """Systems that never ran, and why not."""
     skipped: int = 0
 
     @property
     def done(self) -> int:
         """Points that are settled."""
-        return self.before + self.measured + self.skipped
+        return self.before + self.measured + self.failed + self.skipped
 
 
 def estimate_seconds(study: Study, points: int, overhead_seconds: float | None = None) -> float:
@@ -86,28 +93,42 @@ def run(
     order = in_order(study)
     missing = [point for point in order if not folder.has(point)]
     sitting = Sitting(len(order), len(order) - len(missing))
+    ran = {point.settings[SYSTEM] for point in order if folder.has(point)}
+    tries = Counter[str]()
     began, overhead = clock(), OVERHEAD_SECONDS[study.kind]
     try:
         for place, point in enumerate(missing):
-            if point.settings[SYSTEM] in sitting.missing:
+            system = str(point.settings[SYSTEM])
+            if tries[system] >= TRIES:
                 sitting.skipped += 1
                 continue
-            still = sum(str(each.settings[SYSTEM]) not in sitting.missing for each in missing[place:])
+            still = sum(tries[str(each.settings[SYSTEM])] < TRIES for each in missing[place:])
             if budget_seconds is not None and clock() - began + estimate_seconds(study, 1, overhead) > budget_seconds:
                 sitting.ending = "out of time"
                 break
             told(sitting, point, estimate_seconds(study, still, overhead))
             try:
-                folder.keep(point, measure(point))
+                record = measure(point)
             except SystemMissing as error:
-                sitting.missing[str(point.settings[SYSTEM])] = str(error)
-                sitting.skipped += 1
-                continue
+                if system not in ran:
+                    tries[system] += 1
+                    sitting.missing[system] = str(error)
+                    sitting.skipped += 1
+                    continue
+                record = nothing(str(error))
             except (CouldNotRun, OSError) as error:
                 # One point's trouble is not the study's: the next sitting tries it again.
-                folder.keep(point, nothing(error.said if isinstance(error, CouldNotRun) else str(error)))
-            sitting.measured += 1
-            spent = (clock() - began) / sitting.measured
+                record = nothing(error.said if isinstance(error, CouldNotRun) else str(error))
+            else:
+                ran.add(system)
+                tries.pop(system, None)
+                sitting.missing.pop(system, None)
+            folder.keep(point, record)
+            if record["metrics"]:
+                sitting.measured += 1
+            else:
+                sitting.failed += 1
+            spent = (clock() - began) / (sitting.measured + sitting.failed)
             overhead = max(0.0, spent - _measured_seconds(study))
     except KeyboardInterrupt:
         sitting.ending = "interrupted"

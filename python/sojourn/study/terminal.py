@@ -6,18 +6,20 @@ import re
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from sojourn.report import format
 from sojourn.study.comparison import Comparison
 from sojourn.study.document import Study
-from sojourn.study.points import cells
 from sojourn.study.report import Findings
-from sojourn.study.runner import estimate_seconds
+from sojourn.study.scale import whole_seconds
 from sojourn.study.shares import Share
 
 _STYLES = {"holds": "green", "does not hold": "bold red", "not decided": "yellow", "not enough points": "yellow"}
+_PLACE_COLUMNS = 22
+"""Of the list, for where in the source it stands."""
 
 
 def print_findings(findings: Findings, console: Console) -> None:
@@ -74,16 +76,15 @@ def print_list(studies: Sequence[Study], console: Console) -> None:
     for study in studies:
         source, _, place = study.source.partition(", ")
         sources.setdefault(source, []).append((place, study))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("study", no_wrap=True, min_width=max(len(study.name) for study in studies) + 2)
-    for column in ("where in the source", "what", "takes about", "quick"):
-        table.add_column(column)
     for source, named in sources.items():
-        table.add_row(Text(source, style="bold"))
+        console.print(Text(source, style="bold"))
+        contents = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        contents.add_column(width=_PLACE_COLUMNS)
         for place, study in sorted(named, key=lambda each: _numbers(each[0])):
-            times = [_takes(each) for each in (study, study.shortened())]
-            table.add_row(*map(Text, (f"  {study.name}", place, study.title, *times)))
-    console.print(table)
+            runs = Text(f"{study.name}  ", style="cyan") + Text(_takes([study]), style="dim")
+            contents.add_row(Text(place), Text(f"{study.title}\n") + runs)
+        console.print(Padding(contents, (0, 0, 1, 2)))
+    console.print(Text(f"all {len(studies)}  {_takes(studies)}", style="bold"))
 
 
 def _numbers(place: str) -> list[int]:
@@ -91,5 +92,6 @@ def _numbers(place: str) -> list[int]:
     return [int(each) for each in re.findall(r"[0-9]+", place)]
 
 
-def _takes(study: Study) -> str:
-    return format.duration(estimate_seconds(study, len(cells(study)) * study.repetitions))
+def _takes(studies: Sequence[Study]) -> str:
+    whole, quick = (sum(map(whole_seconds, each)) for each in (studies, [study.shortened() for study in studies]))
+    return f"~{format.duration(whole)}, quick ~{format.duration(quick)}"
