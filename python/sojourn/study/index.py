@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,26 @@ from sojourn.report.shell import shell
 from sojourn.report.tables import texts
 from sojourn.run_folder import RunFolder
 from sojourn.study.checks import FINDINGS
+from sojourn.study.contents import by_source
 from sojourn.study.folder import REPORT, SUMMARY
 from sojourn.summary import Summary
 
 INDEX = "index.html"
+HELD_OUT_HEAD = (
+    *("assessment", "log", "server", "steps held out"),
+    *(f"{aim.name} (aim {format.percent(aim.fraction)})" for aim in AIMS),
+    "what the model lacks",
+)
+HELD_OUT_NOTE = (
+    f"The largest relative error over the steps below {format.percent(UTILISATION_MAX)} utilisation that the model "
+    "was not fitted on."
+)
 _ASSESSMENT = "summary.json"
 
 
 def write_index(runs: Path) -> Path | None:
     """Writes a page over all studies below a folder, and the assessments beside it; None where there is no study."""
-    found = [(path.parent, json.loads(path.read_text())) for path in sorted(runs.rglob(SUMMARY))]
+    found = summaries(runs)
     if not found:
         return None
     rows, claims = [], []
@@ -34,7 +45,7 @@ def write_index(runs: Path) -> Path | None:
         counts = [sum(each["finding"] == name for each in summary["verdicts"]) for name in FINDINGS]
         link = element("a", summary["title"], href=f"{path.relative_to(runs)}/{REPORT}")
         measured = f"{summary['points']:,} of {summary['points_planned']:,}"
-        rows.append([link, str(path.relative_to(runs)), measured, *map(str, counts), _remarks(summary)])
+        rows.append([link, str(path.relative_to(runs)), measured, *map(str, counts), remarks(summary)])
         found_here = ((each["says"], element("strong", each["finding"]), _why(each)) for each in summary["verdicts"])
         named = join(
             element("a", summary["study"], href=f"{path.relative_to(runs)}/{REPORT}"), _noted(summary["source"])
@@ -50,6 +61,13 @@ def write_index(runs: Path) -> Path | None:
     target = runs / INDEX
     target.write_text(text)
     return target
+
+
+def summaries(runs: Path) -> list[tuple[Path, Any]]:
+    """All studies' folders below a folder, each with what its summary says, in the order of the sources' contents."""
+    found = [(path.parent, json.loads(path.read_text())) for path in sorted(runs.rglob(SUMMARY))]
+    sources = by_source(found, lambda each: each[1]["source"])
+    return [each for placed in sources.values() for _, each in placed]
 
 
 def _counted(found: Sequence[tuple[Path, Any]]) -> str:
@@ -68,7 +86,7 @@ def _noted(text: str) -> Markup:
     return element("p", text, class_="note")
 
 
-def _remarks(summary: Any) -> str:
+def remarks(summary: Any) -> str:
     """What the study was measured without."""
     said = ["to try, not to believe"] if summary.get("tried") else list(summary.get("given_up", ()))
     said += [f"without {name}: {because}" for name, because in summary.get("missing", {}).items()]
@@ -76,28 +94,46 @@ def _remarks(summary: Any) -> str:
     return "; ".join(said)
 
 
-def _held_out(runs: Path) -> Markup | None:
-    """How far the models of assessments were from the steps that they were not fitted on."""
+@dataclass(frozen=True)
+class Assessed:
+    """An assessment whose model was checked on steps that it was not fitted on."""
+
+    folder: Path
+    log: str | None
+    server: str | None
+    steps: str
+    errors: Sequence[str]
+    """In the order of the aims."""
+    lacks: str
+
+
+def assessed(runs: Path) -> list[Assessed]:
+    """The assessments beside the studies' folder."""
     rows = []
     for path in sorted(runs.parent.glob(f"*/{_ASSESSMENT}")):
         summary = _summary(path.parent)
         model = None if summary is None else summary.model
         if summary is None or model is None or model.steps_held_out == 0:
             continue
-        link = element("a", path.parent.name, href=os.path.relpath(path.with_name(REPORT), runs))
         found = distances(summary)
         server = summary.system.name if summary.system else None
         steps = f"{model.steps_held_out} of {model.steps_held_out + model.steps_fitted}"
         errors = ["no step" if each is None else each.short for each in found]
         lacks = "; ".join(f"{each.aim.name}: {each.said}" for each in found if each is not None and each.missed_by)
-        rows.append([link, summary.log_name, server, steps, *errors, lacks])
-    if not rows:
-        return None
-    aims = [f"{aim.name} (aim {format.percent(aim.fraction)})" for aim in AIMS]
-    head = ["assessment", "log", "server", "steps held out", *aims, "what the model lacks"]
-    below = format.percent(UTILISATION_MAX)
-    note = f"The largest relative error over the steps below {below} utilisation that the model was not fitted on."
-    return texts("table-held-out", "How far the models were off", head, rows, note)
+        rows.append(Assessed(path.parent, summary.log_name, server, steps, errors, lacks))
+    return rows
+
+
+def _held_out(runs: Path) -> Markup | None:
+    """How far the models of assessments were from the steps that they were not fitted on."""
+    rows = [
+        [
+            element("a", each.folder.name, href=os.path.relpath(each.folder / REPORT, runs)),
+            *(each.log, each.server, each.steps, *each.errors, each.lacks),
+        ]
+        for each in assessed(runs)
+    ]
+    return texts("table-held-out", "How far the models were off", HELD_OUT_HEAD, rows, HELD_OUT_NOTE) if rows else None
 
 
 def _summary(folder: Path) -> Summary | None:

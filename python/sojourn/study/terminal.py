@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from sojourn.report import format
 from sojourn.study.comparison import Comparison
+from sojourn.study.contents import by_source
 from sojourn.study.document import Study
 from sojourn.study.report import Findings
 from sojourn.study.scale import whole_seconds
@@ -72,24 +72,15 @@ def print_shares(shared: Sequence[Share], console: Console) -> None:
 
 def print_list(studies: Sequence[Study], console: Console) -> None:
     """A table of contents of the sources: what is measured again of each, by which study, and how long it takes."""
-    sources: dict[str, list[tuple[str, Study]]] = {}
-    for study in studies:
-        source, _, place = study.source.partition(", ")
-        sources.setdefault(source, []).append((place, study))
-    for source, named in sources.items():
+    for source, placed in by_source(studies, lambda study: study.source).items():
         console.print(Text(source, style="bold"))
         contents = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         contents.add_column(width=_PLACE_COLUMNS)
-        for place, study in sorted(named, key=lambda each: _numbers(each[0])):
+        for place, study in placed:
             runs = Text(f"{study.name}  ", style="cyan") + Text(_takes([study]), style="dim")
             contents.add_row(Text(place), Text(f"{study.title}\n") + runs)
         console.print(Padding(contents, (0, 0, 1, 2)))
     console.print(Text(f"all {len(studies)}  {_takes(studies)}", style="bold"))
-
-
-def _numbers(place: str) -> list[int]:
-    """By which a source's figures and tables are in order."""
-    return [int(each) for each in re.findall(r"[0-9]+", place)]
 
 
 def _takes(studies: Sequence[Study]) -> str:

@@ -1,0 +1,45 @@
+"""`benchmarks/studies/bench`: a budget to studies, their folders to the page."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks import entry, machine, run
+from benchmarks.studies.page import page
+from sojourn.commands.study import RUNS
+from sojourn.failure import EXIT_RAN
+from sojourn.study import index
+
+NAME = "study-results"
+SOJOURN = Path(sys.executable).parent / "sojourn"
+talk = Console(stderr=True)
+
+
+def _bench(
+    budget: Annotated[str, typer.Option(help="For all studies together; they need half a day to be whole.")] = "90m",
+    docs: Annotated[Path | None, typer.Option(help="Also put the page here.")] = None,
+) -> None:
+    """Run all studies in a budget, and write one page of all findings.
+
+    The studies' folders are below runs/study; Ctrl-C keeps what was measured, and the same command goes on there. The
+    errors of models are those of the assessments in runs.
+
+    Example: benchmarks/studies/bench --budget 4h
+    """
+    asked = ["study", "--all", "--budget", budget]
+    ended = subprocess.run([SOJOURN, *asked], cwd=machine.ROOT, stdout=subprocess.DEVNULL, check=False)
+    runs = machine.ROOT / RUNS
+    suffix = f"-{budget.replace(' ', '')}"
+    made = [(path, summary) for path, summary in index.summaries(runs) if path.name.endswith(suffix)]
+    text = page(made, index.assessed(runs), f"sojourn {' '.join(asked)}", machine.revision())
+    run.finish(NAME, text, (runs, docs), complete=ended.returncode == EXIT_RAN, console=talk)
+
+
+if __name__ == "__main__":
+    entry.run(_bench)

@@ -1,0 +1,91 @@
+"""The page: how many findings hold, how far models were off, and every finding with its figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from benchmarks.markdown import machine_rows, table_of
+from sojourn.report import format
+from sojourn.study.checks import FINDINGS
+from sojourn.study.contents import by_source
+from sojourn.study.folder import ENVIRONMENTS
+from sojourn.study.index import HELD_OUT_HEAD, HELD_OUT_NOTE, Assessed, remarks
+
+Found = tuple[Path, Any]
+"""A study's folder and what its summary says."""
+
+
+def page(found: Sequence[Found], assessed: Sequence[Assessed], command: str, revision: str) -> str:
+    """The page of all studies that were run."""
+    sources = by_source(found, lambda each: each[1]["source"])
+    template = Template(Path(__file__).with_name("page.md.template").read_text())
+    return template.substitute(
+        when=_when([path for path, _ in found]),
+        revision=revision,
+        command=command,
+        counts=_counts({name: [each for _, each in placed] for name, placed in sources.items()}),
+        held_out=_held_out(assessed),
+        findings="\n\n".join(
+            f"### {name}\n\n" + "\n\n".join(_study(place, summary) for place, (_, summary) in placed)
+            for name, placed in sources.items()
+        ),
+        machine=table_of(["", ""], _machine([path for path, _ in found])),
+    )
+
+
+def _when(folders: Iterable[Path]) -> str:
+    """From the first point to the last."""
+    times = [point.stat().st_mtime for folder in folders for point in folder.glob("points/*.json")]
+    if not times:
+        return "nothing was measured"
+    first, last = (datetime.fromtimestamp(each(times), UTC) for each in (min, max))
+    took = format.duration((last - first).total_seconds())
+    return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC ({took})"
+
+
+def _counts(sources: dict[str, list[Found]]) -> str:
+    rows = [[name, *_counted(found)] for name, found in sources.items()]
+    every = ["all", *_counted([each for found in sources.values() for each in found])]
+    return table_of(["source", "studies", "points", "findings", *FINDINGS], [*rows, every])
+
+
+def _counted(found: Sequence[Found]) -> list[str]:
+    findings = [verdict["finding"] for _, summary in found for verdict in summary["verdicts"]]
+    points = sum(summary["points"] for _, summary in found)
+    return [f"{each:,}" for each in (len(found), points, len(findings), *map(findings.count, FINDINGS))]
+
+
+def _held_out(assessed: Sequence[Assessed]) -> str:
+    if not assessed:
+        return "No assessment was beside these studies: `sojourn assess LOG` makes one."
+    rows = [
+        [each.folder.name, each.log or "", each.server or "", each.steps, *each.errors, each.lacks]
+        for each in assessed
+    ]
+    return f"{table_of(HELD_OUT_HEAD, map(_cells, rows), 'l' * len(HELD_OUT_HEAD))}\n\n{HELD_OUT_NOTE}"
+
+
+def _study(place: str, summary: Any) -> str:
+    rows = [
+        _cells([each["says"], each["finding"], "; ".join([each["why"], *each["because"]])])
+        for each in summary["verdicts"]
+    ]
+    said = f"#### {summary['title']} ({place})\n\n`{summary['study']}`, {summary['points']:,} points"
+    if without := remarks(summary):
+        said += f"; {without}"
+    return f"{said}\n\n{table_of(['finding', 'here', 'figures'], rows, 'lll')}" if rows else f"{said}; no findings"
+
+
+def _cells(texts: Iterable[str]) -> list[str]:
+    return [each.replace("|", "\\|").replace("\n", " ") for each in texts]
+
+
+def _machine(folders: Iterable[Path]) -> list[list[str]]:
+    """As at the first sitting; the studies' own pages say in which it differed."""
+    seen = next((each for folder in folders for each in json.loads((folder / ENVIRONMENTS).read_text())), {})
+    return machine_rows(seen)
