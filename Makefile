@@ -6,7 +6,7 @@ VENV := .venv
 INSTALLED := $(VENV)/.installed
 DEVELOPED := $(VENV)/.developed
 
-.PHONY: demo test quick peers bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import clean
+.PHONY: demo test quick peers bench-server bench-proxy bench-load bench-probe bench-memory bench-stream bench-conformance bench-models bench-import bench-studies clean
 
 ## demo: set everything up and assess an example log, or LOG=path
 demo: $(INSTALLED)
@@ -62,6 +62,10 @@ bench-stream: $(INSTALLED)
 ## bench-models: the simulator and the solvers beside Ciw, SimPy, LINE and a C loop; writes docs/models-benchmark.md
 bench-models: $(INSTALLED)
 	benchmarks/models/bench --docs docs
+
+## bench-studies: all studies in 90 minutes, or BENCH="--budget 12h"; writes docs/study-results.md; the same command goes on
+bench-studies: $(INSTALLED) peers
+	benchmarks/studies/bench --docs docs $(BENCH)
 
 ## bench-import: how fast logs of every format are imported, sessions included
 bench-import:

@@ -64,8 +64,7 @@ def _held_out(assessed: Sequence[Assessed]) -> str:
     if not assessed:
         return "No assessment was beside these studies: `sojourn assess LOG` makes one."
     rows = [
-        [each.folder.name, each.log or "", each.server or "", each.steps, *each.errors, each.lacks]
-        for each in assessed
+        [each.folder.name, each.log or "", each.server or "", each.steps, *each.errors, each.lacks] for each in assessed
     ]
     return f"{table_of(HELD_OUT_HEAD, map(_cells, rows), 'l' * len(HELD_OUT_HEAD))}\n\n{HELD_OUT_NOTE}"
 

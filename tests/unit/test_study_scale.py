@@ -45,6 +45,19 @@ def test_a_study_fits_a_time_and_says_what_it_gives_up(tmp_path: Path) -> None:
     assert "1 of 3 values of size" in report.write(begun, found).read_text()
 
 
+def test_values_that_checks_name_are_given_up_last() -> None:
+    systems = ", ".join(f'{{ name = "{name}" }}' for name in ("fast", "b", "c", "d", "slow", "f"))
+    text = TEXT.replace('{ name = "fast" }, { name = "slow" }', systems)
+    text = text.replace("quick = { rep", 'quick = { systems = ["fast", "f"], rep')
+    text += 'over = { size = ["10KiB", "<= 20KiB"] }'
+    whole = study(text)
+    some = scale.fitting(whole, 0.4 * scale.whole_seconds(whole))
+    names = [each.name for each in some.systems]
+    assert len(names) < 6
+    assert {"fast", "slow", "f"} <= set(names), "what --quick has, and what the check names"
+    assert "10KiB" in some.factors["size"]
+
+
 def test_values_are_dropped_evenly() -> None:
     values = [1, 2, 4, 8, 16, 32, 64]
     assert scale.evenly(values, 3, [1, 64]) == [1, 8, 64]

@@ -138,6 +138,12 @@ class _Claim(_Part):
     metric: str
     because: list[Check] = []
     """What would explain that it does not hold, each a check of its own: an explanation is measured, too."""
+    over: Where = {}
+
+    def named(self, factor: str) -> list[Value]:
+        """What it says of a factor: values and bounds."""
+        sides = [side[factor] for name in ("left", "right", "over") if factor in (side := getattr(self, name, {}))]
+        return [value for side in sides for value in (side if isinstance(side, list) else [side])]
 
 
 class Ratio(_Claim):
@@ -148,7 +154,6 @@ class Ratio(_Claim):
     """Of the right side, where it is another."""
     left: Where = {}
     right: Where = {}
-    over: Where = {}
     least: float | None = None
     most: float | None = None
 
@@ -157,7 +162,6 @@ class Within(_Claim):
     """The metric itself lies between `least` and `most`, taken together over the cells."""
 
     kind: Literal["within"]
-    over: Where = {}
     least: float | None = None
     most: float | None = None
 
@@ -168,7 +172,6 @@ class Monotone(_Claim):
     kind: Literal["monotone"]
     along: str
     direction: Literal["rises", "falls"]
-    over: Where = {}
 
 
 class Crossing(_Claim):
@@ -179,7 +182,6 @@ class Crossing(_Claim):
     along: str
     left: Where = {}
     right: Where = {}
-    over: Where = {}
     after: Value | None = None
     before: Value | None = None
 
@@ -189,7 +191,6 @@ class FixedPart(_Claim):
 
     kind: Literal["fixed part"]
     along: str
-    over: Where = {}
     least: Value | None = None
     most: Value | None = None
 

@@ -8,6 +8,7 @@ is run and says figures).
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -156,6 +157,11 @@ class Study(BaseModel):
     def values(self, factor: str) -> list[Value]:
         """The values of a factor, each once, in the order in which they are declared."""
         return list(dict.fromkeys(self._known()[factor]))
+
+    def checked_values(self, factor: str) -> list[Value]:
+        """The values of a factor that checks name, the most often named first."""
+        named = Counter(value for check in self.checks for value in check.named(factor))
+        return [value for value, _ in named.most_common() if value in self.values(factor)]
 
     def names(self) -> list[str]:
         """All factors, the system first."""

@@ -2,7 +2,7 @@
 
 To fit a time a study gives up repetitions, the length of its points, and values of its factors, all of them evenly and
 down to a floor: enough repetitions and long enough points to decide something, and as many values as `--quick` has.
-What was given up can be said in words.
+Values that checks name are given up last. What was given up can be said in words.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from sojourn.study.declarations import SYSTEM, Value
+from sojourn.study.declarations import SYSTEM, SystemEntry, Value
 from sojourn.study.document import Study
 from sojourn.study.points import cells
 from sojourn.study.runner import estimate_seconds
@@ -82,9 +82,12 @@ def _scaled(study: Study, share: float) -> Study:
     quick = study.shortened()
     changes: dict[str, Any] = {
         "repetitions": _between(min(REPETITIONS_MIN, study.repetitions), study.repetitions, share),
-        "systems": _thinned(study.systems, quick.systems, share),
-        "listed": _thinned(study.listed, quick.listed, share) if study.listed else [],
-        "factors": {name: _thinned(values, quick.factors[name], share) for name, values in study.factors.items()},
+        "systems": _thinned(study.systems, quick.systems, share, _checked_systems(study)),
+        "listed": _thinned(study.listed, quick.listed, share, []) if study.listed else [],
+        "factors": {
+            name: _thinned(values, quick.factors[name], share, study.checked_values(name))
+            for name, values in study.factors.items()
+        },
     }
     if study.kind == "workload":
         shortest = min(max(quick.duration_seconds, DECIDING_SECONDS_MIN), study.duration_seconds)
@@ -97,11 +100,18 @@ def _scaled(study: Study, share: float) -> Study:
     return study.model_copy(update=changes)
 
 
-def _thinned(values: Sequence[_Each], quick: Sequence[_Each], share: float) -> list[_Each]:
+def _thinned(values: Sequence[_Each], quick: Sequence[_Each], share: float, checked: Sequence[_Each]) -> list[_Each]:
     number = _between(min(len(quick), len(values)), len(values), share)
     kept = [each for each in quick if each in values]
-    # Ends tell the most, where the shorter study's own values are others.
-    return evenly(values, number, kept if len(kept) == len(quick) else [values[0], values[-1]][:number])
+    if len(kept) < len(quick):
+        # Ends tell the most, where the shorter study's own values are others.
+        kept = [values[0], values[-1]]
+    return evenly(values, number, [*kept, *(each for each in checked if each not in kept)][:number])
+
+
+def _checked_systems(study: Study) -> list[SystemEntry]:
+    names = study.checked_values(SYSTEM)
+    return sorted((each for each in study.systems if each.name in names), key=lambda each: names.index(each.name))
 
 
 def _between(least: int, most: int, share: float) -> int:
