@@ -275,6 +275,7 @@ class Quick(_Part):
     repetitions: int | None = Field(default=None, ge=1)
     warm_up_seconds: float | None = Field(default=None, ge=0)
     duration_seconds: float | None = Field(default=None, gt=0)
+    point_seconds: float | None = Field(default=None, gt=0)
     half_width: float | None = Field(default=None, gt=0, lt=1)
     systems: list[str] | None = None
     factors: dict[str, list[Value]] = {}

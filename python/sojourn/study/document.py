@@ -59,6 +59,9 @@ class Study(BaseModel):
     repetitions: int = Field(default=5, ge=1)
     warm_up_seconds: float = Field(default=2.0, ge=0)
     duration_seconds: float = Field(default=10.0, gt=0)
+    point_seconds: float | None = Field(default=None, gt=0)
+    """About how long a point takes, where this does not follow from the times above: of most programs, and of loads
+    that end by themselves."""
     seed: int = Field(default=1, ge=0)
     log: str = "example"
     """The access log that replays and programs take: a path, or the example log."""
@@ -194,7 +197,7 @@ class Study(BaseModel):
         """The study that `--quick` runs."""
         changes: dict[str, Any] = {
             name: getattr(self.quick, name)
-            for name in ("repetitions", "warm_up_seconds", "duration_seconds", "listed")
+            for name in ("repetitions", "warm_up_seconds", "duration_seconds", "point_seconds", "listed")
             if getattr(self.quick, name) is not None
         }
         if self.quick.systems is not None:

@@ -18,8 +18,8 @@ from sojourn.study.document import Study
 from sojourn.study.folder import Record, StudyFolder, nothing
 from sojourn.study.points import Point, in_order
 
-OVERHEAD_SECONDS = {"workload": 0.8, "model": 0.3, "program": 3.0}
-"""Of a point beside its warm-up and its measured time, until some have been timed: servers start and stop."""
+OVERHEAD_SECONDS = {"workload": 0.8, "model": 0.1, "program": 3.0}
+"""Of a point beside its warm-up and its measured time: servers start and stop."""
 
 TRIES = 3
 """Points at which a system that has never run may fail to, before it is left out: one may be its own trouble."""
@@ -69,15 +69,13 @@ class Sitting:
         return self.before + self.measured + self.failed + self.skipped
 
 
-def estimate_seconds(study: Study, points: int, overhead_seconds: float | None = None) -> float:
-    """How long so many points take."""
-    overhead = OVERHEAD_SECONDS[study.kind] if overhead_seconds is None else overhead_seconds
-    return points * (_measured_seconds(study) + overhead)
-
-
-def _measured_seconds(study: Study) -> float:
-    """Of a point: only load takes the time that it is told."""
-    return study.warm_up_seconds + study.duration_seconds if study.kind == "workload" else 0.0
+def estimate_seconds(study: Study, points: int) -> float:
+    """How long so many points take, before any has been timed."""
+    if study.point_seconds is not None:
+        return points * study.point_seconds
+    # Only load takes the time that it is told.
+    measured = study.warm_up_seconds + study.duration_seconds if study.kind == "workload" else 0.0
+    return points * (measured + OVERHEAD_SECONDS[study.kind])
 
 
 def run(
@@ -95,7 +93,7 @@ def run(
     sitting = Sitting(len(order), len(order) - len(missing))
     ran = {point.settings[SYSTEM] for point in order if folder.has(point)}
     tries = Counter[str]()
-    began, overhead = clock(), OVERHEAD_SECONDS[study.kind]
+    began, point_seconds = clock(), estimate_seconds(study, 1)
     try:
         for place, point in enumerate(missing):
             system = str(point.settings[SYSTEM])
@@ -103,10 +101,10 @@ def run(
                 sitting.skipped += 1
                 continue
             still = sum(tries[str(each.settings[SYSTEM])] < TRIES for each in missing[place:])
-            if budget_seconds is not None and clock() - began + estimate_seconds(study, 1, overhead) > budget_seconds:
+            if budget_seconds is not None and clock() - began + point_seconds > budget_seconds:
                 sitting.ending = "out of time"
                 break
-            told(sitting, point, estimate_seconds(study, still, overhead))
+            told(sitting, point, still * point_seconds)
             try:
                 record = measure(point)
             except SystemMissing as error:
@@ -128,8 +126,7 @@ def run(
                 sitting.measured += 1
             else:
                 sitting.failed += 1
-            spent = (clock() - began) / (sitting.measured + sitting.failed)
-            overhead = max(0.0, spent - _measured_seconds(study))
+            point_seconds = (clock() - began) / (sitting.measured + sitting.failed)
     except KeyboardInterrupt:
         sitting.ending = "interrupted"
     return sitting
