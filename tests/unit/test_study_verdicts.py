@@ -82,19 +82,44 @@ def test_one_repetition_decides_nothing() -> None:
     assert (verdict.finding, "no interval" in verdict.why) == ("not enough points", True)
 
 
-def test_a_limited_generator_or_a_failed_point_decides_nothing() -> None:
-    for changes, why in (
-        ({"generator_limited": "it was late"}, "the generator was the limit in 1 of 4 points: it was late"),
-        ({"failed": "the server ended by itself"}, "1 of 4 points failed: the server ended by itself"),
-    ):
-        records = [
-            {"settings": point.settings, "repetition": point.repetition, **record(steady(point.settings, 1))}
-            for point in in_order(study())
-        ]
-        records[0] |= changes
-        verdict = judge(ratio(1), Cells.of(records))
-        assert verdict.finding == "not decided"
-        assert why in verdict.why
+def spoilt(where: str, **changes: str) -> Cells:
+    """With something amiss in all points of a system."""
+    points = in_order(study())
+    return Cells.of(
+        {
+            "settings": each.settings,
+            "repetition": each.repetition,
+            **record(steady(each.settings, each.repetition)),
+            **(changes if each.settings["system"] == where else {}),
+        }
+        for each in points
+    )
+
+
+def test_a_failed_point_decides_nothing() -> None:
+    verdict = judge(ratio(1), spoilt("slow", failed="the server ended by itself"))
+    assert verdict.finding == "not decided"
+    assert "4 of 4 points failed: the server ended by itself" in verdict.why
+
+
+@pytest.mark.parametrize(
+    ("limited", "check", "finding", "why"),
+    [
+        ("fast", ratio(1), "holds", "and more without a generator as the limit"),
+        ("fast", ratio(None, 1), "does not hold", "and more without"),
+        ("fast", ratio(None, 3), "not decided", "the generator was the limit in 4 of 4 points: it was late"),
+        ("slow", ratio(None, 3), "holds", "and less without a generator as the limit"),
+        ("slow", ratio(3), "does not hold", "and less without"),
+        ("slow", ratio(1), "not decided", "the generator was the limit in 4 of 4 points: it was late"),
+        ("fast", ratio(1, 3), "not decided", "the generator was the limit"),
+    ],
+)
+def test_where_the_generator_was_the_limit_a_rate_is_at_least_what_was_measured(
+    limited: str, check: Check, finding: str, why: str
+) -> None:
+    verdict = judge(check, spoilt(limited, generator_limited="it was late"))
+    assert verdict.finding == finding, verdict.why
+    assert why in verdict.why
 
 
 def test_an_interval_is_students_on_logarithms() -> None:

@@ -26,6 +26,8 @@ STREAMS_GENERATOR_FREE = frozenset(
     f"server.{each}" for each in ("cpu", "minor_faults", "major_faults", "disk_reads", "l1d_misses", "llc_misses")
 )
 """And of a streaming server, which sends what is due however late its viewers look."""
+LOWERED_BY_GENERATOR = frozenset(("rps", "throughput"))
+"""Metrics that are at least what was measured where the generator was the limit: the server waited for it."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,26 @@ class Cell:
 
     def spoilt(self, metric: str) -> str | None:
         """Why the cell's figures are not the server's, where some are not."""
-        failed = [str(each["failed"]) for each in self.records.values() if each["failed"]]
-        if failed:
-            return f"{len(failed)} of {len(self.records)} points failed: {failed[0]}"
-        limited = [str(each["generator_limited"]) for each in self.records.values() if each["generator_limited"]]
-        streams = any("streams" in each for each in self.records.values())
-        if limited and metric not in GENERATOR_FREE and not (streams and metric in STREAMS_GENERATOR_FREE):
+        if self._failed:
+            return f"{len(self._failed)} of {len(self.records)} points failed: {self._failed[0]}"
+        if limited := self._limited(metric):
             return f"the generator was the limit in {len(limited)} of {len(self.records)} points: {limited[0]}"
         return self.lacking(metric)
+
+    def is_lower_bound(self, metric: str) -> bool:
+        """Whether the server's own figure is at least the cell's: the generator was the limit, and nothing else."""
+        return metric in LOWERED_BY_GENERATOR and bool(self._limited(metric)) and not self._failed
+
+    @property
+    def _failed(self) -> list[str]:
+        return [str(each["failed"]) for each in self.records.values() if each["failed"]]
+
+    def _limited(self, metric: str) -> list[str]:
+        """Why the generator was the limit in points of which the metric then is not the server's own."""
+        streams = any("streams" in each for each in self.records.values())
+        if metric in GENERATOR_FREE or (streams and metric in STREAMS_GENERATOR_FREE):
+            return []
+        return [str(each["generator_limited"]) for each in self.records.values() if each["generator_limited"]]
 
 
 @dataclass(frozen=True)

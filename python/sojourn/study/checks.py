@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from sojourn.loading.confidence import Estimate
@@ -24,6 +25,9 @@ from sojourn.study.units import writer
 
 Finding = Literal["holds", "does not hold", "not decided", "not enough points"]
 FINDINGS: tuple[Finding, ...] = get_args(Finding)
+Side = Literal["above", "below"]
+"""Of a bound."""
+BOTH: frozenset[Side] = frozenset(("above", "below"))
 _NO_REPETITION = "no repetition has all of its points yet"
 _NOT_BOTH = "nothing was measured on both sides"
 _EXPLAINS: dict[Finding, str] = {"holds": "why", "does not hold": "not so"}
@@ -93,18 +97,24 @@ def _ratio(check: Ratio, cells: Cells) -> tuple[Finding, str]:
     places = _places(cells, check.left, check.right, check.over)
     if not places:
         return "not enough points", _NOT_BOTH
-    if (spoilt := _spoilt(metrics, places)) is not None:
+    sides, spoilt = _shown(metrics, places)
+    if not sides:
         return "not decided", spoilt
     together, by_place = _together(metrics, places, cells)
     if together is None:
         return _unpaired(metrics, places)
+    finding = _against(together, check.least, check.most, sides)
+    if spoilt and finding not in ("holds", "does not hold"):
+        return "not decided", spoilt
     why = f"{_left_over_right(check)} is {_written(together)}"
     if len(places) > 1:
         least, most = by_place.index(min(by_place)), by_place.index(max(by_place))
         names = _told_apart([place.shared for place in places])
         why += f" over {len(places)} places: from {_times(by_place[least])} at {names[least]}"
         why += f" to {_times(by_place[most])} at {names[most]}"
-    return _against(together, check.least, check.most), f"{why}; expected {_bounds(check)}"
+    if spoilt:
+        why += f", and {'more' if sides == {'above'} else 'less'} without a generator as the limit"
+    return finding, f"{why}; expected {_bounds(check)}"
 
 
 def _within(check: Within, cells: Cells, write: Callable[[float], str]) -> tuple[Finding, str]:
@@ -244,6 +254,25 @@ def _values(cells: Cells, along: str, over: Where) -> list[Value]:
     return sorted(found, key=lambda value: number(value) or 0.0)
 
 
+def _shown(metrics: tuple[str, str], places: Sequence[_Place]) -> tuple[frozenset[Side], str]:
+    """On which sides of a bound left over right can be shown to be, and what keeps it from being shown on the others.
+
+    Where a side is at least what was measured, the ratio is at least or at most what it comes to.
+    """
+    spoilt = _spoilt(metrics, places)
+    if spoilt is None:
+        return BOTH, ""
+    left, right = (
+        [cell.is_lower_bound(metric) for place in places for cell in side(place) if cell.spoilt(metric)]
+        for metric, side in zip(metrics, (attrgetter("left"), attrgetter("right")), strict=True)
+    )
+    if all(left) and not right:
+        return frozenset(("above",)), spoilt
+    if all(right) and not left:
+        return frozenset(("below",)), spoilt
+    return frozenset(), spoilt
+
+
 def _spoilt(metrics: tuple[str, str], places: Sequence[_Place]) -> str | None:
     reasons = [
         f"{_name(cell.settings)}: {said}"
@@ -259,9 +288,9 @@ def _spoilt(metrics: tuple[str, str], places: Sequence[_Place]) -> str | None:
     )
 
 
-def _against(found: Estimate, least: float | None, most: float | None) -> Finding:
-    above = "above" if least is None else _decided(found, least)
-    below = "below" if most is None else _decided(found, most)
+def _against(found: Estimate, least: float | None, most: float | None, shown: frozenset[Side] = BOTH) -> Finding:
+    above = "above" if least is None else _decided(found, least, shown)
+    below = "below" if most is None else _decided(found, most, shown)
     if above == "below" or below == "above":
         return "does not hold"
     return "holds" if above == "above" and below == "below" else _undecided(found)
@@ -290,11 +319,12 @@ def _one_value(along: str) -> str:
     return f"there is only one value of {along}"
 
 
-def _decided(found: Estimate, bound: float) -> Literal["above", "below"] | None:
-    """On which side of the bound the interval lies; None where it holds the bound, or where there is no interval."""
+def _decided(found: Estimate, bound: float, shown: frozenset[Side] = BOTH) -> Side | None:
+    """On which side of the bound the interval lies; None where on both, without one, or where that cannot be shown."""
     if found.low is None or found.high is None:
         return None
-    return "above" if found.low > bound else "below" if found.high < bound else None
+    side: Side | None = "above" if found.low > bound else "below" if found.high < bound else None
+    return side if side in shown else None
 
 
 def _written(found: Estimate) -> str:

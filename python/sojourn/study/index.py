@@ -43,15 +43,16 @@ def write_index(runs: Path) -> Path | None:
     rows, claims = [], []
     for path, summary in found:
         counts = [sum(each["finding"] == name for each in summary["verdicts"]) for name in FINDINGS]
-        link = element("a", summary["title"], href=f"{path.relative_to(runs)}/{REPORT}")
-        measured = f"{summary['points']:,} of {summary['points_planned']:,}"
-        rows.append([link, str(path.relative_to(runs)), measured, *map(str, counts), remarks(summary)])
+        page = f"{path.relative_to(runs)}/{REPORT}"
+        notes = [f"{path.relative_to(runs)}: {summary['source']}", remarks(summary)]
+        titled = join(element("a", summary["title"], href=page), [_noted(note) for note in notes if note])
+        there, planned = (f"{summary[name]:,}" for name in ("points", "points_planned"))
+        measured = there if there == planned else f"{there} of {planned}"
+        rows.append([titled, measured, *map(str, counts)])
         found_here = ((each["says"], element("strong", each["finding"]), _why(each)) for each in summary["verdicts"])
-        named = join(
-            element("a", summary["study"], href=f"{path.relative_to(runs)}/{REPORT}"), _noted(summary["source"])
-        )
+        named = join(element("a", summary["study"], href=page), _noted(summary["source"]))
         claims += [[named, *each] for each in found_here]
-    head = ["study", "folder", "points", *FINDINGS, "remarks"]
+    head = ["study", "points", *FINDINGS]
     main = join(
         texts("table-studies", "What holds here, and what does not", head, rows, _counted(found)),
         _held_out(runs),
