@@ -13,7 +13,7 @@ from benchmarks.markdown import machine_rows, table_of
 from sojourn.report import format
 from sojourn.study.checks import FINDINGS
 from sojourn.study.contents import by_source
-from sojourn.study.folder import ENVIRONMENTS
+from sojourn.study.folder import ENVIRONMENTS, POINTS
 from sojourn.study.index import HELD_OUT_HEAD, HELD_OUT_NOTE, Assessed, remarks
 
 Found = tuple[Path, Any]
@@ -40,7 +40,7 @@ def page(found: Sequence[Found], assessed: Sequence[Assessed], command: str, rev
 
 def _when(folders: Iterable[Path]) -> str:
     """From the first point to the last."""
-    times = [point.stat().st_mtime for folder in folders for point in folder.glob("points/*.json")]
+    times = [point.stat().st_mtime for folder in folders for point in folder.glob(f"{POINTS}/*.json")]
     if not times:
         return "nothing was measured"
     first, last = (datetime.fromtimestamp(each(times), UTC) for each in (min, max))

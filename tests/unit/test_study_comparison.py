@@ -40,12 +40,21 @@ def test_verdicts_stand_beside_each_other_and_figures_over_figures(tmp_path: Pat
     assert "kernel" not in found.differs
 
 
+def test_runs_in_folders_of_other_names_are_those_with_most_points(tmp_path: Path) -> None:
+    run(folder(tmp_path / "first"), scripted)
+    full = StudyFolder.begin(tmp_path / "second" / "run-25m", study(), TEXT)
+    run(full, twice_as_fast)
+    full.close()
+    StudyFolder.begin(tmp_path / "second" / "run-quick", study(), TEXT).close()
+    (found,) = compare(tmp_path / "first", tmp_path / "second")
+    assert [each.cells for each in found.figures] == [6]
+
+
 def test_what_has_no_study_in_common_is_refused(tmp_path: Path) -> None:
     folder(tmp_path / "first")
-    StudyFolder.begin(tmp_path / "other" / "another", study(), TEXT).close()
-    with pytest.raises(CouldNotRun, match="no study in common"):
-        compare(tmp_path / "first", tmp_path / "other")
     named = TEXT.replace("test/scripted", "test/else")
     StudyFolder.begin(tmp_path / "else", study(named), named).close()
+    with pytest.raises(CouldNotRun, match="no study in common"):
+        compare(tmp_path / "first", tmp_path / "else")
     with pytest.raises(CouldNotRun, match="is a run of test/scripted"):
         compare(tmp_path / "first" / "run", tmp_path / "else")

@@ -6,6 +6,7 @@ no verdict: two machines differ, and by how much is what is asked.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.study import report
 from sojourn.study.cells import Cell, geometric_mean
 from sojourn.study.checks import Finding
-from sojourn.study.folder import PLAN, StudyFolder
+from sojourn.study.folder import PLAN, POINTS, StudyFolder
 from sojourn.study.report import Findings
 
 
@@ -60,18 +61,39 @@ def is_of_studies(path: Path) -> bool:
 
 
 def compare(first: Path, second: Path) -> list[Comparison]:
-    """The study of two folders, or all studies that both hold in folders of the same name.
+    """The study of two folders, or all studies that both hold.
+
+    Of a study those runs whose folders have the same name, or else, as with another budget, the fullest of each.
 
     Raises:
         CouldNotRun: they have no study in common.
     """
     if (first / PLAN).is_file() and (second / PLAN).is_file():
         return [_compared(first, second)]
-    names = [sorted(str(each.parent.relative_to(path)) for each in path.rglob(PLAN)) for path in (first, second)]
-    common = [name for name in names[0] if name in names[1]]
-    if not common:
+    here, there = _runs(first), _runs(second)
+    pairs = [pair for study in here if study in there for pair in _paired((first, second), (here[study], there[study]))]
+    if not pairs:
         raise CouldNotRun(f"{first} and {second} have no study in common", "give two folders as runs/study of two runs")
-    return [_compared(first / name, second / name) for name in common]
+    return [_compared(*pair) for pair in pairs]
+
+
+def _runs(path: Path) -> dict[str, list[Path]]:
+    """By study, its runs below a folder."""
+    found: dict[str, list[Path]] = {}
+    for plan in sorted(path.rglob(PLAN)):
+        found.setdefault(json.loads(plan.read_text())["name"], []).append(plan.parent)
+    return found
+
+
+def _paired(roots: tuple[Path, Path], runs: tuple[list[Path], list[Path]]) -> list[tuple[Path, Path]]:
+    """Runs in folders of the same name; where there is none, the fullest of each."""
+    (first, second), (here, there) = roots, runs
+    same = [(each, other) for each in here if (other := second / each.relative_to(first)) in there]
+    return same or [(max(here, key=_points), max(there, key=_points))]
+
+
+def _points(run: Path) -> int:
+    return sum(1 for _ in run.glob(f"{POINTS}/*.json"))
 
 
 def _compared(first: Path, second: Path) -> Comparison:

@@ -24,7 +24,7 @@ SUMMARY = "study.json"
 REPORT = "report.html"
 DIFFERENCES_SHOWN = 5
 """Between the study of a folder and another that is refused there."""
-_POINTS = "points"
+POINTS = "points"
 _LOCK = ".lock"
 
 Record = dict[str, Any]
@@ -54,7 +54,7 @@ class StudyFolder:
             lock = _lock(path)
             folder = RunFolder(path)
         else:
-            folder = RunFolder.create(path, holds=(DOCUMENT,), inside=_POINTS)
+            folder = RunFolder.create(path, holds=(DOCUMENT,), inside=POINTS)
             lock = _lock(path)
         # Checks and plots may have changed since: they decide what is said of the points, not the points.
         folder.write_text(DOCUMENT, text)
@@ -91,11 +91,11 @@ class StudyFolder:
     def keep(self, point: Point, record: Record) -> None:
         """Writes a point."""
         whole = {"settings": dict(point.settings), "repetition": point.repetition, **record}
-        self.run.write_json(f"{_POINTS}/{point.name}.json", whole)
+        self.run.write_json(f"{POINTS}/{point.name}.json", whole)
 
     def records(self) -> list[Record]:
         """All points that were measured."""
-        return [json.loads(path.read_text()) for path in sorted((self.run.path / _POINTS).glob("*.json"))]
+        return [json.loads(path.read_text()) for path in sorted((self.run.path / POINTS).glob("*.json"))]
 
     def environments(self) -> list[dict[str, Any]]:
         """The machine at each sitting."""
@@ -114,7 +114,7 @@ class StudyFolder:
         self.run.write_table("points.parquet", [_row(each) for each in self.records()])
 
     def _file(self, point: Point) -> Path:
-        return self.run.path / _POINTS / f"{point.name}.json"
+        return self.run.path / POINTS / f"{point.name}.json"
 
 
 def _lock(path: Path) -> IO[str]:
