@@ -114,6 +114,13 @@ def test_the_budget_ends_before_a_point_that_would_not_fit(tmp_path: Path) -> No
     assert left[1:] == pytest.approx([5.0 * points for points in (23, 22, 21)]), "learned from what points took"
 
 
+def test_a_study_may_say_how_long_its_points_take() -> None:
+    said = study("point_seconds = 7\n" + TEXT.replace("quick = { rep", "quick = { point_seconds = 2, rep"))
+    assert runner.estimate_seconds(said, 3) == 21
+    assert runner.estimate_seconds(said.shortened(), 3) == 6
+    assert "point_seconds" not in said.plan(), "it decides no measurement"
+
+
 def test_a_system_that_is_missing_is_left_out_and_can_come_later(tmp_path: Path) -> None:
     def without(point: Point) -> Record:
         if point.settings["system"] == "slow":
