@@ -71,7 +71,7 @@ def _held_out(assessed: Sequence[Assessed]) -> str:
 
 def _study(place: str, summary: Any) -> str:
     rows = [
-        _cells([each["says"], each["finding"], "; ".join([each["why"], *each["because"]])])
+        _cells([each["says"], each["finding"], "; ".join([f"{each['metric']}: {each['why']}", *each["because"]])])
         for each in summary["verdicts"]
     ]
     said = f"#### {summary['title']} ({place})\n\n`{summary['study']}`, {summary['points']:,} points"
