@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import json
@@ -51,14 +52,49 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as co
         count += len(some)
 print(count, time.monotonic() - begin)
 """
+LONGEST = """
+import socket, sys
+line = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+line.setblocking(False)
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as connection:
+    while connection.recv(65536):
+        pass
+lengths = []
+try:
+    while True:
+        lengths.append(len(line.recv(65536)))
+except BlockingIOError:
+    print(max(lengths))
+"""
 BODY = bytes(150_000)
 
 
 LINKS = itertools.count()
 
 
+@pytest.fixture(scope="module")
+def kernel_shaper() -> None:
+    """Skips where the kernel or iproute2 lacks what a rate needs."""
+    done = run("link", "--shaper", "kernel", "--network", unused(), "--rate", "1Mbit/s", "--", "true")
+    if "is not installed" in done.stderr or "this kernel has no" in done.stderr:
+        pytest.skip(done.stderr.strip())
+
+
+@pytest.fixture(params=["user", "kernel"])
+def shaper(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """The options of links by this program and, where it can, by the kernel."""
+    if request.param == "kernel":
+        request.getfixturevalue("kernel_shaper")
+    return "--shaper", request.param
+
+
 @pytest.fixture
 def network() -> str:
+    """See `unused`."""
+    return unused()
+
+
+def unused() -> str:
     """Addresses that no other link of this machine has, whatever is tested beside or was before.
 
     The kernel repeats the end of a connection whose link is gone. Through the next link with the same addresses it
@@ -117,24 +153,49 @@ def test_a_packet_travels_as_long_as_the_law_says(tmp_path: Path, network: str, 
     assert report["up"]["lateness_seconds"]["count"] == 5  # type: ignore[index]
 
 
-def test_bytes_come_no_faster_than_the_rate(tmp_path: Path, network: str, server: str) -> None:
+@pytest.fixture
+def source() -> Iterator[int]:
+    """The port of a server of ours that sends `BODY` to one client."""
     with socket.create_server(("0.0.0.0", 0)) as listener:
 
         def serve() -> None:
-            connection, _ = listener.accept()
-            with connection:
-                connection.sendall(BODY)
+            with contextlib.suppress(OSError):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(BODY)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        arguments = (server, listener.getsockname()[1])
-        said, report = through(tmp_path, network, "--rate", "2Mbit/s", script=FETCH, arguments=arguments)
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)  # nobody may have come
         thread.join()
+
+
+def test_bytes_come_no_faster_than_the_rate(
+    tmp_path: Path, network: str, server: str, source: int, shaper: tuple[str, str]
+) -> None:
+    options = (*shaper, "--rate", "2Mbit/s")
+    said, report = through(tmp_path, network, *options, script=FETCH, arguments=(server, source))
     count, seconds = said.split()
     assert int(count) == len(BODY)
     # 52 of at most 1,500 bytes are headers; the first packet is not waited for in the client's time.
     assert float(seconds) > 0.95 * len(BODY) * 8 / 2e6
-    assert report["down"]["queue_packets_max"] > 1  # type: ignore[index]
+    down = report["down"]
+    assert report["shaper"] == shaper[1]
+    assert down["delivered_bytes"] > len(BODY)  # type: ignore[index]
+    if shaper[1] == "user":
+        assert down["queue_packets_max"] > 1  # type: ignore[index]
+    else:
+        assert [report[name] for name in ("limited", "seed", "cpu_seconds")] == [None] * 3
+        unknown = ("lateness_seconds", "queue_packets_max", "bytes")
+        assert [down[name] for name in unknown] == [None] * 3  # type: ignore[index]
+
+
+@pytest.mark.usefixtures("kernel_shaper")
+def test_the_kernel_s_packets_are_the_line_s(tmp_path: Path, network: str, server: str, source: int) -> None:
+    options = ("--shaper", "kernel", "--rate", "100Mbit/s")
+    said, _ = through(tmp_path, network, *options, script=LONGEST, arguments=(server, source))
+    assert 1000 < int(said) <= 1500
 
 
 def test_a_seed_loses_the_same_packets(tmp_path: Path, network: str, server: str) -> None:
@@ -169,17 +230,21 @@ def test_a_link_behind_a_link(tmp_path: Path, network: str, server: str, echo: i
     assert done.stderr.count("link up:") == 2
 
 
-def test_the_command_s_exit_code_is_the_link_s(network: str) -> None:
-    assert run("link", "--network", network, "--", "sh", "-c", "exit 7").returncode == 7
-    assert run("link", "--network", network, "--", "sh", "-c", "kill -TERM $$").returncode == 128 + signal.SIGTERM
-    missing = run("link", "--network", network, "--", "no-such-program")
+def test_the_command_s_exit_code_is_the_link_s(network: str, shaper: tuple[str, str]) -> None:
+    assert run("link", *shaper, "--network", network, "--", "sh", "-c", "exit 7").returncode == 7
+    assert (
+        run("link", *shaper, "--network", network, "--", "sh", "-c", "kill -TERM $$").returncode == 128 + signal.SIGTERM
+    )
+    missing = run("link", *shaper, "--network", network, "--", "no-such-program")
     assert missing.returncode == 2
     assert "no-such-program" in missing.stderr
 
 
-def test_a_signal_reaches_the_command_and_the_report_is_kept(tmp_path: Path, network: str) -> None:
+def test_a_signal_reaches_the_command_and_the_report_is_kept(
+    tmp_path: Path, network: str, shaper: tuple[str, str]
+) -> None:
     report = tmp_path / "link.json"
-    words = [str(SOJOURN), "link", "--network", network, "--report", str(report), "--", "sh", "-c"]
+    words = [str(SOJOURN), "link", *shaper, "--network", network, "--report", str(report), "--", "sh", "-c"]
     script = 'trap "exit 5" INT; echo ready; while :; do sleep 0.05; done'
     with subprocess.Popen([*words, script], stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as link:
         assert link.stdout is not None
@@ -189,18 +254,63 @@ def test_a_signal_reaches_the_command_and_the_report_is_kept(tmp_path: Path, net
     assert json.loads(report.read_text())["lines"] == 1
 
 
-def test_nothing_is_left_of_a_link_that_is_killed(network: str) -> None:
-    words = [str(SOJOURN), "link", "--network", network, "--", "sh", "-c", "echo $$; exec sleep 600"]
+def test_nothing_is_left_of_a_link_that_is_killed(network: str, shaper: tuple[str, str]) -> None:
+    words = [str(SOJOURN), "link", *shaper, "--network", network, "--", "sh", "-c", "echo $$; exec sleep 600"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as link:
         assert link.stdout is not None
         command = int(link.stdout.readline())
+        # The kernel's link has a device that is called after the process.
+        device = Path(f"/sys/class/net/sojourn-{link.pid}")
+        assert device.exists() == (shaper[1] == "kernel")
         link.kill()
     deadline = time.monotonic() + 60
     while Path(f"/proc/{command}").exists() and "Z" not in Path(f"/proc/{command}/stat").read_text().split()[2]:
         assert time.monotonic() < deadline, "the command outlives its link"
         time.sleep(0.05)
+    while device.exists():
+        assert time.monotonic() < deadline, "the device outlives its link"
+        time.sleep(0.05)
     # The addresses are free again.
-    assert run("link", "--network", network, "--", "true").returncode == 0
+    assert run("link", *shaper, "--network", network, "--", "true").returncode == 0
+
+
+@pytest.mark.usefixtures("kernel_shaper")
+def test_the_kernel_s_devices_are_gone_when_the_link_has_ended(network: str) -> None:
+    words = [str(SOJOURN), "link", "--shaper", "kernel", "--network", network, "--", "true"]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as link:
+        assert link.wait(timeout=60) == 0
+    assert not Path(f"/sys/class/net/sojourn-{link.pid}").exists()
+
+
+def test_what_the_kernel_cannot_do_is_refused(network: str) -> None:
+    check = {
+        ("--delay", "exponential:15ms"): "no law of delay but a constant time",
+        ("--up-delay", "erlang:2:15ms"): "no law of delay but a constant time",
+        ("--lines", "2"): "one line, not one for each client",
+        ("--line-delay", "15ms"): "no delay that is drawn for each line",
+        ("--reorder",): "no packets that overtake others",
+        ("--rate", "500bit/s"): "no rate below 1 kbit/s",
+        ("--seed", "2"): "--seed has no effect",
+        ("--core", "0"): "--core has no effect",
+        ("--lateness-limit", "2ms"): "--lateness-limit has no effect",
+    }
+    for options, expected in check.items():
+        done = run("link", "--shaper", "kernel", "--network", network, *options, "--", "true")
+        assert done.returncode == 2
+        assert expected in done.stderr
+        assert "--shaper user" in done.stderr
+
+
+@pytest.mark.usefixtures("kernel_shaper")
+def test_the_kernel_delays_or_says_that_it_has_no_netem(tmp_path: Path, network: str, server: str, echo: int) -> None:
+    options = ("--shaper", "kernel", "--delay", "20ms", "--up-delay", "30ms")
+    done = run("link", "--network", network, *options, "--", "true")
+    if done.returncode != 0:
+        assert done.returncode == 2
+        assert "this kernel has no netem queueing discipline\nhint: --shaper user" in done.stderr
+        return
+    said, _ = through(tmp_path, network, *options, script=PING, arguments=(server, echo, *["0.0.0.0"] * 5))
+    assert 0.050 <= min(float(line) for line in said.split()) < 0.150
 
 
 def test_slips_are_explained(network: str) -> None:

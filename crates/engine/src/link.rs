@@ -1,19 +1,23 @@
 //! `sojourn-engine link`: a network link between this network namespace and one of its own, in which a command runs.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::Args;
-use sojourn_link::Report;
+use clap::{Args, ValueEnum};
+use sojourn_link::carrier::{Carrier, Link};
 use sojourn_link::command::{self, exit_code};
-use sojourn_link::emulator::{Emulator, Link};
+use sojourn_link::emulator::Emulator;
+use sojourn_link::iproute::ShapingError;
 use sojourn_link::line::Line;
 use sojourn_link::loss::Loss;
 use sojourn_link::network::{LINES_MAX, Network};
+use sojourn_link::shaped::Shaped;
+use sojourn_link::{Report, Way};
 use sojourn_load::duration;
 use sojourn_measure::Nanos;
 use sojourn_queueing::distribution::{Deterministic, Distribution, Erlang, Exponential};
@@ -25,12 +29,16 @@ const ASYMMETRY: &str = "One direction, where it differs";
 const CLIENTS: &str = "Clients";
 const MACHINE: &str = "Machine and result";
 
+const SEED_DEFAULT: u64 = 1;
+const LATENESS_LIMIT_DEFAULT: Nanos = Nanos(1_000_000);
+
 /// Run a command behind a network link: with a rate, a delay by a law, loss and a limited queue.
 ///
 /// The command runs in a network namespace of its own, whose only way out is the link. The server stays where it is
 /// and is reached at the link's first address (10.77.0.1): let it listen there, or everywhere. Sockets and TCP are the
-/// kernel's own; packets pass through this program, which says how late it was. Without a command the link is up until
-/// SIGINT or SIGTERM. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN) and leaves nothing behind, however it ends.
+/// kernel's own; packets pass through this program, which says how late it was, or, with --shaper kernel, through the
+/// kernel alone. Without a command the link is up until SIGINT or SIGTERM. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN) and
+/// leaves nothing behind, however it ends.
 ///
 /// Example: sojourn link --rate 1.5Mbit/s --delay 15ms -- sojourn load http://10.77.0.1:8080/ --clients 4 --duration 10s
 #[derive(Args)]
@@ -69,15 +77,19 @@ pub struct Options {
     /// the other need different ones.
     #[arg(long, value_name = "NETWORK", value_parser = Network::parse, default_value = "10.77.0.0/16", help_heading = CLIENTS)]
     network: Network,
-    /// Says everything that is random.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = MACHINE)]
-    seed: u64,
+    /// Who carries the packets.
+    #[arg(long, value_name = "WHO", value_enum, default_value_t = ShaperName::User, help_heading = MACHINE)]
+    shaper: ShaperName,
+    /// Says everything that is random [default: 1].
+    #[arg(long, value_name = "N", help_heading = MACHINE)]
+    seed: Option<u64>,
     /// Pin the link to this core; the command is not.
     #[arg(long, value_name = "N", help_heading = MACHINE)]
     core: Option<usize>,
-    /// How much later than due one packet in a hundred may be handed over before the result is marked limited.
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration::parse, help_heading = MACHINE)]
-    lateness_limit: Nanos,
+    /// How much later than due one packet in a hundred may be handed over before the result is marked limited
+    /// [default: 1ms].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = MACHINE)]
+    lateness_limit: Option<Nanos>,
     /// Write what went over the link to this file, as one JSON object; - for standard output.
     #[arg(long, value_name = "FILE", help_heading = MACHINE)]
     report: Option<PathBuf>,
@@ -86,29 +98,61 @@ pub struct Options {
     command: Vec<OsString>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ShaperName {
+    /// This program: everything that there is, and it says how late it was.
+    User,
+    /// The kernel's queueing disciplines, made by tc and ip (iproute2): less CPU time; rates, constant delays, losses.
+    Kernel,
+}
+
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     options.network.holds(options.lines)?;
-    let mut emulator = Emulator::new(options.link()).map_err(explained)?;
-    let up = emulator.report();
+    match options.shaper {
+        ShaperName::User => carry(options, Emulator::new(options.link()).map_err(not_emulated)?),
+        ShaperName::Kernel => {
+            options.suits_the_kernel()?;
+            carry(options, Shaped::new(options.link()).map_err(not_shaped)?)
+        }
+    }
+}
+
+fn carry(options: &Options, mut carrier: impl Carrier) -> anyhow::Result<ExitCode> {
     if options.command.is_empty() {
-        let (process, namespace) = (std::process::id(), emulator.namespace().raw());
+        let (process, namespace) = (std::process::id(), carrier.namespace().raw());
         eprintln!(
             "link up: the server is {}, clients are from {} on\n\
              hint: nsenter --net=/proc/{process}/fd/{namespace} COMMAND runs a command behind it",
-            up.server_address, up.client_address
+            options.network.server(),
+            options.network.client(0)
         );
     }
-    let status = command::run(&mut emulator, &options.command, options.core).with_context(|| {
+    let status = command::run(&mut carrier, &options.command, options.core).with_context(|| {
         let name = options.command.first().map(|name| name.to_string_lossy().into_owned());
         format!("cannot run {} behind the link", name.unwrap_or_default())
     })?;
-    let report = emulator.report();
+    let report = carrier.report().context("cannot tell what went over the link")?;
     say(&report);
     write(options, &report)?;
     Ok(status.map_or(ExitCode::SUCCESS, |status| exit_code(status).into()))
 }
 
 impl Options {
+    /// Whether nothing is asked for that would say nothing to the kernel; what it cannot do it says itself.
+    fn suits_the_kernel(&self) -> anyhow::Result<()> {
+        let idle = [
+            ("--seed", self.seed.is_some(), "what it loses is its own choice"),
+            ("--core", self.core.is_some(), "it works where packets are sent and received"),
+            ("--lateness-limit", self.lateness_limit.is_some(), "it does not tell how late packets are"),
+        ];
+        if let Some((option, _, why)) = idle.into_iter().find(|(_, is_given, _)| *is_given) {
+            bail!(
+                "{option} has no effect on the kernel's shaper: {why}\nhint: leave it out, or --shaper user"
+            );
+        }
+        Ok(())
+    }
+
     fn link(&self) -> Link {
         let down = Line {
             rate: self.rate,
@@ -129,40 +173,71 @@ impl Options {
             up,
             down,
             line_delay: self.line_delay.clone(),
-            seed: self.seed,
-            lateness_limit: self.lateness_limit,
+            seed: self.seed.unwrap_or(SEED_DEFAULT),
+            lateness_limit: self.lateness_limit.unwrap_or(LATENESS_LIMIT_DEFAULT),
         }
     }
 }
 
-fn explained(error: io::Error) -> anyhow::Error {
+fn not_emulated(error: io::Error) -> anyhow::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
+            not_up(error, "the kernel has no TUN devices: modprobe tun")
+        }
+        _ => not_made(error),
+    }
+}
+
+fn not_shaped(error: ShapingError) -> anyhow::Error {
+    match error {
+        ShapingError::System(error) => not_made(error),
+        error => not_up(error, "--shaper user does it in user space"),
+    }
+}
+
+fn not_made(error: io::Error) -> anyhow::Error {
     let hint = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
             "it needs root, or CAP_NET_ADMIN and CAP_SYS_ADMIN; without, `sojourn load --read-rate 56kbit/s` has \
              clients that read slowly"
         }
-        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => "the kernel has no TUN devices: modprobe tun",
         Some(libc::EEXIST) => "another link has these addresses: choose another --network",
         _ => return anyhow::Error::new(error).context("cannot bring the link up"),
     };
+    not_up(error, hint)
+}
+
+fn not_up(error: impl Display, hint: &str) -> anyhow::Error {
     anyhow::anyhow!("cannot bring the link up: {error}\nhint: {hint}")
 }
 
 fn say(report: &Report) {
-    for (name, way) in [("up", &report.up), ("down", &report.down)] {
-        let late = way.lateness_seconds.p99.map_or("-".into(), |p99| format!("{:.3} ms", p99 * 1e3));
-        eprintln!(
-            "link {name}: {} packets, {} bytes delivered; {} dropped by the queue, {} lost; 99 % at most {late} late",
-            way.delivered_packets, way.delivered_bytes, way.overflowed_packets, way.lost_packets
-        );
-    }
-    if report.limited {
+    say_of("up", &report.up);
+    say_of("down", &report.down);
+    if let (Some(true), Some(limit)) = (report.limited, report.lateness_limit_seconds) {
         eprintln!(
             "warning: the link itself was late (more than 1 % of packets by over {} ms): its delays are this \
-             machine's too\nhint: give it a core of its own (--core), or fewer packets",
-            report.lateness_limit_seconds * 1e3
+             machine's too\nhint: give it a core of its own (--core), or fewer packets, or --shaper kernel",
+            limit * 1e3
         );
     }
+}
+
+fn say_of(name: &str, way: &Way) {
+    let dropped = match (way.overflowed_packets, way.lost_packets) {
+        (Some(overflowed), Some(lost)) => format!("{overflowed} dropped by the queue, {lost} lost"),
+        _ => format!("{} dropped by the queue or lost", way.dropped_packets),
+    };
+    let late = way.lateness_seconds.as_ref().map(|lateness| {
+        let p99 = lateness.p99.map_or("-".into(), |p99| format!("{:.3} ms", p99 * 1e3));
+        format!("; 99 % at most {p99} late")
+    });
+    eprintln!(
+        "link {name}: {} packets, {} bytes delivered; {dropped}{}",
+        way.delivered_packets,
+        way.delivered_bytes,
+        late.unwrap_or_default()
+    );
 }
 
 fn write(options: &Options, report: &Report) -> anyhow::Result<()> {

@@ -3,40 +3,44 @@
 use std::ffi::OsString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use sojourn_measure::affinity;
 
-use crate::emulator::Emulator;
-use crate::namespace;
+use crate::carrier::Carrier;
+use crate::namespace::Namespace;
 
 /// Signals that end a link without a command, and are passed on to a command.
 const ENDING: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
-/// Moves packets until `words`, run in the clients' namespace, has ended; its status. Without words until SIGINT or
+/// Of what is watched while packets move.
+const SIGNALLED: u64 = 0;
+const ENDED: u64 = 1;
+
+/// Lets packets move until `words`, run in the clients' namespace, has ended; its status. Without words until SIGINT or
 /// SIGTERM. The thread is pinned to `core`, the command is not.
 ///
 /// A signal is passed on to the command, unless it came from the terminal, which has told the command too.
 pub fn run(
-    emulator: &mut Emulator,
+    carrier: &mut impl Carrier,
     words: &[OsString],
     core: Option<usize>,
 ) -> io::Result<Option<ExitStatus>> {
     let signals = Signals::new()?;
-    let mut child = words.split_first().map(|words| spawn(emulator, words)).transpose()?;
+    let mut child = words.split_first().map(|words| spawn(carrier.namespace(), words)).transpose()?;
     if let Some(core) = core {
         affinity::pin_to(core)?;
     }
     let ended = child.as_ref().map(ended).transpose()?;
-    let signalled = emulator.watch(signals.0.as_fd())?;
+    carrier.watch(signals.0.as_fd(), SIGNALLED)?;
     if let Some(ended) = &ended {
-        emulator.watch(ended.as_fd())?;
+        carrier.watch(ended.as_fd(), ENDED)?;
     }
-    emulator.run(|number| {
-        if number != signalled {
+    carrier.run(|token| {
+        if token != SIGNALLED {
             return Ok(true);
         }
         let (signal, is_terminal) = signals.read()?;
@@ -55,14 +59,13 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
-fn spawn(emulator: &Emulator, (program, arguments): (&OsString, &[OsString])) -> io::Result<Child> {
-    let namespace = emulator.namespace().raw();
+fn spawn(namespace: &Namespace, (program, arguments): (&OsString, &[OsString])) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(arguments);
-    // SAFETY: between fork and exec only system calls are made; the namespace's descriptor is open there too.
+    namespace.runs(&mut command);
+    // SAFETY: between fork and exec only system calls are made.
     unsafe {
-        command.pre_exec(move || {
-            namespace::enter(BorrowedFd::borrow_raw(namespace))?;
+        command.pre_exec(|| {
             block(libc::SIG_UNBLOCK)?;
             // A link that is killed takes its command with it: without packets it would wait for ever.
             rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;

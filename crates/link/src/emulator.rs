@@ -10,17 +10,17 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::epoll;
-use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use sojourn_measure::{Histogram, Nanos, clock};
-use sojourn_queueing::distribution::{Distribution, Law};
+use sojourn_queueing::distribution::Law;
 use sojourn_queueing::random::Random;
 
+use crate::carrier::{Carrier, Link};
 use crate::line::{Direction, Draws, Line, Passage};
 use crate::namespace::Namespace;
 use crate::network::Network;
-use crate::report::{Report, Way};
+use crate::readiness::Readiness;
+use crate::report::{Report, Shaper, Way};
 use crate::tun::{PACKET_BYTES_MAX, Tun};
 
 /// Packets taken from one side before the other has its turn and what is due is handed over.
@@ -32,8 +32,6 @@ const FLYING_PACKETS_MAX: usize = 1_000_000;
 /// The share of packets that may be later than the limit.
 const LATE_SHARE_MAX: f64 = 0.01;
 
-const EVENTS_MAX: usize = 16;
-
 /// Where an IPv4 header has its addresses (RFC 791, 3.1).
 const SOURCE_AT: usize = 12;
 const DESTINATION_AT: usize = 16;
@@ -44,36 +42,16 @@ const DUE: u64 = 2;
 /// What the caller watches is told apart by tokens from here on.
 const OTHERS: u64 = 3;
 
-/// What a link is like.
-#[derive(Clone, Debug)]
-pub struct Link {
-    /// Its addresses.
-    pub network: Network,
-    /// Clients, each behind a line of its own.
-    pub lines: u32,
-    /// From clients to the server.
-    pub up: Line,
-    /// From the server to clients.
-    pub down: Line,
-    /// Seconds that packets travel longer, in either direction: drawn once for each line.
-    pub line_delay: Option<Distribution>,
-    /// Says everything that is random.
-    pub seed: u64,
-    /// How much later than due a packet may be handed over.
-    pub lateness_limit: Nanos,
-}
-
 /// A link that is up.
 pub struct Emulator {
     link: Link,
     namespace: Namespace,
     up: Carriage,
     down: Carriage,
-    epoll: OwnedFd,
+    readiness: Readiness,
     timer: OwnedFd,
     /// What the timer is set to.
     alarm: Nanos,
-    watched: u64,
     begin: Nanos,
     cpu_begin: Nanos,
 }
@@ -124,13 +102,13 @@ impl Emulator {
         let extra =
             |_| Nanos::from_seconds(link.line_delay.as_ref().map_or(0.0, |law| law.sample(&mut random)));
         let extras: Vec<Nanos> = (0..link.lines).map(extra).collect();
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readiness = Readiness::new()?;
         let timer = rustix::time::timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
         )?;
         for (fd, token) in [(client.as_fd(), UP), (server.as_fd(), DOWN), (timer.as_fd(), DUE)] {
-            watch(&epoll, fd, token)?;
+            readiness.add(fd, token)?;
         }
         Ok(Emulator {
             up: Carriage::new(&link.up, client, (link.network, SOURCE_AT), &extras, Draws::new(link.seed, 0)),
@@ -143,38 +121,42 @@ impl Emulator {
             ),
             link,
             namespace,
-            epoll,
+            readiness,
             timer,
             alarm: Nanos::MAX,
-            watched: 0,
             begin: clock::now(),
             cpu_begin: clock::thread_cpu(),
         })
     }
 
-    /// Where the clients are.
-    pub fn namespace(&self) -> &Namespace {
+    fn set_alarm(&mut self, due: Nanos) -> io::Result<()> {
+        if due == self.alarm {
+            return Ok(());
+        }
+        self.alarm = due;
+        let at = if due == Nanos::MAX { Nanos::ZERO } else { due }; // zero stops it
+        let value =
+            Timespec { tv_sec: (at.0 / 1_000_000_000) as i64, tv_nsec: (at.0 % 1_000_000_000) as i64 };
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let setting = Itimerspec { it_interval: never, it_value: value };
+        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &setting)?;
+        Ok(())
+    }
+}
+
+impl Carrier for Emulator {
+    fn namespace(&self) -> &Namespace {
         &self.namespace
     }
 
-    /// Watches something else while packets move; its number among these.
-    pub fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<u64> {
-        watch(&self.epoll, fd, OTHERS + self.watched)?;
-        self.watched += 1;
-        Ok(self.watched - 1)
+    fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.readiness.add(fd, OTHERS + token)
     }
 
-    /// Moves packets until `is_over`, which is asked whenever something watched has become readable.
-    pub fn run(&mut self, mut is_over: impl FnMut(u64) -> io::Result<bool>) -> io::Result<()> {
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
+    fn run(&mut self, mut is_over: impl FnMut(u64) -> io::Result<bool>) -> io::Result<()> {
         loop {
-            events.clear();
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-            for event in &events {
-                match event.data.u64() {
+            for token in self.readiness.wait()? {
+                match token {
                     UP => self.up.take_all()?,
                     DOWN => self.down.take_all()?,
                     DUE => {
@@ -195,39 +177,25 @@ impl Emulator {
         }
     }
 
-    fn set_alarm(&mut self, due: Nanos) -> io::Result<()> {
-        if due == self.alarm {
-            return Ok(());
-        }
-        self.alarm = due;
-        let at = if due == Nanos::MAX { Nanos::ZERO } else { due }; // zero stops it
-        let value =
-            Timespec { tv_sec: (at.0 / 1_000_000_000) as i64, tv_nsec: (at.0 % 1_000_000_000) as i64 };
-        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let setting = Itimerspec { it_interval: never, it_value: value };
-        rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &setting)?;
-        Ok(())
-    }
-
-    /// What went over it so far.
-    pub fn report(&self) -> Report {
+    fn report(&self) -> io::Result<Report> {
         let limit = self.link.lateness_limit;
         let is_late = |carriage: &Carriage| {
             let lateness = &carriage.tally.lateness;
             lateness.count_above(limit) as f64 > LATE_SHARE_MAX * lateness.count() as f64
         };
-        Report {
+        Ok(Report {
+            shaper: Shaper::User,
             server_address: self.link.network.server(),
             client_address: self.link.network.client(0),
             lines: self.link.lines,
-            seed: self.link.seed,
+            seed: Some(self.link.seed),
             duration_seconds: (clock::now() - self.begin).seconds(),
-            cpu_seconds: (clock::thread_cpu() - self.cpu_begin).seconds(),
-            limited: is_late(&self.up) || is_late(&self.down),
-            lateness_limit_seconds: limit.seconds(),
+            cpu_seconds: Some((clock::thread_cpu() - self.cpu_begin).seconds()),
+            limited: Some(is_late(&self.up) || is_late(&self.down)),
+            lateness_limit_seconds: Some(limit.seconds()),
             up: self.up.report(),
             down: self.down.report(),
-        }
+        })
     }
 }
 
@@ -305,16 +273,17 @@ impl Carriage {
             mean_delay_seconds: self.line.delay.as_ref().map_or(0.0, Law::mean),
             loss_probability: self.line.loss.mean(),
             packets: tally.packets,
-            bytes: tally.bytes,
+            bytes: Some(tally.bytes),
             delivered_packets: tally.delivered_packets,
             delivered_bytes: tally.delivered_bytes,
-            overflowed_packets: tally.overflowed_packets,
-            lost_packets: tally.lost_packets,
-            foreign_packets: tally.foreign_packets,
-            refused_packets: tally.refused_packets,
+            dropped_packets: tally.overflowed_packets + tally.lost_packets,
+            overflowed_packets: Some(tally.overflowed_packets),
+            lost_packets: Some(tally.lost_packets),
+            foreign_packets: Some(tally.foreign_packets),
+            refused_packets: Some(tally.refused_packets),
             pending_packets: self.flying.len() as u64,
-            queue_packets_max: tally.queue_packets_max,
-            lateness_seconds: tally.lateness.summary(),
+            queue_packets_max: Some(tally.queue_packets_max),
+            lateness_seconds: Some(tally.lateness.summary()),
         }
     }
 }
@@ -324,8 +293,4 @@ fn client_of(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
     let version = packet.first()? >> 4;
     let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().expect("four bytes are four bytes");
     (version == 4).then(|| octets.into())
-}
-
-fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-    Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
 }

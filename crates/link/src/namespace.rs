@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -39,13 +41,22 @@ impl Namespace {
         })
     }
 
-    /// For [`enter`] after a fork.
+    /// Has a command run inside; it is to be started while we are there.
+    pub fn runs(&self, command: &mut Command) {
+        let namespace = self.raw();
+        // SAFETY: between fork and exec one system call is made; the namespace's descriptor is open there too.
+        unsafe {
+            command.pre_exec(move || enter(BorrowedFd::borrow_raw(namespace)));
+        }
+    }
+
+    /// Its number among this process's descriptors.
     pub fn raw(&self) -> RawFd {
         self.0.as_raw_fd()
     }
 }
 
-/// Moves the calling thread into a network namespace. Safe after a fork: it is one system call.
-pub fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
+/// Moves the calling thread into a network namespace.
+fn enter(namespace: BorrowedFd<'_>) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))?)
 }

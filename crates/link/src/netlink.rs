@@ -1,4 +1,4 @@
-//! The two things the kernel is told of an interface: an address that it has, and that it is up.
+//! The three things the kernel is told of an interface: an address that it has, that it is up, and that it is to go.
 //!
 //! By rtnetlink (rtnetlink(7)), whose messages are a header, a structure and attributes, in the machine's byte order.
 
@@ -53,6 +53,15 @@ impl Netlink {
         body.extend_from_slice(&libc::IFLA_TXQLEN.to_ne_bytes());
         body.extend_from_slice(&queue_packets.to_ne_bytes());
         self.ask(libc::RTM_NEWLINK, 0, &body)
+    }
+
+    /// Removes `interface`; of a pair, both ends.
+    pub fn remove(&self, interface: u32) -> io::Result<()> {
+        // struct ifinfomsg: family, padding, type, index, flags, which flags change.
+        let mut body = vec![0_u8; 4];
+        body.extend_from_slice(&interface.to_ne_bytes());
+        body.extend_from_slice(&[0; 8]);
+        self.ask(libc::RTM_DELLINK, 0, &body)
     }
 
     fn ask(&self, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {

@@ -77,10 +77,7 @@ impl Network {
     /// The server's device, in the calling thread's namespace.
     pub(crate) fn server_side(&self) -> io::Result<Tun> {
         let tun = Tun::create("sojourn%d")?;
-        let netlink = Netlink::new()?;
-        let index = netlink::index_of(&tun.name)?;
-        netlink.add_address(index, self.server(), self.prefix)?;
-        netlink.bring_up(index, DEVICE_QUEUE_PACKETS)?;
+        self.put_server(&tun.name)?;
         Ok(tun)
     }
 
@@ -88,15 +85,26 @@ impl Network {
     pub(crate) fn client_side(&self, namespace: &Namespace, lines: u32) -> io::Result<Tun> {
         namespace.inside(|| {
             let tun = Tun::create("sojourn%d")?;
-            let netlink = Netlink::new()?;
-            let index = netlink::index_of(&tun.name)?;
-            netlink.add_address(index, self.client(0), self.prefix)?;
-            netlink.bring_up(index, DEVICE_QUEUE_PACKETS)?;
-            for line in 1..lines {
-                netlink.add_address(index, self.client(line), 32)?;
-            }
+            self.put_clients(&tun.name, lines)?;
             Ok(tun)
         })
+    }
+
+    /// Gives a device of the calling thread's namespace the server's address, and brings it up.
+    pub(crate) fn put_server(&self, device: &str) -> io::Result<()> {
+        let netlink = Netlink::new()?;
+        let index = netlink::index_of(device)?;
+        netlink.add_address(index, self.server(), self.prefix)?;
+        netlink.bring_up(index, DEVICE_QUEUE_PACKETS)
+    }
+
+    /// Gives a device of the calling thread's namespace the addresses of so many clients, and brings it up.
+    pub(crate) fn put_clients(&self, device: &str, lines: u32) -> io::Result<()> {
+        let netlink = Netlink::new()?;
+        let index = netlink::index_of(device)?;
+        netlink.add_address(index, self.client(0), self.prefix)?;
+        netlink.bring_up(index, DEVICE_QUEUE_PACKETS)?;
+        (1..lines).try_for_each(|line| netlink.add_address(index, self.client(line), 32))
     }
 }
 

@@ -5,9 +5,21 @@ use std::net::Ipv4Addr;
 use serde::Serialize;
 use sojourn_measure::Summary;
 
+/// Who carries the packets of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shaper {
+    /// This program.
+    User,
+    /// The kernel, which does not say all that we could.
+    Kernel,
+}
+
 /// A run of a link.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// Who carried its packets. What it does not say is null.
+    pub shaper: Shaper,
     /// The server's address.
     pub server_address: Ipv4Addr,
     /// The first client's; the others follow.
@@ -15,16 +27,16 @@ pub struct Report {
     /// Clients, each behind a line of its own.
     pub lines: u32,
     /// Says everything that was random.
-    pub seed: u64,
+    pub seed: Option<u64>,
     /// How long it was up.
     pub duration_seconds: f64,
     /// CPU time that it took, the kernel's work for it included.
-    pub cpu_seconds: f64,
+    pub cpu_seconds: Option<f64>,
     /// Whether more than one packet in a hundred, in either direction, arrived later than the limit: then this
     /// machine, not the line, made part of the delay.
-    pub limited: bool,
+    pub limited: Option<bool>,
     /// That limit.
-    pub lateness_limit_seconds: f64,
+    pub lateness_limit_seconds: Option<f64>,
     /// From the clients to the server.
     pub up: Way,
     /// From the server to the clients.
@@ -43,23 +55,25 @@ pub struct Way {
     /// Packets that were sent into it.
     pub packets: u64,
     /// Bytes of theirs, IP headers included.
-    pub bytes: u64,
+    pub bytes: Option<u64>,
     /// Packets that were handed over at the other end.
     pub delivered_packets: u64,
     /// Bytes of theirs.
     pub delivered_bytes: u64,
+    /// Packets that found the queue full or were lost; by the kernel's shaper what TCP handed over as one is one.
+    pub dropped_packets: u64,
     /// Packets that found the queue full.
-    pub overflowed_packets: u64,
+    pub overflowed_packets: Option<u64>,
     /// Packets that were lost as they were to be.
-    pub lost_packets: u64,
+    pub lost_packets: Option<u64>,
     /// Packets that were of no client's line, or not IPv4: dropped.
-    pub foreign_packets: u64,
+    pub foreign_packets: Option<u64>,
     /// Packets that the kernel did not take at the other end.
-    pub refused_packets: u64,
+    pub refused_packets: Option<u64>,
     /// Packets that were still on their way at the end.
     pub pending_packets: u64,
     /// The most packets of one line that waited or were being sent.
-    pub queue_packets_max: usize,
+    pub queue_packets_max: Option<usize>,
     /// How much later than due packets were handed over.
-    pub lateness_seconds: Summary,
+    pub lateness_seconds: Option<Summary>,
 }

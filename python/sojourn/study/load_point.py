@@ -189,6 +189,7 @@ class _Way:
         if self.link == NONE or not self._report.is_file():
             return None
         report = json.loads(self._report.read_text())
+        # Null where the kernel carried the packets, which does not tell how late they were.
         return "the link was late: one packet in a hundred by more than its limit" if report["limited"] else None
 
 

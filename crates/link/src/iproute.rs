@@ -1,0 +1,117 @@
+//! The programs of iproute2, ip(8) and tc(8): run in a namespace, and what their refusals mean.
+//!
+//! They know every queueing discipline's structures, tables among them, for every kernel. What is simple we tell the
+//! kernel ourselves, in [`crate::netlink`].
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use thiserror::Error;
+
+use crate::namespace::Namespace;
+
+/// By which kernels old and new, and the programs themselves, say that something is not there.
+const ABSENCES: [&str; 5] = [
+    "Specified qdisc kind is unknown",
+    "Unknown qdisc",
+    "RTNETLINK answers: No such file or directory",
+    "Unknown device type",
+    "RTNETLINK answers: Operation not supported",
+];
+
+/// Why the kernel does not shape a link.
+#[derive(Debug, Error)]
+pub enum ShapingError {
+    /// It could not, whichever kernel it is.
+    #[error("the kernel's shaper has {0}")]
+    Unsupported(&'static str),
+    /// A program of iproute2 is missing.
+    #[error("{0} is not installed (Debian's package is iproute2)")]
+    NotInstalled(&'static str),
+    /// Another kernel could.
+    #[error("this kernel has no {0}")]
+    Absent(String),
+    /// Anything else that one of the programs said.
+    #[error("{words}: {said}")]
+    Refused {
+        /// What was run.
+        words: String,
+        /// What it said.
+        said: String,
+    },
+    /// The system did not let us.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// What `program` prints with these words, in the calling thread's namespace or another; `thing` is what it is about.
+pub fn run(
+    program: &'static str,
+    words: &str,
+    namespace: Option<&Namespace>,
+    thing: &str,
+) -> Result<String, ShapingError> {
+    let mut command = Command::new(program);
+    // Its refusals are read here: in one language.
+    command.args(words.split(' ')).env("LC_ALL", "C").stdin(Stdio::null());
+    if let Some(namespace) = namespace {
+        namespace.runs(&mut command);
+    }
+    let output = command.output().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => ShapingError::NotInstalled(program),
+        _ => error.into(),
+    })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(refusal(&format!("{program} {words}"), String::from_utf8_lossy(&output.stderr).trim(), thing))
+}
+
+fn refusal(words: &str, said: &str, thing: &str) -> ShapingError {
+    if ABSENCES.iter().any(|absence| said.contains(absence)) {
+        return ShapingError::Absent(thing.to_owned());
+    }
+    if said.contains("Operation not permitted") {
+        return io::Error::from_raw_os_error(libc::EPERM).into();
+    }
+    ShapingError::Refused { words: words.to_owned(), said: said.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(said: &str) -> String {
+        refusal("tc qdisc add", said, "netem queueing discipline").to_string()
+    }
+
+    #[test]
+    fn refusals_say_what_is_missing() {
+        for absence in [
+            "Error: Specified qdisc kind is unknown.",
+            "Unknown qdisc \"netem\", hence option \"limit\" is unparsable",
+            "RTNETLINK answers: No such file or directory",
+        ] {
+            assert_eq!(said(absence), "this kernel has no netem queueing discipline", "{absence}");
+        }
+        assert_eq!(said("Error: Exclusivity flag on."), "tc qdisc add: Error: Exclusivity flag on.");
+    }
+
+    #[test]
+    fn what_takes_privileges_is_an_error_of_the_system() {
+        let ShapingError::System(error) = refusal("ip", "RTNETLINK answers: Operation not permitted", "")
+        else {
+            panic!("it is told apart");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn programs_run_say_and_are_missed() {
+        assert_eq!(run("echo", "a b", None, "").unwrap(), "a b\n");
+        let missing = run("no-such-program", "a b", None, "").unwrap_err();
+        assert!(matches!(missing, ShapingError::NotInstalled("no-such-program")), "{missing}");
+        let failed = run("cat", "/no/such/file", None, "").unwrap_err().to_string();
+        assert!(failed.starts_with("cat /no/such/file: "), "{failed}");
+    }
+}

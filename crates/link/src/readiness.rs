@@ -1,0 +1,38 @@
+//! Waiting until something can be read, told apart by tokens.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+/// What one wait tells; the rest comes with the next.
+const EVENTS_MAX: usize = 16;
+
+/// What is waited for.
+pub struct Readiness {
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+}
+
+impl Readiness {
+    /// Nothing yet.
+    pub fn new() -> io::Result<Readiness> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Readiness { epoll, events: Vec::with_capacity(EVENTS_MAX) })
+    }
+
+    /// Waits for this, too.
+    pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
+    }
+
+    /// Waits until something can be read; the tokens of all that can. None where a signal came first.
+    pub fn wait(&mut self) -> io::Result<impl Iterator<Item = u64>> {
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), None) {
+            Ok(_) | Err(Errno::INTR) => Ok(self.events.iter().map(|event| event.data.u64())),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A link whose packets the kernel carries: a veth pair, and at each end a queueing discipline for what it sends.
+//!
+//! Nothing passes through this program, which only waits for the end. The clients' end is in the link's namespace, and
+//! with it the pair is gone: when we end it, or when nobody holds the namespace any more, whatever ended us.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use sojourn_measure::{Nanos, clock};
+use sojourn_queueing::distribution::Law;
+
+use crate::carrier::{Carrier, Link};
+use crate::iproute::{self, ShapingError};
+use crate::line::Line;
+use crate::namespace::Namespace;
+use crate::netlink::{self, Netlink};
+use crate::readiness::Readiness;
+use crate::report::{Report, Shaper, Way};
+use crate::tc::{self, Counts, Discipline};
+
+/// The clients' end: its namespace has no other devices but loopback.
+const CLIENT_DEVICE: &str = "sojourn0";
+
+/// What both ends are like. With one hardware address for both, and without ARP, each knows the other without asking:
+/// what goes over the line is IP's.
+const END: &str = "address 02:00:00:00:00:01 arp off";
+
+/// A link that is up.
+pub struct Shaped {
+    link: Link,
+    // Before the namespace: the pair is to be gone when this is, so that the next link may have its addresses.
+    server: ServerEnd,
+    namespace: Namespace,
+    up: Discipline,
+    down: Discipline,
+    readiness: Readiness,
+    begin: Nanos,
+}
+
+/// The server's end of the pair, which is gone with the other when this is.
+struct ServerEnd {
+    name: String,
+    index: u32,
+}
+
+impl Shaped {
+    /// Brings a link up: the server's side in the calling thread's network namespace, the clients' in a new one.
+    /// Needs `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`. Its seed and its limit of lateness are not heeded.
+    ///
+    /// # Errors
+    /// [`ShapingError::Unsupported`] before anything is made, where the kernel cannot do what the link is to be like.
+    pub fn new(link: Link) -> Result<Shaped, ShapingError> {
+        if link.lines != 1 {
+            return Err(ShapingError::Unsupported("one line, not one for each client"));
+        }
+        if link.line_delay.is_some() {
+            return Err(ShapingError::Unsupported("no delay that is drawn for each line"));
+        }
+        let (up, down) = (Discipline::of(&link.up)?, Discipline::of(&link.down)?);
+        let namespace = Namespace::create()?;
+        let server = ServerEnd::create(&namespace, &up, &down)?;
+        // First the disciplines, then the addresses: nothing goes around them.
+        add(&down, &server.name, None)?;
+        add(&up, CLIENT_DEVICE, Some(&namespace))?;
+        link.network.put_server(&server.name)?;
+        namespace.inside(|| link.network.put_clients(CLIENT_DEVICE, link.lines))?;
+        Ok(Shaped { link, server, namespace, up, down, readiness: Readiness::new()?, begin: clock::now() })
+    }
+}
+
+impl Carrier for Shaped {
+    fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.readiness.add(fd, token)
+    }
+
+    fn run(&mut self, mut is_over: impl FnMut(u64) -> io::Result<bool>) -> io::Result<()> {
+        loop {
+            for token in self.readiness.wait()? {
+                if is_over(token)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn report(&self) -> io::Result<Report> {
+        Ok(Report {
+            shaper: Shaper::Kernel,
+            server_address: self.link.network.server(),
+            client_address: self.link.network.client(0),
+            lines: self.link.lines,
+            seed: None,
+            duration_seconds: (clock::now() - self.begin).seconds(),
+            cpu_seconds: None,
+            limited: None,
+            lateness_limit_seconds: None,
+            up: way(&self.link.up, &self.up, counts(CLIENT_DEVICE, Some(&self.namespace))?),
+            down: way(&self.link.down, &self.down, counts(&self.server.name, None)?),
+        })
+    }
+}
+
+impl ServerEnd {
+    /// Makes the pair, one end here and the other in `namespace`.
+    fn create(namespace: &Namespace, up: &Discipline, down: &Discipline) -> Result<ServerEnd, ShapingError> {
+        // A process has one link: no other's end is called so.
+        let process = std::process::id();
+        let name = format!("sojourn-{process}");
+        let there = format!("/proc/{process}/fd/{}", namespace.raw());
+        let words = format!(
+            "link add {name} {END} gso_max_segs {} type veth \
+             peer name {CLIENT_DEVICE} {END} gso_max_segs {} netns {there}",
+            down.at_once_packets, up.at_once_packets
+        );
+        iproute::run("ip", &words, None, "veth devices")?;
+        Ok(ServerEnd { index: netlink::index_of(&name)?, name })
+    }
+}
+
+impl Drop for ServerEnd {
+    fn drop(&mut self) {
+        // Where this fails the pair still goes with the namespace, a moment later.
+        let _ = Netlink::new().and_then(|netlink| netlink.remove(self.index));
+    }
+}
+
+fn add(discipline: &Discipline, device: &str, namespace: Option<&Namespace>) -> Result<(), ShapingError> {
+    let thing = format!("{} queueing discipline", discipline.kind);
+    iproute::run("tc", &discipline.added_to(device), namespace, &thing).map(drop)
+}
+
+fn counts(device: &str, namespace: Option<&Namespace>) -> io::Result<Counts> {
+    let shown = iproute::run("tc", &tc::shown(device), namespace, "queueing disciplines");
+    Counts::read(&shown.map_err(io::Error::other)?)
+}
+
+fn way(line: &Line, discipline: &Discipline, counts: Counts) -> Way {
+    // Where packets are to be lost, the same counter has them and those that found the queue full.
+    let is_lossless = line.loss.mean() == 0.0;
+    Way {
+        rate_bits_per_second: line.rate,
+        mean_delay_seconds: line.delay.as_ref().map_or(0.0, Law::mean),
+        loss_probability: line.loss.mean(),
+        packets: counts.packets + counts.dropped_packets + counts.queued_packets,
+        bytes: None,
+        delivered_packets: counts.packets,
+        delivered_bytes: discipline.sent_bytes(counts),
+        dropped_packets: counts.dropped_packets,
+        overflowed_packets: is_lossless.then_some(counts.dropped_packets),
+        lost_packets: is_lossless.then_some(0),
+        foreign_packets: None,
+        refused_packets: None,
+        pending_packets: counts.queued_packets,
+        queue_packets_max: None,
+        lateness_seconds: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loss::Loss;
+
+    #[test]
+    fn drops_are_told_apart_only_where_nothing_is_to_be_lost() {
+        let counts = Counts { packets: 10, bytes: 9_000, dropped_packets: 3, queued_packets: 2 };
+        let lossless =
+            Line { rate: None, delay: None, loss: Loss::Never, queue_packets_max: 100, reorders: false };
+        let lossy = Line { loss: Loss::Independent(0.1), ..lossless.clone() };
+        let [sure, unsure] =
+            [lossless, lossy].map(|line| way(&line, &Discipline::of(&line).unwrap(), counts));
+        assert_eq!((sure.overflowed_packets, sure.lost_packets), (Some(3), Some(0)));
+        assert_eq!((unsure.overflowed_packets, unsure.lost_packets), (None, None));
+        assert_eq!((unsure.packets, unsure.dropped_packets), (15, 3));
+    }
+}

@@ -1,0 +1,265 @@
+//! A line in the words of tc(8): which queueing discipline stands for it, with which limits; and what one has counted.
+//!
+//! A rate alone is a token bucket (tc-tbf(8)), a delay or a loss tc-netem(8), which has a rate of its own. Without any
+//! of them it is a first-in first-out queue that never fills, for its counters.
+
+use std::io;
+
+use serde::Deserialize;
+use sojourn_queueing::distribution::{Distribution, Law};
+
+use crate::iproute::ShapingError;
+use crate::line::Line;
+use crate::loss::Loss;
+
+/// The longest IP packet: the devices' MTU.
+const PACKET_BYTES_MAX: u32 = 1500;
+
+/// An Ethernet header. The kernel counts frames; a line's lengths are those of IP packets.
+const HEADER_BYTES: u32 = 14;
+
+/// How late the kernel's timer may wake a bucket up without a loss of rate: what the bucket holds beyond one frame. The
+/// timers are those of high resolution, and this is what our own link may be late by default.
+const TIMER_LATENESS_SECONDS: f64 = 1e-3;
+
+/// Packets that travel, where no rate says how many they can be at most.
+const TRAVELLING_PACKETS_MAX: u64 = 1_000_000;
+
+/// How long what TCP may hand over as one takes to be sent: at a gigabit, packets one by one are too many.
+const AT_ONCE_SECONDS: f64 = 1e-4;
+
+/// The most that TCP hands over as one, 64 kB.
+const AT_ONCE_PACKETS_MAX: u32 = 45;
+
+/// At a lower rate the time of a packet does not go into the numbers by which a bucket is told its depth.
+const RATE_BITS_PER_SECOND_MIN: f64 = 1000.0;
+
+/// A queueing discipline: what an end of a link does with what it sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discipline {
+    /// Its name.
+    pub kind: &'static str,
+    /// As many packets TCP may hand over as one: one, where they wait and get lost by themselves.
+    pub at_once_packets: u32,
+    options: String,
+}
+
+impl Discipline {
+    /// The one that does what `line` says.
+    pub fn of(line: &Line) -> Result<Discipline, ShapingError> {
+        if line.reorders {
+            return Err(ShapingError::Unsupported("no packets that overtake others"));
+        }
+        if line.rate.is_some_and(|rate| rate < RATE_BITS_PER_SECOND_MIN) {
+            return Err(ShapingError::Unsupported("no rate below 1 kbit/s"));
+        }
+        let delay_seconds = match &line.delay {
+            None => 0.0,
+            Some(Distribution::Deterministic(time)) => time.mean(),
+            Some(_) => return Err(ShapingError::Unsupported("no law of delay but a constant time")),
+        };
+        let is_plain = delay_seconds == 0.0 && line.loss.mean() == 0.0;
+        Ok(match line.rate {
+            None if is_plain => Discipline {
+                kind: "pfifo",
+                at_once_packets: AT_ONCE_PACKETS_MAX,
+                options: format!("limit {TRAVELLING_PACKETS_MAX}"),
+            },
+            Some(rate) if is_plain => token_bucket(rate, line.queue_packets_max),
+            _ => network_emulator(line, delay_seconds),
+        })
+    }
+
+    /// The words by which `device` gets it.
+    pub fn added_to(&self, device: &str) -> String {
+        let Discipline { kind, options, .. } = self;
+        let lengths =
+            if self.counts_headers() { String::new() } else { format!("stab overhead -{HEADER_BYTES} ") };
+        format!("qdisc add dev {device} root {lengths}{kind} {options}")
+    }
+
+    /// Bytes of IP packets that were sent on.
+    pub fn sent_bytes(&self, counts: Counts) -> u64 {
+        let header_bytes = if self.counts_headers() { HEADER_BYTES } else { 0 };
+        counts.bytes - counts.packets * u64::from(header_bytes)
+    }
+
+    /// Whether lengths are those of frames: a size table makes them those of IP packets, but sees one header in what
+    /// was handed over as one.
+    fn counts_headers(&self) -> bool {
+        self.at_once_packets > 1
+    }
+}
+
+/// The words that show what a device's discipline has counted, for [`Counts::read`].
+pub fn shown(device: &str) -> String {
+    format!("-s -j qdisc show dev {device}")
+}
+
+/// A bucket holds one frame, without which none could be sent, and what the rate sends while the timer is late: tokens
+/// that come to a full bucket are lost. More would let more pass at once after a pause.
+fn token_bucket(rate: f64, queue_packets: usize) -> Discipline {
+    let at_once_packets = (rate * AT_ONCE_SECONDS / 8.0 / f64::from(PACKET_BYTES_MAX)) as u32;
+    let burst_bytes = PACKET_BYTES_MAX + HEADER_BYTES + (rate / 8.0 * TIMER_LATENESS_SECONDS).ceil() as u32;
+    let mut discipline = Discipline {
+        kind: "tbf",
+        at_once_packets: at_once_packets.clamp(1, AT_ONCE_PACKETS_MAX),
+        options: String::new(),
+    };
+    // Where headers count, the longest packets go at the rate that was asked for.
+    let counted_bytes = PACKET_BYTES_MAX + if discipline.counts_headers() { HEADER_BYTES } else { 0 };
+    let counted_rate = (rate * f64::from(counted_bytes) / f64::from(PACKET_BYTES_MAX)).round();
+    let limit_bytes = queue_packets as u64 * u64::from(counted_bytes);
+    discipline.options = format!("rate {counted_rate}bit burst {burst_bytes} limit {limit_bytes}");
+    discipline
+}
+
+/// Its queue holds packets until they arrive, so that there is room for those that travel, too.
+fn network_emulator(line: &Line, delay_seconds: f64) -> Discipline {
+    let travelling_packets = |rate: f64| (rate * delay_seconds / 8.0 / f64::from(PACKET_BYTES_MAX)).ceil();
+    let limit_packets = line.rate.map_or(TRAVELLING_PACKETS_MAX, |rate| {
+        (line.queue_packets_max as u64 + travelling_packets(rate) as u64).min(TRAVELLING_PACKETS_MAX)
+    });
+    let mut options = format!("limit {limit_packets}");
+    if delay_seconds > 0.0 {
+        options += &format!(" delay {}us", (delay_seconds * 1e6).round());
+    }
+    match line.loss {
+        Loss::Never => {}
+        Loss::Independent(probability) => options += &format!(" loss {}%", probability * 100.0),
+        Loss::Bursts { worsening, recovery } => {
+            options += &format!(" loss gemodel {}% {}%", worsening * 100.0, recovery * 100.0);
+        }
+    }
+    if let Some(rate) = line.rate {
+        options += &format!(" rate {}bit", rate.round());
+    }
+    Discipline { kind: "netem", at_once_packets: 1, options }
+}
+
+/// What a discipline has counted since it was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Counts {
+    /// Packets that were sent on.
+    pub packets: u64,
+    /// Bytes of theirs.
+    pub bytes: u64,
+    /// Packets that were dropped, for whatever reason.
+    #[serde(rename = "drops")]
+    pub dropped_packets: u64,
+    /// Packets that are there still.
+    #[serde(rename = "qlen")]
+    pub queued_packets: u64,
+}
+
+/// A discipline as tc shows it; there may be others within.
+#[derive(Deserialize)]
+struct Shown {
+    #[serde(default)]
+    root: bool,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+impl Counts {
+    /// From what tc shows of a device.
+    pub fn read(json: &str) -> io::Result<Counts> {
+        let all: Vec<Shown> = serde_json::from_str(json)?;
+        let root = all.iter().find(|each| each.root);
+        Ok(root.ok_or_else(|| io::Error::other("tc shows no queueing discipline of the link"))?.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sojourn_queueing::distribution::{Deterministic, Exponential};
+
+    use super::*;
+
+    fn line(rate: Option<f64>, delay_seconds: f64, loss: Loss) -> Line {
+        let delay = (delay_seconds > 0.0).then(|| Deterministic::new(delay_seconds).unwrap().into());
+        Line { rate, delay, loss, queue_packets_max: 100, reorders: false }
+    }
+
+    fn words(line: &Line) -> String {
+        let words = Discipline::of(line).unwrap().added_to("dev0");
+        words.strip_prefix("qdisc add dev dev0 root ").unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_rate_alone_is_a_bucket_of_a_frame_and_a_millisecond() {
+        let check = |rate, expected: &str| assert_eq!(words(&line(Some(rate), 0.0, Loss::Never)), expected);
+        check(56e3, "stab overhead -14 tbf rate 56000bit burst 1521 limit 150000");
+        check(10e6, "stab overhead -14 tbf rate 10000000bit burst 2764 limit 150000");
+        check(1e9, "tbf rate 1009333333bit burst 126514 limit 151400");
+        check(1e12, "tbf rate 1009333333333bit burst 125001514 limit 151400");
+    }
+
+    #[test]
+    fn what_is_handed_over_as_one_is_sent_within_a_tenth_of_a_millisecond() {
+        let check = |rate, packets, bytes| {
+            let discipline = Discipline::of(&line(rate, 0.0, Loss::Never)).unwrap();
+            assert_eq!(discipline.at_once_packets, packets);
+            let counts = Counts { packets: 10, bytes: 15_140, dropped_packets: 0, queued_packets: 0 };
+            assert_eq!(discipline.sent_bytes(counts), bytes);
+        };
+        check(Some(100e6), 1, 15_140);
+        check(Some(1e9), 8, 15_000);
+        check(Some(100e9), 45, 15_000);
+        check(None, 45, 15_000);
+    }
+
+    #[test]
+    fn without_anything_it_only_counts() {
+        assert_eq!(words(&line(None, 0.0, Loss::Never)), "pfifo limit 1000000");
+        assert_eq!(
+            words(&line(None, 0.0, Loss::Bursts { worsening: 0.0, recovery: 1.0 })),
+            "pfifo limit 1000000"
+        );
+    }
+
+    #[test]
+    fn delays_and_losses_are_the_network_emulators() {
+        let check = |line: Line, expected: &str| assert_eq!(words(&line), expected);
+        check(line(None, 0.015, Loss::Never), "stab overhead -14 netem limit 1000000 delay 15000us");
+        check(line(None, 0.0, Loss::Independent(0.25)), "stab overhead -14 netem limit 1000000 loss 25%");
+        let bursts = Loss::Bursts { worsening: 0.125, recovery: 0.5 };
+        check(
+            line(Some(2e6), 0.0, bursts),
+            "stab overhead -14 netem limit 100 loss gemodel 12.5% 50% rate 2000000bit",
+        );
+    }
+
+    #[test]
+    fn what_travels_has_room_beside_what_waits() {
+        // 10 Mbit/s for 0.12 s are 100 packets of 1,500 bytes.
+        let line = line(Some(10e6), 0.12, Loss::Never);
+        assert_eq!(words(&line), "stab overhead -14 netem limit 200 delay 120000us rate 10000000bit");
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_do_is_refused() {
+        let plain = line(Some(1e6), 0.015, Loss::Never);
+        let check = |line: Line, expected: &str| {
+            let said = Discipline::of(&line).unwrap_err().to_string();
+            assert_eq!(said, format!("the kernel's shaper has {expected}"));
+        };
+        check(Line { reorders: true, ..plain.clone() }, "no packets that overtake others");
+        check(Line { rate: Some(999.0), ..plain.clone() }, "no rate below 1 kbit/s");
+        let delay = Some(Exponential::new(0.015).unwrap().into());
+        check(Line { delay, ..plain }, "no law of delay but a constant time");
+    }
+
+    #[test]
+    fn counts_are_the_root_s() {
+        let json = r#"[
+            {"kind":"bfifo","handle":"0:","parent":"8001:1","options":{"limit":15000},
+             "bytes":1,"packets":1,"drops":1,"overlimits":0,"requeues":0,"backlog":0,"qlen":0},
+            {"kind":"tbf","handle":"8001:","root":true,"refcnt":2,"options":{"rate":1250000,"burst":2763,"lat":119000},
+             "bytes":150430,"packets":104,"drops":3,"overlimits":88,"requeues":0,"backlog":3000,"qlen":2}]"#;
+        let counts = Counts { packets: 104, bytes: 150_430, dropped_packets: 3, queued_packets: 2 };
+        assert_eq!(Counts::read(json).unwrap(), counts);
+        assert!(Counts::read("[]").unwrap_err().to_string().contains("no queueing discipline"));
+        assert!(Counts::read("qdisc tbf 8001: root").is_err());
+    }
+}
