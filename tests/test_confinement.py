@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 import tomllib
 import urllib.request
@@ -109,6 +110,17 @@ def test_a_server_of_a_study_is_confined_and_stopped(state: Path, site: Path, tm
     assert not group.exists()
 
 
+def test_a_program_gets_its_share_of_a_processor(state: Path) -> None:
+    seconds = 2.0
+    busy = (
+        f"import time; e = time.monotonic() + {seconds}\nwhile time.monotonic() < e: pass\nprint(time.process_time())"
+    )
+    done = run("confine", "--cpu-limit", "0.25", "--", sys.executable, "-c", busy)
+    assert done.returncode == 0, done.stderr
+    assert 0.1 * seconds < float(done.stdout) < 0.3 * seconds
+    assert list(state.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("command", "option", "share"),
     [(["serve", "."], "body-cache", 8), (["proxy", "--upstream", "http://127.0.0.1:1"], "cache-memory", 4)],
@@ -126,6 +138,8 @@ def test_what_cannot_be_confined_is_said(tmp_path: Path) -> None:
         (("probe", "--memory-limit", LIMIT, "--pid", "1"), "only what the probe starts"),
         (("confine", "--disk-read-limit", "1MiB/s", "--", "true"), "--site"),
         (("confine", "--disk-read-limit", "1MiB", "--site", tmp_path, "--", "true"), "20MiB/s"),
+        (("confine", "--cpu-limit", "0.01", "--", "true"), "at least 0.02"),
+        (("confine", "--cpu-limit", "0", "--", "true"), "0.25"),
         (("confine",), "COMMAND"),
     ):
         done = run(*arguments)

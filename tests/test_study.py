@@ -191,6 +191,27 @@ def test_clients_may_be_behind_a_link(tmp_path: Path) -> None:
         assert record["metrics"]["throughput"] < 16e6
 
 
+SLOWED = STUDY.replace('{ name = "gone", system = "http://127.0.0.1:9" },', "").replace(
+    'load = ["--clients", "2"]', 'load = ["--clients", "2"], cpu = "0.25"'
+)
+
+
+def test_a_server_may_have_less_than_its_core(tmp_path: Path) -> None:
+    file, folder = tmp_path / "slowed.toml", tmp_path / "run"
+    file.write_text(SLOWED.replace("repetitions = 3", "repetitions = 1").replace('["100KiB", "1KiB"]', '["1KiB"]'))
+    done = run("study", file, "--output", folder, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (summary,) = json.loads(done.stdout)["studies"]
+    for path in (folder / "points").glob("*.json"):
+        record = json.loads(path.read_text())
+        assert record["failed"] is None
+        if record["cpu_unlimited"] is None:
+            assert record["metrics"]["server.cpu"] < 0.35
+        else:
+            assert summary["cpu_unlimited"] == {record["cpu_unlimited"]: 2}
+            assert record["cpu_unlimited"] in (folder / "report.html").read_text()
+
+
 def test_the_index_says_how_far_models_were_off(tmp_path: Path) -> None:
     (tmp_path / "study" / "one").mkdir(parents=True)
     summary = {"study": "one", "title": "One", "source": "nobody", "points": 1, "points_planned": 1, "verdicts": []}

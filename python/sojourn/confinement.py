@@ -1,4 +1,4 @@
-"""Less memory or a slower disk than the machine has, for what a study starts.
+"""Less memory, a slower disk or a slower processor than the machine has, for what a study starts.
 
 The engine makes a control group, starts the program inside and removes the group when the program ends; what a run
 that was killed has left is undone by the next one. Here it is only said what is to be limited.
@@ -25,6 +25,8 @@ class Confinement:
     """All its processes together, their share of the page cache included."""
     disk_read_bytes_per_second: int | None = None
     """From the disk that holds the site."""
+    processors: float | None = None
+    """Of their time: 1 is one processor's."""
     drop_pages: Literal["none", "site", "machine"] = "site"
     """`machine` needs root, and everybody on it notices."""
 
@@ -38,7 +40,17 @@ class Confinement:
             options += ["--memory-limit", f"{self.memory_bytes}B"]
         if self.disk_read_bytes_per_second is not None:
             options += ["--disk-read-limit", f"{self.disk_read_bytes_per_second}B/s"]
+        if self.processors is not None:
+            options += ["--cpu-limit", f"{self.processors:g}"]
         return options
+
+
+def processors_unlimited_because() -> str | None:
+    """Why no processor's time can be limited here; None if it can."""
+    tried = subprocess.run(
+        [str(engine.path()), "confine", "--cpu-limit", "1", "--", "true"], capture_output=True, text=True, check=False
+    )
+    return None if tried.returncode == 0 else tried.stderr.splitlines()[0].removeprefix("error: ")
 
 
 def restore() -> str:

@@ -1,4 +1,4 @@
-//! `sojourn-engine confine`: runs a program with less memory or a slower disk, and undoes all of it afterwards. The
+//! `sojourn-engine confine`: runs a program with less memory, a slower disk or a slower processor, and undoes all of it afterwards. The
 //! probe takes the same options.
 
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +16,7 @@ use sojourn_measure::site_pages::{self, SitePages};
 
 use crate::serve::options::values::size;
 
-/// Runs a program with less memory or a slower disk than the machine has.
+/// Runs a program with less memory, a slower disk or a slower processor than the machine has.
 ///
 /// It runs in a control group of its own (version 1 or 2), which goes when it ends. What a run that was killed has left
 /// is undone by the next one, or by --restore.
@@ -42,6 +42,9 @@ pub struct Surroundings {
     /// How fast it may read from the disk that holds the site: 20MiB/s; needs root
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "site")]
     pub disk_read_limit: Option<usize>,
+    /// How much of a processor's time it may use: 0.25 is a quarter of one, 2 is two; needs root
+    #[arg(long, value_name = "PROCESSORS", value_parser = processors)]
+    pub cpu_limit: Option<f64>,
     /// The site's folder: its pages are dropped before, so that they count as the program's, and looked at
     #[arg(long, value_name = "FOLDER")]
     pub site: Option<PathBuf>,
@@ -84,6 +87,11 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 impl Surroundings {
+    /// Whether the program is to have less than it would have.
+    pub fn limit_something(&self) -> bool {
+        self.memory_limit.is_some() || self.disk_read_limit.is_some() || self.cpu_limit.is_some()
+    }
+
     /// Drops the pages and makes the group; none if nothing is limited.
     pub fn arrange(&self) -> anyhow::Result<Option<Confinement>> {
         if self.drop_pages == Dropped::Machine {
@@ -92,13 +100,16 @@ impl Surroundings {
         if let (Some(site), Dropped::Site) = (&self.site, self.drop_pages) {
             drop_site(site)?;
         }
-        let mut limits =
-            Limits { memory_bytes: self.memory_limit.map(|bytes| bytes as u64), disk_read: None };
+        let mut limits = Limits {
+            memory_bytes: self.memory_limit.map(|bytes| bytes as u64),
+            disk_read: None,
+            processors: self.cpu_limit,
+        };
         if let (Some(rate), Some(site)) = (self.disk_read_limit, &self.site) {
             let disk = disk_under(site).map_err(|reason| anyhow!(reason))?;
             limits.disk_read = Some((disk, rate as u64));
         }
-        if limits.memory_bytes.is_none() && limits.disk_read.is_none() {
+        if !self.limit_something() {
             return Ok(None);
         }
         let name = format!("sojourn-{}", std::process::id());
@@ -135,6 +146,12 @@ fn state() -> anyhow::Result<PathBuf> {
 
 fn code_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default())
+}
+
+/// `0.25`.
+fn processors(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "a number of processors looks like 0.25".to_owned())
 }
 
 /// `20MiB/s`.

@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         bail!("an interval below {} ms would measure the probe itself", INTERVAL_MIN.0 / 1_000_000);
     }
     let surroundings = &options.surroundings;
-    if options.command.is_empty() && (surroundings.memory_limit.or(surroundings.disk_read_limit)).is_some() {
+    if options.command.is_empty() && surroundings.limit_something() {
         bail!("only what the probe starts can be given less\nhint: give the command after --");
     }
     // Before it is confined and not after, it can be interrupted: what was changed is then undone.

@@ -92,7 +92,7 @@ fn try_out(name: &str, architecture: &str, flags: &[&str]) -> Result<Seen, Strin
     let disk_read = Some((disk_under(root.path())?, DISK_BYTES_PER_SECOND));
     let state = tempfile::tempdir().unwrap();
     let group = format!("sojourn-test-{}-{}", std::process::id(), name.replace(' ', "-"));
-    let limits = Limits { memory_bytes: None, disk_read };
+    let limits = Limits { disk_read, ..Limits::default() };
     let slow = Confinement::new(&Hierarchies::here(), state.path(), &group, &limits)?;
     let mut command = Command::new(ENGINE);
     slow.enclose(&mut command)?;

@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     app.command("proxy", context_settings=EVERYTHING, help=help)(_become)
     app.command("stream", context_settings=EVERYTHING, help="Stream films to players: RTSP, video on demand.")(_become)
     app.command("link", context_settings=EVERYTHING, help="Run a command behind a slow, long or lossy link.")(_become)
-    help = "Run a program with less memory or a slower disk than the machine has."
+    help = "Run a program with less memory, a slower disk or a slower processor than the machine has."
     app.command("confine", context_settings=EVERYTHING, help=help)(_become)
 
 

@@ -51,6 +51,9 @@ def _probe(
     disk_read_limit: Annotated[
         str | None, typer.Option(help="Let it read so fast from the site's disk: 20MiB/s; needs root.")
     ] = None,
+    cpu_limit: Annotated[
+        float | None, typer.Option(help="Give it this much of a processor's time: 0.25 is a quarter; needs root.")
+    ] = None,
     drop_pages: Annotated[
         Literal["none", "site", "machine"], typer.Option(help="What the command is not to find in memory.")
     ] = "site",
@@ -90,6 +93,7 @@ def _probe(
         ("--site", site),
         ("--memory-limit", memory_limit),
         ("--disk-read-limit", disk_read_limit),
+        ("--cpu-limit", cpu_limit),
         ("--drop-pages", drop_pages),
         ("--duration", duration),
         ("--core", core),

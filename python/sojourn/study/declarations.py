@@ -78,6 +78,8 @@ class Workload(_Part):
     """Options of `sojourn link`, behind which the clients then are."""
     memory: str = NONE
     """How much of it the server has, the pages of its files included."""
+    cpu: str = NONE
+    """How much of its core the server has: 0.25 is a quarter."""
     cold: bool = False
     """Whether the files' pages are dropped from memory before each point."""
 

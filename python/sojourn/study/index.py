@@ -92,6 +92,8 @@ def remarks(summary: Any) -> str:
     said = ["to try, not to believe"] if summary.get("tried") else list(summary.get("given_up", ()))
     said += [f"without {name}: {because}" for name, because in summary.get("missing", {}).items()]
     said += [f"{number} points failed: {because}" for because, number in summary.get("failed", {}).items()]
+    unlimited = summary.get("cpu_unlimited", {})
+    said += [f"{number} points with a whole core for the server: {because}" for because, number in unlimited.items()]
     return "; ".join(said)
 
 

@@ -12,11 +12,12 @@ import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from sojourn import cores, engine, quantity, systems
-from sojourn.confinement import Confinement
+from sojourn.confinement import Confinement, processors_unlimited_because
 from sojourn.failure import CouldNotRun
 from sojourn.fileset import FILELIST
 from sojourn.loading import metrics
@@ -88,10 +89,22 @@ class LoadPoints:
         return site(self.workload.files or LOG, settings, self.work, self.study.log)
 
     def _confinement(self, root: Path, settings: Settings) -> Confinement | None:
-        memory = filled(self.workload.memory, settings)
-        if memory == NONE and not self.workload.cold:
+        memory, cpu = (filled(each, settings) for each in (self.workload.memory, self.workload.cpu))
+        is_slowed = cpu != NONE and self._cpu_unlimited is None
+        drops = memory != NONE or self.workload.cold
+        if not drops and not is_slowed:
             return None
-        return Confinement(root, None if memory == NONE else quantity.size_bytes(memory))
+        return Confinement(
+            root,
+            memory_bytes=None if memory == NONE else quantity.size_bytes(memory),
+            processors=float(cpu) if is_slowed else None,
+            drop_pages="site" if drops else "none",
+        )
+
+    @cached_property
+    def _cpu_unlimited(self) -> str | None:
+        """Why the server has its whole core although the study gives it less; None if it has not."""
+        return None if self.workload.cpu == NONE else processors_unlimited_because()
 
     def _loaded(self, point: Point, server: Running, root: Path, way: _Way, pinned: cores.Cores) -> Record:
         asked = self._viewers if self.workload.films else self._words
@@ -113,7 +126,8 @@ class LoadPoints:
         kept = STREAM_METRICS if self.workload.films is not None else METRICS
         record = measured(result, server, [*kept, *self.study.metrics()])
         late = way.late()
-        return {**record, "counters_unavailable": unprobed, **({"generator_limited": late} if late else {})}
+        record |= {"counters_unavailable": unprobed, "cpu_unlimited": self._cpu_unlimited}
+        return {**record, **({"generator_limited": late} if late else {})}
 
     def _ended(self, point: Point, server: Running) -> str:
         code = server.process.returncode if server.process is not None else None

@@ -43,6 +43,8 @@ class Findings:
     missing: dict[str, str]
     failed: dict[str, int]
     """Why points failed with nothing measured, and how many."""
+    unlimited: dict[str, int] = field(default_factory=dict)
+    """Why servers had more of their core than the study gives them, and at how many points."""
     given_up: list[str] = field(default_factory=list)
     """What the whole study has and this has not."""
 
@@ -64,6 +66,7 @@ class Findings:
             "given_up": self.given_up,
             "missing": self.missing,
             "failed": self.failed,
+            "cpu_unlimited": self.unlimited,
             "verdicts": [each.as_json() for each in self.verdicts],
             "fits": [each.as_json() for each in self.lines],
             "cells": [{"settings": dict(cell.settings), **self._figures(cell)} for cell in self.cells.cells],
@@ -88,8 +91,9 @@ def find(folder: StudyFolder, missing: dict[str, str] | None = None) -> Findings
     lines = [fitted(fit, cells) for fit in study.fits]
     failed = Counter(str(each["failed"]) for each in records if not each["metrics"])
     points = len(records), len(in_order(study))
+    unlimited = Counter(str(each["cpu_unlimited"]) for each in records if each.get("cpu_unlimited"))
     left_out = given_up(folder.whole, study)
-    return Findings(study, cells, verdicts, lines, *points, missing or {}, dict(failed), left_out)
+    return Findings(study, cells, verdicts, lines, *points, missing or {}, dict(failed), dict(unlimited), left_out)
 
 
 def write(folder: StudyFolder, findings: Findings) -> Path:
@@ -125,6 +129,10 @@ def _notes(findings: Findings, environments: list[dict[str, Any]]) -> Markup | N
         notes.append(f"{findings.points:,} of {findings.planned:,} points were measured; the same command goes on.")
     notes += [f"{name} was left out: {because}" for name, because in findings.missing.items()]
     notes += [f"{number:,} points failed: {because}" for because, number in findings.failed.items()]
+    notes += [
+        f"At {number:,} points the server had its whole core: {because}"
+        for because, number in findings.unlimited.items()
+    ]
     if len(environments) > 1:
         notes.append("It was measured in several sittings whose machine or settings differ: see the machine below.")
     if findings.study.differs:

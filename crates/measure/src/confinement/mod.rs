@@ -1,4 +1,4 @@
-//! A program with less memory or a slower disk than the machine has: a control group of its own, of version 1 or 2.
+//! A program with less memory, a slower disk or a slower processor than the machine has: a control group of its own, of version 1 or 2.
 //!
 //! Whatever is changed is written down first (`journal`), and undone when the [`Confinement`] is dropped; what a run
 //! that was killed has left is undone by the next one, or by [`restore`]. The limits live in the group, so whoever is
@@ -39,6 +39,8 @@ pub struct Limits {
     pub memory_bytes: Option<u64>,
     /// How fast it may read, and from which disk: `MAJOR:MINOR`.
     pub disk_read: Option<(String, u64)>,
+    /// How much of the processors' time: 1 is one processor's, 0.25 a quarter of it.
+    pub processors: Option<f64>,
 }
 
 /// A group with its limits. Dropping it frees who is inside and removes it.
@@ -79,6 +81,11 @@ impl Confinement {
             let place = hierarchies.place(hierarchies.disk_controller())?;
             let (file, rule) = place.disk_rule(disk, *bytes_per_second);
             wanted.push((place, file, rule));
+        }
+        if let Some(processors) = limits.processors {
+            let place = hierarchies.place("cpu")?;
+            let rules = place.processor_rules(processors)?;
+            wanted.extend(rules.into_iter().map(|(file, rule)| (place.clone(), file, rule)));
         }
         let mut changes = Changes::default();
         for (place, ..) in &wanted {

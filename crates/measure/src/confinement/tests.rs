@@ -5,7 +5,7 @@ use super::*;
 /// A mount point with hierarchies of version 1.
 fn version_1() -> tempfile::TempDir {
     let mount = tempfile::tempdir().unwrap();
-    for controller in ["memory", "blkio"] {
+    for controller in ["memory", "blkio", "cpu"] {
         fs::create_dir(mount.path().join(controller)).unwrap();
         fs::write(mount.path().join(controller).join("cgroup.procs"), "").unwrap();
     }
@@ -22,7 +22,8 @@ fn version_2() -> tempfile::TempDir {
 }
 
 fn limits() -> Limits {
-    Limits { memory_bytes: Some(64 << 20), disk_read: Some(("254:0".to_owned(), 2 << 20)) }
+    let disk_read = Some(("254:0".to_owned(), 2 << 20));
+    Limits { memory_bytes: Some(64 << 20), disk_read, processors: Some(0.25) }
 }
 
 /// The rules that a group would be given in `mount`: its files appear with the group in the real file system only.
@@ -32,7 +33,13 @@ fn rules(mount: &Path) -> Vec<(PathBuf, String)> {
     let disk = hierarchies.place(hierarchies.disk_controller()).unwrap();
     let mut rules: Vec<_> = memory.memory_rules(64 << 20).into();
     rules.push(disk.disk_rule("254:0", 2 << 20));
-    let parent = |file: &str| if file.starts_with("memory") { &memory.parent } else { &disk.parent };
+    let processor = hierarchies.place("cpu").unwrap();
+    rules.extend(processor.processor_rules(0.25).unwrap());
+    let parent = |file: &str| match file.split('.').next() {
+        Some("memory") => &memory.parent,
+        Some("cpu") => &processor.parent,
+        _ => &disk.parent,
+    };
     rules.into_iter().map(|(file, rule)| (parent(file).join(file), rule)).collect()
 }
 
@@ -47,6 +54,8 @@ fn each_version_is_told_in_its_own_words() {
             (at("memory/memory.limit_in_bytes"), memory.clone()),
             (at("memory/memory.memsw.limit_in_bytes"), memory.clone()),
             (at("blkio/blkio.throttle.read_bps_device"), "254:0 2097152".to_owned()),
+            (at("cpu/cpu.cfs_period_us"), "50000".to_owned()),
+            (at("cpu/cpu.cfs_quota_us"), "12500".to_owned()),
         ]
     );
     let mount = version_2();
@@ -57,10 +66,13 @@ fn each_version_is_told_in_its_own_words() {
             (at("memory.max"), memory),
             (at("memory.swap.max"), "0".to_owned()),
             (at("io.max"), "254:0 rbps=2097152".to_owned()),
+            (at("cpu.max"), "12500 50000".to_owned()),
         ]
     );
     let error = Hierarchies::at(mount.path()).place("pids").unwrap_err();
     assert!(error.contains("no controller pids"), "{error}");
+    let error = Hierarchies::at(mount.path()).place("cpu").unwrap().processor_rules(0.01).unwrap_err();
+    assert!(error.contains("at least 0.02"), "{error}");
 }
 
 #[test]
