@@ -58,6 +58,22 @@ def test_values_that_checks_name_are_given_up_last() -> None:
     assert "10KiB" in some.factors["size"]
 
 
+def test_rows_that_checks_name_are_given_up_last() -> None:
+    rows = ", ".join(f'{{ line = "{line}", rate = {rate} }}' for rate, line in enumerate("abcde"))
+    text = TEXT.replace("factors = { size", f"listed = [{rows}]\nfactors = {{ size", 1)
+    text = text.replace("quick = {", 'quick = { listed = [{ line = "a", rate = 0 }],')
+    whole = study(text + 'over = { line = ["b", "d"] }')
+    some = scale.fitting(whole, 0.3 * scale.whole_seconds(whole))
+    assert [row["line"] for row in some.listed] == ["a", "b", "d"]
+
+
+def test_what_no_value_fits_into_lengthens_points() -> None:
+    whole = study(TEXT.replace("seconds = 2", "seconds = 50").replace("quick = {", "quick = { duration_seconds = 1,"))
+    for seconds in (60, 100, 300, 700):
+        some = scale.fitting(whole, seconds)
+        assert 0.9 * seconds < scale.whole_seconds(some) <= seconds
+
+
 def test_values_are_dropped_evenly() -> None:
     values = [1, 2, 4, 8, 16, 32, 64]
     assert scale.evenly(values, 3, [1, 64]) == [1, 8, 64]

@@ -1,8 +1,8 @@
 """How much of a study is measured: the whole, `--quick`, or what fits a time.
 
-To fit a time a study gives up repetitions, the length of its points, and values of its factors, all of them evenly and
-down to a floor: enough repetitions and long enough points to decide something, and as many values as `--quick` has.
-Values that checks name are given up last. What was given up can be said in words.
+To fit a time a study gives up repetitions and the length of its points, and values of its factors that no check names,
+all of them evenly; then the values that checks name. There is a floor: enough repetitions and long enough points to
+decide something, and as many values as `--quick` has. What was given up can be said in words.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ REPETITIONS_MIN = 3
 """For an interval that tells something."""
 DECIDING_SECONDS_MIN = 1.0
 """How long points are at least, where the study's own are not shorter."""
-STEPS = 16
+STEPS = 64
 """Between the floor and the whole study."""
+_CHECKED = 0.5
+"""Of the way to all values: those that checks name are there."""
 _Each = TypeVar("_Each")
 
 
@@ -31,15 +33,22 @@ def whole_seconds(study: Study) -> float:
 
 def fitting(study: Study, seconds: float) -> Study:
     """As much of the study as takes this long; its floor where that takes longer."""
-    return next(
-        (scaled for step in range(STEPS, 0, -1) if whole_seconds(scaled := _scaled(study, step / STEPS)) <= seconds),
-        floor(study),
-    )
+
+    def fits(extent: tuple[float, float]) -> bool:
+        return whole_seconds(_scaled(study, *extent)) <= seconds
+
+    steps = [step / STEPS for step in range(STEPS + 1)]
+    # First what the checks name, at points as few and as short as may be; then all in step.
+    path = [(_CHECKED * step, 0.0) for step in steps] + [(_CHECKED + (1 - _CHECKED) * step, step) for step in steps]
+    values, points = next((extent for extent in reversed(path) if fits(extent)), path[0])
+    # One more value may not fit where longer points still do.
+    points = next((step for step in reversed(steps) if step > points and fits((values, step))), points)
+    return _scaled(study, values, points)
 
 
 def floor(study: Study) -> Study:
     """The least of the study that may decide something."""
-    return _scaled(study, 0.0)
+    return _scaled(study, 0.0, 0.0)
 
 
 def given_up(whole: Study, study: Study) -> list[str]:
@@ -75,43 +84,52 @@ def _gap(place: int, chosen: Sequence[int], number: int) -> tuple[int, int]:
     return min(abs(place - each) for each in chosen), above - below
 
 
-def _scaled(study: Study, share: float) -> Study:
-    """The study this far from its floor (0) to its whole (1)."""
-    if share == 1:
+def _scaled(study: Study, values: float, points: float) -> Study:
+    """The study this far from its floor (0) to its whole (1): in values, and in the number and length of points."""
+    if values == points == 1:
         return study
     quick = study.shortened()
     changes: dict[str, Any] = {
-        "repetitions": _between(min(REPETITIONS_MIN, study.repetitions), study.repetitions, share),
-        "systems": _thinned(study.systems, quick.systems, share, _checked_systems(study)),
-        "listed": _thinned(study.listed, quick.listed, share, []) if study.listed else [],
+        "repetitions": _between(min(REPETITIONS_MIN, study.repetitions), study.repetitions, points),
+        "systems": _thinned(study.systems, quick.systems, values, _checked_systems(study)),
+        "listed": _thinned(study.listed, quick.listed, values, _checked_rows(study)) if study.listed else [],
         "factors": {
-            name: _thinned(values, quick.factors[name], share, study.checked_values(name))
-            for name, values in study.factors.items()
+            name: _thinned(there, quick.factors[name], values, study.checked_values(name))
+            for name, there in study.factors.items()
         },
     }
     if study.kind == "workload":
         shortest = min(max(quick.duration_seconds, DECIDING_SECONDS_MIN), study.duration_seconds)
-        changes["duration_seconds"] = round(shortest ** (1 - share) * study.duration_seconds**share, 1)
-        spent = quick.warm_up_seconds + share * (study.warm_up_seconds - quick.warm_up_seconds)
+        changes["duration_seconds"] = round(shortest ** (1 - points) * study.duration_seconds**points, 1)
+        spent = quick.warm_up_seconds + points * (study.warm_up_seconds - quick.warm_up_seconds)
         changes["warm_up_seconds"] = round(spent, 1)
     if study.model is not None and quick.model is not None:
-        width = quick.model.half_width ** (1 - share) * study.model.half_width**share
+        width = quick.model.half_width ** (1 - points) * study.model.half_width**points
         changes["model"] = study.model.model_copy(update={"half_width": round(width, 4)})
     return study.model_copy(update=changes)
 
 
 def _thinned(values: Sequence[_Each], quick: Sequence[_Each], share: float, checked: Sequence[_Each]) -> list[_Each]:
-    number = _between(min(len(quick), len(values)), len(values), share)
     kept = [each for each in quick if each in values]
     if len(kept) < len(quick):
         # Ends tell the most, where the shorter study's own values are others.
         kept = [values[0], values[-1]]
-    return evenly(values, number, [*kept, *(each for each in checked if each not in kept)][:number])
+    wanted = [*kept, *(each for each in checked if each not in kept)]
+    least, named = min(len(quick), len(values)), min(max(len(quick), len(wanted)), len(values))
+    if share <= _CHECKED:
+        number = _between(least, named, share / _CHECKED)
+    else:
+        number = _between(named, len(values), (share - _CHECKED) / (1 - _CHECKED))
+    return evenly(values, number, wanted[:number])
 
 
 def _checked_systems(study: Study) -> list[SystemEntry]:
     names = study.checked_values(SYSTEM)
     return sorted((each for each in study.systems if each.name in names), key=lambda each: names.index(each.name))
+
+
+def _checked_rows(study: Study) -> list[dict[str, Value]]:
+    return [row for row in study.listed if any(value in study.checked_values(name) for name, value in row.items())]
 
 
 def _between(least: int, most: int, share: float) -> int:
