@@ -29,7 +29,7 @@ def enter_own(congestion_control: str) -> None:
     """Moves this thread, and what it will start, to a new network namespace; the one before ends with its sockets.
 
     Raises:
-        CouldNotRun: it is not allowed, or the kernel has no such congestion control.
+        CouldNotRun: it is not allowed, or the kernel has no such congestion control, or not for other networks.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) != 0:
@@ -43,6 +43,13 @@ def enter_own(congestion_control: str) -> None:
     if congestion_control not in available:
         raise CouldNotRun(
             f"the kernel has no congestion control {congestion_control}", f"one of {', '.join(available)}"
+        )
+    allowed = (_SETTINGS / "tcp_allowed_congestion_control").read_text().split()
+    if congestion_control not in allowed:
+        everything = " ".join([*allowed, congestion_control])
+        raise CouldNotRun(
+            f"the kernel keeps congestion control {congestion_control} to the machine's own network",
+            f"sysctl -w net.ipv4.tcp_allowed_congestion_control='{everything}', or choose {' or '.join(allowed)}",
         )
     (_SETTINGS / "tcp_congestion_control").write_text(congestion_control)
 
