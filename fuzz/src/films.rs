@@ -1,12 +1,12 @@
 //! What must hold for any bytes that are called a film. The fuzz target and the replay of its corpus in
-//! `crates/streaming/tests/film_corpora.rs` call the same function.
+//! `crates/media/tests/films.rs` call the same function.
 
 use std::time::Duration;
 
-use sojourn_streaming::hls::Film;
-use sojourn_streaming::mp4::{Index, SAMPLES_MAX, Track};
-use sojourn_streaming::packets::{Packetiser, Unit};
-use sojourn_streaming::sdp;
+use sojourn_media::hls::Film;
+use sojourn_media::mp4::{Index, SAMPLES_MAX, Track};
+use sojourn_media::packets::{Packetiser, Unit};
+use sojourn_media::sdp;
 
 /// Samples whose packets are made: more of them say nothing new.
 const PACKETISED_MAX: u32 = 64;
@@ -61,7 +61,7 @@ fn packets(track: &Track, bytes: &[u8]) {
                 for packet in packets {
                     assert!(
                         packet.payload_bytes()
-                            <= payload_bytes_max.max(sojourn_streaming::packets::PAYLOAD_BYTES_MIN)
+                            <= payload_bytes_max.max(sojourn_media::packets::PAYLOAD_BYTES_MIN)
                     );
                     assert!(!packet.body.is_empty());
                 }

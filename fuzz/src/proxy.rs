@@ -1,13 +1,13 @@
 //! What must hold for any bytes given to the rules of the caching proxy: messages, and stored metadata. The fuzz targets
-//! and the replay of their corpora in `crates/proxy/tests/rules_corpora.rs` call the same functions.
+//! and the replay of their corpora in `crates/http-cache/tests/corpora.rs` call the same functions.
 
 use sojourn_http::request::{Parsed, Parser, Version};
 use sojourn_http::upstream::{self, Asked};
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::forward::{Hop, Originator, Purpose, Via, append_request, append_response};
-use sojourn_proxy::rules::validation::{Freshened, freshen, validated};
-use sojourn_proxy::rules::vary::secondary_key;
-use sojourn_proxy::rules::{
+use sojourn_http_cache::fields::Section;
+use sojourn_http_cache::forward::{Hop, Originator, Purpose, Via, append_request, append_response};
+use sojourn_http_cache::validation::{Freshened, freshen, validated};
+use sojourn_http_cache::vary::secondary_key;
+use sojourn_http_cache::{
     Answer, Metadata, Moments, Policy, Request, RequestDirectives, Response, Target, Use, invalidated,
     lookup, storable,
 };
@@ -85,7 +85,7 @@ pub fn request(bytes: &[u8]) {
     let host = request.host.unwrap_or(b"a");
     let target = Target { scheme: "http", host, target: request.target };
     let key = target.key();
-    let again = Target { target: &sojourn_proxy::rules::key::normalised(request.target), ..target };
+    let again = Target { target: &sojourn_http_cache::key::normalised(request.target), ..target };
     assert_eq!(again.key(), key, "what is sent on has the same key");
     for purpose in [Purpose::Pass, Purpose::Fill, Purpose::Revalidate(&[])] {
         let client = [192, 0, 2, 1].into();

@@ -1,8 +1,8 @@
 //! What must hold for any bytes given to the parsers of RTSP, RTP and RTCP. The fuzz targets and the replay of their
-//! corpora in `crates/streaming/tests/rtsp_corpora.rs` call the same functions.
+//! corpora in `crates/media/tests/rtsp.rs` call the same functions.
 
-use sojourn_streaming::rtp::{HEADER_BYTES, Header, rtcp};
-use sojourn_streaming::rtsp::{
+use sojourn_media::rtp::{HEADER_BYTES, Header, rtcp};
+use sojourn_media::rtsp::{
     Ask, Message, NptRange, ParseError, Parsed, Parser, Target, Transport, track_infos,
 };
 

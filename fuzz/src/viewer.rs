@@ -3,7 +3,7 @@
 
 use sojourn_load::streaming::authorization::Credentials;
 use sojourn_load::streaming::dialogue::{Dialogue, Next, Request};
-use sojourn_streaming::rtsp::{Message, Parsed, Parser, Transport};
+use sojourn_media::rtsp::{Message, Parsed, Parser, Transport};
 
 /// Replies are followed to their end, and every request that they lead to is a whole one.
 pub fn dialogue(bytes: &[u8]) {

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use engine::{Client, Server, over_all};
-use sojourn_streaming::hls::Film;
-use sojourn_streaming::mp4::Index;
+use sojourn_media::hls::Film;
+use sojourn_media::mp4::Index;
 
 /// A film of two seconds, also one of the fuzzer's.
 const FILM: &[u8] = include_bytes!("../../../fuzz/corpus/mp4_film/two-seconds");

@@ -5,9 +5,9 @@ mod engine;
 mod upstream;
 
 use engine::Server;
-use sojourn_proxy::replacement;
-use sojourn_proxy::simulation::{Cache, Request, simulate};
-use sojourn_proxy::store::ADMISSIONS;
+use sojourn_cache_store::ADMISSIONS;
+use sojourn_cache_store::replacement;
+use sojourn_cache_store::simulation::{Cache, Request, simulate};
 use sojourn_server::Counter;
 use upstream::{Upstream, proxy};
 

@@ -12,7 +12,7 @@ use sojourn_load::streaming::{
     Film, HlsPlan, Quality, StreamLimits, StreamPlan, StreamReport, Transport, run_streams,
 };
 use sojourn_measure::Nanos;
-use sojourn_streaming::rtsp::Method;
+use sojourn_media::rtsp::Method;
 
 const MS: u64 = 1_000_000;
 const BOTH: [Transport; 2] = [Transport::Udp, Transport::Interleaved];

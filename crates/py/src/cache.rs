@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use sojourn_proxy::replacement;
-use sojourn_proxy::simulation::{BELADY, Cache, Misses, Request, belady, simulate};
-use sojourn_proxy::store::{ADMISSIONS, AdmissionKind, admission_by_name};
+use sojourn_cache_store::replacement;
+use sojourn_cache_store::simulation::{BELADY, Cache, Misses, Request, belady, simulate};
+use sojourn_cache_store::{ADMISSIONS, AdmissionKind, admission_by_name};
 
 use crate::workload::Trace;
 

@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sojourn_http::HttpDate;
 use sojourn_http::date::DATE_BYTES;
 
-use crate::log::AccessLog;
+use crate::access_log::AccessLog;
 
 /// The length of `[06/Nov/1994:08:49:37 +0000]`.
 pub const LOG_TIME_BYTES: usize = 28;

@@ -7,47 +7,41 @@
 //! architecture is a driver and what surrounds it. They share `sockets`, `patience` and `disk`. Reading order:
 //! `connection`, `architecture`, `event_loop`, then one file per architecture.
 
+mod access_log;
 pub mod admin;
 pub mod architecture;
-mod blocking;
 mod board;
 mod clients;
 mod clock;
 pub mod connection;
 mod counter_table;
 mod counters;
-mod disk;
-mod event_loop;
+pub mod handler;
 mod hosts;
-mod log;
-mod loops;
 pub mod metrics;
-mod patience;
-mod processes;
 mod program;
 pub mod proxy;
-mod ring;
+mod runtime;
 mod signals;
 mod site;
-mod sockets;
 mod stop;
 pub mod tls;
 
+pub use access_log::{AccessLog, FormatError, LogFormat, NICKNAMES, append_escaped};
 pub use architecture::{ALL, Architecture, CacheScope};
-pub use blocking::serve_one;
 pub use board::{Board, PLACES_MAX, Seat, network};
 pub use clients::Clients;
 pub use clock::Clock;
 pub use counter_table::CounterKind;
 pub use counters::{Counter, Served};
 pub use hosts::{Host, HostError, Hosts, Others, Pages};
-pub use log::{AccessLog, FormatError, LogFormat, NICKNAMES, append_escaped};
 pub use program::Program;
+pub use runtime::blocking::serve_one;
+pub use runtime::sockets::accept::{Accepted, Acceptor, Arrival, BACKLOG, address, shed_with};
+pub use runtime::sockets::deferral::defer_accept;
+pub use runtime::sockets::kernel_tls;
+pub use runtime::sockets::listener::{LISTENERS_MAX, Listener};
+pub use runtime::sockets::registry::{complete as listening_is_complete, listening_sockets};
 pub use signals::{Requests, ignore, reopen_on_signal};
 pub use site::{Limits, Site};
-pub use sockets::accept::{Accepted, Acceptor, Arrival, BACKLOG, address, shed_with};
-pub use sockets::deferral::defer_accept;
-pub use sockets::kernel_tls;
-pub use sockets::listener::{LISTENERS_MAX, Listener};
-pub use sockets::registry::{complete as listening_is_complete, listening_sockets};
 pub use stop::{PASSED_ON, Stop};

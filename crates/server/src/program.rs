@@ -12,7 +12,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::connection::Transport;
-use crate::processes::Visit;
+use crate::runtime::processes::Visit;
 use crate::signals::hold_back;
 use crate::site::Site;
 use crate::tls::Tls;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use rustix::process::Pid;
 use sojourn_content::{Budgets, HelperKind, Origin, Residency};
 
+use crate::access_log::AccessLog;
 use crate::board::Board;
 use crate::connection::{SendPath, Wait};
 use crate::counters::{Counter, Served};
 use crate::hosts::Hosts;
-use crate::log::AccessLog;
 use crate::program::Program;
 use crate::proxy::{Proxy, UpstreamLimits};
 use crate::tls::Tls;

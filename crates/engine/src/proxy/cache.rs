@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use sojourn_proxy::replacement;
-use sojourn_proxy::rules::Policy;
-use sojourn_proxy::store::{ADMISSIONS, DiskSettings, Settings, admission_by_name};
+use sojourn_cache_store::replacement;
+use sojourn_cache_store::{ADMISSIONS, DiskSettings, Settings, admission_by_name};
+use sojourn_http_cache::Policy;
 use sojourn_server::CacheScope;
 use sojourn_server::proxy::{Cache, ForcedHits, Storekeepers};
 

@@ -8,8 +8,8 @@ use anyhow::{Context, anyhow, bail};
 use sojourn_content::{Budgets, Directories, Directory, HelperKind, Origin, Residency, residency};
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
+use sojourn_server::handler::hls::Films;
 use sojourn_server::{Architecture, Board, Host, Hosts, Limits, Others, Site};
-use sojourn_streaming::hls::Films;
 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
+use sojourn_rtsp_server::{Counts, Published, Server, Site};
 use sojourn_server::connection::Transport;
 use sojourn_server::{Board, Requests, Stop, admin, metrics, reopen_on_signal};
-use sojourn_streaming::server::{Counts, Published, Server, Site};
 
 use crate::serve::listener::{inherit_or_listen, listen};
 use crate::serve::privileges::Identity;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use sojourn_rtsp_server::{Settings, Users};
 use sojourn_server::{AccessLog, Board, LogFormat};
-use sojourn_streaming::server::{Settings, Users};
 
 use crate::load::common::bit_rate;
 use crate::serve::options::process::ProcessOptions;

@@ -1,7 +1,7 @@
 //! Answers to a server that asks who is there: digest (RFC 7616, and RFC 2069 as old servers speak it) and basic.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use sojourn_streaming::rtsp::digest::{Algorithm, parameter};
+use sojourn_media::rtsp::digest::{Algorithm, parameter};
 
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use rand::RngExt;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use sojourn_measure::Nanos;
-use sojourn_streaming::rtsp::Parser;
+use sojourn_media::rtsp::Parser;
 
 use super::{
     dialogue::Dialogue,

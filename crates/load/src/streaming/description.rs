@@ -2,7 +2,7 @@
 //!
 //! Lines that say nothing about that are passed over, whatever they hold; what is read is bounded.
 
-use sojourn_streaming::rtsp::{NptRange, Start};
+use sojourn_media::rtsp::{NptRange, Start};
 
 use super::playout::Track;
 

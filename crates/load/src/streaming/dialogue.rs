@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use sojourn_streaming::rtsp::{Method, NptRange, Response, Start, Transport, write};
+use sojourn_media::rtsp::{Method, NptRange, Response, Start, Transport, write};
 
 use super::{
     authorization::{Challenge, Credentials},

@@ -6,7 +6,7 @@
 //! next was still missing: the union of the spans from deadline to arrival of the packets that lead the track on.
 
 use sojourn_measure::Nanos;
-use sojourn_streaming::rtp::rtcp::Reception;
+use sojourn_media::rtp::rtcp::Reception;
 
 use super::sequence::{Place, Sequence};
 

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, os::fd::AsFd};
 
 use rustix::net::{SendFlags, sendto};
 use sojourn_measure::{Nanos, clock};
-use sojourn_streaming::{
+use sojourn_media::{
     rtp::{Header, rtcp},
     rtsp::write::interleaved_head,
 };

@@ -9,9 +9,7 @@ use rustix::{
     net::{SendFlags, getsockname, send},
 };
 use sojourn_measure::{Nanos, clock};
-use sojourn_streaming::rtsp::{
-    Message, Method, Parsed, Request as Asked, Response, Status, Transport, write,
-};
+use sojourn_media::rtsp::{Message, Method, Parsed, Request as Asked, Response, Status, Transport, write};
 
 use super::{
     come::failure,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use sojourn_measure::Nanos;
-use sojourn_streaming::rtsp::Parser;
+use sojourn_media::rtsp::Parser;
 
 use super::{
     dialogue::Dialogue, hls::Course, playout::Playout, sockets::UdpPair, tally::Counts, verdict::Ending,

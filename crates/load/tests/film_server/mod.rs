@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sojourn_streaming::{
+use sojourn_media::{
     rtp::{Header, rtcp},
     rtsp::{Message, Method, Parsed, Parser, Transport, write::interleaved_head},
 };

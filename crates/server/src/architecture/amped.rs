@@ -13,10 +13,10 @@ use sojourn_content::{Done, FileRange, HelperCounts, Helpers, Job, Origin, Refus
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
-use crate::disk::{Disk, Submitted, open_now, report_residency};
-use crate::event_loop;
+use crate::runtime::disk::{Disk, Submitted, open_now, report_residency};
+use crate::runtime::epoll;
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The asymmetric multi-process event-driven architecture; its helpers are threads or processes.
@@ -32,7 +32,7 @@ impl Architecture for Amped {
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
-        event_loop::run(site, listeners, stop, Helped::new(site)?)
+        epoll::run(site, listeners, stop, Helped::new(site)?)
     }
 }
 

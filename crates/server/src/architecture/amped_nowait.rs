@@ -13,10 +13,10 @@ use sojourn_content::{Absent, Done, HelperCounts, Job, Opening, Origin, Readahea
 
 use super::Architecture;
 use crate::counters::{Counter, Served};
-use crate::disk::{Disk, Submitted, open_now, report_residency};
-use crate::event_loop;
+use crate::runtime::disk::{Disk, Submitted, open_now, report_residency};
+use crate::runtime::epoll;
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The event-driven architecture that waits for the disk by looking again.
@@ -38,7 +38,7 @@ impl Architecture for AmpedNowait {
             tester: Tester::new(site.residency, site.residency_trust),
             blocking_opens: 0,
         };
-        event_loop::run(site, listeners, stop, disk)
+        epoll::run(site, listeners, stop, disk)
     }
 }
 

@@ -6,11 +6,11 @@
 use std::io;
 
 use super::{Architecture, CacheScope};
-use crate::blocking::serve_one;
 use crate::counters::Served;
-use crate::processes::{Plan, Visit, dispatch};
+use crate::runtime::blocking::serve_one;
+use crate::runtime::processes::{Plan, Visit, dispatch};
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The forking architecture.

@@ -8,9 +8,9 @@ use std::io;
 use super::fork::child;
 use super::{Architecture, CacheScope, Defaults};
 use crate::counters::Served;
-use crate::processes::{Plan, Visit, dispatch};
+use crate::runtime::processes::{Plan, Visit, dispatch};
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The architectures with helpers.

@@ -7,9 +7,9 @@ use std::io;
 
 use super::{Architecture, CacheScope};
 use crate::counters::Served;
-use crate::processes::{Plan, Visit, dispatch};
+use crate::runtime::processes::{Plan, Visit, dispatch};
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The architecture of the Internet super-server.

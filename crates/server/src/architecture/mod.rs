@@ -8,8 +8,8 @@ use std::io;
 use sojourn_content::Budgets;
 
 use crate::counters::Served;
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 mod amped;
@@ -23,7 +23,7 @@ mod ncopy;
 mod sped;
 mod uring;
 
-pub use crate::ring::Unavailable;
+pub use crate::runtime::uring::Unavailable;
 pub(crate) use amped::Helped;
 
 /// A way to organise a server.

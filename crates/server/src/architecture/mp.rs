@@ -8,11 +8,11 @@ use std::io;
 use sojourn_content::Budgets;
 
 use super::{Architecture, CacheScope, Defaults};
-use crate::blocking::{Door, accept_and_serve, attend_in_child};
 use crate::counters::Served;
-use crate::processes::supervise;
+use crate::runtime::blocking::{Door, accept_and_serve, attend_in_child};
+use crate::runtime::processes::supervise;
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// As many processes as Flash-MP had, each with its own small caches (USENIX ATC 1999, 6).

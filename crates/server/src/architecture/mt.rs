@@ -6,11 +6,11 @@
 use std::io;
 
 use super::{Architecture, Defaults};
-use crate::blocking::{Attendant, Door, Intermediary, Service, Worker, accept_and_serve};
 use crate::counters::Served;
+use crate::runtime::blocking::{Attendant, Door, Intermediary, Service, Worker, accept_and_serve};
+use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::registry;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
-use crate::sockets::registry;
 use crate::stop::Stop;
 
 /// As many threads as Flash-MT had (USENIX ATC 1999, 6).

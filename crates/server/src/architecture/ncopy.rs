@@ -15,11 +15,11 @@ use sojourn_content::Budgets;
 
 use super::{Architecture, Defaults, Helped};
 use crate::counters::Served;
-use crate::event_loop::Loop;
+use crate::runtime::epoll::Loop;
+use crate::runtime::sockets::accept::BACKLOG;
+use crate::runtime::sockets::deferral::{defer_accept, deferral};
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::accept::BACKLOG;
-use crate::sockets::deferral::{defer_accept, deferral};
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The architecture of several loops.

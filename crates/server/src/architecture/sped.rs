@@ -9,11 +9,11 @@ use sojourn_content::Job;
 
 use super::Architecture;
 use crate::counters::Served;
-use crate::disk::Inline;
-use crate::disk::{Disk, Submitted};
-use crate::event_loop;
+use crate::runtime::disk::Inline;
+use crate::runtime::disk::{Disk, Submitted};
+use crate::runtime::epoll;
+use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The single-process event-driven architecture.
@@ -29,7 +29,7 @@ impl Architecture for Sped {
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
-        event_loop::run(site, listeners, stop, Inline::new(&site.origin))
+        epoll::run(site, listeners, stop, Inline::new(&site.origin))
     }
 }
 

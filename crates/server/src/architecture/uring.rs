@@ -10,9 +10,9 @@ use std::thread::{available_parallelism, scope};
 
 use super::{Architecture, Defaults, Helped, Unavailable};
 use crate::counters::Served;
-use crate::ring;
+use crate::runtime::sockets::listener::Listener;
+use crate::runtime::uring;
 use crate::site::Site;
-use crate::sockets::listener::Listener;
 use crate::stop::Stop;
 
 /// The architecture of completions.
@@ -33,7 +33,7 @@ impl Architecture for Uring {
     }
 
     fn available(&self) -> Result<(), Unavailable> {
-        ring::available()
+        uring::available()
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
@@ -46,7 +46,7 @@ impl Architecture for Uring {
         let built = Barrier::new(rings.len());
         let own = rings.pop().expect("at least one");
         let serve = |(listeners, disk)| {
-            let outcome = ring::run(site, listeners, stop, disk, &built);
+            let outcome = uring::run(site, listeners, stop, disk, &built);
             if outcome.is_err() {
                 // The others would go on serving, and nobody would learn of it.
                 stop.request();

@@ -11,10 +11,10 @@ use std::net::IpAddr;
 
 use sojourn_content::Caches;
 
+use crate::access_log::AccessLog;
 use crate::clock::Clock;
 use crate::counters::{Counter, Served};
 use crate::hosts::Hosts;
-use crate::log::AccessLog;
 use crate::proxy::Exchanges;
 use crate::site::{Limits, Site};
 

@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use sojourn_cache_store::Extent;
 use sojourn_content::FileRange;
-use sojourn_proxy::store::Extent;
 
 /// Bytes to send: a head (or several whole responses), then perhaps a body.
 #[derive(Debug, Default)]

@@ -7,14 +7,14 @@ use std::sync::atomic::AtomicU64;
 use std::task::Poll;
 use std::time::Duration;
 
+use sojourn_cache_store::{Begun, DiskSettings, Found, Key, Object, Settings, Store, Variants};
 use sojourn_http::condition::Conditions;
 use sojourn_http::request::{Body, Method, Request};
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::vary::secondary_key;
-use sojourn_proxy::rules::{
-    self, Allowance, Answer, Forwarded, Metadata, Need, Policy, RequestDirectives, Target, Use, invalidated,
+use sojourn_http_cache::fields::Section;
+use sojourn_http_cache::vary::secondary_key;
+use sojourn_http_cache::{
+    Allowance, Answer, Forwarded, Metadata, Need, Policy, RequestDirectives, Target, Use, invalidated,
 };
-use sojourn_proxy::store::{Begun, DiskSettings, Found, Key, Object, Settings, Store, Variants};
 
 use super::parts::{answers, is_for_part, wish};
 use super::passing::Passing;
@@ -147,7 +147,7 @@ impl Cache {
             return Verdict::Hit(Arc::clone(parts), None);
         }
         let stored = kept.object.as_ref().and_then(|object| Metadata::read(object.metadata()).ok());
-        let used = rules::lookup(&directives, stored.as_ref(), now);
+        let used = sojourn_http_cache::lookup(&directives, stored.as_ref(), now);
         let why = match used {
             Use::GatewayTimeout => return Verdict::GatewayTimeout,
             Use::Forward => return Verdict::Pass(Some(Forwarded::Bypass)),

@@ -9,10 +9,10 @@ use std::task::Waker;
 use std::time::Duration;
 
 use http::StatusCode;
+use sojourn_cache_store::{Fill, Filling, Next, PartFill, Reader, Slice};
 use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Body, Head};
-use sojourn_proxy::store::{Fill, Filling, Next, PartFill, Reader, Slice};
 
 use super::forward::{Obstacle, Origin};
 use super::{Changes, Joined, Keyed, Standing, Upload};

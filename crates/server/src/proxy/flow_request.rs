@@ -1,6 +1,6 @@
 //! What of a client's request goes with its flow: its body, and what it may change.
 
-use sojourn_proxy::rules::Target;
+use sojourn_http_cache::Target;
 
 use super::flow::HELD_BYTES_MAX;
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use sojourn_cache_store::{Begun, Fill, Filling, Key, Object, PartFill, Sharing, Started, Vary};
 use sojourn_http::upstream::{self, Asked, Head};
-use sojourn_proxy::rules::fields::{Section, append_line};
-use sojourn_proxy::rules::forward::Via;
-use sojourn_proxy::rules::validation::{Freshened, freshen, matches_head, validated};
-use sojourn_proxy::rules::{self, Failure, Metadata, Moments, NotStorable, may_answer_after, storable};
-use sojourn_proxy::store::{Begun, Fill, Filling, Key, Object, PartFill, Sharing, Started, Vary};
+use sojourn_http_cache::fields::{Section, append_line};
+use sojourn_http_cache::forward::Via;
+use sojourn_http_cache::validation::{Freshened, freshen, matches_head, validated};
+use sojourn_http_cache::{Failure, Metadata, Moments, NotStorable, may_answer_after, storable};
 
 use super::{Cache, Joined, Keyed, Standing};
 
@@ -216,10 +216,10 @@ impl Cache {
 }
 
 impl Received<'_> {
-    pub(super) fn request(&self, keyed: &Keyed) -> rules::Request<'_> {
+    pub(super) fn request(&self, keyed: &Keyed) -> sojourn_http_cache::Request<'_> {
         let line_end = self.sent.iter().position(|byte| *byte == b'\n');
         let fields = line_end.map_or(&[][..], |end| &self.sent[end + 1..]);
-        rules::Request {
+        sojourn_http_cache::Request {
             method: b"GET",
             fields: Section(fields),
             directives: keyed.directives,
@@ -227,9 +227,9 @@ impl Received<'_> {
         }
     }
 
-    pub(super) fn response(&self) -> rules::Response<'_> {
+    pub(super) fn response(&self) -> sojourn_http_cache::Response<'_> {
         let Received { head, moments, via, .. } = *self;
-        rules::Response { status: head.status, fields: Section(head.fields), moments, via }
+        sojourn_http_cache::Response { status: head.status, fields: Section(head.fields), moments, via }
     }
 }
 

@@ -7,11 +7,11 @@ use std::time::UNIX_EPOCH;
 
 use http::Uri;
 use serde_json::{Value, json};
+use sojourn_cache_store::{Found, Held, Inspected, Key, Object};
 use sojourn_http::Status;
 use sojourn_http::head::field_lines;
 use sojourn_http::request::{Method, Request, Scheme};
-use sojourn_proxy::rules::{Metadata, Target};
-use sojourn_proxy::store::{Found, Held, Inspected, Key, Object};
+use sojourn_http_cache::{Metadata, Target};
 
 use super::Cache;
 use super::purges::is_tag;

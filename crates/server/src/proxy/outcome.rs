@@ -1,6 +1,6 @@
 //! How a proxy came by the answer to a request, in the words of Squid's log.
 
-use sojourn_proxy::rules::Forwarded;
+use sojourn_http_cache::Forwarded;
 
 use super::Verdict;
 

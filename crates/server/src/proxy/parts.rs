@@ -7,16 +7,16 @@
 
 use std::sync::Arc;
 
+use sojourn_cache_store::{Fill, Key, Object, PartFill, PartHead, pieces};
 use sojourn_http::condition::Conditions;
 use sojourn_http::head;
 use sojourn_http::range::ByteRange;
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http::upstream;
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::forward::Purpose;
-use sojourn_proxy::rules::partial::{ContentRange, storable_part, strong_tag};
-use sojourn_proxy::rules::{self, Allowance, Answer, Metadata, RequestDirectives, Use};
-use sojourn_proxy::store::{Fill, Key, Object, PartFill, PartHead, pieces};
+use sojourn_http_cache::fields::Section;
+use sojourn_http_cache::forward::Purpose;
+use sojourn_http_cache::partial::{ContentRange, storable_part, strong_tag};
+use sojourn_http_cache::{Allowance, Answer, Metadata, RequestDirectives, Use};
 
 use super::hearing::{metadata, vary_of};
 use super::{Cache, Heard, Keyed, Received, answer, fits};
@@ -95,7 +95,7 @@ pub(super) fn answers(
     now: i64,
 ) -> bool {
     let Ok(stored) = Metadata::read(parts.metadata()) else { return false };
-    let used = rules::lookup(directives, Some(&stored), now);
+    let used = sojourn_http_cache::lookup(directives, Some(&stored), now);
     if !matches!(used, Use::Fresh | Use::Stale { allowed_by: Allowance::Client }) {
         return false;
     }

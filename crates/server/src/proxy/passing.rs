@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sojourn_proxy::store::Key;
+use sojourn_cache_store::Key;
 
 /// So many keys are remembered; what makes it one more has those forgotten whose time is over, or else all.
 const KEYS_MAX: usize = 16_384;

@@ -1,9 +1,9 @@
 //! Answers to POST that are what a later GET gets (RFC 9110, 9.3.3): those that say so by Content-Location, and for how long.
 
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::key::normalised;
-use sojourn_proxy::rules::{Forwarded, Metadata, RequestDirectives, is_own_content, storable};
-use sojourn_proxy::store::{Fill, Key};
+use sojourn_cache_store::{Fill, Key};
+use sojourn_http_cache::fields::Section;
+use sojourn_http_cache::key::normalised;
+use sojourn_http_cache::{Forwarded, Metadata, RequestDirectives, is_own_content, storable};
 
 use super::hearing::length_of;
 use super::{Cache, Changes, Keyed, Received, Wish};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sojourn_http::head::field_lines;
-use sojourn_proxy::rules::Metadata;
+use sojourn_http_cache::Metadata;
 
 /// Tags remembered. With more, the older half is forgotten, and everything tagged that came before goes with it.
 const TAGS_MAX: usize = 65_536;

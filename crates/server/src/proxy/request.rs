@@ -9,9 +9,9 @@ use sojourn_http::request::{Body, Method, Request};
 use sojourn_http::upstream::Asked;
 use sojourn_http::{Status, head};
 
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::forward::{self, Hop, Originator, Purpose, Via};
-use sojourn_proxy::rules::key::normalised;
+use sojourn_http_cache::fields::Section;
+use sojourn_http_cache::forward::{self, Hop, Originator, Purpose, Via};
+use sojourn_http_cache::key::normalised;
 
 use super::{Cache, Changes, Flow, Keyed, Obstacle, Proxy, Upload, Wish};
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
+use sojourn_cache_store::{Filling, Found, Key, Object, Opening, Store, Variants};
 use sojourn_http::request::Request;
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::vary::secondary_key;
-use sojourn_proxy::store::{Filling, Found, Key, Object, Opening, Store, Variants};
+use sojourn_http_cache::fields::Section;
+use sojourn_http_cache::vary::secondary_key;
 
 /// What there is for a request.
 #[derive(Default)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sojourn_proxy::rules::{Forwarded, Metadata, RequestDirectives};
-use sojourn_proxy::store::{Fill, Filling, Key, Object};
+use sojourn_cache_store::{Fill, Filling, Key, Object};
+use sojourn_http_cache::{Forwarded, Metadata, RequestDirectives};
 
 use super::Wish;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use sojourn_proxy::store::Store;
+use sojourn_cache_store::Store;
 
 /// How often it is seen whether other processes have left the directory.
 const LOOK_ROUND_PERIOD: Duration = Duration::from_secs(1);

@@ -1,6 +1,6 @@
 //! Talks with scripted answers.
 
-use sojourn_streaming::rtsp::{Message, Parsed, Parser};
+use sojourn_media::rtsp::{Message, Parsed, Parser};
 
 use super::*;
 

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::sync::Arc;
 
 use http::StatusCode;
+use sojourn_cache_store::{Object, Reader};
 use sojourn_http::range::ByteRange;
 use sojourn_http::request::{Method, Request};
 use sojourn_http::{Status, head};
-use sojourn_proxy::rules::fields::{Section, append_line};
-use sojourn_proxy::rules::{Answer, CacheStatus, Metadata, append_not_modified};
-use sojourn_proxy::store::{Object, Reader};
+use sojourn_http_cache::fields::{Section, append_line};
+use sojourn_http_cache::{Answer, CacheStatus, Metadata, append_not_modified};
 
 use super::Http1;
 use super::answer::Step;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use sojourn_cache_store::{Filling, Stage};
 use sojourn_http::head;
 use sojourn_http::request::{Request, Version};
-use sojourn_proxy::rules::{CacheStatus, Forwarded};
-use sojourn_proxy::store::{Filling, Stage};
+use sojourn_http_cache::{CacheStatus, Forwarded};
 
 use super::answer::Step;
 use super::cached::is_current;

@@ -7,7 +7,7 @@ use sojourn_content::{CHUNK_BYTES, Document, FileRange};
 use sojourn_http::range::ByteRange;
 use sojourn_http::request::Request;
 use sojourn_http::{Status, head};
-use sojourn_proxy::rules::fields::append_line;
+use sojourn_http_cache::fields::append_line;
 
 use super::Http1;
 use super::answer::Step;

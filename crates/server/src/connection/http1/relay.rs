@@ -3,11 +3,11 @@
 //! While the answer is awaited the request's head stays in the input buffer, as it does while a disk is; once the
 //! answer has begun the request is read once more. Body bytes behind it go into the flow as they arrive.
 
+use sojourn_cache_store::Fill;
 use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::request::{Body, BodyReader, Method, Request, Scheme};
-use sojourn_proxy::rules::{CacheStatus, Forwarded};
-use sojourn_proxy::store::Fill;
+use sojourn_http_cache::{CacheStatus, Forwarded};
 
 use super::answer::Step;
 use super::body::{CONTINUE, Content};
@@ -15,9 +15,9 @@ use super::follow::Following;
 use super::framing::Framing;
 use super::pipeline::OUTPUT_BYTES_MAX;
 use super::{Http1, State};
+use crate::access_log::{OpenLine, Upstream};
 use crate::connection::{Buffer, Context, Piece, Reason, Want};
 use crate::counters::Counter;
-use crate::log::{OpenLine, Upstream};
 use crate::proxy::{
     Ask, Claim, End, Exchanges, FlowId, FollowerId, Keyed, Outcome, Refusal, Verdict, ask, refusal,
 };

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use sojourn_http::request::{Request, Version};
 use sojourn_http::{head, upstream};
-use sojourn_proxy::rules::{CacheStatus, Forwarded, Metadata};
+use sojourn_http_cache::{CacheStatus, Forwarded, Metadata};
 
 use super::answer::Step;
 use super::body::Content;

@@ -7,9 +7,9 @@ use super::answer::Step;
 use super::body::Content;
 use super::dealings::Dealings;
 use super::{After, Http1};
+use crate::access_log::{Entry, OpenLine};
 use crate::connection::Context;
 use crate::counters::Counter;
-use crate::log::{Entry, OpenLine};
 use crate::proxy::Outcome;
 
 /// The methods of a static site.

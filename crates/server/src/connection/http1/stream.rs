@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use sojourn_cache_store::{Extent, Object};
 use sojourn_content::{CHUNK_BYTES, Document, FileRange};
 use sojourn_http::range::ByteRange;
-use sojourn_proxy::store::{Extent, Object};
 
-use crate::log::{AccessLog, OpenLine};
+use crate::access_log::{AccessLog, OpenLine};
 
 /// What a response from the page cache sends first before others have their turn. Each turn is twice as long as
 /// the last: the first bytes come soon from a slow disk, and the many bytes of a large file in few calls.

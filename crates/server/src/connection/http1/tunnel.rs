@@ -5,16 +5,16 @@
 
 use sojourn_http::Status;
 use sojourn_http::request::{Body, Request};
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::forward::is_loop;
+use sojourn_http_cache::fields::Section;
+use sojourn_http_cache::forward::is_loop;
 
 use super::answer::Step;
 use super::body::Content;
 use super::relay::exchanges;
 use super::{After, Http1, State};
+use crate::access_log::OpenLine;
 use crate::connection::tunnel::Receiver;
 use crate::connection::{Context, Want};
-use crate::log::OpenLine;
 use crate::proxy::{End, Forward, Outcome, Stage, TunnelId, Way};
 
 /// The answer to a request for a tunnel that is there. It has no body, whatever it could say of one (RFC 9110, 9.3.6).

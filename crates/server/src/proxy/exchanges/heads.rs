@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use sojourn_cache_store::Fill;
 use sojourn_http::upstream::Head;
-use sojourn_proxy::rules::Moments;
-use sojourn_proxy::rules::fields::Section;
-use sojourn_proxy::rules::forward::{Via, append_response};
-use sojourn_proxy::store::Fill;
+use sojourn_http_cache::Moments;
+use sojourn_http_cache::fields::Section;
+use sojourn_http_cache::forward::{Via, append_response};
 
 use super::Exchanges;
 use crate::counters::Served;

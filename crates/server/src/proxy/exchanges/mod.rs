@@ -15,9 +15,9 @@ use std::task::Waker;
 use std::time::Duration;
 
 use slab::Slab;
+use sojourn_cache_store::Fill;
 use sojourn_http::Status;
 use sojourn_http::upstream::Asked;
-use sojourn_proxy::store::Fill;
 
 use super::bell::Bell;
 use super::forward::Origin;

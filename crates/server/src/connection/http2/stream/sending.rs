@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use h2::Reason as Code;
+use sojourn_cache_store::Extent;
 use sojourn_content::{FileRange, Job};
-use sojourn_proxy::store::Extent;
 
 use super::super::head;
 use super::super::held::{Gauge, Held};

@@ -1,0 +1,167 @@
+//! What waits to be done on disk, by whoever may wait for that.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::directory::FANOUT;
+use super::open::{Opened, Opening};
+use super::read::Loading;
+use super::write::Writer;
+use super::{Disk, lock};
+use crate::key::Key;
+use crate::object::Object;
+use crate::variants_of;
+
+/// Jobs that wait at most; what would be one more is not written, or not found.
+pub const JOBS_MAX: usize = 16 * 1024;
+
+/// Something to do that may wait for the disk.
+pub struct Job {
+    disk: Arc<Disk>,
+    work: Work,
+}
+
+pub(super) enum Work {
+    Open(Arc<Opening>),
+    Read(Arc<Loading>),
+    Write(Arc<Writer>),
+    Freshen(Arc<Object>),
+    Remove(Key<'static>),
+    Scan(u32),
+}
+
+impl Job {
+    /// Does it, waiting as long as it takes; who waits for it is woken.
+    pub fn perform(self) {
+        let Job { disk, work } = self;
+        match work {
+            Work::Open(opening) => disk.perform_open(&opening),
+            Work::Read(loading) => loading.perform(),
+            Work::Write(writer) => disk.perform_write(&writer),
+            Work::Freshen(object) => disk.perform_freshen(&object),
+            Work::Remove(key) => disk.perform_remove(&key),
+            Work::Scan(number) => disk.perform_scan(number),
+        }
+        disk.is_hanging.store(false, Ordering::Release);
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match &self.work {
+            Work::Open(_) => "Open",
+            Work::Read(_) => "Read",
+            Work::Write(_) => "Write",
+            Work::Freshen(_) => "Freshen",
+            Work::Remove(_) => "Remove",
+            Work::Scan(_) => "Scan",
+        };
+        formatter.write_str(name)
+    }
+}
+
+impl Disk {
+    /// A job, if there is one.
+    pub fn take_job(self: &Arc<Self>) -> Option<Job> {
+        let work = lock(&self.queue).pop_front()?;
+        Some(Job { disk: Arc::clone(self), work })
+    }
+
+    /// A job, waited for at most so long.
+    pub fn wait_for_job(self: &Arc<Self>, timeout: Duration) -> Option<Job> {
+        let queue = lock(&self.queue);
+        let is_idle =
+            |queue: &mut VecDeque<Work>| queue.is_empty() && !self.is_ending.load(Ordering::Acquire);
+        let waited = self.arrival.wait_timeout_while(queue, timeout, is_idle);
+        let work = waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()?;
+        Some(Job { disk: Arc::clone(self), work })
+    }
+
+    /// Nobody is to wait for jobs any more.
+    pub fn end_jobs(&self) {
+        let queue = lock(&self.queue);
+        self.is_ending.store(true, Ordering::Release);
+        drop(queue);
+        self.arrival.notify_all();
+    }
+
+    pub(super) fn schedule(&self, writer: Arc<Writer>) {
+        let mut queue = lock(&self.queue);
+        if queue.len() >= JOBS_MAX {
+            self.count(&self.counters.write_failures);
+            writer.cancel();
+        }
+        // A cancelled one has something to clear away, and is done soon.
+        queue.push_back(Work::Write(writer));
+        self.arrival.notify_one();
+    }
+
+    pub(super) fn submit(&self, work: Work) -> bool {
+        let mut queue = lock(&self.queue);
+        let has_room = queue.len() < JOBS_MAX;
+        if has_room {
+            queue.push_back(work);
+            self.arrival.notify_one();
+        }
+        has_room
+    }
+
+    fn perform_scan(&self, number: u32) {
+        if number == 0 {
+            let _ = self.directory.clear_temporaries();
+        }
+        match self.directory.list(number) {
+            Ok(mut objects) => {
+                // The policy hears of the oldest first.
+                objects.sort_by_key(|(_, _, changed)| *changed);
+                let mut evicted = Vec::new();
+                let mut index = lock(&self.index);
+                for (hash, bytes, _) in objects {
+                    if !index.contains(hash) && !lock(&self.removals).contains_key(&hash) {
+                        index.insert(hash, bytes);
+                    }
+                }
+                index.shrink(&mut evicted);
+                drop(index);
+                self.remove_files(&evicted);
+            }
+            Err(_) => self.count(&self.counters.read_failures),
+        }
+        if self.is_ending.load(Ordering::Acquire) {
+            return;
+        }
+        if number + 1 < FANOUT {
+            lock(&self.queue).push_back(Work::Scan(number + 1));
+            self.arrival.notify_one();
+        } else {
+            lock(&self.index).is_complete = true;
+        }
+    }
+
+    fn perform_remove(&self, key: &Key<'_>) {
+        let naming = lock(&self.naming);
+        let opened = self.read_front(key);
+        let _ = self.directory.remove(key.hash());
+        lock(&self.index).remove(key.hash());
+        drop(naming);
+        let mut removals = lock(&self.removals);
+        if let Some(count) = removals.get_mut(&key.hash()) {
+            *count -= 1;
+            if *count == 0 {
+                removals.remove(&key.hash());
+            }
+        }
+        drop(removals);
+        // A list that was on disk alone: what it lists goes, too.
+        if let Ok(Some(Opened { object, .. })) = opened
+            && let Some(variants) = variants_of(&object)
+        {
+            for variant in variants.keys(key) {
+                self.memory.remove(variant.hash());
+                self.purge(&variant);
+            }
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The disk tier: what survives, what is refused, and what a failing disk costs.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::task::Poll;
+
+use super::tests::{put, read_all, stored};
+use super::*;
+
+/// A store on `path`, its index built.
+pub fn open(path: &Path, disk_bytes: u64, settings: Settings) -> Store {
+    let disk = DiskSettings {
+        path: path.to_owned(),
+        bytes: disk_bytes,
+        object_bytes_max: disk_bytes,
+        policy: replacement::DEFAULT,
+        admission: ADMISSIONS[0],
+    };
+    let store = Store::open(settings, disk).unwrap();
+    work(&store);
+    store
+}
+
+/// Does what there is to do.
+pub fn work(store: &Store) {
+    while let Some(job) = store.take_job() {
+        job.perform();
+    }
+}
+
+/// A body and its metadata, or what came of a truncated body.
+pub type Got = Result<(Vec<u8>, Vec<u8>), Vec<u8>>;
+
+/// The body and metadata at `key`, wherever they are.
+pub fn get(store: &Store, key: &Key<'_>) -> Option<Got> {
+    let object = match store.lookup(key) {
+        Found::Hit(object) => object,
+        Found::Opening(opening) => {
+            work(store);
+            match opening.object(std::task::Waker::noop()) {
+                Poll::Ready(object) => object?,
+                Poll::Pending => panic!("its job was performed"),
+            }
+        }
+        Found::Miss => return None,
+        other => panic!("{other:?}"),
+    };
+    let mut reader = Reader::of_object(Arc::clone(&object));
+    let mut body = Vec::new();
+    loop {
+        match reader.next(std::task::Waker::noop()) {
+            Next::Bytes(slice) => body.extend_from_slice(slice.as_bytes()),
+            Next::Wait => work(store),
+            Next::End => return Some(Ok((body, object.metadata().to_vec()))),
+            Next::Truncated => return Some(Err(body)),
+        }
+    }
+}
+
+/// A body of so many bytes.
+pub fn body(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 7 % 251) as u8).collect()
+}
+
+/// The objects' files.
+pub fn files(path: &Path) -> Vec<PathBuf> {
+    let directories = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    let is_of_objects = |path: &PathBuf| path.is_dir() && path.file_name().unwrap() != "temporary";
+    let files = directories.filter(is_of_objects).flat_map(|path| fs::read_dir(path).unwrap());
+    files.map(|entry| entry.unwrap().path()).collect()
+}
+
+const A: &[u8] = b"http://example.com/a";
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn objects_of_all_sizes_survive_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let lengths = [0, 1, 65_535, 65_536, 65_537, 300_000, 1_048_576, 3_000_000];
+    {
+        let store = open(directory.path(), 100 * MIB, Settings::default());
+        for length in lengths {
+            put(
+                &store,
+                &Key::new(format!("http://a/{length}").as_bytes()),
+                &body(length).chunks(10_000).collect::<Vec<_>>(),
+            );
+        }
+        work(&store);
+        assert_eq!(store.disk_counts().unwrap().written, lengths.len() as u64);
+    }
+    let store = open(directory.path(), 100 * MIB, Settings::default());
+    let counts = store.disk_counts().unwrap();
+    assert_eq!((counts.objects, counts.is_indexed), (lengths.len() as u64, true));
+    for length in lengths {
+        let found = get(&store, &Key::new(format!("http://a/{length}").as_bytes())).unwrap();
+        assert!(found == Ok((body(length), b"metadata".to_vec())), "{length}");
+    }
+    assert!(get(&store, &Key::new(A)).is_none());
+    for file in files(directory.path()) {
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
+    }
+    assert_eq!(store.disk_counts().unwrap().damaged, 0);
+}
+
+#[test]
+fn a_body_larger_than_memory_goes_to_disk_as_it_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings =
+        Settings { memory_bytes: 4 << 20, memory_object_bytes_max: 1 << 20, ..Settings::default() };
+    let store = open(directory.path(), 100 * MIB, settings.clone());
+    let key = Key::new(A);
+    let Begun::Fill(mut fill) = store.begin(&key, None) else { panic!("nobody else is at it") };
+    fill.start(stored(b"metadata"));
+    let reader = fill.reader().unwrap();
+    let whole = body(9_000_000);
+    let follower = std::thread::spawn(move || read_all(reader));
+    for chunk in whole.chunks(100_000) {
+        while !fill.has_room(std::task::Waker::noop()) {
+            work(&store);
+            std::thread::yield_now();
+        }
+        fill.append(Arc::from(chunk));
+        assert!(store.memory_counts().bytes < 2 << 20);
+    }
+    assert!(fill.complete().unwrap().is_none());
+    work(&store);
+    assert_eq!(follower.join().unwrap().unwrap(), whole);
+    assert!(get(&store, &key) == Some(Ok((whole, b"metadata".to_vec()))));
+    assert_eq!(store.memory_counts().bytes, 0);
+}
+
+#[test]
+fn any_altered_byte_is_noticed_and_its_file_removed() {
+    let whole = body(200_000);
+    for place in [0, 9, 30, 75, 120, 300, 70_000, 199_000, 200_300] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path(), 100 * MIB, Settings::default());
+        put(&store, &Key::new(A), &[&whole]);
+        work(&store);
+        drop(store);
+        let [file] = &files(directory.path())[..] else { panic!("one object") };
+        let opened = fs::File::options().read(true).write(true).open(file).unwrap();
+        let mut byte = [0];
+        opened.read_exact_at(&mut byte, place).unwrap();
+        opened.write_all_at(&[!byte[0]], place).unwrap();
+        let store = open(directory.path(), 100 * MIB, Settings::default());
+        match get(&store, &Key::new(A)) {
+            None => assert_eq!((store.disk_counts().unwrap().damaged, files(directory.path()).len()), (1, 0)),
+            // Between what is used and the end of its slot nothing is proved, nor used.
+            Some(found) => assert!(found == Ok((whole.clone(), b"metadata".to_vec())), "{place}"),
+        }
+    }
+}
+
+#[test]
+fn a_large_body_altered_while_it_is_read_ends_truncated() {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = body(3_000_000);
+    let store = open(directory.path(), 100 * MIB, Settings::default());
+    put(&store, &Key::new(A), &[&whole]);
+    work(&store);
+    drop(store);
+    let file = fs::File::options().write(true).open(&files(directory.path())[0]).unwrap();
+    file.write_all_at(b"?", 2_000_000).unwrap();
+    let store = open(directory.path(), 100 * MIB, Settings::default());
+    let Some(Err(read)) = get(&store, &Key::new(A)) else { panic!("it is damaged") };
+    assert!(!read.is_empty() && whole.starts_with(&read));
+    assert!(get(&store, &Key::new(A)).is_none());
+    // A file of another key under this one's name is as good as none.
+    put(&store, &Key::new(A), &[b"a"]);
+    work(&store);
+    let mine = files(directory.path()).remove(0);
+    store.purge(&Key::new(A));
+    work(&store);
+    put(&store, &Key::new(b"http://b/"), &[b"b"]);
+    work(&store);
+    fs::rename(files(directory.path()).remove(0), mine).unwrap();
+    drop(store);
+    let store = open(directory.path(), 100 * MIB, Settings::default());
+    assert!(get(&store, &Key::new(A)).is_none());
+}
+
+#[test]
+fn the_disk_budget_is_of_allocated_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), MIB, Settings::default());
+    for number in 0..400 {
+        let key = format!("http://a/{number}");
+        put(&store, &Key::new(key.as_bytes()), &[&body(number * 37)]);
+        work(&store);
+        let allocated: u64 =
+            files(directory.path()).iter().map(|file| fs::metadata(file).unwrap().blocks() * 512).sum();
+        assert!(allocated <= MIB, "{allocated}");
+        assert_eq!(store.disk_counts().unwrap().bytes, allocated);
+    }
+    assert!(store.disk_counts().unwrap().evictions > 0);
+    // A smaller budget after a restart is kept, too.
+    drop(store);
+    let store = open(directory.path(), MIB / 4, Settings::default());
+    assert!(store.disk_counts().unwrap().bytes <= MIB / 4);
+}
+
+#[test]
+fn foreign_files_and_links_are_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(open(directory.path(), MIB, Settings::default()));
+    let elsewhere = directory.path().join("elsewhere");
+    fs::write(&elsewhere, "precious").unwrap();
+    let key = Key::new(A);
+    let name = format!("{:032x}", key.hash());
+    let link = directory.path().join(&name[..2]).join(&name);
+    symlink(&elsewhere, &link).unwrap();
+    for name in ["ab/notes.txt", "temporary/notes.txt", "README"] {
+        fs::write(directory.path().join(name), "mine").unwrap();
+    }
+    let stale = directory.path().join("temporary/1-1");
+    fs::write(&stale, "left behind").unwrap();
+    let store = open(directory.path(), 0, Settings::default());
+    assert!(get(&store, &key).is_none());
+    store.purge(&Key::new(b"http://b/"));
+    work(&store);
+    assert_eq!(fs::read(&elsewhere).unwrap(), b"precious");
+    assert!(link.is_symlink() && !stale.exists());
+    for name in ["ab/notes.txt", "temporary/notes.txt", "README"] {
+        assert_eq!(fs::read(directory.path().join(name)).unwrap(), b"mine");
+    }
+}
+
+#[test]
+fn what_is_purged_does_not_come_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path(), MIB, Settings::default());
+    let key = Key::new(A);
+    // Purged before its writer had its turn, and after.
+    for is_written in [false, true] {
+        put(&store, &key, &[b"old"]);
+        if is_written {
+            work(&store);
+        }
+        assert!(store.purge(&key));
+        assert!(matches!(store.lookup(&key), Found::Miss));
+        work(&store);
+        assert!(get(&store, &key).is_none() && files(directory.path()).is_empty());
+    }
+    // While it is being opened.
+    put(&store, &key, &[b"old"]);
+    work(&store);
+    drop(store);
+    let store = open(directory.path(), MIB, Settings::default());
+    let Found::Opening(opening) = store.lookup(&key) else { panic!("it is on disk") };
+    store.purge(&key);
+    work(&store);
+    assert!(matches!(opening.object(std::task::Waker::noop()), Poll::Ready(None)));
+    assert!(matches!(store.lookup(&key), Found::Miss));
+}
+
+#[test]
+fn lists_of_variants_survive_and_are_purged_with_what_they_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let primary = Key::new(A);
+    let store = open(directory.path(), MIB, Settings::default());
+    let Begun::Fill(mut fill) = store.begin(&primary, None) else { panic!("nobody else is at it") };
+    let vary =
+        Vary { fields: vec![b"accept-encoding".as_slice().into()], secondary: b"gzip".as_slice().into() };
+    fill.start(Started { vary: Some(vary), ..stored(b"") });
+    fill.append(Arc::from(*b"zipped"));
+    fill.complete().unwrap();
+    work(&store);
+    drop(store);
+    let store = open(directory.path(), MIB, Settings::default());
+    let Found::Opening(_) = store.lookup(&primary) else { panic!("it is on disk") };
+    work(&store);
+    let Found::Varies(variants) = store.lookup(&primary) else { panic!("it varies") };
+    let key = variants.keys(&primary).next().unwrap();
+    assert_eq!(get(&store, &key).unwrap().unwrap().0, b"zipped");
+    drop(store);
+    let store = open(directory.path(), MIB, Settings::default());
+    assert!(store.purge(&primary));
+    work(&store);
+    assert!(files(directory.path()).is_empty());
+}
+
+#[test]
+fn fresh_metadata_reaches_the_file_it_belongs_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = Key::new(A);
+    let store = open(directory.path(), MIB, Settings::default());
+    let object = put(&store, &key, &[b"body"]).unwrap();
+    work(&store);
+    for round in 0..5 {
+        store.freshen(&object, format!("fresh {round}").as_bytes());
+        work(&store);
+    }
+    // What is freshened late is not what is there by then.
+    let newer = put_again(&store, &key, &object);
+    work(&store);
+    store.freshen(&object, b"of the old body");
+    work(&store);
+    drop(store);
+    let store = open(directory.path(), MIB, Settings::default());
+    assert_eq!(get(&store, &key).unwrap().unwrap(), (b"newer".to_vec(), newer.metadata().to_vec()));
+    // Before it is written.
+    let other = Key::new(b"http://b/");
+    let object = put(&store, &other, &[b"body"]).unwrap();
+    store.freshen(&object, b"fresh at once");
+    work(&store);
+    drop(store);
+    let store = open(directory.path(), MIB, Settings::default());
+    assert_eq!(get(&store, &other).unwrap().unwrap(), (b"body".to_vec(), b"fresh at once".to_vec()));
+}
+
+fn put_again(store: &Store, key: &Key<'_>, known: &Arc<Object>) -> Arc<Object> {
+    let Found::Hit(current) = store.lookup(key) else { panic!("it is in memory") };
+    assert!(!Arc::ptr_eq(&current, known));
+    let Begun::Fill(mut fill) = store.begin(key, Some(&current)) else { panic!("nobody else is at it") };
+    fill.start(stored(b"newer metadata"));
+    fill.append(Arc::from(*b"newer"));
+    fill.complete().unwrap().unwrap()
+}

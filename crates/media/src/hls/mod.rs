@@ -1,0 +1,235 @@
+//! A film as HLS (RFC 8216): a playlist, and the film cut into segments of fragmented MP4, each of which begins with a
+//! picture that decoding can begin with.
+//!
+//! Nothing is coded again or stored beside the film: a segment is a head that is made from the index, and bytes of the
+//! film as they are. The same film therefore always gives the same bytes. Of several tracks the first of video and the
+//! first of audio are taken, into one segment.
+
+mod fragment;
+mod initialisation;
+mod playlist;
+#[cfg(test)]
+mod tests;
+mod writing;
+
+use std::ops::Range;
+use std::time::Duration;
+
+pub use fragment::Segment;
+
+use crate::mp4::{Index, Track};
+
+/// How long a segment should be at least, but for the last: what Apple recommends.
+pub const SEGMENT_SECONDS: u64 = 6;
+
+/// The most segments of a film: 33 hours.
+pub const SEGMENTS_MAX: usize = 20_000;
+
+/// The largest segment: a server has a whole one in memory. 6 s at 44 Mbit/s, or a film with few places to cut.
+pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;
+
+/// A film, cut.
+#[derive(Clone, Debug)]
+pub struct Film {
+    index: Index,
+    /// How long before the film's start the first of its samples that is sent is decoded.
+    lead: Duration,
+    /// Where segments begin, and after them where the film ends.
+    cuts: Vec<Cut>,
+}
+
+/// Where a segment begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Cut {
+    /// By [`Index::shown_time`].
+    time: Duration,
+    /// The first sample of video, and of audio.
+    samples: [u32; 2],
+}
+
+/// Why a film cannot be had as HLS, although it has an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Uncuttable {
+    /// Too long.
+    #[error("the film has more than {SEGMENTS_MAX} segments of {SEGMENT_SECONDS} s")]
+    TooManySegments,
+    /// Too much between two places to cut.
+    #[error(
+        "segment {number} would have {bytes} bytes, more than {SEGMENT_BYTES_MAX}\n\
+         hint: code the film with a picture to begin with every few seconds"
+    )]
+    TooLarge {
+        /// The segment.
+        number: usize,
+        /// Its bytes.
+        bytes: u64,
+    },
+}
+
+/// A part of a film: what a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The playlist.
+    Playlist,
+    /// What a decoder must know first.
+    Initialisation,
+    /// The segment with this number.
+    Segment(u32),
+}
+
+impl Part {
+    /// The part called `name`.
+    pub fn named(name: &str) -> Option<Part> {
+        match name {
+            "index.m3u8" => Some(Part::Playlist),
+            "init.mp4" => Some(Part::Initialisation),
+            _ => {
+                let number = name.strip_suffix(".m4s")?.parse().ok()?;
+                // A part has one name, so that caches hold it once.
+                (Part::Segment(number).name() == name).then_some(Part::Segment(number))
+            }
+        }
+    }
+
+    /// What it is called, below the film.
+    pub fn name(self) -> String {
+        match self {
+            Part::Playlist => "index.m3u8".to_owned(),
+            Part::Initialisation => "init.mp4".to_owned(),
+            Part::Segment(number) => format!("{number}.m4s"),
+        }
+    }
+
+    /// Its media type.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Part::Playlist => "application/vnd.apple.mpegurl",
+            Part::Initialisation => "video/mp4",
+            Part::Segment(_) => "video/iso.segment",
+        }
+    }
+}
+
+impl Film {
+    /// Cuts the film with this index: at the first place where decoding can begin that is [`SEGMENT_SECONDS`] after
+    /// the last.
+    pub fn new(index: Index) -> Result<Film, Uncuttable> {
+        let cuts = cuts(&index)?;
+        let lead = lead(&index, &cuts[0]);
+        let film = Film { index, lead, cuts };
+        for number in 0..film.segment_count() {
+            let bytes = film.tracks_of(number).iter().map(|(track, samples)| bytes_of(track, samples)).sum();
+            if bytes > SEGMENT_BYTES_MAX {
+                return Err(Uncuttable::TooLarge { number, bytes });
+            }
+        }
+        Ok(film)
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Segments; at least one.
+    pub fn segment_count(&self) -> usize {
+        self.cuts.len() - 1
+    }
+
+    /// The playlist.
+    pub fn playlist(&self) -> String {
+        let times: Vec<_> = self.cuts.iter().map(|cut| cut.time).collect();
+        playlist::write(&times)
+    }
+
+    /// What a decoder must know before any segment.
+    pub fn initialisation(&self) -> Vec<u8> {
+        let first_shown = self.cuts[0].time.saturating_sub(self.index.lead().saturating_sub(self.lead));
+        initialisation::write(&self.tracks(), first_shown)
+    }
+
+    /// The segment with this number, if there is one.
+    pub fn segment(&self, number: u32) -> Option<Segment> {
+        let position = number as usize;
+        (position < self.segment_count()).then(|| fragment::write(self, number, &self.tracks_of(position)))
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.index.memory_bytes() + self.cuts.capacity() * size_of::<Cut>()
+    }
+
+    /// The tracks of segments, in their order.
+    fn tracks(&self) -> Vec<&Track> {
+        self.index.video().into_iter().chain(self.index.audio()).collect()
+    }
+
+    /// The tracks and their samples in the segment at `position`.
+    fn tracks_of(&self, position: usize) -> Vec<(&Track, Range<u32>)> {
+        let [cut, next] = [&self.cuts[position], &self.cuts[position + 1]];
+        let samples = |place: usize| cut.samples[place]..next.samples[place];
+        let video = self.index.video().map(|track| (track, samples(0)));
+        video.into_iter().chain(self.index.audio().map(|track| (track, samples(1)))).collect()
+    }
+}
+
+fn bytes_of(track: &Track, samples: &Range<u32>) -> u64 {
+    track.samples_from(samples.start).take(samples.len()).map(|sample| u64::from(sample.size)).sum()
+}
+
+fn cuts(index: &Index) -> Result<Vec<Cut>, Uncuttable> {
+    let leading = index.video().or(index.audio()).expect("an index has a track");
+    let mut cuts = vec![beginning(index, leading)];
+    let mut next = leading.keyframe_after(cuts[0].samples[usize::from(!leading.codec().is_video())]);
+    while let Some(number) = next {
+        next = leading.keyframe_after(number);
+        let sample = leading.sample(number).expect("a keyframe is a sample");
+        let (time, last) = (index.shown_time(leading, &sample), &cuts[cuts.len() - 1]);
+        if time < last.time + Duration::from_secs(SEGMENT_SECONDS) {
+            continue;
+        }
+        if cuts.len() == SEGMENTS_MAX {
+            return Err(Uncuttable::TooManySegments);
+        }
+        let audio = match index.audio() {
+            Some(audio) if leading.codec().is_video() => {
+                index.sample_shown_at(audio, time).max(last.samples[1])
+            }
+            _ => number,
+        };
+        let video = if leading.codec().is_video() { number } else { 0 };
+        cuts.push(Cut { time, samples: [video, audio] });
+    }
+    let ends = [index.video(), index.audio()].map(|track| track.map_or(0, Track::sample_count));
+    // A film without length has one segment, which has none.
+    let time = (index.lead() + index.duration()).max(cuts[cuts.len() - 1].time);
+    cuts.push(Cut { time, samples: ends });
+    Ok(cuts)
+}
+
+/// Where the first segment begins: with what decoding has to begin with for the film's start, and with the block of sound
+/// before, without which a decoder does not know the first.
+fn beginning(index: &Index, leading: &Track) -> Cut {
+    let before = |number: u32| number.saturating_sub(1);
+    if !leading.codec().is_video() {
+        let number = before(leading.sample_at(Duration::ZERO));
+        let time = leading.sample(number).map(|sample| index.shown_time(leading, &sample));
+        return Cut { time: time.unwrap_or_default(), samples: [0, number] };
+    }
+    let number = leading.keyframe_at_or_before(Duration::ZERO);
+    let shown = leading.sample(number).map(|sample| index.shown_time(leading, &sample));
+    // Pictures may begin later than the film.
+    let time = shown.unwrap_or_default().min(index.lead());
+    let audio = index.audio().map_or(0, |audio| before(index.sample_shown_at(audio, time)));
+    Cut { time, samples: [number, audio] }
+}
+
+/// How long before the film's start the first samples are decoded.
+fn lead(index: &Index, first: &Cut) -> Duration {
+    let tracks = [index.video(), index.audio()].into_iter().zip(first.samples);
+    let leads = tracks.filter_map(|(track, number)| {
+        let (track, sample) = track.and_then(|track| Some((track, track.sample(number)?)))?;
+        Some(track.duration_of(track.start_ticks() - sample.decode_ticks as i64))
+    });
+    leads.max().unwrap_or_default()
+}

@@ -1,0 +1,218 @@
+//! Following requests: what is asked becomes films, sessions and answers.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use sojourn_http::SitePath;
+
+use super::connection::Waiting;
+use super::conversation::Answer;
+use super::library::{NoFilm, OpenFilm};
+use super::log::Ending;
+use super::stream::Stream;
+use super::{Connection, Server};
+use sojourn_media::rtsp::{
+    Ask, Interleaved, Method, NptRange, Refusal, Request, SessionId, Start, Status, Target, TrackInfo,
+};
+use sojourn_media::sdp;
+
+/// A session begins to play elsewhere no sooner than so long after it did before.
+const SEEK_PERIOD: Duration = Duration::from_millis(100);
+
+impl Server<'_> {
+    /// What is asked, done; `None` if it has to wait for a film.
+    pub(super) fn follow(&mut self, token: u64, request: &Request<'_>) -> Result<Option<Answer>, Refusal> {
+        let ask = Ask::of(request)?;
+        let target = Target::parse(request.target)?;
+        let session = self.session(token, request.session()?)?;
+        match ask {
+            Ask::Options => Ok(Some(Answer::with([("Public", Method::PUBLIC.to_owned())]))),
+            Ask::Parameter => Ok(Some(Answer::with(self.session_field(session)))),
+            Ask::Describe => self.describe(token, &target),
+            Ask::Setup(offered) => self.set_up(token, request, &target, session, &offered),
+            Ask::Play { range, scale } => {
+                let stream = session.ok_or(Status::SessionNotFound)?;
+                self.play(stream, &target, range, scale).map(Some)
+            }
+            Ask::Pause => {
+                let stream = session.ok_or(Status::SessionNotFound)?;
+                self.pause(stream, &target).map(Some)
+            }
+            Ask::Teardown => {
+                let stream = session.ok_or(Status::SessionNotFound)?;
+                self.tear_down(stream, &target).map(Some)
+            }
+        }
+    }
+
+    /// The session with this name, if it is this client's; it has given a sign of life.
+    fn session(&mut self, token: u64, id: Option<SessionId>) -> Result<Option<u64>, Refusal> {
+        let Some(id) = id else { return Ok(None) };
+        let connection = self.connections.at(token);
+        let (peer, user) = (connection.peer, connection.identity.user.clone());
+        let found = self.sessions.get(&id).copied().ok_or(Status::SessionNotFound)?;
+        let stream = self.streams.at(found);
+        let may_control = stream.client == peer
+            && stream.user == user
+            && (stream.connection == token || !stream.is_interleaved());
+        if !may_control {
+            return Err(Status::SessionNotFound.into());
+        }
+        stream.session.hear(self.now);
+        if stream.connection != token {
+            // Another connection of the same client takes over.
+            let before = std::mem::replace(&mut stream.connection, token);
+            stream.is_orphan = false;
+            self.detach(before, found);
+            self.attach(token, found);
+        }
+        Ok(Some(found))
+    }
+
+    pub(super) fn session_field(&mut self, stream: Option<u64>) -> Option<(&'static str, String)> {
+        let id = self.streams.find(stream?)?.session.id;
+        Some(("Session", format!("{id};timeout={}", self.site.settings.session_timeout.as_secs())))
+    }
+
+    /// The film that `target` names; `None` if it has yet to be opened.
+    pub(super) fn film(&mut self, token: u64, target: &Target<'_>) -> Result<Option<OpenFilm>, Refusal> {
+        let connection = self.connections.at(token);
+        let film = match std::mem::take(&mut connection.film) {
+            Waiting::Over(film) => film,
+            Waiting::Yes => {
+                connection.film = Waiting::Yes;
+                return Ok(None);
+            }
+            Waiting::No => {
+                let path = SitePath::decode(target.path.as_bytes()).map_err(|_| Status::BadRequest)?;
+                match self.library.film(&path, token, self.now) {
+                    Some(film) => film,
+                    None => {
+                        self.connections.at(token).film = Waiting::Yes;
+                        return Ok(None);
+                    }
+                }
+            }
+        };
+        film.map(Some).map_err(|error| {
+            Refusal::from(match error {
+                NoFilm::NotFound => Status::NotFound,
+                NoFilm::Forbidden => Status::Forbidden,
+                NoFilm::Unsupported => Status::UnsupportedMediaType,
+                NoFilm::Busy => Status::ServiceUnavailable,
+                NoFilm::Failed => Status::InternalServerError,
+            })
+        })
+    }
+
+    fn describe(&mut self, token: u64, target: &Target<'_>) -> Result<Option<Answer>, Refusal> {
+        let Some(OpenFilm { film, document }) = self.film(token, target)? else { return Ok(None) };
+        let path = String::from_utf8_lossy(&document.file_path).into_owned();
+        let title = path.rsplit('/').next().unwrap_or_default();
+        let version = u64::try_from(document.identity.modified_seconds()).unwrap_or(0);
+        let address = self.connections.at(token).local;
+        let text = sdp::describe(film.index(), &sdp::Session { title, version, address });
+        let fields =
+            [("Content-Base", format!("{}/", target.url)), ("Content-Type", sdp::MEDIA_TYPE.to_owned())];
+        Ok(Some(Answer { body: Some(text), ..Answer::with(fields) }))
+    }
+
+    fn play(
+        &mut self,
+        token: u64,
+        target: &Target<'_>,
+        range: Option<NptRange>,
+        scale: Option<f64>,
+    ) -> Result<Answer, Refusal> {
+        let stream = self.streams.at(token);
+        let track = stream.named(target)?;
+        let film = stream.film.clone();
+        let (client, bits, is_first) =
+            (stream.client, stream.bits_per_second(), !stream.session.has_played());
+        if is_first && let Err(full) = self.admission.check(client, bits) {
+            return Err(self.turn_away(full));
+        }
+        let stream = self.streams.at(token);
+        let begin = |time| film.beginning(time);
+        // Each begins with a picture that stands alone: many in a row would take more than the film was promised.
+        let begins = self.now.max(stream.began + SEEK_PERIOD);
+        let playing = stream.session.play(track, (range, scale), film.length(), begin, begins)?;
+        if is_first {
+            self.unplayed.leave(token);
+            self.admission.enter(client, bits);
+        }
+        let first_due = stream.start(playing);
+        if let Some(due) = first_due {
+            self.due.push(Reverse((due, token, stream.serial)));
+        }
+        let infos = stream.session.tracks.iter().zip(&stream.senders).map(|(track, sender)| {
+            let name = film.track(track.number).map(sdp::control).unwrap_or_default();
+            let url = format!("{}/{name}", stream.url);
+            let (sequence, timestamp) = (Some(track.sequence), Some(sender.anchor));
+            TrackInfo { url: &url, sequence, timestamp }.to_string()
+        });
+        let infos = infos.collect::<Vec<_>>().join(",");
+        let mut fields = vec![("Range", playing.range().to_string()), ("RTP-Info", infos)];
+        if scale.is_some() {
+            fields.push(("Scale", format!("{:?}", playing.scale)));
+        }
+        fields.extend(self.session_field(Some(token)));
+        Ok(Answer::with(fields))
+    }
+
+    fn pause(&mut self, token: u64, target: &Target<'_>) -> Result<Answer, Refusal> {
+        let stream = self.streams.at(token);
+        let track = stream.named(target)?;
+        let position = stream.session.playing().map(|playing| playing.position(self.now));
+        stream.session.pause(track, self.now)?;
+        stream.halt();
+        let range = position.map(|at| ("Range", NptRange { start: Start::At(at), end: None }.to_string()));
+        Ok(Answer::with(range.into_iter().chain(self.session_field(Some(token)))))
+    }
+
+    fn tear_down(&mut self, token: u64, target: &Target<'_>) -> Result<Answer, Refusal> {
+        let stream = self.streams.at(token);
+        let track = stream.named(target)?.filter(|_| stream.session.tracks.len() > 1);
+        let Some(number) = track else {
+            self.end(token, Ending::Teardown);
+            return Ok(Answer::default());
+        };
+        let position = stream.position(number).ok_or(Status::NotFound)?;
+        self.forget_ports(token);
+        let stream = self.streams.at(token);
+        stream.session.tear_down(Some(number))?;
+        if stream.session.has_played() {
+            self.admission.narrow(stream.film.bits_per_second(number));
+        }
+        stream.senders.remove(position);
+        stream.schedule = stream.schedule.take().map(|schedule| schedule.without(number));
+        self.remember_ports(token);
+        Ok(Answer::with(self.session_field(Some(token))))
+    }
+
+    /// A packet from the client within the connection: a report, or a sign of life.
+    pub(super) fn interleaved(&mut self, token: u64, data: &Interleaved<'_>) {
+        let Connection { sessions, .. } = self.connections.at(token);
+        for session in sessions.clone() {
+            let Some(stream) = self.streams.find(session) else { continue };
+            let channels = stream.session.tracks.iter().filter_map(|track| track.transport.channels);
+            if channels.into_iter().any(|(rtp, rtcp)| data.channel == rtp || data.channel == rtcp) {
+                stream.session.hear(self.now);
+                self.hear_report(session, data.payload);
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// The place in the film of the track that `target` names, which must be of this film.
+    fn named(&self, target: &Target<'_>) -> Result<Option<usize>, Refusal> {
+        match target.track {
+            None => Ok(None),
+            Some(name) => {
+                let number = sdp::controlled(self.film.index(), name).ok_or(Status::NotFound)?;
+                Ok(Some(number))
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Talking with a client: messages are read, followed one after the other, and answered.
+
+use std::time::Duration;
+
+use sojourn_measure::clock;
+
+use super::connection::{Reading, Waiting};
+use super::counters::Counter;
+use super::guard::Denial;
+use super::{SLOT, Server};
+use sojourn_media::rtsp::{Message, Parsed, Refusal, Request, Status, write};
+
+/// Messages of one connection that are followed before others have their turn.
+const MESSAGES_PER_TURN: usize = 32;
+
+/// So long connections are served before what is due has its turn.
+const SERVING_PER_TURN: Duration = SLOT;
+
+/// What serving a connection has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Served {
+    /// There is nothing more to do until something happens.
+    All,
+    /// There may be more.
+    More,
+}
+
+/// How much of what has arrived was followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Understood {
+    /// Nothing: a message is not whole, or has to wait.
+    Nothing,
+    /// What there was, up to such a one.
+    Some,
+    /// As much as a turn allows.
+    Part,
+}
+
+/// What a request is answered, beside its status.
+#[derive(Default)]
+pub(super) struct Answer {
+    pub(super) fields: Vec<(&'static str, String)>,
+    pub(super) body: Option<String>,
+}
+
+impl Answer {
+    pub(super) fn with(fields: impl IntoIterator<Item = (&'static str, String)>) -> Answer {
+        Answer { fields: fields.into_iter().collect(), body: None }
+    }
+}
+
+impl Server<'_> {
+    /// Connection `token` may have something to say, or to take.
+    pub(super) fn make_ready(&mut self, token: u64) {
+        if let Some(connection) = self.connections.find(token).filter(|it| !it.is_ready) {
+            connection.is_ready = true;
+            self.ready.push_back(token);
+        }
+    }
+
+    /// Serves those who are ready, one after the other, until what is due must go on. Who has more to say than one turn
+    /// allows comes again after the others.
+    pub(super) fn serve_ready(&mut self) {
+        while let Some(token) = self.ready.pop_front() {
+            let Some(connection) = self.connections.find(token) else { continue };
+            connection.is_ready = false;
+            if self.serve(token) == Served::More {
+                self.make_ready(token);
+            }
+            if Duration::from(clock::now()).saturating_sub(self.now) >= SERVING_PER_TURN {
+                return;
+            }
+        }
+    }
+
+    /// Reads what a connection sends, follows it, and sends what is to be said.
+    fn serve(&mut self, token: u64) -> Served {
+        let Some(connection) = self.connections.find(token) else { return Served::All };
+        let was_empty = connection.received.is_empty();
+        if connection.read() == Reading::Broken {
+            self.close(token);
+            return Served::All;
+        }
+        if was_empty && !connection.received.is_empty() {
+            connection.since = self.now;
+        }
+        let understood = self.understand(token);
+        let Some(connection) = self.connections.find(token) else { return Served::All };
+        let was_full = connection.is_full_of_answers();
+        match connection.write(self.now) {
+            Err(_) => {
+                self.close(token);
+                return Served::All;
+            }
+            Ok(sent) => self.counts.add(Counter::SentBytes, sent as u64),
+        }
+        // Whose answers have just gone out is not told of again.
+        let goes_on = was_full && !connection.is_full_of_answers();
+        if understood == Understood::Part
+            || goes_on
+            || connection.is_readable() && understood == Understood::Some
+        {
+            return Served::More;
+        }
+        let is_over = connection.is_closing
+            || connection.has_ended && !was_full && !matches!(connection.film, Waiting::Yes);
+        if is_over && (connection.waiting_bytes() == 0 || connection.has_ended) {
+            self.close(token);
+        }
+        Served::All
+    }
+
+    /// Follows the messages that are there, up to one that has to wait, or to as many as a turn allows.
+    fn understand(&mut self, token: u64) -> Understood {
+        let Some(connection) = self.connections.find(token) else { return Understood::Nothing };
+        if connection.is_closing {
+            connection.received.clear();
+            return Understood::Nothing;
+        }
+        let received = std::mem::take(&mut connection.received);
+        let mut parser = std::mem::take(&mut connection.parser);
+        let (mut start, mut count) = (0, 0);
+        while start < received.len() && count < MESSAGES_PER_TURN {
+            if self.connections.find(token).is_none_or(|it| it.is_closing || it.is_full_of_answers()) {
+                break;
+            }
+            count += 1;
+            match parser.parse(&received[start..]) {
+                Ok(Parsed::Partial) => break,
+                Ok(Parsed::Complete(message, length)) => {
+                    match message {
+                        Message::Request(request) if !self.request(token, &request) => break,
+                        Message::Interleaved(data) => self.interleaved(token, &data),
+                        // A server asks nothing, so it is answered nothing.
+                        Message::Request(_) | Message::Response(_) => {}
+                    }
+                    start += length;
+                }
+                Err(error) => {
+                    self.answer(token, None, Err(error.status().into()));
+                    if let Some(connection) = self.connections.find(token) {
+                        connection.is_closing = true;
+                    }
+                    start = received.len();
+                }
+            }
+        }
+        let Some(connection) = self.connections.find(token) else { return Understood::Nothing };
+        connection.parser = parser;
+        connection.received = received;
+        connection.received.drain(..start);
+        if start == 0 {
+            return Understood::Nothing;
+        }
+        connection.since = self.now;
+        let is_part = count == MESSAGES_PER_TURN && !connection.received.is_empty();
+        if is_part { Understood::Part } else { Understood::Some }
+    }
+
+    /// Follows a request; returns whether it is answered, or has to wait for a film.
+    fn request(&mut self, token: u64, request: &Request<'_>) -> bool {
+        let outcome = self.let_in(token, request).and_then(|()| self.follow(token, request));
+        if matches!(outcome, Ok(None)) {
+            return false;
+        }
+        let connection = self.connections.at(token);
+        connection.is_let_in = false;
+        // A film that is still to come would be taken for the next request's.
+        connection.is_closing |= !matches!(connection.film, Waiting::No);
+        self.counts.count(Counter::Requests);
+        self.answer(token, request.sequence(), outcome.map(Option::unwrap_or_default));
+        let closes = request.fields.value("Connection").is_some_and(|it| it.eq_ignore_ascii_case("close"));
+        if let Some(connection) = self.connections.find(token).filter(|_| closes) {
+            connection.is_closing = true;
+        }
+        true
+    }
+
+    /// Lets a request in once, however often it has to wait.
+    fn let_in(&mut self, token: u64, request: &Request<'_>) -> Result<(), Refusal> {
+        let Some(guard) = &mut self.guard else { return Ok(()) };
+        let connection = self.connections.at(token);
+        if connection.is_let_in {
+            return Ok(());
+        }
+        let checked = guard.check(request, connection.peer, &mut connection.identity, self.now);
+        connection.is_let_in = checked.is_ok();
+        checked.map_err(|denial| {
+            match denial {
+                Denial::Asked(_) => {}
+                Denial::Failed(_) => self.counts.count(Counter::AuthenticationFailures),
+                Denial::Limited(_) => self.counts.count(Counter::LimitFailures),
+            }
+            denial.into_refusal()
+        })
+    }
+
+    fn answer(&mut self, token: u64, sequence: Option<u32>, outcome: Result<Answer, Refusal>) {
+        let Some(connection) = self.connections.find(token) else { return };
+        let (status, answer) = match outcome {
+            Ok(answer) => (Status::Ok, answer),
+            Err(Refusal { status, fields }) => {
+                self.counts.count(Counter::Refusals);
+                (status, Answer::with(fields))
+            }
+        };
+        let before = connection.waiting_bytes();
+        let mut writer = write::response(connection.outgoing(), status, sequence);
+        for (name, value) in &answer.fields {
+            writer = writer.field(name, value);
+        }
+        match answer.body {
+            None => writer.end(),
+            Some(body) => writer.body(body.as_bytes()),
+        }
+        connection.note_answer(before);
+    }
+}

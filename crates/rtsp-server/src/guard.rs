@@ -1,0 +1,218 @@
+//! Who is let in: digest authentication of requests.
+//!
+//! Each connection has a nonce of its own, so that what was overheard on one is worth nothing on another, and where a
+//! client counts its requests nothing can be said twice. Whether a user is unknown or the password wrong cannot be told
+//! apart: both are reckoned and answered alike.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use sojourn_server::network;
+
+use super::setup::random;
+use super::users::Users;
+use sojourn_media::rtsp::digest::{Algorithm, Claim};
+use sojourn_media::rtsp::{Method, Refusal, Request, Status, Target};
+
+/// A nonce that was not used for so long is stale; a player says something at least every half time-out of a session.
+const NONCE_LIFETIME: Duration = Duration::from_secs(300);
+
+/// Wrong names and passwords from one address (IPv6: one /64 network) in so much time, before more are looked at.
+const FAILURES_MAX: u32 = 10;
+const FAILURES_PERIOD: Duration = Duration::from_secs(60);
+
+/// Addresses whose failures are remembered; with more, all are forgiven.
+const ADDRESSES_MAX: usize = 16 * 1024;
+
+/// Digits of a nonce.
+const NONCE_DIGITS: usize = 32;
+
+/// Who is let in, and who has failed.
+#[derive(Debug)]
+pub struct Guard {
+    users: Users,
+    /// What the claims of unknown users are compared with.
+    decoy: String,
+    failures: HashMap<(bool, u64), Failures>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Failures {
+    count: u32,
+    since: Duration,
+}
+
+/// What a connection has been given to prove who is there, and by whom that was done.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// The user, once proven.
+    pub user: Option<String>,
+    nonce: Option<Nonce>,
+}
+
+#[derive(Clone, Debug)]
+struct Nonce {
+    text: String,
+    /// When it was made or last used.
+    used: Duration,
+    /// Requests counted with it; `None` if it was never used.
+    count: Option<u32>,
+}
+
+/// Why a request is not let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// Nobody was named, or by a nonce that is too old.
+    Asked(Refusal),
+    /// The name or the password is wrong.
+    Failed(Refusal),
+    /// Too many were wrong: it was not looked at.
+    Limited(Refusal),
+}
+
+impl Denial {
+    /// What the client is answered.
+    pub fn into_refusal(self) -> Refusal {
+        match self {
+            Denial::Asked(refusal) | Denial::Failed(refusal) | Denial::Limited(refusal) => refusal,
+        }
+    }
+}
+
+impl Guard {
+    /// A guard who lets `users` in.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn new(users: Users) -> Result<Guard, Status> {
+        Ok(Guard { users, decoy: random_text()?, failures: HashMap::new() })
+    }
+
+    /// Whether anybody may ask this: what there is to ask, before a session is.
+    fn is_free(request: &Request<'_>) -> bool {
+        request.method == Method::Options && request.fields.value("Session").is_none()
+    }
+
+    /// Lets `request` of a client at `peer` in; its connection's `identity` then says who it is.
+    ///
+    /// # Errors
+    /// If it does not prove to come from a user.
+    pub fn check(
+        &mut self,
+        request: &Request<'_>,
+        peer: IpAddr,
+        identity: &mut Identity,
+        now: Duration,
+    ) -> Result<(), Denial> {
+        if Guard::is_free(request) {
+            return Ok(());
+        }
+        let Some(field) = request.fields.value("Authorization") else {
+            return Err(Denial::Asked(self.challenge(identity, false, now)));
+        };
+        if let Some(left) = self.time_left(peer, identity, now) {
+            let fields = vec![("Retry-After", left.as_secs().max(1).to_string())];
+            return Err(Denial::Limited(Refusal { status: Status::ServiceUnavailable, fields }));
+        }
+        let claim = Claim::read(field).filter(|claim| self.is_proven(claim, request));
+        let Some(claim) = claim else {
+            self.note_failure(peer, now);
+            return Err(Denial::Failed(self.challenge(identity, false, now)));
+        };
+        if !identity.uses(&claim, now) {
+            return Err(Denial::Asked(self.challenge(identity, true, now)));
+        }
+        identity.user = Some(claim.user);
+        Ok(())
+    }
+
+    /// Whether the claim is that of a user who asks for this film; an unknown one's takes as long to be found wrong.
+    fn is_proven(&self, claim: &Claim, request: &Request<'_>) -> bool {
+        let known = self.users.secret(&claim.user, claim.algorithm);
+        let proves = claim.proves(known.unwrap_or(&self.decoy), request.method.name());
+        let path = |target| Target::parse(target).map(|target| target.path);
+        // Some players name the film also where they ask for one of its tracks.
+        let is_same = path(&claim.uri).is_ok_and(|asked| path(request.target) == Ok(asked));
+        proves && known.is_some() && claim.realm == self.users.realm() && is_same
+    }
+
+    /// A refusal that says how to prove who is there.
+    fn challenge(&self, identity: &mut Identity, is_stale: bool, now: Duration) -> Refusal {
+        let nonce = match identity.offer(now) {
+            Ok(nonce) => nonce,
+            Err(status) => return status.into(),
+        };
+        let stale = if is_stale { ", stale=true" } else { "" };
+        let field = |algorithm: Algorithm| {
+            let (realm, name) = (self.users.realm(), algorithm.name());
+            let value =
+                format!("Digest realm=\"{realm}\", nonce=\"{nonce}\", algorithm={name}, qop=\"auth\"{stale}");
+            ("WWW-Authenticate", value)
+        };
+        Refusal { status: Status::Unauthorized, fields: self.users.algorithms().map(field).collect() }
+    }
+
+    /// For how long claims from `peer` are not looked at, except from a user who is in.
+    fn time_left(&self, peer: IpAddr, identity: &Identity, now: Duration) -> Option<Duration> {
+        let failures = self.failures.get(&network(peer)).filter(|_| identity.user.is_none())?;
+        let left = (failures.since + FAILURES_PERIOD).checked_sub(now)?;
+        (failures.count >= FAILURES_MAX && !left.is_zero()).then_some(left)
+    }
+
+    fn note_failure(&mut self, peer: IpAddr, now: Duration) {
+        let is_over = |failures: &Failures| now.saturating_sub(failures.since) >= FAILURES_PERIOD;
+        if self.failures.len() >= ADDRESSES_MAX {
+            self.failures.retain(|_, failures| !is_over(failures));
+        }
+        if self.failures.len() >= ADDRESSES_MAX {
+            self.failures.clear();
+        }
+        let none = Failures { count: 0, since: now };
+        let failures = self.failures.entry(network(peer)).or_insert(none);
+        if is_over(failures) {
+            *failures = none;
+        }
+        failures.count += 1;
+    }
+}
+
+impl Identity {
+    /// The nonce for a challenge: one that was given but not used is given again.
+    fn offer(&mut self, now: Duration) -> Result<&str, Status> {
+        let is_good = |nonce: &Nonce| nonce.count.is_none() && nonce.is_fresh(now);
+        let nonce = match self.nonce.take().filter(is_good) {
+            Some(nonce) => nonce,
+            None => Nonce { text: random_text()?, used: now, count: None },
+        };
+        Ok(&self.nonce.insert(nonce).text)
+    }
+
+    /// Whether the claim, which is true, is by this connection's nonce and was not made before.
+    fn uses(&mut self, claim: &Claim, now: Duration) -> bool {
+        let Some(nonce) = self.nonce.as_mut().filter(|it| it.text == claim.nonce && it.is_fresh(now)) else {
+            return false;
+        };
+        let count = match (claim.counted.is_some(), claim.count()) {
+            (true, Some(count)) if nonce.count.is_none_or(|before| count > before) => count,
+            (true, _) => return false,
+            (false, _) => nonce.count.unwrap_or(0),
+        };
+        (nonce.count, nonce.used) = (Some(count), now);
+        true
+    }
+}
+
+impl Nonce {
+    fn is_fresh(&self, now: Duration) -> bool {
+        now.saturating_sub(self.used) < NONCE_LIFETIME
+    }
+}
+
+fn random_text() -> Result<String, Status> {
+    let mut text = String::with_capacity(NONCE_DIGITS);
+    while text.len() < NONCE_DIGITS {
+        text += &format!("{:016x}", random()?);
+    }
+    Ok(text)
+}

@@ -1,0 +1,356 @@
+//! Films by path, and their bytes: never waiting for a disk.
+//!
+//! Opening a film, and reading what is not in memory, is a job for the content crate's helpers. A film's index is read
+//! by the helper that opens its file: [`Catalogue`] is the origin that they are given.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use sojourn_content::{
+    Budgets, CHUNK_BYTES, Caches, Directory, Document, Done, FileRange, Found, HelperKind, Helpers, HostId,
+    Job, LoadError, OpenError, Opened, Opening, Origin, Place, Precompressed, Rules, Tester, Urgency,
+    residency,
+};
+use sojourn_http::SitePath;
+
+use super::counters::{Counter, Counts};
+use super::film::Film;
+use super::settings::Settings;
+use sojourn_media::mp4::Index;
+
+/// Jobs that may wait for a helper.
+const HELPER_QUEUE_MAX: usize = 4096;
+
+/// A film is looked at again when it is asked for this long after the last look.
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
+
+/// Files that are no films are told of on standard error up to this many times.
+const WARNINGS_MAX: u64 = 100;
+
+/// Who asks for what nobody waits for.
+pub const NOBODY: u64 = u64::MAX;
+
+/// A film and its open file.
+#[derive(Clone, Debug)]
+pub struct OpenFilm {
+    /// The film.
+    pub film: Arc<Film>,
+    /// Its file.
+    pub document: Arc<Document>,
+}
+
+/// Why there is no film.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoFilm {
+    /// Nothing there.
+    NotFound,
+    /// Not to be read.
+    Forbidden,
+    /// Something else than a film that can be streamed.
+    Unsupported,
+    /// Not now: out of descriptors, or too many wait.
+    Busy,
+    /// The disk or the file system failed.
+    Failed,
+}
+
+/// What a job has come to, for whoever waits.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A film, for a connection.
+    Film(Result<OpenFilm, NoFilm>),
+    /// A chunk, for a session.
+    Chunk(Chunk, Result<Arc<[u8]>, LoadError>),
+}
+
+/// Which part of which file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// The file, as documents are told apart.
+    pub document: u64,
+    /// The chunk's number in it.
+    pub number: u64,
+}
+
+/// What is known of the bytes that are asked for.
+pub enum Bytes {
+    /// Here they are.
+    Here(Arc<[u8]>),
+    /// They will come.
+    Later,
+    /// They will not, or not whole.
+    Never,
+    /// Too many wait: to be asked again.
+    Busy,
+}
+
+/// The films of a directory.
+pub struct Library {
+    catalogue: Arc<Catalogue>,
+    helpers: Helpers,
+    caches: Caches,
+    tester: Tester,
+    films: HashMap<SitePath<'static>, Known>,
+    films_max: usize,
+    /// What each connection waits for, and what that was before.
+    openings: HashMap<u64, (SitePath<'static>, Option<OpenFilm>)>,
+    /// The chunk that each session waits for: of which file, from where. One at a time, for what a helper has read does
+    /// not say what it is.
+    loads: HashMap<u64, (Arc<Document>, u64)>,
+    done: Vec<(u64, Done)>,
+}
+
+struct Known {
+    open: OpenFilm,
+    checked: Duration,
+    used: Duration,
+}
+
+impl Library {
+    /// The films below `root`.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or helpers cannot be started.
+    pub fn open(root: &Path, settings: &Settings) -> io::Result<Library> {
+        let rules = Rules { precompressed: Precompressed::Never, indexes: Vec::new(), ..Rules::default() };
+        let catalogue = Arc::new(Catalogue::new(Directory::new(root, rules)?));
+        let origin: Arc<dyn Origin> = Arc::clone(&catalogue) as _;
+        let helpers = Helpers::start(HelperKind::Threads, &origin, settings.helpers, HELPER_QUEUE_MAX)?;
+        let budgets = Budgets { body_bytes: settings.body_cache_bytes, ..Budgets::default() };
+        Ok(Library {
+            catalogue,
+            helpers,
+            caches: Caches::new(&budgets),
+            tester: Tester::new(residency::ALL[0], residency::TRUST),
+            films: HashMap::new(),
+            films_max: settings.films_max,
+            openings: HashMap::new(),
+            loads: HashMap::new(),
+            done: Vec::new(),
+        })
+    }
+
+    /// Readable when jobs are done.
+    pub fn completion_fd(&self) -> BorrowedFd<'_> {
+        self.helpers.completion_fd()
+    }
+
+    /// The film at `path`, if it is known; otherwise its outcome comes for `token`.
+    pub fn film(
+        &mut self,
+        path: &SitePath<'_>,
+        token: u64,
+        now: Duration,
+    ) -> Option<Result<OpenFilm, NoFilm>> {
+        let path = path.clone().into_owned();
+        let known = self.films.get_mut(&path);
+        if let Some(known) = known.filter(|known| now.saturating_sub(known.checked) < RECHECK_AFTER) {
+            known.used = now;
+            return Some(Ok(known.open.clone()));
+        }
+        let place = Place { host: HostId::default(), path: path.clone() };
+        let before = self.films.get(&path).map(|known| known.open.clone());
+        let known = before.as_ref().map(|open| Arc::clone(&open.document));
+        let job = Job::Open(Opening { place, known, body_bytes_max: 0 });
+        if self.helpers.submit_at(Urgency::Asked, token, job).is_err() {
+            return Some(Err(NoFilm::Busy));
+        }
+        self.openings.insert(token, (path, before));
+        None
+    }
+
+    /// The chunk of `document` with this number; what is not in memory comes for `token`, perhaps after another that it
+    /// has asked for before.
+    pub fn chunk(&mut self, document: &Arc<Document>, number: u64, token: u64) -> Bytes {
+        let offset = number * CHUNK_BYTES;
+        if let Some(chunk) = self.caches.chunk(document, offset) {
+            return Bytes::Here(Arc::clone(chunk));
+        }
+        let range = range(document, offset, true);
+        match self.tester.load_now(&range) {
+            Ok(Done::Loaded(Ok(Some(chunk)))) => {
+                self.caches.insert_chunk(document, offset, &chunk);
+                return Bytes::Here(chunk);
+            }
+            Ok(_) => return Bytes::Never,
+            Err(_) => {}
+        }
+        if !self.loads.contains_key(&token) {
+            if self.helpers.submit(token, Job::Load(range)).is_err() {
+                return Bytes::Busy;
+            }
+            self.loads.insert(token, (Arc::clone(document), offset));
+        }
+        Bytes::Later
+    }
+
+    /// Has what is on the disk of these chunks read, although nobody waits for it; returns how many there were.
+    pub fn look_ahead(
+        &mut self,
+        document: &Arc<Document>,
+        chunks: std::ops::Range<u64>,
+        urgency: Urgency,
+    ) -> u64 {
+        let mut reads = 0;
+        for number in chunks {
+            let range = range(document, number * CHUNK_BYTES, false);
+            let is_absent = range.length > 0 && self.tester.load_now(&range).is_err();
+            if is_absent && self.helpers.submit_at(urgency, NOBODY, Job::Load(range)).is_ok() {
+                reads += 1;
+            }
+        }
+        reads
+    }
+
+    /// Hands out what the helpers have done.
+    pub fn collect(&mut self, now: Duration, counts: &mut Counts) -> Vec<(u64, Outcome)> {
+        let mut done = std::mem::take(&mut self.done);
+        self.helpers.collect(&mut done);
+        let mut outcomes = Vec::with_capacity(done.len());
+        for (token, done) in done.drain(..).filter(|(token, _)| *token != NOBODY) {
+            match done {
+                Done::Opened(opened) => {
+                    let Some((path, before)) = self.openings.remove(&token) else { continue };
+                    let film = self.opened(path, before, opened, now);
+                    if matches!(film, Err(NoFilm::Unsupported)) {
+                        counts.count(Counter::FilmsRefused);
+                    }
+                    outcomes.push((token, Outcome::Film(film)));
+                }
+                Done::Loaded(loaded) => {
+                    let Some((document, offset)) = self.loads.remove(&token) else { continue };
+                    let chunk = loaded.and_then(|chunk| chunk.ok_or(LoadError::Failed));
+                    if let Ok(chunk) = &chunk {
+                        self.caches.insert_chunk(&document, offset, chunk);
+                    }
+                    let which = Chunk { document: document.id, number: offset / CHUNK_BYTES };
+                    outcomes.push((token, Outcome::Chunk(which, chunk)));
+                }
+            }
+        }
+        self.done = done;
+        outcomes
+    }
+
+    /// Films whose index is in memory.
+    pub fn film_count(&self) -> usize {
+        self.films.len()
+    }
+
+    fn opened(
+        &mut self,
+        path: SitePath<'static>,
+        before: Option<OpenFilm>,
+        opened: Result<Opened, OpenError>,
+        now: Duration,
+    ) -> Result<OpenFilm, NoFilm> {
+        let document = match opened {
+            Ok(Opened::Document(document, _)) => document,
+            Ok(Opened::Directory) | Err(OpenError::NotFound) => return Err(NoFilm::NotFound),
+            Err(OpenError::Forbidden) => return Err(NoFilm::Forbidden),
+            Err(OpenError::Busy) => return Err(NoFilm::Busy),
+            Err(OpenError::Failed(_)) => return Err(NoFilm::Failed),
+        };
+        if let Some(known) = self.films.get_mut(&path)
+            && known.open.document.id == document.id
+        {
+            (known.checked, known.used) = (now, now);
+            return Ok(known.open.clone());
+        }
+        self.films.remove(&path);
+        let open = match before {
+            // It is what it was, but others have taken its place meanwhile.
+            Some(before) if before.document.id == document.id => before,
+            _ => {
+                let film = self.catalogue.take(document.id).ok_or(NoFilm::Unsupported)?;
+                OpenFilm { film, document }
+            }
+        };
+        if self.films.len() >= self.films_max {
+            self.forget_one();
+        }
+        self.films.insert(path, Known { open: open.clone(), checked: now, used: now });
+        Ok(open)
+    }
+
+    /// The one that was asked for longest ago.
+    fn forget_one(&mut self) {
+        let oldest = self.films.iter().min_by_key(|(_, known)| known.used).map(|(path, _)| path.clone());
+        if let Some(path) = oldest {
+            self.films.remove(&path);
+        }
+    }
+}
+
+/// The chunk at `offset`, or what there is of it.
+fn range(document: &Arc<Document>, offset: u64, into_memory: bool) -> FileRange {
+    let length = CHUNK_BYTES.min(document.size.saturating_sub(offset)) as usize;
+    FileRange { document: Arc::clone(document), offset, length, into_memory }
+}
+
+/// The directory as helpers see it: whoever opens a file reads its index, too.
+struct Catalogue {
+    directory: Directory,
+    read: Mutex<Read>,
+}
+
+/// Films whose index was read and that nobody has taken yet, by document.
+#[derive(Default)]
+struct Read {
+    films: HashMap<u64, Arc<Film>>,
+    warnings: u64,
+}
+
+impl Catalogue {
+    fn new(directory: Directory) -> Catalogue {
+        Catalogue { directory, read: Mutex::default() }
+    }
+
+    fn take(&self, document: u64) -> Option<Arc<Film>> {
+        self.lock().films.remove(&document)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Read> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_index(&self, document: &Document) {
+        let read_at = |offset, into: &mut [u8]| self.directory.read(document, offset, into);
+        match Index::read(document.size, read_at) {
+            Ok(index) => {
+                let film = Arc::new(Film::new(index));
+                self.lock().films.insert(document.id, film);
+            }
+            Err(error) => {
+                let mut read = self.lock();
+                read.warnings += 1;
+                if read.warnings <= WARNINGS_MAX {
+                    let path = String::from_utf8_lossy(&document.file_path);
+                    eprintln!("warning: {path} cannot be streamed: {error}");
+                }
+            }
+        }
+    }
+}
+
+impl Origin for Catalogue {
+    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
+        let found = self.directory.open(place)?;
+        if let Found::Document(document) = &found {
+            self.read_index(document);
+        }
+        Ok(found)
+    }
+
+    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
+        self.directory.is_current(place, document)
+    }
+
+    fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.directory.read(document, offset, into)
+    }
+}

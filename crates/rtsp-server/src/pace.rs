@@ -1,0 +1,336 @@
+//! Sending what is due: samples become packets, in datagrams or within a connection.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use sojourn_content::{CHUNK_BYTES, Urgency};
+use sojourn_measure::clock;
+
+use super::connection::Connection;
+use super::counters::{Counter, Counts};
+use super::ports::Ports;
+use super::reports::REPORT_PERIOD;
+use super::schedule::Due;
+use super::stream::{Found, Stream};
+use super::{SLOT, STREAMS, Server, slot};
+use sojourn_media::rtp::Header;
+use sojourn_media::rtsp::Lower;
+use sojourn_media::sdp;
+
+/// Bytes that gather before they are sent: with more the system call would be no cheaper.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Sessions that are served before connections have their turn again.
+const SESSIONS_PER_TURN: usize = 1024;
+
+/// What may wait in a connection whose client is slow: at least this, or so much of the film.
+const WAITING_BYTES_MIN: usize = 256 * 1024;
+const WAITING_SECONDS: u64 = 2;
+
+/// A session that too many go before at the helpers tries again after this.
+const BUSY_RETRY: Duration = Duration::from_millis(20);
+
+/// A goodbye comes so long after the last picture was to be seen and the last sound heard: players forget what they
+/// still hold back when it comes, some of them half a second (ffmpeg, to put packets in order).
+const GOODBYE_GRACE: Duration = Duration::from_millis(500);
+
+/// What of one picture leaves by datagrams in one slot: at least this, at least twice what the session takes on average,
+/// and so much that the whole has left within [`BURST_SLOTS_MAX`]. Receivers have room for about 300 packets, and a picture
+/// of more at once would be lost.
+const BURST_BYTES_MIN: usize = 64 * 1024;
+const BURST_SLOTS_MAX: usize = 20;
+
+/// How often a session looks ahead, as a share of how far.
+const LOOKS: u32 = 4;
+
+/// Chunks that a session has read in one look.
+const LOOK_CHUNKS_MAX: u64 = 64;
+
+/// What came of something due.
+enum Sent {
+    /// It is done with.
+    Done,
+    /// So many of its packets are sent, the others are for the next slots.
+    Part(usize),
+    /// A helper reads it.
+    Later,
+    /// To be tried again.
+    Busy,
+}
+
+impl Server<'_> {
+    /// Sends what is due in this slot.
+    pub(super) fn pace(&mut self) {
+        let horizon = slot(self.now) + SLOT;
+        for _ in 0..SESSIONS_PER_TURN {
+            // What a socket does not take would only gather.
+            if self.is_blocked() {
+                return;
+            }
+            let Some(Reverse((due, token, serial))) = self.due.peek().copied() else { return };
+            if due >= horizon {
+                return;
+            }
+            self.due.pop();
+            self.play_on(token, serial, horizon);
+        }
+    }
+
+    /// Whether datagrams wait for a socket.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.ports.iter().any(|ports| ports.is_blocked)
+    }
+
+    /// Sends what session `token` has to send before `horizon`.
+    fn play_on(&mut self, token: u64, serial: u32, horizon: Duration) {
+        let Some(stream) = self.streams.find(token).filter(|stream| stream.serial == serial) else { return };
+        let Some(mut schedule) = stream.schedule.take() else { return };
+        let film = stream.film.clone();
+        let mut wake = None;
+        while let Some(due) = schedule.peek() {
+            if due.at >= horizon {
+                wake = Some(due.at);
+                break;
+            }
+            match self.send(token, &schedule, &due) {
+                Sent::Done => schedule.advance(&film),
+                Sent::Part(packets) => {
+                    schedule.send_part(packets);
+                    wake = Some(self.now + SLOT);
+                    break;
+                }
+                Sent::Later => {
+                    self.counts.count(Counter::WaitsForDisk);
+                    self.streams.at(token).is_waiting = true;
+                    break;
+                }
+                Sent::Busy => {
+                    wake = Some(self.now + BUSY_RETRY);
+                    break;
+                }
+            }
+        }
+        let all_is_sent = schedule.next_due().is_none();
+        let goodbye = schedule.end(&film) + GOODBYE_GRACE;
+        let is_over = all_is_sent && goodbye < horizon;
+        if all_is_sent && !is_over {
+            wake = Some(goodbye);
+        }
+        let stream = self.streams.at(token);
+        stream.schedule = Some(schedule);
+        if let Some(wake) = wake {
+            self.due.push(Reverse((wake, token, serial)));
+        }
+        if self.now >= stream.report_due {
+            stream.report_due = self.now + REPORT_PERIOD;
+            self.report(token, false);
+        }
+        if is_over {
+            self.report(token, true);
+            let stream = self.streams.at(token);
+            stream.halt();
+            stream.session.finish();
+        } else if !all_is_sent {
+            self.look_ahead(token);
+        }
+    }
+
+    /// Sends one unit, or finds that it cannot be sent.
+    fn send(&mut self, token: u64, schedule: &super::schedule::Schedule, due: &Due) -> Sent {
+        let stream = self.streams.at(token);
+        let Some(position) = stream.position(due.track) else { return Sent::Done };
+        let connection = match stream.session.tracks[position].transport.lower {
+            Lower::Udp => None,
+            Lower::Tcp => Some(stream.connection),
+        };
+        if let Some(connection) = connection {
+            let Some(connection) = self.connections.find(connection) else { return Sent::Done };
+            if stream.drops(position, due, connection.waiting_bytes()) {
+                let samples = due.unit.samples.len() as u64;
+                stream.totals.dropped += samples;
+                self.counts.add(Counter::FramesDropped, samples);
+                return Sent::Done;
+            }
+        }
+        let found = stream.find(&due.unit, &mut self.library, token | STREAMS, &mut self.room);
+        let within;
+        let bytes = match found {
+            Found::Within(chunk, start) => {
+                within = chunk;
+                within.get(start..start + due.unit.size as usize).unwrap_or_default()
+            }
+            Found::Gathered => self.room.as_slice(),
+            Found::Later => return Sent::Later,
+            Found::Busy => return Sent::Busy,
+            Found::Never => {
+                self.counts.add(Counter::FramesUnreadable, due.unit.samples.len() as u64);
+                return Sent::Done;
+            }
+        };
+        let way = match connection {
+            None => Way::Datagrams(&mut self.ports[stream.ports]),
+            Some(token) => {
+                self.unsent.push(token);
+                Way::Connection(self.connections.at(token))
+            }
+        };
+        if due.sent_packets == 0 {
+            let lateness = Duration::from(clock::now()).saturating_sub(due.at);
+            stream.totals.lateness_max = stream.totals.lateness_max.max(lateness);
+            self.counts.lateness.record(lateness.into());
+        }
+        let part = stream.send(position, schedule, due, bytes, way, &mut self.counts);
+        if part.is_none() {
+            stream.let_go();
+        }
+        if self.ports[stream.ports].outgoing.bytes() > BATCH_BYTES {
+            let ports = stream.ports;
+            self.flush_ports(ports);
+        }
+        part.map_or(Sent::Done, Sent::Part)
+    }
+
+    /// Sends what has gathered in this turn.
+    pub(super) fn flush(&mut self) {
+        for number in 0..self.ports.len() {
+            self.flush_ports(number);
+        }
+        let mut unsent = std::mem::take(&mut self.unsent);
+        unsent.sort_unstable();
+        unsent.dedup();
+        for token in unsent.drain(..) {
+            let Some(connection) = self.connections.find(token) else { continue };
+            match connection.write(self.now) {
+                Ok(sent) => self.counts.add(Counter::SentBytes, sent as u64),
+                Err(_) => self.close(token),
+            }
+        }
+        self.unsent = unsent;
+    }
+
+    fn flush_ports(&mut self, number: usize) {
+        let ports = &mut self.ports[number];
+        if ports.outgoing.is_empty() {
+            return;
+        }
+        let was_blocked = ports.is_blocked;
+        let sending = ports.flush();
+        self.counts.add(Counter::SendCalls, sending.calls);
+        self.counts.add(Counter::SendErrors, sending.refused);
+        if was_blocked != sending.is_blocked {
+            self.watch_datagrams(number, sending.is_blocked);
+        }
+    }
+
+    /// Has what this session needs soon brought from the disk.
+    fn look_ahead(&mut self, token: u64) {
+        let look_ahead = self.site.settings.look_ahead;
+        let stream = self.streams.at(token);
+        let (looked, again) = stream.looked;
+        let Some(playing) = stream.session.playing().filter(|_| !look_ahead.is_zero() && self.now >= again)
+        else {
+            return;
+        };
+        let position = playing.position(self.now);
+        let chunk = |time| {
+            let tracks = stream.session.tracks.iter().filter_map(|track| stream.film.track(track.number));
+            let samples = tracks.filter_map(move |track| track.sample(track.sample_at(time)));
+            samples.map(|sample| (sample.offset / CHUNK_BYTES, sample.end() / CHUNK_BYTES))
+        };
+        let first = chunk(position).map(|(start, _)| start).min().unwrap_or(0).max(looked);
+        let end = chunk(position + look_ahead).map(|(_, end)| end + 1).max().unwrap_or(0);
+        let end = end.min(first + LOOK_CHUNKS_MAX);
+        stream.looked = (looked.max(end), self.now + look_ahead / LOOKS);
+        let reads = self.library.look_ahead(&stream.document, first..end, Urgency::Ahead);
+        self.counts.add(Counter::LookAheadReads, reads);
+    }
+}
+
+/// How packets travel.
+enum Way<'w> {
+    Datagrams(&'w mut Ports),
+    Connection(&'w mut Connection),
+}
+
+impl Stream {
+    /// Whether what is due is not to be sent, with so many bytes waiting in the connection: whole samples go, and of
+    /// pictures all up to the next that decoding can begin with.
+    fn drops(&mut self, position: usize, due: &Due, waiting_bytes: usize) -> bool {
+        let bytes_per_second = self.bits_per_second() / 8;
+        let most =
+            usize::try_from(WAITING_SECONDS * bytes_per_second).unwrap_or(usize::MAX).max(WAITING_BYTES_MIN);
+        let is_video = self.film.track(due.track).is_some_and(|track| track.codec().is_video());
+        let sender = &mut self.senders[position];
+        if waiting_bytes > most {
+            sender.is_skipping = true;
+        } else if sender.is_skipping && waiting_bytes <= most / 2 {
+            sender.is_skipping = is_video && !due.unit.first.is_sync;
+        }
+        sender.is_skipping
+    }
+
+    /// What of a unit of so many bytes leaves by datagrams in one slot.
+    fn burst_bytes(&self, unit_bytes: usize) -> usize {
+        let slot_bytes = u128::from(self.bits_per_second() / 8) * SLOT.as_nanos() / 1_000_000_000;
+        let twice = usize::try_from(2 * slot_bytes).unwrap_or(usize::MAX);
+        BURST_BYTES_MIN.max(twice).max(unit_bytes / BURST_SLOTS_MAX)
+    }
+
+    /// Sends `bytes`, which are the unit that is `due`, or as much of them as this slot may take; returns how many packets of
+    /// it are then sent if not all are.
+    fn send(
+        &mut self,
+        position: usize,
+        schedule: &super::schedule::Schedule,
+        due: &Due,
+        bytes: &[u8],
+        mut way: Way<'_>,
+        counts: &mut Counts,
+    ) -> Option<usize> {
+        let burst_bytes = self.burst_bytes(bytes.len()) as u64;
+        let track = self.film.track(due.track)?;
+        let Ok(packets) = self.film.packetiser(due.track).packets(track, &due.unit, bytes) else {
+            counts.add(Counter::FramesUnreadable, due.unit.samples.len() as u64);
+            return None;
+        };
+        let receiver = self.receivers(position).map(|[rtp, _]| rtp);
+        let known = &mut self.session.tracks[position];
+        let sender = &mut self.senders[position];
+        let mut sent_bytes = 0;
+        for (number, packet) in packets.enumerate().skip(due.sent_packets) {
+            if sent_bytes >= burst_bytes && receiver.is_some() {
+                return Some(number);
+            }
+            let header = Header {
+                marker: packet.marker,
+                payload_type: sdp::payload_type(due.track),
+                sequence: known.sequence,
+                timestamp: schedule.timestamp(track, packet.timestamp, sender.anchor),
+                source: known.source,
+            };
+            known.sequence = known.sequence.wrapping_add(1);
+            let parts = [&header.bytes()[..], packet.head(), packet.body];
+            let length = parts.iter().map(|part| part.len()).sum::<usize>() as u64;
+            match (&mut way, receiver, known.transport.channels) {
+                (Way::Datagrams(ports), Some(to), _) => {
+                    ports.outgoing.push(to, &parts);
+                    counts.add(Counter::SentBytes, length);
+                }
+                (Way::Connection(connection), _, Some((channel, _))) => {
+                    connection.push_packet(channel, &parts)
+                }
+                _ => return None,
+            }
+            sent_bytes += length;
+            let payload = packet.payload_bytes();
+            sender.packets = sender.packets.wrapping_add(1);
+            sender.octets = sender.octets.wrapping_add(payload as u32);
+            self.totals.packets += 1;
+            self.totals.bytes += length;
+            counts.count(Counter::Packets);
+            counts.add(Counter::PayloadBytes, payload as u64);
+        }
+        counts.add(Counter::FramesSent, due.unit.samples.len() as u64);
+        None
+    }
+}

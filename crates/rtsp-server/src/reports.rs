@@ -1,0 +1,150 @@
+//! RTCP: what we say of what we send, and what receivers say of what they got.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sojourn_server::Clients;
+
+use super::counters::Counter;
+use super::{Server, Stream};
+use sojourn_media::rtp::NtpTime;
+use sojourn_media::rtp::rtcp::{
+    self, Packet, Receptions, SenderReport, append_description, append_goodbye, append_sender_report,
+};
+
+/// Between two sender reports of a session (RFC 3550, 6.2: five seconds at least, for few receivers).
+pub const REPORT_PERIOD: Duration = Duration::from_secs(5);
+
+/// The longest datagram of reports that is read.
+const REPORT_BYTES_MAX: usize = 2048;
+
+/// Datagrams read before others have their turn.
+const REPORTS_PER_TURN: usize = 256;
+
+/// The canonical name of the server's sources: random, as RFC 7022 has it, would say no more.
+const NAME: &str = "sojourn";
+
+impl Server<'_> {
+    /// Says of each track of session `token` what was sent; at the end, that it is over.
+    pub(super) fn report(&mut self, token: u64, is_over: bool) {
+        let stream = self.streams.at(token);
+        let time_of_day =
+            NtpTime::from_unix(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        for position in 0..stream.session.tracks.len() {
+            let datagram = stream.sender_report(position, time_of_day, self.now, is_over);
+            match (stream.receivers(position), stream.session.tracks[position].transport.channels) {
+                (Some([_, to]), _) => {
+                    let ports = &mut self.ports[stream.ports];
+                    if is_over && !ports.outgoing.is_empty() {
+                        // The last packets go before the word that they were the last.
+                        ports.flush();
+                    }
+                    if ports.send_report(&datagram, to) {
+                        self.counts.add(Counter::SentBytes, datagram.len() as u64);
+                    }
+                }
+                (None, Some((_, channel))) => {
+                    if let Some(connection) = self.connections.find(stream.connection) {
+                        connection.push_packet(channel, &[&datagram]);
+                        self.unsent.push(stream.connection);
+                    }
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Reads what receivers say.
+    pub(super) fn receive_reports(&mut self, ports: usize) {
+        let mut room = [0; REPORT_BYTES_MAX];
+        for _ in 0..REPORTS_PER_TURN {
+            let Some((datagram, from)) = self.ports[ports].receive_report(&mut room) else { return };
+            // Who is nobody's receiver has nothing to say, and no session to keep alive.
+            match reporter(&mut self.streams, &self.sources, datagram, from)
+                .or_else(|| self.receivers.get(&(from.ip(), from.port())).copied())
+            {
+                Some(token) => self.hear_report(token, datagram),
+                None => self.counts.count(Counter::ReportsIgnored),
+            }
+        }
+    }
+
+    /// Reads what the client of session `token` says.
+    pub(super) fn hear_report(&mut self, token: u64, datagram: &[u8]) {
+        let Some(stream) = self.streams.find(token) else { return };
+        for packet in rtcp::packets(datagram) {
+            let receptions = match packet {
+                Ok(Packet::Receiver { receptions, .. } | Packet::Sender(_, receptions)) => receptions,
+                Ok(_) => continue,
+                Err(_) => return self.counts.count(Counter::ReportsIgnored),
+            };
+            stream.session.hear(self.now);
+            self.counts.count(Counter::ReceiverReports);
+            let lost = stream.note(receptions);
+            self.counts.add(Counter::PacketsReportedLost, lost);
+        }
+    }
+}
+
+/// The session whose packets a datagram reports on, if it comes from that session's receiver. Another session of the same
+/// address may have named the same ports since, by mistake or to take the reports away.
+fn reporter(
+    streams: &mut Clients<Stream>,
+    sources: &HashMap<u32, u64>,
+    datagram: &[u8],
+    from: SocketAddr,
+) -> Option<u64> {
+    for packet in rtcp::packets(datagram) {
+        let (Packet::Receiver { receptions, .. } | Packet::Sender(_, receptions)) = packet.ok()? else {
+            continue;
+        };
+        for reception in receptions {
+            let Some(token) = sources.get(&reception.source).copied() else { continue };
+            if streams.find(token).is_some_and(|stream| stream.hears(from)) {
+                return Some(token);
+            }
+        }
+    }
+    None
+}
+
+impl Stream {
+    /// Whether reports on it come from there.
+    fn hears(&self, from: SocketAddr) -> bool {
+        let mut receivers = (0..self.session.tracks.len()).filter_map(|position| self.receivers(position));
+        receivers.any(|[_, rtcp]| (rtcp.ip(), rtcp.port()) == (from.ip(), from.port()))
+    }
+
+    fn sender_report(&self, position: usize, ntp: NtpTime, now: Duration, is_over: bool) -> Vec<u8> {
+        let (track, sender) = (&self.session.tracks[position], &self.senders[position]);
+        let clock_rate = self.film.track(track.number).map_or(0, |it| it.codec().clock_rate());
+        let report = SenderReport {
+            source: track.source,
+            ntp,
+            timestamp: self.session.timestamp(track, clock_rate, now),
+            packets: sender.packets,
+            octets: sender.octets,
+        };
+        let mut datagram = Vec::with_capacity(64);
+        append_sender_report(&mut datagram, &report, &[]);
+        append_description(&mut datagram, track.source, NAME);
+        if is_over {
+            append_goodbye(&mut datagram, track.source);
+        }
+        datagram
+    }
+
+    /// Keeps the last report of each track; returns how many more packets are lost by it.
+    fn note(&mut self, receptions: Receptions<'_>) -> u64 {
+        let mut lost = 0;
+        for reception in receptions {
+            let track = self.session.tracks.iter().position(|track| track.source == reception.source);
+            let Some(sender) = track.map(|position| &mut self.senders[position]) else { continue };
+            let before = sender.reception.map_or(0, |last| last.lost);
+            lost += u64::try_from(reception.lost - before).unwrap_or(0);
+            sender.reception = Some(reception);
+        }
+        lost
+    }
+}

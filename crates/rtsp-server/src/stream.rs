@@ -1,0 +1,248 @@
+//! A session as it is served: the machine, its film, what is due, and the numbers of its packets.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sojourn_content::{CHUNK_BYTES, Document, Urgency};
+
+use super::film::Film;
+use super::library::{Bytes, Chunk, Library, OpenFilm};
+use super::schedule::Schedule;
+use sojourn_media::packets::Unit;
+use sojourn_media::rtp::rtcp::Reception;
+use sojourn_media::rtsp::{Lower, Playing, Session};
+
+/// Chunks of the film that a session holds on to: those of the last samples of sound and pictures.
+const HELD_MAX: usize = 4;
+
+/// A session being served.
+#[derive(Debug)]
+pub struct Stream {
+    /// The machine.
+    pub session: Session,
+    /// The film.
+    pub film: Arc<Film>,
+    /// Its file.
+    pub document: Arc<Document>,
+    /// The film's URL, as it was set up.
+    pub url: String,
+    /// The client, who alone may control the session.
+    pub client: IpAddr,
+    /// The same as the sockets of datagrams address it.
+    pub peer: IpAddr,
+    /// The user, if they are asked who they are.
+    pub user: Option<String>,
+    /// What the client says it is.
+    pub agent: String,
+    /// The connection that it is controlled by.
+    pub connection: u64,
+    /// Whether that is gone.
+    pub is_orphan: bool,
+    /// Which sockets its datagrams leave by.
+    pub ports: usize,
+    /// What is due; `None` if nothing is played.
+    pub schedule: Option<Schedule>,
+    /// A helper reads what is due.
+    pub is_waiting: bool,
+    /// When playing last began.
+    pub began: Duration,
+    /// What a helper could not read.
+    unreadable: Option<Chunk>,
+    /// Told apart from wake-ups for what was played before.
+    pub serial: u32,
+    /// Of each track of the session, in their order.
+    pub senders: Vec<Sender>,
+    /// When sender reports are next due.
+    pub report_due: Duration,
+    /// How far of the file was looked ahead, in chunks, and when to look again.
+    pub looked: (u64, Duration),
+    /// What it came to, for the log.
+    pub totals: Totals,
+    held: Vec<(Chunk, Arc<[u8]>)>,
+}
+
+/// What a track has sent.
+#[derive(Clone, Debug, Default)]
+pub struct Sender {
+    /// Packets, and bytes of payload: as sender reports count them.
+    pub packets: u32,
+    /// Bytes of payload.
+    pub octets: u32,
+    /// The timestamp at which playing began.
+    pub anchor: u32,
+    /// Nothing is sent up to a sample that decoding can begin with.
+    pub is_skipping: bool,
+    /// What its receiver last reported.
+    pub reception: Option<Reception>,
+}
+
+/// What a session came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// RTP packets sent.
+    pub packets: u64,
+    /// Bytes sent, headers of RTP included.
+    pub bytes: u64,
+    /// Samples that were not sent because the client was too slow.
+    pub dropped: u64,
+    /// The latest that a sample was sent after it was due.
+    pub lateness_max: Duration,
+}
+
+/// The bytes of a unit.
+pub enum Found {
+    /// In one chunk: here it is, and where in it.
+    Within(Arc<[u8]>, usize),
+    /// Put together in the room that was given.
+    Gathered,
+    /// They will come.
+    Later,
+    /// Too many wait: to be asked again.
+    Busy,
+    /// They will not.
+    Never,
+}
+
+impl Stream {
+    /// A stream of `open` for `session`, controlled by `connection`.
+    pub fn new(session: Session, open: OpenFilm, url: String, connection: u64) -> Stream {
+        Stream {
+            session,
+            film: open.film,
+            document: open.document,
+            url,
+            client: IpAddr::from([0, 0, 0, 0]),
+            peer: IpAddr::from([0, 0, 0, 0]),
+            user: None,
+            agent: String::new(),
+            connection,
+            is_orphan: false,
+            ports: 0,
+            schedule: None,
+            is_waiting: false,
+            began: Duration::ZERO,
+            unreadable: None,
+            serial: 0,
+            senders: Vec::new(),
+            report_due: Duration::ZERO,
+            looked: (0, Duration::ZERO),
+            totals: Totals::default(),
+            held: Vec::new(),
+        }
+    }
+
+    /// What it takes on average: what it has been promised once it has played.
+    pub fn bits_per_second(&self) -> u64 {
+        self.session.tracks.iter().map(|track| self.film.bits_per_second(track.number)).sum()
+    }
+
+    /// Whether packets go through the connection.
+    pub fn is_interleaved(&self) -> bool {
+        self.session.tracks.iter().any(|track| track.transport.lower == Lower::Tcp)
+    }
+
+    /// Where the datagrams of the session's track at `position` go: RTP and RTCP.
+    pub fn receivers(&self, position: usize) -> Option<[SocketAddr; 2]> {
+        let transport = &self.session.tracks[position].transport;
+        let (rtp, rtcp) = transport.client_ports.filter(|_| transport.lower == Lower::Udp)?;
+        Some([SocketAddr::new(self.peer, rtp), SocketAddr::new(self.peer, rtcp)])
+    }
+
+    /// The place in the session of the film's track `number`.
+    pub fn position(&self, number: usize) -> Option<usize> {
+        self.session.tracks.iter().position(|track| track.number == number)
+    }
+
+    /// Begins to send what is played; returns when the first is due.
+    pub fn start(&mut self, playing: Playing) -> Option<Duration> {
+        self.halt();
+        (self.began, self.unreadable) = (playing.began, None);
+        for (track, sender) in self.session.tracks.iter().zip(&mut self.senders) {
+            let clock_rate = self.film.track(track.number).map_or(0, |it| it.codec().clock_rate());
+            sender.anchor = self.session.timestamp(track, clock_rate, self.began);
+            sender.is_skipping = false;
+        }
+        self.report_due = self.began;
+        // However often it begins elsewhere, it looks ahead no more often.
+        self.looked.0 = 0;
+        let tracks = self.session.tracks.iter().map(|track| track.number);
+        let schedule = Schedule::new(&self.film, tracks, playing);
+        let due = schedule.next_due();
+        self.schedule = Some(schedule);
+        due
+    }
+
+    /// Sends nothing more.
+    pub fn halt(&mut self) {
+        self.schedule = None;
+        self.is_waiting = false;
+        self.serial = self.serial.wrapping_add(1);
+    }
+
+    /// The bytes of `unit`; if they are in several chunks they are put together in `room`.
+    pub fn find(&mut self, unit: &Unit, library: &mut Library, token: u64, room: &mut Vec<u8>) -> Found {
+        let (start, end) = (unit.first.offset, unit.first.offset + u64::from(unit.size));
+        let chunks = start / CHUNK_BYTES..=end.saturating_sub(1).max(start) / CHUNK_BYTES;
+        for number in chunks.clone() {
+            match self.hold(number, library, token) {
+                Bytes::Here(_) => {}
+                Bytes::Later => {
+                    // The rest of it meanwhile, too.
+                    library.look_ahead(&self.document, number + 1..*chunks.end() + 1, Urgency::Due);
+                    return Found::Later;
+                }
+                Bytes::Busy => return Found::Busy,
+                Bytes::Never => return Found::Never,
+            }
+        }
+        let chunk = |number| self.held(number);
+        let first_offset = (start % CHUNK_BYTES) as usize;
+        if chunks.start() == chunks.end() {
+            return chunk(*chunks.start()).map_or(Found::Never, |it| Found::Within(it, first_offset));
+        }
+        room.clear();
+        for number in chunks {
+            let Some(chunk) = chunk(number) else { return Found::Never };
+            let from = if room.is_empty() { first_offset } else { 0 };
+            let to = chunk.len().min(from + unit.size as usize - room.len());
+            room.extend_from_slice(chunk.get(from..to).unwrap_or_default());
+        }
+        if room.len() == unit.size as usize { Found::Gathered } else { Found::Never }
+    }
+
+    /// A chunk that a helper has read for this session, or could not read.
+    pub fn take(&mut self, chunk: Chunk, bytes: Option<Arc<[u8]>>) {
+        match bytes {
+            Some(bytes) => self.held.push((chunk, bytes)),
+            None => self.unreadable = Some(chunk),
+        }
+    }
+
+    /// Lets go of chunks that were needed for what was sent.
+    pub fn let_go(&mut self) {
+        let surplus = self.held.len().saturating_sub(HELD_MAX);
+        self.held.drain(..surplus);
+    }
+
+    fn hold(&mut self, number: u64, library: &mut Library, token: u64) -> Bytes {
+        if let Some(chunk) = self.held(number) {
+            return Bytes::Here(chunk);
+        }
+        let wanted = Chunk { document: self.document.id, number };
+        // Asked for again, a disk that fails would only fail again, for as long as the session lasts.
+        if self.unreadable == Some(wanted) {
+            return Bytes::Never;
+        }
+        let bytes = library.chunk(&self.document, number, token);
+        if let Bytes::Here(chunk) = &bytes {
+            self.held.push((wanted, Arc::clone(chunk)));
+        }
+        bytes
+    }
+
+    fn held(&self, number: u64) -> Option<Arc<[u8]>> {
+        let wanted = Chunk { document: self.document.id, number };
+        self.held.iter().rev().find(|(chunk, _)| *chunk == wanted).map(|(_, bytes)| Arc::clone(bytes))
+    }
+}

@@ -1,0 +1,318 @@
+//! Films as HLS over HTTP: an origin that has, below the name of each film of another, its playlist and segments.
+//!
+//! `film.mp4/index.m3u8` is made when it is asked for, from `film.mp4`. What is made becomes a document in memory, and
+//! so has what documents have: entity tags, ranges, caches, every way of being sent. A file that is really there under
+//! such a name is served as it is.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::io::Errno;
+use sojourn_content::{
+    Directories, Directory, Document, Extract, Found, HostId, Identity, Lru, MemoryBudget, MemoryFile,
+    OpenError, Origin, Place, Source, Weight,
+};
+use sojourn_http::media::{EXTENSION_BYTES_MAX, extension};
+
+use sojourn_media::hls::{Film, Part, Segment};
+use sojourn_media::mp4::Index;
+
+/// Extensions of files that may be films.
+const EXTENSIONS: [&[u8]; 4] = [b"mp4", b"m4v", b"m4a", b"mov"];
+
+/// What the indices of films may take in memory.
+const INDEX_BYTES_MAX: usize = 64 << 20;
+
+/// What all parts of films that are being sent or kept may take in memory, in one process. Beyond it clients are to come
+/// again later.
+const PARTS_BYTES_MAX: u64 = 256 << 20;
+
+/// Parts that are remembered while somebody has them: more than fit into [`PARTS_BYTES_MAX`] at 64 KiB.
+const PARTS_MAX: usize = 4096;
+
+/// What an index is counted as beside its content.
+const ENTRY_BYTES: usize = 256;
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 256 << 10;
+
+/// Another for every version of this program that makes other bytes from the same film.
+const FORMAT: &str = "hls2";
+
+/// The films of a site, as themselves and as HLS.
+#[derive(Debug)]
+pub struct Films {
+    files: Directories,
+    /// By host, whether its films are there as HLS.
+    offered: Vec<bool>,
+    /// Films by version, also those that are refused.
+    known: Mutex<Lru<Identity, Option<Arc<Film>>>>,
+    /// Parts that somebody has: they are made once for all who ask meanwhile.
+    parts: Mutex<Lru<(HostId, Identity, Part), Weak<Document>>>,
+    memory: MemoryBudget,
+}
+
+impl Films {
+    /// The files of `files`, and their films as HLS where `offered`, by host, says so.
+    pub fn new(files: Directories, offered: Vec<bool>) -> Films {
+        Films::within(PARTS_BYTES_MAX, files, offered)
+    }
+
+    /// The same with parts of at most so many bytes.
+    fn within(parts_bytes_max: u64, files: Directories, offered: Vec<bool>) -> Films {
+        let budget = Weight { bytes: INDEX_BYTES_MAX, count: usize::MAX };
+        let parts = Weight { bytes: usize::MAX, count: PARTS_MAX };
+        Films {
+            files,
+            offered,
+            known: Mutex::new(Lru::new(budget)),
+            parts: Mutex::new(Lru::new(parts)),
+            memory: MemoryBudget::new(parts_bytes_max),
+        }
+    }
+
+    /// The film and the part of it that `place` names.
+    fn asked<'a>(&self, place: &'a Place<'_>) -> Option<(Place<'a>, Part)> {
+        if !self.offered[usize::from(place.host.0)] {
+            return None;
+        }
+        let (film, name) = place.path.split_last()?;
+        let part = Part::named(std::str::from_utf8(name).ok()?)?;
+        let mut buffer = [0; EXTENSION_BYTES_MAX];
+        let is_film = extension(film.as_bytes(), &mut buffer).is_some_and(|it| EXTENSIONS.contains(&it));
+        is_film.then_some((Place { host: place.host, path: film }, part))
+    }
+
+    fn make(&self, place: &Place<'_>, part: Part) -> Result<Found, OpenError> {
+        let file = match self.files.open(place)? {
+            Found::Document(file) if file.source == Source::File => file,
+            _ => return Err(OpenError::NotFound),
+        };
+        let key = (place.host, file.identity, part);
+        if let Some(document) = lock(&self.parts).get(&key).and_then(|document| document.upgrade())
+            && document.file_path == file.file_path
+        {
+            return Ok(Found::Document(document));
+        }
+        let document = self.extract(place, &file, part)?;
+        lock(&self.parts).insert(key, Arc::downgrade(&document), Weight { bytes: 0, count: 1 });
+        Ok(Found::Document(document))
+    }
+
+    fn extract(&self, place: &Place<'_>, file: &Document, part: Part) -> Result<Arc<Document>, OpenError> {
+        let film = self.film(file).ok_or(OpenError::NotFound)?;
+        let segment = match part {
+            Part::Playlist => Segment { head: film.playlist().into_bytes(), ranges: Vec::new() },
+            Part::Initialisation => Segment { head: film.initialisation(), ranges: Vec::new() },
+            Part::Segment(number) => film.segment(number).ok_or(OpenError::NotFound)?,
+        };
+        let share = self.memory.take(segment.size()).ok_or(OpenError::Busy)?;
+        let mut content = MemoryFile::new("hls").map_err(failure)?;
+        content.append(&segment.head).map_err(failure)?;
+        self.copy(file, &segment.ranges, &mut content)?;
+        let (name, tag) = (part.name(), format!("{FORMAT}-{}", part.name()));
+        let extract = Extract { content, share, name: &name, tag: &tag, media_type: part.media_type() };
+        self.files.directories()[usize::from(place.host.0)].extract(file, extract)
+    }
+
+    /// The film in `file`; `None` if it is refused, which is said the first time.
+    fn film(&self, file: &Document) -> Option<Arc<Film>> {
+        if let Some(film) = lock(&self.known).get(&file.identity) {
+            return film.clone();
+        }
+        let film = match self.read_film(file) {
+            Ok(film) => Some(Arc::new(film)),
+            Err(reason) => {
+                say(&format!("not served as HLS: {}: {reason}\n", file.file_path.escape_ascii()));
+                None
+            }
+        };
+        let bytes = ENTRY_BYTES + film.as_ref().map_or(0, |film| film.memory_bytes());
+        lock(&self.known).insert(file.identity, film.clone(), Weight { bytes, count: 1 });
+        film
+    }
+
+    fn read_film(&self, file: &Document) -> Result<Film, String> {
+        let index = Index::read(file.size, |offset, into| self.files.read(file, offset, into));
+        Film::new(index.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+    }
+
+    fn copy(
+        &self,
+        file: &Document,
+        ranges: &[Range<u64>],
+        content: &mut MemoryFile,
+    ) -> Result<(), OpenError> {
+        let mut buffer = vec![0; COPY_BYTES];
+        for range in ranges {
+            let mut offset = range.start;
+            while offset < range.end {
+                let wanted = COPY_BYTES.min((range.end - offset) as usize);
+                let read = self.files.read(file, offset, &mut buffer[..wanted]);
+                let count = read.map_err(|error| OpenError::Failed(error.raw_os_error().unwrap_or(0)))?;
+                if count < wanted {
+                    // The film was cut off after its index was read.
+                    return Err(OpenError::NotFound);
+                }
+                content.append(&buffer[..count]).map_err(failure)?;
+                offset += count as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Origin for Films {
+    fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
+        match (self.files.open(place), self.asked(place)) {
+            (Err(OpenError::NotFound), Some((film, part))) => self.make(&film, part),
+            (found, _) => found,
+        }
+    }
+
+    fn open_now(&self, place: &Place<'_>) -> Option<Result<Found, OpenError>> {
+        match self.asked(place) {
+            // A film is read, which may take a disk.
+            Some(_) => None,
+            None => self.files.open_now(place),
+        }
+    }
+
+    fn directories(&self) -> &[Directory] {
+        self.files.directories()
+    }
+
+    fn is_current(&self, place: &Place<'_>, document: &Document) -> bool {
+        self.files.is_current(place, document)
+    }
+
+    fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.files.read(document, offset, into)
+    }
+}
+
+/// What a thread that panicked left behind is as good as ever: it is a cache.
+fn lock<T>(cache: &Mutex<T>) -> MutexGuard<'_, T> {
+    cache.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failure(error: Errno) -> OpenError {
+    match error {
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => OpenError::Busy,
+        other => OpenError::Failed(other.raw_os_error()),
+    }
+}
+
+/// Says something on standard error, though not by `eprintln`, whose lock another thread may have held when this process
+/// was forked.
+fn say(text: &str) {
+    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use sojourn_content::Rules;
+    use sojourn_http::SitePath;
+    use sojourn_media::mp4::example;
+
+    use super::*;
+
+    const SECONDS: u8 = 26;
+
+    fn film() -> (Vec<u8>, Film) {
+        let bytes = example::film_of_seconds(SECONDS);
+        let film = Film::new(example::read(&bytes).unwrap()).unwrap();
+        (bytes, film)
+    }
+
+    /// All of a segment.
+    fn content(film: &[u8], segment: &Segment) -> Vec<u8> {
+        let mut bytes = segment.head.clone();
+        segment.ranges.iter().for_each(|range| bytes.extend(&film[range.start as usize..range.end as usize]));
+        bytes
+    }
+
+    fn place(target: &str) -> Place<'static> {
+        Place { host: HostId::default(), path: SitePath::decode(target.as_bytes()).unwrap().into_owned() }
+    }
+
+    /// The bytes and the entity tag at `target`.
+    fn served(films: &Films, target: &str) -> Result<(Vec<u8>, String), OpenError> {
+        let Found::Document(document) = films.open(&place(target))? else {
+            panic!("{target} is a directory")
+        };
+        assert!(films.is_current(&place(target), &document));
+        let mut bytes = vec![0; document.size as usize];
+        assert_eq!(films.read(&document, 0, &mut bytes).unwrap(), bytes.len());
+        Ok((bytes, document.entity_tag.to_string()))
+    }
+
+    #[test]
+    fn a_site_has_its_films_as_hls() {
+        let (bytes, film) = film();
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("of 100%.mp4")).unwrap();
+        fs::write(root.path().join("a 100%.mp4"), &bytes).unwrap();
+        fs::write(root.path().join("of 100%.mp4/index.m3u8"), "mine").unwrap();
+        fs::write(root.path().join("no.mp4"), "nonsense").unwrap();
+        fs::write(root.path().join("film.txt"), &bytes).unwrap();
+        let files = || Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+        let films = Films::new(files(), vec![true]);
+        let [playlist, initialisation, segment] = ["index.m3u8", "init.mp4", "1.m4s"]
+            .map(|part| served(&films, &format!("/a%20100%25.mp4/{part}")).unwrap());
+        assert_eq!(playlist.0, film.playlist().as_bytes());
+        assert_eq!(initialisation.0, film.initialisation());
+        assert_eq!(segment.0, content(&bytes, &film.segment(1).unwrap()));
+        assert!(playlist.1 != initialisation.1 && initialisation.1 != segment.1);
+        // Made again it is the same, also for its tag.
+        assert_eq!(served(&Films::new(files(), vec![true]), "/a%20100%25.mp4/1.m4s"), Ok(segment));
+        assert_eq!(served(&films, "/of%20100%25.mp4/index.m3u8").unwrap().0, b"mine");
+        for absent in
+            ["/a%20100%25.mp4/5.m4s", "/no.mp4/index.m3u8", "/film.txt/index.m3u8", "/none.mp4/init.mp4"]
+        {
+            assert_eq!(served(&films, absent), Err(OpenError::NotFound), "{absent}");
+        }
+        let without = Films::new(files(), vec![false]);
+        assert_eq!(served(&without, "/a%20100%25.mp4/index.m3u8"), Err(OpenError::NotFound));
+    }
+
+    #[test]
+    fn parts_go_when_their_film_does() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("film.mp4");
+        fs::write(&path, example::film()).unwrap();
+        let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+        let films = Films::new(files, vec![true]);
+        let playlist = place("/film.mp4/index.m3u8");
+        let Ok(Found::Document(document)) = films.open(&playlist) else { panic!("a playlist") };
+        assert!(films.is_current(&playlist, &document) && document.memory_bytes() > 0);
+        fs::write(&path, example::film_of_seconds(SECONDS)).unwrap();
+        assert!(!films.is_current(&playlist, &document));
+        fs::remove_file(&path).unwrap();
+        assert!(!films.is_current(&playlist, &document));
+    }
+
+    #[test]
+    fn parts_are_made_once_for_all_who_have_them_and_within_a_budget() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("film.mp4"), example::film_of_seconds(SECONDS)).unwrap();
+        let files = Directories::new(vec![Directory::new(root.path(), Rules::default()).unwrap()]);
+        let films = Films::within(30_000, files, vec![true]);
+        let open = |number: u32| match films.open(&place(&format!("/film.mp4/{number}.m4s"))) {
+            Ok(Found::Document(document)) => Ok(document),
+            Ok(Found::Directory) => panic!("a directory"),
+            Err(error) => Err(error),
+        };
+        let first = open(0).unwrap();
+        assert!(first.size > 15_000 && first.size < 30_000);
+        assert_eq!(open(0).unwrap().id, first.id);
+        assert_eq!(open(1).unwrap_err(), OpenError::Busy);
+        let id = first.id;
+        drop(first);
+        drop(open(1).unwrap());
+        assert_ne!(open(0).unwrap().id, id, "nobody had it any more");
+    }
+}

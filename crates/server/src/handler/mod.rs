@@ -1,0 +1,3 @@
+//! What answers requests.
+
+pub mod hls;

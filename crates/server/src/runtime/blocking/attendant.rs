@@ -1,0 +1,60 @@
+//! Who serves connections one after the other, whatever they are served with.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::{Intermediary, Service, Worker};
+use crate::board::{Place, Seat};
+use crate::counters::Counter;
+use crate::runtime::sockets::accept::Arrival;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// Serves one connection at a time.
+pub trait Attendant {
+    /// Serves one connection until it is over.
+    fn serve(&mut self, arrival: Arrival);
+
+    /// Counts something and shows it.
+    fn count(&mut self, counter: Counter);
+
+    /// Whoever is served next has `seat`, for a process that serves one at a time and may die meanwhile.
+    fn seat(&mut self, seat: Seat);
+
+    /// Does what is due between two connections.
+    fn rest(&mut self);
+
+    /// Waits until `source` is readable, or a stop is requested if it `heeds_stop`; returns whether `source` is.
+    fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool;
+
+    /// Whether a stop was requested and the time to finish is over.
+    fn is_overdue(&mut self) -> bool;
+}
+
+/// The `life` of a child process with the attendant that it has for `site`.
+///
+/// # Errors
+/// If there can be no attendant, or `life` fails.
+pub fn attend_in_child(
+    site: &Site,
+    place: Place,
+    stop: &Stop,
+    life: impl FnOnce(&mut dyn Attendant) -> io::Result<()>,
+) -> io::Result<()> {
+    if site.proxy.is_some() {
+        return life(&mut Intermediary::of_child(site, place, stop)?);
+    }
+    let service = Service::of_child(site, place);
+    life(&mut Worker::new(&service, stop))
+}
+
+/// The life of a child process that serves one connection.
+///
+/// # Errors
+/// If the process cannot serve.
+pub fn serve_one(site: &Site, arrival: Arrival, place: Place, stop: &Stop) -> io::Result<()> {
+    attend_in_child(site, place, stop, |attendant| {
+        attendant.serve(arrival);
+        Ok(())
+    })
+}

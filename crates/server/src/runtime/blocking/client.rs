@@ -1,0 +1,48 @@
+//! The connection that a worker serves, its socket, and how long the worker has patience with it.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use crate::connection::{Connection, Wait};
+use crate::runtime::sockets::accept::Arrival;
+use crate::runtime::sockets::pace::Pace;
+use crate::site::{Limits, Site};
+
+pub struct Client {
+    pub socket: OwnedFd,
+    pub connection: Connection,
+    /// Whether there may be something to receive: a short read has emptied the socket.
+    pub is_readable: bool,
+    wait: Option<Wait>,
+    deadline: Duration,
+    pace: Pace,
+}
+
+impl Client {
+    pub fn new(Arrival { socket, peer, transport, .. }: Arrival, site: &Site) -> Client {
+        let connection = Connection::new(peer, transport, site);
+        let (deadline, pace) = (Duration::MAX, Pace::default());
+        Client { socket, connection, is_readable: false, wait: None, deadline, pace }
+    }
+
+    /// When patience ends with a client for whom the worker begins to wait at `now`.
+    pub fn deadline(&mut self, now: Duration, limits: &Limits) -> Duration {
+        let wait = self.connection.waits_for();
+        if !(wait.is_timed_as_a_whole() && self.wait == Some(wait)) {
+            self.wait = Some(wait);
+            self.deadline =
+                limits.patience(wait).map_or(Duration::MAX, |patience| now.saturating_add(patience));
+        }
+        self.deadline
+    }
+
+    /// The deadline has come at `now`: it moves if the client takes what is sent fast enough. Returns whether it does.
+    pub fn earns_more(&mut self, now: Duration, limits: &Limits) -> bool {
+        let earns = self.wait.is_some_and(Wait::is_for_sending)
+            && self.pace.is_kept(&self.socket, limits.sent_bytes_min());
+        if earns {
+            self.deadline = now.saturating_add(limits.send);
+        }
+        earns
+    }
+}

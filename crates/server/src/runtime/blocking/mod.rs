@@ -1,0 +1,169 @@
+//! Blocking service: a process or a thread serves one connection at a time, and waits for what that needs.
+//!
+//! The architectures with a process or a thread per connection share it; they differ in who accepts, and in who
+//! shares memory. A [`Service`] is what the workers of one process have in common, a [`Worker`] serves connection
+//! after connection. Limits, deadlines and counters are those of the event loop. A proxy's worker, which waits for
+//! upstreams besides, is an [`Intermediary`].
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sojourn_content::Caches;
+
+use crate::access_log::AccessLog;
+use crate::board::{Place, Seat};
+use crate::clock::Clock;
+use crate::connection::{Connection, Context, Event, Pool, Reason, Want};
+use crate::counters::{Counter, Served};
+use crate::site::Site;
+
+mod accepting;
+mod attendant;
+mod client;
+mod intermediary;
+mod worker;
+
+pub use accepting::{Door, accept_and_serve};
+pub use attendant::{Attendant, attend_in_child, serve_one};
+pub use intermediary::Intermediary;
+pub use worker::Worker;
+
+/// What the workers of one process share: caches and counters behind one lock, held while a connection handles
+/// an event, which never waits.
+pub struct Service<'a> {
+    site: &'a Site,
+    log: Option<AccessLog>,
+    /// The process is a child with one worker: nobody else counts what its log loses, or gives its seat back.
+    is_child: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    caches: Caches,
+    served: Served,
+    place: Place,
+}
+
+/// Bytes moved since the last event.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    received: usize,
+    sent: usize,
+}
+
+impl<'a> Service<'a> {
+    /// For the threads of the process that serves `site`; it counts at `place`.
+    pub fn of_threads(site: &'a Site, place: Place) -> Service<'a> {
+        Service::new(site, place, site.log.clone(), false)
+    }
+
+    /// For a child process with one worker: it writes its own lines, and has no other threads.
+    pub fn of_child(site: &'a Site, place: Place) -> Service<'a> {
+        Service::new(site, place, site.log.as_ref().map(AccessLog::without_thread), true)
+    }
+
+    fn new(site: &'a Site, place: Place, log: Option<AccessLog>, is_child: bool) -> Service<'a> {
+        let state = State { caches: Caches::new(&site.budgets), served: Served::default(), place };
+        Service { site, log, is_child, state: Mutex::new(state) }
+    }
+
+    /// Counts something and shows it.
+    pub fn count(&self, counter: Counter) {
+        let mut state = self.lock();
+        state.served.count(counter);
+        state.publish();
+    }
+
+    /// Whoever is served next has `seat`, for a process that serves one at a time and may die meanwhile.
+    pub fn seat(&self, seat: Seat) {
+        if self.is_child {
+            self.lock().place.serve(seat);
+        }
+    }
+
+    fn begin(&self) {
+        let mut state = self.lock();
+        state.served.count(Counter::ConnectionsAccepted);
+        state.served.count(Counter::ConnectionsOpen);
+        state.publish();
+    }
+
+    fn handle(
+        &self,
+        connection: &mut Connection,
+        event: Event,
+        pool: &mut Pool,
+        clock: &Clock,
+        is_draining: bool,
+        traffic: Traffic,
+    ) -> Want {
+        let mut state = self.lock();
+        let want = connection.handle(event, &mut self.context(&mut state, pool, clock, is_draining));
+        state.served.add(Counter::ReceivedBytes, traffic.received as u64);
+        state.served.add(Counter::SentBytes, traffic.sent as u64);
+        let counts = state.caches.counts();
+        state.served.set_caches(counts);
+        state.publish();
+        want
+    }
+
+    fn end(&self, mut connection: Connection, reason: Reason, pool: &mut Pool, clock: &Clock) {
+        let mut state = self.lock();
+        if let Some(counter) = reason.counter() {
+            state.served.count(counter);
+        }
+        connection.finish(&mut self.context(&mut state, pool, clock, false));
+        let open = state.served.value(Counter::ConnectionsOpen);
+        state.served.set(Counter::ConnectionsOpen, open - 1);
+        self.count_dropped_lines(&mut state);
+        state.publish();
+    }
+
+    fn count_dropped_lines(&self, state: &mut State) {
+        if let Some(log) = self.log.as_ref().filter(|_| self.is_child) {
+            state.served.set(Counter::LogLinesDropped, log.dropped());
+        }
+    }
+
+    fn context<'b>(
+        &'b self,
+        state: &'b mut State,
+        pool: &'b mut Pool,
+        clock: &'b Clock,
+        is_draining: bool,
+    ) -> Context<'b> {
+        Context {
+            caches: &mut state.caches,
+            pool,
+            served: &mut state.served,
+            clock,
+            send_path: &self.site.send_path,
+            hosts: &self.site.hosts,
+            log: self.log.as_ref(),
+            limits: &self.site.limits,
+            is_draining,
+            exchanges: None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Service<'_> {
+    /// The last lines of a process's own log may be lost like any others.
+    fn drop(&mut self) {
+        if let Some(log) = self.log.as_ref().filter(|_| self.is_child) {
+            log.write_out();
+        }
+        let mut state = self.lock();
+        self.count_dropped_lines(&mut state);
+        state.publish();
+    }
+}
+
+impl State {
+    fn publish(&self) {
+        self.place.publish(&self.served);
+    }
+}

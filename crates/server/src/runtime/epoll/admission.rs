@@ -1,0 +1,139 @@
+//! Who comes in, and how all go out when the server stops.
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+
+use super::client::{Client, Readiness};
+use super::{Disk, LISTENERS, Loop};
+use crate::board::Seat;
+use crate::connection::{Connection, Event, Reason, Want};
+use crate::counters::Counter;
+use crate::runtime::loops::Errands;
+use crate::runtime::sockets::accept::{Accepted, Arrival};
+use crate::runtime::timers::drain::Drain;
+
+/// Connections accepted before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+impl<D: Disk> Loop<'_, D> {
+    /// Accepts who waits at a listener, up to a turn's worth; returns whether there may be more.
+    pub(super) fn accept(&mut self, listener: usize) -> bool {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(acceptor) = self.acceptors.get(listener) else { return false };
+            match acceptor.accept() {
+                Accepted::Connection(arrival) => self.admit(arrival),
+                Accepted::Shed => self.state.served.count(Counter::ConnectionsShed),
+                Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
+                Accepted::Nobody => return false,
+                Accepted::Exhausted => {
+                    self.state.served.count(Counter::AcceptErrors);
+                    self.pause_accepting();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Serves the new connection at once, if there is room: its request is often there already, and if it is the only
+    /// one nobody ever waits for this socket.
+    fn admit(&mut self, arrival: Arrival) {
+        if let Some(seat) = self.state.seat(&arrival) {
+            self.welcome(arrival, seat);
+        }
+    }
+
+    /// Serves a new connection that has a seat, or needs none here.
+    pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, seat: Seat) {
+        self.state.served.count(Counter::ConnectionsAccepted);
+        let token = self.state.clients.vacant();
+        let connection = Connection::new(peer, transport, self.state.site);
+        let progress = Readiness::of(&connection);
+        self.state.clients.insert(Client::new(socket, connection, seat, progress));
+        self.drive_parked(token);
+    }
+
+    /// Has the poll tell of the client's socket from now on; returns whether that can be done.
+    pub(super) fn watch(&mut self, token: u64) -> bool {
+        use epoll::EventFlags as F;
+        let client = self.state.clients.at(token);
+        if !client.progress.is_watched {
+            let flags = F::IN | F::OUT | F::RDHUP | F::ET;
+            let data = epoll::EventData::new_u64(token);
+            client.progress.is_watched = epoll::add(&self.epoll, &client.socket, data, flags).is_ok();
+        }
+        client.progress.is_watched
+    }
+
+    /// Does not wait for the listeners: that would return at once, again and again.
+    fn pause_accepting(&mut self) {
+        for acceptor in &self.acceptors {
+            let _ = epoll::delete(&self.epoll, acceptor.fd());
+        }
+        self.accepting_is_paused = true;
+    }
+
+    /// Waits for the listeners again, in case descriptors have become free.
+    pub(super) fn resume_accepting(&mut self) {
+        if !self.accepting_is_paused {
+            return;
+        }
+        self.accepting_is_paused = false;
+        for (acceptor, token) in self.acceptors.iter().zip(LISTENERS..) {
+            let data = epoll::EventData::new_u64(token);
+            let added = epoll::add(&self.epoll, acceptor.fd(), data, epoll::EventFlags::IN);
+            // The next tick tries again; those that are waited for already say so.
+            self.accepting_is_paused |= !matches!(added, Ok(()) | Err(Errno::EXIST));
+        }
+    }
+
+    /// Stops listening. Connections without a request in progress close soon, the others after it.
+    pub(super) fn begin_drain(&mut self) {
+        debug_assert!(self.stop.is_requested(), "woken without a stop");
+        let _ = epoll::delete(&self.epoll, self.stop.fd());
+        // Those who have connected already are served.
+        for listener in 0..self.acceptors.len() {
+            while self.accept(listener) {}
+        }
+        self.acceptors.clear();
+        self.accepting_is_paused = false;
+        self.state.drain = Some(Drain::begin(self.state.clock.now, &self.state.site.limits));
+        for token in self.state.clients.tokens() {
+            if let Some(client) = self.state.clients.find(token)
+                && matches!(client.progress.parked, Some(Want::Receive(_)))
+                && client.connection.has_streams()
+            {
+                // It has something to say about it.
+                client.progress.parked = None;
+                self.happen(token, Event::Nothing);
+            }
+        }
+        self.end_drain();
+    }
+
+    /// Closes those who have no request in progress.
+    fn close_idle(&mut self) {
+        for token in self.state.clients.tokens() {
+            if let Some(client) = self.state.clients.find(token)
+                && matches!(client.progress.parked, Some(Want::Receive(_)))
+            {
+                // A request may have arrived of which no event has told yet. If not, it parks and so closes.
+                client.progress.is_readable = true;
+                self.drive_parked(token);
+            }
+        }
+    }
+
+    /// Closes those who are still there when their time to finish is over.
+    pub(super) fn end_drain(&mut self) {
+        let Some(drain) = self.state.drain else { return };
+        if drain.is_over_for_idle(self.state.clock.now) {
+            self.close_idle();
+        }
+        if drain.is_over(self.state.clock.now) {
+            for token in self.state.clients.tokens() {
+                self.close(token, Reason::TimedOut);
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A loop without listeners, which is given connections one at a time: it does what one of them needs, with its own
+//! connections to upstreams, and whoever has given it the connection waits for its end.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::Timespec;
+
+use super::{Disk, Loop};
+use crate::access_log::AccessLog;
+use crate::board::{Place, Seat};
+use crate::connection::Reason;
+use crate::counters::Counter;
+use crate::proxy::{Exchanges, Proxy};
+use crate::runtime::loops::LoopState;
+use crate::runtime::sockets::accept::Arrival;
+use crate::runtime::timers::wheel;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// Events taken from one wait; there are few connections.
+const EVENTS_MAX: usize = 16;
+
+const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+
+impl<'a, D: Disk> Loop<'a, D> {
+    /// For a thread of the process that serves `site`.
+    pub fn of_thread(site: &'a Site, stop: &'a Stop, disk: D) -> io::Result<Self> {
+        Loop::new(site, Vec::new(), stop, disk)
+    }
+
+    /// For a child process, which counts at `place` and writes its own lines.
+    pub fn of_child(site: &'a Site, place: Place, stop: &'a Stop, disk: D) -> io::Result<Self> {
+        let log = site.log.as_ref().map(AccessLog::without_thread);
+        let child = Loop::with(LoopState::new(site, place, log)?, Vec::new(), stop, disk)?;
+        Ok(Loop { is_child: true, ..child })
+    }
+
+    /// Serves one connection until it is over, and what it has begun for others is, too.
+    pub fn serve(&mut self, arrival: Arrival) {
+        // Upstreams may have closed connections meanwhile, and the server may be stopping.
+        self.rest();
+        self.welcome(arrival, Seat::default());
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        while self.is_busy() {
+            if self.wait(&mut events, self.timeout()).is_err() {
+                // Out of memory for the wait itself: as with any failure, connections end.
+                for token in self.state.clients.tokens() {
+                    self.close(token, Reason::Failed);
+                }
+            }
+            self.turn(&events);
+            self.write_due_lines();
+        }
+        self.publish();
+    }
+
+    /// Does what has come up while nobody was served.
+    pub fn rest(&mut self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        // If it fails, it is tried again with the next connection.
+        if self.wait(&mut events, Some(AT_ONCE)).is_ok() {
+            self.turn(&events);
+        }
+        self.write_due_lines();
+    }
+
+    /// How long it may be left alone.
+    pub fn rests_for(&self) -> Option<Duration> {
+        let tick = (!self.state.clients.is_empty()).then(|| wheel::until_next(self.state.clock.now));
+        let lines = self.state.log.as_ref().and_then(AccessLog::due_in);
+        tick.into_iter().chain(lines).min()
+    }
+
+    /// Counts something and shows it.
+    pub fn count(&mut self, counter: Counter) {
+        self.state.served.count(counter);
+        self.publish();
+    }
+
+    /// The next to be served has `seat`: if the process dies, its parent gives that back.
+    pub fn seat(&self, seat: Seat) {
+        if self.is_child {
+            self.state.place.serve(seat);
+        }
+    }
+
+    /// Whether a stop was requested and the time to finish is over.
+    pub fn is_overdue(&self) -> bool {
+        self.state.drain.is_some_and(|drain| drain.is_over(self.state.clock.now))
+    }
+
+    /// Writes its last lines, in a child, and counts for the last time.
+    pub fn end(&mut self) {
+        if let Some(log) = self.state.log.as_ref().filter(|_| self.is_child) {
+            log.write_out();
+        }
+        self.publish();
+    }
+
+    /// What the site counts once for the server, of a process that has its own.
+    pub(super) fn count_what_is_its_own(&mut self) {
+        let proxy = self.state.site.proxy.as_deref();
+        if let Some(Proxy { cache: Some(cache), .. }) = proxy {
+            cache.report(&mut self.state.served);
+        }
+        if let Some(log) = &self.state.log {
+            self.state.served.set(Counter::LogLinesDropped, log.dropped());
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        let made = self.state.exchanges.as_ref().map_or(0, Exchanges::made);
+        self.state.clients.len() > made || self.state.exchanges.as_ref().is_some_and(Exchanges::is_busy)
+    }
+
+    fn write_due_lines(&self) {
+        if let Some(log) = &self.state.log
+            && log.due_in() == Some(Duration::ZERO)
+        {
+            log.write_out();
+        }
+    }
+}
+
+impl<D> AsFd for Loop<'_, D> {
+    /// Readable when something has come up.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}

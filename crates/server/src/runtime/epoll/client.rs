@@ -1,0 +1,64 @@
+//! What is known of a client's socket: whether it is ready, and what waits for that.
+
+use crate::connection::{Buffer, Connection, Event, Pool, Want};
+use crate::counters::Served;
+use crate::runtime::loops;
+use crate::runtime::sockets::transfer::{self, Transfer};
+
+/// A connection and its socket.
+pub type Client = loops::Client<Readiness>;
+
+/// How far a client is.
+pub struct Readiness {
+    /// What it wants and could not have; `None` while it waits for the disk.
+    pub parked: Option<Want>,
+    /// Whether the poll tells of the socket: from the first time that the client is waited for.
+    pub is_watched: bool,
+    pub is_readable: bool,
+    pub is_writable: bool,
+    /// The other side has shut its sending side: an end is to be read although no edge announces it.
+    pub is_ended: bool,
+}
+
+impl Readiness {
+    /// Of a client with this connection, who has yet to send a first request.
+    pub fn of(connection: &Connection) -> Readiness {
+        Readiness {
+            parked: Some(connection.start()),
+            is_watched: false,
+            is_readable: true,
+            is_writable: true,
+            is_ended: false,
+        }
+    }
+}
+
+impl Client {
+    /// An event if there is something to receive, otherwise the want to be parked.
+    pub fn receive(&mut self, buffer: Buffer, pool: &mut Pool, served: &mut Served) -> Result<Event, Want> {
+        let progress = &mut self.progress;
+        if !progress.is_readable {
+            return Err(Want::Receive(buffer));
+        }
+        let mut buffer = if buffer.is_allocated() { buffer } else { pool.take_buffer() };
+        let room = buffer.space().capacity() - buffer.space().len();
+        match transfer::receive(&self.socket, &mut buffer) {
+            Transfer::Complete(count) => {
+                // A short read emptied the socket; what comes next is a new edge.
+                progress.is_readable = count == room || progress.is_ended;
+                served.add(self.connection.received(), count as u64);
+                Ok(Event::Received(buffer))
+            }
+            Transfer::Blocked => {
+                progress.is_readable = false;
+                if buffer.unread().is_empty() {
+                    pool.put_buffer(buffer);
+                    return Err(Want::Receive(Buffer::default()));
+                }
+                Err(Want::Receive(buffer))
+            }
+            Transfer::Ended => Ok(Event::Ended),
+            Transfer::Failed => Ok(Event::Failed),
+        }
+    }
+}

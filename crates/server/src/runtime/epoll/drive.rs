@@ -1,0 +1,144 @@
+//! Doing what clients want, until that would mean waiting: then they are parked, with a deadline for what they
+//! wait for. Readiness, the disk's outcomes and the timers bring them back.
+
+use rustix::event::epoll;
+use sojourn_content::Job;
+
+use super::Loop;
+use crate::clients;
+use crate::connection::{Buffer, Event, Output, Reason, Want};
+use crate::runtime::disk::{Disk, Submitted};
+use crate::runtime::loops::{Errands, LoopState};
+use crate::runtime::sockets::transfer::{self, Transfer};
+
+/// Sends of one connection before others have their turn.
+const SENDS_PER_TURN: usize = 4;
+
+impl<D: Disk> Loop<'_, D> {
+    /// The socket behind `token` has become ready for something.
+    pub(super) fn ready(&mut self, token: u64, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        let Some(client) = self.state.clients.find(token) else { return };
+        client.progress.is_ended |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        client.progress.is_readable |= flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
+        let was_blocked = !client.progress.is_writable;
+        client.progress.is_writable |= flags.intersects(F::OUT | F::HUP | F::ERR);
+        match client.progress.parked {
+            Some(Want::Receive(_)) if client.progress.is_readable => self.drive_parked(token),
+            // If it was not blocked it is runnable, and has its turn already.
+            Some(Want::Send(_)) if was_blocked && client.progress.is_writable => self.drive_parked(token),
+            _ => {}
+        }
+    }
+
+    pub(super) fn drive_parked(&mut self, token: u64) {
+        if let Some(want) = self.state.clients.find(token).and_then(|client| client.progress.parked.take()) {
+            self.drive(token, want);
+        }
+    }
+
+    /// Takes the disk's outcomes to those who wait for them.
+    pub(super) fn collect(&mut self) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.disk.collect(&mut outcomes);
+        for (token, done) in outcomes.drain(..) {
+            let (token, event) = clients::outcome(token, done);
+            if self.state.clients.find(token).is_some() {
+                self.happen(token, event);
+            }
+        }
+        self.outcomes = outcomes;
+    }
+
+    /// Tells the timers' clients that are due; the others' entries move to where their deadlines are now.
+    pub(super) fn expire(&mut self) {
+        for token in self.state.overdue() {
+            if let Some(client) = self.state.clients.find(token) {
+                client.progress.parked = None;
+                self.happen(token, Event::Expired);
+            }
+        }
+    }
+
+    /// Does what the client wants, again and again, until that would mean waiting.
+    pub(super) fn drive(&mut self, token: u64, mut want: Want) {
+        let mut sends = 0;
+        loop {
+            let outcome = match want {
+                Want::Receive(buffer) => self.receive(token, buffer).map_err(Some),
+                Want::Send(_) if sends == SENDS_PER_TURN => {
+                    self.state.runnable.push(token);
+                    Err(Some(want))
+                }
+                Want::Send(output) => {
+                    sends += 1;
+                    self.send(token, output).map_err(Some)
+                }
+                Want::Look(buffer) => Ok(self.receive(token, buffer).unwrap_or(Event::Nothing)),
+                Want::Open(opening) => self.submit(token, Job::Open(opening)),
+                Want::Load(range) => self.submit(token, Job::Load(range)),
+                Want::Delegate(lane, job) => Ok(self.disk.delegate(token, lane, job)),
+                Want::Recall => {
+                    self.state.clients.at(token).progress.parked = None;
+                    Ok(Event::Nothing)
+                }
+                Want::Wait => Err(self.state.clients.at(token).progress.parked.take()),
+                Want::Close(reason) => return self.close(token, reason),
+            };
+            want = match outcome {
+                Ok(event) => self.state.handle(token, event),
+                Err(want) => return self.park(token, want),
+            };
+        }
+    }
+
+    fn receive(&mut self, token: u64, buffer: Buffer) -> Result<Event, Want> {
+        let LoopState { clients, pool, served, .. } = &mut self.state;
+        clients.at(token).receive(buffer, pool, served)
+    }
+
+    fn send(&mut self, token: u64, mut output: Output) -> Result<Event, Want> {
+        let client = self.state.clients.at(token);
+        let before = output.sent;
+        let outcome = transfer::transmit(&client.socket, &mut output);
+        self.state.served.add(client.connection.sent(), (output.sent - before) as u64);
+        match outcome {
+            Transfer::Complete(_) => Ok(Event::Sent(output)),
+            Transfer::Blocked => {
+                client.progress.is_writable = false;
+                Err(Want::Send(output))
+            }
+            Transfer::Ended | Transfer::Failed => Ok(Event::Failed),
+        }
+    }
+
+    /// The outcome if it is there at once, otherwise nothing to park: the disk has the want.
+    fn submit(&mut self, token: u64, job: Job) -> Result<Event, Option<Want>> {
+        match self.disk.submit(token, job) {
+            Submitted::Done(done) => Ok(Event::Done(done)),
+            Submitted::Refused => Ok(Event::Refused),
+            Submitted::Queued => Err(None),
+        }
+    }
+
+    /// Leaves the client waiting, with a deadline for what it waits for.
+    fn park(&mut self, token: u64, want: Option<Want>) {
+        let client = self.state.clients.at(token);
+        client.progress.parked = want;
+        let wait = client.connection.waits_for();
+        if self.state.ends(wait) {
+            return self.close(token, Reason::Finished);
+        }
+        if !self.watch(token) {
+            return self.close(token, Reason::Failed);
+        }
+        self.state.begin_wait(token, wait);
+    }
+
+    pub(super) fn close(&mut self, token: u64, reason: Reason) {
+        let client = self.state.forget(token, reason);
+        if let Some(Want::Receive(buffer)) = client.progress.parked {
+            self.state.pool.put_buffer(buffer);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The event loop that readiness architectures share: epoll, clients, deadlines, stopping.
+//!
+//! It does what connections want as soon as it can be done without waiting. What may wait for a disk goes to
+//! the [`Disk`], the one thing in which these architectures differ. Sockets are registered once, edge-triggered
+//! for both directions, so a request on a kept connection costs one receive, one send and its share of a wait.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::Timespec;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use sojourn_content::Done;
+
+use crate::board::Seat;
+use crate::clients::TOKEN_BITS;
+use crate::connection::{Connection, Event};
+use crate::counters::Served;
+use crate::proxy::Exchanges;
+use crate::runtime::disk::Disk;
+use crate::runtime::loops::{Errands, LoopState};
+use crate::runtime::sockets::accept::Acceptor;
+use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::registry;
+use crate::runtime::timers::wheel;
+use crate::site::Site;
+use crate::stop::Stop;
+
+mod admission;
+mod attending;
+mod client;
+mod drive;
+
+use client::{Client, Readiness};
+
+/// Events taken from one wait.
+const EVENTS_MAX: usize = 512;
+
+const STOP: u64 = u64::MAX;
+const DISK: u64 = u64::MAX - 1;
+const BELL: u64 = u64::MAX - 2;
+
+/// Listeners' tokens begin here, above those of clients.
+const LISTENERS: u64 = 1 << TOKEN_BITS;
+
+/// Serves `site` on `listeners` until `stop`.
+pub fn run<D: Disk>(site: &Site, listeners: Vec<Listener>, stop: &Stop, disk: D) -> io::Result<Served> {
+    Loop::new(site, listeners, stop, disk)?.run()
+}
+
+/// A loop that has all it needs to run.
+pub struct Loop<'a, D> {
+    state: LoopState<'a, Readiness>,
+    stop: &'a Stop,
+    /// The process has no other loop and no threads: it counts what others count for all.
+    is_child: bool,
+    disk: D,
+    epoll: OwnedFd,
+    /// None once the server is stopping.
+    acceptors: Vec<Acceptor>,
+    /// Descriptors have run out: the listeners are not waited for until the next tick.
+    accepting_is_paused: bool,
+    outcomes: Vec<(u64, Done)>,
+}
+
+impl<'a, D: Disk> Loop<'a, D> {
+    /// A loop for `site` on `listeners` that has yet to run.
+    pub fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, disk: D) -> io::Result<Self> {
+        Loop::with(LoopState::new(site, site.board.place(), site.log.clone())?, listeners, stop, disk)
+    }
+
+    /// A loop with this state.
+    fn with(
+        state: LoopState<'a, Readiness>,
+        listeners: Vec<Listener>,
+        stop: &'a Stop,
+        disk: D,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let acceptors = listeners.into_iter().map(Acceptor::new).collect::<io::Result<Vec<_>>>()?;
+        let watch = |fd: BorrowedFd<'_>, token| {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+        };
+        for (acceptor, token) in acceptors.iter().zip(LISTENERS..) {
+            watch(acceptor.fd(), token)?;
+        }
+        watch(stop.fd(), STOP)?;
+        if let Some(fd) = disk.completion_fd() {
+            watch(fd, DISK)?;
+        }
+        if let Some(exchanges) = &state.exchanges {
+            watch(exchanges.bell_fd(), BELL)?;
+        }
+        let accepting_is_paused = false;
+        let outcomes = Vec::new();
+        Ok(Loop { state, stop, is_child: false, disk, epoll, acceptors, accepting_is_paused, outcomes })
+    }
+
+    /// Serves until the stop.
+    pub fn run(mut self) -> io::Result<Served> {
+        registry::complete();
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
+        while !self.is_finished() {
+            self.wait(&mut events, self.timeout())?;
+            self.turn(&events);
+        }
+        self.publish();
+        Ok(self.state.site.counters())
+    }
+
+    /// Waits for `events`, until `timeout`.
+    fn wait(&self, events: &mut Vec<epoll::Event>, timeout: Option<Timespec>) -> io::Result<()> {
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.state.drain.is_some() && self.state.clients.is_empty()
+    }
+
+    /// Until the next tick, if anything depends on it.
+    fn timeout(&self) -> Option<Timespec> {
+        let wait = if self.state.can_go_on() {
+            Duration::ZERO
+        } else if self.state.clients.is_empty() && !self.accepting_is_paused {
+            return None;
+        } else {
+            wheel::until_next(self.state.clock.now)
+        };
+        Some(Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) })
+    }
+
+    fn turn(&mut self, events: &[epoll::Event]) {
+        self.state.clock.look();
+        for event in events {
+            let (token, flags) = (event.data.u64(), event.flags);
+            match token {
+                STOP => self.begin_drain(),
+                DISK => self.collect(),
+                BELL => self.state.exchanges.iter_mut().for_each(Exchanges::collect_calls),
+                LISTENERS.. => {
+                    self.accept((token - LISTENERS) as usize);
+                }
+                token => self.ready(token, flags),
+            }
+        }
+        for token in std::mem::take(&mut self.state.runnable) {
+            self.drive_parked(token);
+        }
+        self.run_errands();
+        if self.state.timers.is_due(self.state.clock.now) {
+            self.expire();
+            self.resume_accepting();
+            self.end_drain();
+        }
+        self.publish();
+    }
+
+    fn publish(&mut self) {
+        self.state.report(&self.disk);
+        if self.is_child {
+            self.count_what_is_its_own();
+        }
+        self.state.publish();
+    }
+}
+
+impl<'a, D: Disk> Errands<'a> for Loop<'a, D> {
+    type Progress = Readiness;
+
+    fn state(&mut self) -> &mut LoopState<'a, Readiness> {
+        &mut self.state
+    }
+
+    fn insert(&mut self, socket: OwnedFd, connection: Connection) {
+        let progress = Readiness::of(&connection);
+        self.state.clients.insert(Client::new(socket, connection, Seat::default(), progress));
+    }
+
+    fn happen(&mut self, token: u64, event: Event) {
+        let want = self.state.handle(token, event);
+        self.drive(token, want);
+    }
+}

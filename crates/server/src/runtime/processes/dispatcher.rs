@@ -1,0 +1,299 @@
+//! The dispatcher: one process accepts, others serve.
+//!
+//! Whoever comes is given to an idle helper (a process that serves one connection after the other), to a new
+//! child of its own, or waits in a queue, first come, first served. How many helpers there are, and whether children
+//! are forked, makes the architecture: with helpers alone the queue is where the system waits; with children
+//! alone it is `fork`. The dispatcher never reads or writes a connection but to turn it away.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use super::children::{Children, GRACE};
+use super::entrance::{Entrance, turn_away};
+use super::pool::Pool;
+use crate::board::{Place, Seat};
+use crate::counters::{Counter, Served};
+use crate::runtime::sockets::accept::Arrival;
+use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::registry;
+use crate::site::Site;
+use crate::stop::Stop;
+
+/// Connections taken in before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+const ENTRANCE: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+const ENDED: u64 = u64::MAX - 2;
+const HELPERS: u64 = u64::MAX - 3;
+
+/// What a dispatcher has others for.
+pub struct Plan<'a> {
+    /// Helpers that are kept alive.
+    pub helpers: usize,
+    /// The life of a child for one connection, if children are forked when no helper is idle.
+    pub child: Option<&'a dyn Fn(Visit) -> io::Result<()>>,
+}
+
+/// One connection, and what its child needs to serve it.
+pub struct Visit {
+    /// The connection.
+    pub arrival: Arrival,
+    /// Where the child counts.
+    pub place: Place,
+    /// The child's stop.
+    pub stop: &'static Stop,
+}
+
+/// Who waits in the queue.
+struct Waiting {
+    arrival: Arrival,
+    since: Instant,
+}
+
+/// Serves `site` on `listeners` until `stop`, as planned.
+pub fn dispatch(site: &Site, listeners: Vec<Listener>, stop: &Stop, plan: &Plan<'_>) -> io::Result<()> {
+    let mut this = Dispatcher::new(site, listeners, stop, plan)?;
+    registry::complete();
+    let mut events = Vec::with_capacity(256);
+    while !this.is_finished() {
+        let timeout = this.timeout().and_then(|timeout| Timespec::try_from(timeout).ok());
+        events.clear();
+        match epoll::wait(&this.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        this.turn(&events)?;
+    }
+    Ok(())
+}
+
+struct Dispatcher<'a> {
+    site: &'a Site,
+    stop: &'a Stop,
+    plan: &'a Plan<'a>,
+    epoll: OwnedFd,
+    /// Gone once the server is stopping.
+    entrance: Option<Entrance<'a>>,
+    children: Children,
+    helpers: Pool,
+    /// Children that serve one connection each.
+    visits: HashMap<Pid, Seat>,
+    queue: VecDeque<Waiting>,
+    served: Served,
+    place: Place,
+    /// When those still served are cut short.
+    drain_until: Option<Instant>,
+}
+
+impl<'a> Dispatcher<'a> {
+    fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, plan: &'a Plan<'a>) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let entrance = Entrance::new(site, listeners)?;
+        let children = Children::new(&site.board)?;
+        let data = epoll::EventData::new_u64;
+        for listener in entrance.fds() {
+            epoll::add(&epoll, listener, data(ENTRANCE), epoll::EventFlags::IN)?;
+        }
+        epoll::add(&epoll, stop, data(STOP), epoll::EventFlags::IN)?;
+        epoll::add(&epoll, &children, data(ENDED), epoll::EventFlags::IN)?;
+        let helpers = Pool::new(plan.helpers)?;
+        epoll::add(&epoll, &helpers, data(HELPERS), epoll::EventFlags::IN)?;
+        let mut this = Dispatcher {
+            site,
+            stop,
+            plan,
+            epoll,
+            entrance: Some(entrance),
+            children,
+            helpers,
+            visits: HashMap::new(),
+            queue: VecDeque::new(),
+            served: Served::default(),
+            place: site.board.passing_place(),
+            drain_until: None,
+        };
+        this.complete_helpers()?;
+        this.publish();
+        Ok(this)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.drain_until.is_some() && self.children.len() == 0
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let drain = self.drain_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let pause = self.entrance.as_ref().and_then(Entrance::pause);
+        let mourning = self.helpers.pause().filter(|_| self.drain_until.is_none());
+        [drain, pause, mourning].into_iter().flatten().min()
+    }
+
+    fn turn(&mut self, events: &[epoll::Event]) -> io::Result<()> {
+        for event in events {
+            match event.data.u64() {
+                STOP => self.begin_drain(),
+                ENDED => self.bury(),
+                HELPERS => self.hear(),
+                _ => {}
+            }
+        }
+        // Also after a pause, of which no event tells.
+        self.accept();
+        match self.drain_until {
+            None => {
+                self.helpers.dismiss_idle(false);
+                self.complete_helpers()?;
+                self.dispatch();
+            }
+            Some(until) => {
+                self.dispatch();
+                self.drain(until);
+            }
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// Lets in who waits at the entrance; returns whether there may be more.
+    fn accept(&mut self) -> bool {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(entrance) = &mut self.entrance else { return false };
+            let Some(arrival) = entrance.next(&mut self.served) else { return false };
+            self.receive(Waiting { arrival, since: Instant::now() });
+        }
+        true
+    }
+
+    /// Into the queue, from where somebody may take it at once.
+    fn receive(&mut self, client: Waiting) {
+        let is_next = self.queue.is_empty() && (self.helpers.has_idle() || self.may_fork());
+        let room = if self.plan.helpers > 0 { self.site.limits.helper_queue_max } else { 0 };
+        if is_next || self.queue.len() < room {
+            self.queue.push_back(client);
+            return self.dispatch();
+        }
+        let limit = if self.plan.helpers > 0 { Counter::HelperRefused } else { Counter::LimitChildren };
+        self.served.count(limit);
+        turn_away(&client.arrival, &mut self.served);
+        self.site.board.leave(client.arrival.seat);
+    }
+
+    /// The queue's first to idle helpers, or to children.
+    fn dispatch(&mut self) {
+        while let Some(client) = self.queue.pop_front() {
+            match self.helpers.pass(&client.arrival) {
+                Some(Ok(())) => {
+                    let waited = client.since.elapsed().as_nanos() as u64;
+                    self.served.add(Counter::HelperQueueWait, waited);
+                }
+                // A helper that is gone already is noticed by its end; the connection goes to another.
+                Some(Err(_)) => self.queue.push_front(client),
+                None if self.may_fork() => self.fork(client),
+                None => return self.queue.push_front(client),
+            }
+        }
+    }
+
+    fn may_fork(&self) -> bool {
+        self.plan.child.is_some() && self.visits.len() < self.site.limits.children_max
+    }
+
+    fn fork(&mut self, client: Waiting) {
+        let Some(life) = self.plan.child else { return };
+        let Dispatcher { children, entrance, helpers, queue, site, .. } = self;
+        let seat = client.arrival.seat;
+        let mut arrival = Some(client.arrival);
+        let started = children.start(site.board.passing_place(), |place, stop| {
+            // Other connections are not to stay open because this child lives.
+            *entrance = None;
+            queue.clear();
+            helpers.let_go();
+            let arrival = arrival.take().expect("taken in the child only");
+            life(Visit { arrival, place, stop })
+        });
+        match (started, arrival) {
+            (Ok(process), _) => {
+                self.visits.insert(process, seat);
+                if self.drain_until.is_some() {
+                    // It came too late to be told with the others.
+                    self.children.request_stop();
+                }
+            }
+            // No more processes or descriptors now.
+            (Err(_), Some(arrival)) => {
+                turn_away(&arrival, &mut self.served);
+                self.site.board.leave(seat);
+            }
+            (Err(_), None) => unreachable!("taken in the child only"),
+        }
+    }
+
+    /// Connections that helpers are done with.
+    fn hear(&mut self) {
+        for (busy, seat) in self.helpers.hear() {
+            self.served.count(Counter::HelperJobs);
+            self.served.add(Counter::HelperBusy, busy.as_nanos() as u64);
+            self.site.board.leave(seat);
+        }
+    }
+
+    /// Forgets children that have ended.
+    fn bury(&mut self) {
+        for ended in self.children.reap() {
+            let visit = self.visits.remove(&ended.process);
+            if let Some(seat) = visit.or_else(|| self.helpers.bury(&ended)) {
+                self.site.board.leave(seat);
+            }
+        }
+    }
+
+    fn complete_helpers(&mut self) -> io::Result<()> {
+        let Dispatcher { helpers, children, site, entrance, queue, .. } = self;
+        helpers.complete(children, site, || {
+            *entrance = None;
+            queue.clear();
+        })
+    }
+
+    fn begin_drain(&mut self) {
+        debug_assert!(self.stop.is_requested(), "woken without a stop");
+        let _ = epoll::delete(&self.epoll, self.stop.fd());
+        // Those who have connected already are served.
+        while self.accept() {}
+        self.entrance = None;
+        self.drain_until = Some(Instant::now() + self.site.limits.drain + GRACE);
+        self.children.request_stop();
+    }
+
+    /// Helpers leave when nobody waits for them any more.
+    fn drain(&mut self, until: Instant) {
+        if self.helpers.is_empty() || Instant::now() >= until {
+            for client in std::mem::take(&mut self.queue) {
+                turn_away(&client.arrival, &mut self.served);
+                self.site.board.leave(client.arrival.seat);
+            }
+        }
+        if self.queue.is_empty() {
+            self.helpers.dismiss_idle(true);
+        }
+        if Instant::now() >= until {
+            self.children.kill();
+            // They end now, and each end wakes the dispatcher.
+            self.drain_until = Some(Instant::now() + GRACE);
+        }
+    }
+
+    fn publish(&mut self) {
+        self.served.set(Counter::ConnectionsOpen, self.queue.len() as u64);
+        self.served.set(Counter::HelperQueueLength, self.queue.len() as u64);
+        self.children.report(&mut self.served);
+        self.place.publish(&self.served);
+    }
+}

@@ -1,0 +1,92 @@
+//! The entrance of a server that accepts for others: whom it lets in, whom it sheds, when it pauses.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use crate::counters::{Counter, Served};
+use crate::runtime::sockets::accept::{Accepted, Acceptor, Arrival, shed};
+use crate::runtime::sockets::listener::Listener;
+use crate::site::Site;
+
+/// How long nobody is accepted after descriptors have run out.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Attempts to let somebody in before others have their turn.
+const ATTEMPTS_MAX: usize = 64;
+
+/// The listening sockets and the limit on who is inside.
+pub struct Entrance<'a> {
+    site: &'a Site,
+    acceptors: Vec<Acceptor>,
+    /// Whose turn it is.
+    turn: usize,
+    paused_until: Option<Instant>,
+}
+
+impl<'a> Entrance<'a> {
+    /// Lets those who come to `listeners` in, as far as the limits of `site` allow.
+    pub fn new(site: &'a Site, listeners: Vec<Listener>) -> std::io::Result<Entrance<'a>> {
+        let acceptors = listeners.into_iter().map(Acceptor::new).collect::<std::io::Result<_>>()?;
+        Ok(Entrance { site, acceptors, turn: 0, paused_until: None })
+    }
+
+    /// The next who is let in. Who is counts as [inside](crate::Board::enter) until somebody says otherwise.
+    pub fn next(&mut self, served: &mut Served) -> Option<Arrival> {
+        if self.pause().is_some() {
+            return None;
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            match self.attempt() {
+                Accepted::Connection(mut arrival) => {
+                    match self.site.board.enter(arrival.peer, &self.site.limits) {
+                        Ok(seat) => arrival.seat = seat,
+                        Err(limit) => {
+                            turn_away(&arrival, served);
+                            served.count(limit);
+                            continue;
+                        }
+                    }
+                    return Some(arrival);
+                }
+                Accepted::Shed => served.count(Counter::ConnectionsShed),
+                Accepted::Failed => served.count(Counter::AcceptErrors),
+                Accepted::Nobody => return None,
+                Accepted::Exhausted => {
+                    served.count(Counter::AcceptErrors);
+                    self.paused_until = Some(Instant::now() + PAUSE);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Who waits at one of the sockets, each having its turn.
+    fn attempt(&mut self) -> Accepted {
+        for _ in &self.acceptors {
+            self.turn = (self.turn + 1) % self.acceptors.len();
+            match self.acceptors[self.turn].accept() {
+                Accepted::Nobody => {}
+                accepted => return accepted,
+            }
+        }
+        Accepted::Nobody
+    }
+
+    /// How long nobody will be let in.
+    pub fn pause(&self) -> Option<Duration> {
+        let left = self.paused_until?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// One is readable when somebody waits.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.acceptors.iter().map(Acceptor::fd)
+    }
+}
+
+/// Tells somebody that there is no room.
+pub fn turn_away(arrival: &Arrival, served: &mut Served) {
+    shed(arrival);
+    served.count(Counter::ConnectionsShed);
+}

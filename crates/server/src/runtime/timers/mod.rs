@@ -1,0 +1,83 @@
+//! How long a client may keep the server waiting for what it waits for.
+//!
+//! Every wait has its limit, and so every client a deadline. Its entry in the timers stands there or earlier:
+//! moving the deadline later, which happens at every request, costs nothing. Who is sent something has a period in
+//! which to take so much of it, and then another.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use crate::connection::Wait;
+use crate::runtime::sockets::pace::Pace;
+use crate::site::Limits;
+
+pub mod drain;
+pub mod wheel;
+
+use wheel::{Timers, deadline};
+
+/// The deadline of one client, and its entry in the timers.
+#[derive(Debug)]
+pub struct Patience {
+    wait: Wait,
+    /// The tick at which it ends.
+    deadline: u32,
+    /// The tick of the entry; `u32::MAX` when it has none.
+    entered: u32,
+    pace: Pace,
+}
+
+impl Patience {
+    /// With a client who has not been waited for yet.
+    pub fn new() -> Patience {
+        Patience { wait: Wait::Request, deadline: u32::MAX, entered: u32::MAX, pace: Pace::default() }
+    }
+
+    /// The client behind `token` is waited for, from `now` on.
+    pub fn begin(&mut self, wait: Wait, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
+        if wait.is_timed_as_a_whole() && self.wait == wait {
+            return;
+        }
+        self.wait = wait;
+        self.start(token, now, limits, timers);
+    }
+
+    fn start(&mut self, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
+        self.deadline = limits.patience(self.wait).map_or(u32::MAX, |patience| deadline(now, patience));
+        if self.deadline < self.entered {
+            self.entered = timers.enter(token, self.deadline);
+        }
+    }
+
+    /// The entry at `tick` of the client behind `token` has come up; returns whether patience is over. If not, the
+    /// entry moves to where the deadline is now.
+    pub fn is_over(&mut self, token: u64, tick: u32, timers: &mut Timers) -> bool {
+        if self.entered != tick {
+            // An earlier deadline has its own entry.
+            return false;
+        }
+        if self.deadline > timers.tick() {
+            self.entered = timers.enter(token, self.deadline);
+            return false;
+        }
+        self.entered = u32::MAX;
+        true
+    }
+
+    /// Patience was over at `now`: it begins again if the client takes what is sent to its socket fast enough. Returns
+    /// whether it does.
+    pub fn is_earned(
+        &mut self,
+        socket: &OwnedFd,
+        token: u64,
+        now: Duration,
+        limits: &Limits,
+        timers: &mut Timers,
+    ) -> bool {
+        let is_earned = self.wait.is_for_sending() && self.pace.is_kept(socket, limits.sent_bytes_min());
+        if is_earned {
+            self.start(token, now, limits, timers);
+        }
+        is_earned
+    }
+}

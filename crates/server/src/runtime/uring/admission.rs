@@ -1,0 +1,225 @@
+//! Who comes in, and how all go out when the server stops.
+//!
+//! One operation accepts connections until something prevents it. That is usually the want of descriptors: then
+//! the ring only waits until somebody knocks, and who does is accepted by calls, with the reserve if need be,
+//! until there are descriptors again.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use io_uring::{opcode, types};
+use rustix::io::Errno;
+use rustix::net::getpeername;
+
+use super::Ring;
+use super::client::{Client, Doing, Interruption, Undertaking};
+use super::queue::{Completion, Purpose};
+use crate::board::Seat;
+use crate::connection::{Connection, Reason};
+use crate::counters::Counter;
+use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
+use crate::runtime::sockets::listener::Listener;
+use crate::runtime::timers::drain::Drain;
+
+/// Connections accepted by calls before others have their turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// A listening socket of the ring; its index is the token of what is under way for it.
+pub struct Entrance {
+    /// Gone once the server is stopping.
+    acceptor: Option<Acceptor>,
+    accepting: Accepting,
+}
+
+/// How the ring learns of new connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepting {
+    /// It accepts them.
+    Itself,
+    /// It says when somebody knocks.
+    Knocks,
+    /// Not before the next tick: whoever knocks cannot even be told.
+    Paused,
+}
+
+impl Entrance {
+    /// Where nobody is accepted yet.
+    pub fn new(listener: Listener) -> io::Result<Entrance> {
+        Ok(Entrance { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Itself })
+    }
+
+    /// Whether nobody is accepted any more.
+    pub fn is_closed(&self) -> bool {
+        self.acceptor.is_none()
+    }
+
+    /// Whether nobody is accepted before the next tick.
+    pub fn is_paused(&self) -> bool {
+        self.accepting == Accepting::Paused
+    }
+}
+
+impl Ring<'_> {
+    /// Accepts from now on, unless the server is stopping.
+    pub(super) fn accept(&mut self, entrance: usize, how: Accepting) {
+        let Entrance { acceptor: Some(acceptor), accepting } = &mut self.entrances[entrance] else { return };
+        *accepting = how;
+        let listener = types::Fd(acceptor.fd().as_raw_fd());
+        let (operation, purpose) = match how {
+            Accepting::Itself => {
+                let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+                (opcode::AcceptMulti::new(listener).flags(flags).build(), Purpose::Accept)
+            }
+            Accepting::Knocks => {
+                (opcode::PollAdd::new(listener, libc::POLLIN as u32).build(), Purpose::Knock)
+            }
+            Accepting::Paused => return,
+        };
+        // SAFETY: neither points to anything.
+        unsafe { self.queue.push(operation, purpose, entrance as u64) };
+    }
+
+    /// The ring has accepted a connection, or cannot.
+    pub(super) fn accepted(&mut self, completion: &Completion) {
+        let entrance = completion.token as usize;
+        let next = match completion.result {
+            Ok(socket) => {
+                // SAFETY: a new descriptor that nobody else knows.
+                let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
+                let peer = self.peer(&socket);
+                if let Some(acceptor) = &self.entrances[entrance].acceptor {
+                    let transport = acceptor.transport();
+                    self.admit(Arrival { socket, peer, transport, seat: Seat::default() });
+                }
+                Accepting::Itself
+            }
+            Err(Errno::MFILE | Errno::NFILE) => self.accept_by_calls(entrance),
+            Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => Accepting::Itself,
+            Err(error) => {
+                self.state.served.count(Counter::AcceptErrors);
+                let is_short = matches!(error, Errno::NOBUFS | Errno::NOMEM);
+                if is_short { Accepting::Paused } else { Accepting::Itself }
+            }
+        };
+        if !completion.goes_on() {
+            self.accept_next(entrance, next);
+        }
+    }
+
+    /// Somebody connects, but there may be no descriptor for it.
+    pub(super) fn knocked(&mut self, completion: &Completion) {
+        let entrance = completion.token as usize;
+        let next = self.accept_by_calls(entrance);
+        self.accept_next(entrance, next);
+    }
+
+    fn accept_next(&mut self, entrance: usize, next: Accepting) {
+        if self.state.drain.is_some() { self.end_accepting(entrance) } else { self.accept(entrance, next) }
+    }
+
+    /// Accepts who waits, up to a turn's worth.
+    fn accept_by_calls(&mut self, entrance: usize) -> Accepting {
+        let mut next = Accepting::Knocks;
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(acceptor) = &self.entrances[entrance].acceptor else { break };
+            match acceptor.accept() {
+                Accepted::Connection(arrival) => {
+                    self.admit(arrival);
+                    next = Accepting::Itself;
+                }
+                Accepted::Shed => {
+                    self.state.served.count(Counter::ConnectionsShed);
+                    next = Accepting::Knocks;
+                }
+                Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
+                Accepted::Nobody => break,
+                Accepted::Exhausted => {
+                    self.state.served.count(Counter::AcceptErrors);
+                    return Accepting::Paused;
+                }
+            }
+        }
+        next
+    }
+
+    fn admit(&mut self, arrival: Arrival) {
+        let Some(seat) = self.state.seat(&arrival) else { return };
+        let Arrival { socket, peer, transport, .. } = arrival;
+        self.state.served.count(Counter::ConnectionsAccepted);
+        let token = self.state.clients.vacant();
+        let connection = Connection::new(peer, transport, self.state.site);
+        let want = connection.start();
+        self.state.clients.insert(Client::new(socket, connection, seat, Undertaking::default()));
+        self.drive(token, want);
+    }
+
+    /// The client's address. Only the log, a limit and upstreams have a use for it, and it costs a call.
+    fn peer(&self, socket: &OwnedFd) -> IpAddr {
+        let is_needed = self.state.site.log.is_some()
+            || self.state.site.limits.connections_per_address.is_some()
+            || self.state.site.proxy.is_some();
+        let known = is_needed.then(|| getpeername(socket).ok().flatten()).flatten();
+        known.map_or(Ipv4Addr::UNSPECIFIED.into(), accept::address)
+    }
+
+    /// Accepts again, in case descriptors have become free.
+    pub(super) fn resume_accepting(&mut self) {
+        for entrance in 0..self.entrances.len() {
+            if self.entrances[entrance].is_paused() {
+                self.accept(entrance, Accepting::Knocks);
+            }
+        }
+    }
+
+    /// Stops listening. Connections without a request in progress close soon, the others after it.
+    pub(super) fn begin_drain(&mut self) {
+        self.state.drain = Some(Drain::begin(self.state.clock.now, &self.state.site.limits));
+        for entrance in 0..self.entrances.len() {
+            match self.entrances[entrance].accepting {
+                Accepting::Itself => self.queue.cancel(Purpose::Accept, entrance as u64),
+                Accepting::Knocks => self.queue.cancel(Purpose::Knock, entrance as u64),
+                Accepting::Paused => self.end_accepting(entrance),
+            }
+        }
+        for token in self.state.clients.tokens() {
+            let client = self.state.clients.at(token);
+            if matches!(client.progress.doing, Doing::Receiving(_)) && client.connection.has_streams() {
+                // It has something to say about it.
+                self.recall(token);
+            }
+        }
+        self.end_drain();
+    }
+
+    /// Looks whether those who have no request in progress have sent one, and closes them if not.
+    fn close_idle(&mut self) {
+        for token in self.state.clients.tokens() {
+            let client = self.state.clients.at(token);
+            let is_idle = matches!(client.progress.doing, Doing::Receiving(_))
+                && client.connection.waits_for().is_idle();
+            if is_idle && client.progress.interruption.is_none() {
+                self.interrupt(token, Interruption::Drained);
+            }
+        }
+    }
+
+    /// Nothing is accepted any more but those who have connected already.
+    fn end_accepting(&mut self, entrance: usize) {
+        while self.accept_by_calls(entrance) == Accepting::Itself {}
+        self.entrances[entrance].acceptor = None;
+    }
+
+    /// Closes those who are still there when their time to finish is over.
+    pub(super) fn end_drain(&mut self) {
+        let Some(drain) = self.state.drain else { return };
+        if drain.is_over_for_idle(self.state.clock.now) {
+            self.close_idle();
+        }
+        if drain.is_over(self.state.clock.now) {
+            for token in self.state.clients.tokens() {
+                self.interrupt(token, Interruption::Closed(Reason::TimedOut));
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A client: a connection with its socket, and the one thing that is under way for it.
+//!
+//! Memory that the kernel reads from or writes to is kept in [`Doing`] and nowhere else, and a client is only
+//! forgotten when nothing is under way for it. So nothing is freed that the kernel still uses.
+
+use super::read::Reading;
+use super::send::Gather;
+use crate::connection::{Buffer, Output, Reason};
+use crate::runtime::loops;
+
+/// A connection and its socket.
+pub type Client = loops::Client<Undertaking>;
+
+/// How far a client is.
+pub struct Undertaking {
+    pub doing: Doing,
+    /// Why what is under way was asked to end early.
+    pub interruption: Option<Interruption>,
+    /// Whether receiving may succeed at once.
+    pub may_be_readable: bool,
+}
+
+impl Default for Undertaking {
+    /// Of a client who has yet to send a first request.
+    fn default() -> Undertaking {
+        Undertaking { doing: Doing::Nothing, interruption: None, may_be_readable: true }
+    }
+}
+
+/// What is under way.
+pub enum Doing {
+    /// Nothing: it is being driven.
+    Nothing,
+    /// The ring receives; what it receives is added to this.
+    Receiving(Buffer),
+    /// The ring sends this from memory, both pieces gathered if there are two.
+    Sending(Output, #[expect(dead_code, reason = "kept for the kernel to read")] Option<Box<Gather>>),
+    /// The ring waits until the socket takes more of this.
+    AwaitingRoom(Output),
+    /// It had its turn and could go on sending this.
+    Runnable(Output),
+    /// The ring reads.
+    Reading(Reading),
+    /// The ring has closed the socket.
+    Closed,
+    /// A helper is at it.
+    Helped,
+}
+
+/// Why something is interrupted.
+#[derive(Clone, Copy, Debug)]
+pub enum Interruption {
+    /// The client took too long.
+    Expired,
+    /// The server is stopping and the client has no request in progress.
+    Drained,
+    /// The connection has something else to do than to receive.
+    Recalled,
+    /// The connection is to end, whatever it does.
+    Closed(Reason),
+}

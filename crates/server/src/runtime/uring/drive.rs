@@ -1,0 +1,234 @@
+//! Doing what clients want: handing it to the ring, a helper or a call that does not wait, and taking what has
+//! happened back to them.
+//!
+//! A client wants one thing at a time, so one thing at a time is under way for it. What takes too long, or is
+//! not worth finishing, is interrupted; it then completes like any other, perhaps after all with success.
+
+use std::os::fd::IntoRawFd;
+
+use io_uring::squeue::Flags;
+use io_uring::{opcode, types};
+use rustix::io::Errno;
+use sojourn_content::{FileRange, Job};
+
+use super::Ring;
+use super::client::{Doing, Interruption};
+use super::queue::{Completion, Purpose};
+use super::read::Reading;
+use crate::clients;
+use crate::connection::{Event, Reason, Want};
+use crate::counters::Counter;
+use crate::runtime::disk::{Disk, Submitted};
+use crate::runtime::loops::Errands;
+
+/// Sends of one connection before others have their turn.
+const SENDS_PER_TURN: usize = 4;
+
+impl Ring<'_> {
+    /// What was under way for a client has completed.
+    pub(super) fn complete(&mut self, completion: &Completion) {
+        let Completion { purpose, token, result, .. } = *completion;
+        let client = self.state.clients.at(token);
+        let interruption = client.progress.interruption.take();
+        let doing = std::mem::replace(&mut client.progress.doing, Doing::Nothing);
+        if let Some(Interruption::Closed(reason)) = interruption {
+            return self.give_up(doing, completion, reason);
+        }
+        let is_cut_short = result == Err(Errno::CANCELED);
+        let event = match (doing, interruption) {
+            (Doing::Sending(output, _), _) if purpose == Purpose::CloseAfterSend => {
+                self.state.served.add(Counter::SentBytes, (output.total_bytes() - output.sent) as u64);
+                self.state.clients.at(token).progress.doing = Doing::Closed;
+                Some(Event::Sent(output))
+            }
+            // What has arrived after all is received next.
+            (Doing::Receiving(buffer), Some(Interruption::Recalled)) if result.is_err() => {
+                self.state.pool.put_buffer(buffer);
+                Some(Event::Nothing)
+            }
+            (Doing::Receiving(buffer), Some(Interruption::Drained)) if is_cut_short => {
+                return self.look_once(token, buffer);
+            }
+            (Doing::Receiving(buffer), Some(_)) if is_cut_short => {
+                self.state.pool.put_buffer(buffer);
+                Some(Event::Expired)
+            }
+            // Part of it may have been sent, but not all, in all that time.
+            (Doing::Sending(..) | Doing::AwaitingRoom(_), Some(_)) => Some(Event::Expired),
+            (Doing::Receiving(buffer), _) => self.received(token, buffer, completion),
+            (Doing::Sending(output, _), None) => self.sent(token, output, result),
+            (Doing::AwaitingRoom(output), None) => self.send(token, output),
+            (Doing::Reading(reading), _) => self.advance(token, reading, result),
+            (Doing::Nothing | Doing::Closed | Doing::Runnable(_) | Doing::Helped, _) => {
+                unreachable!("the ring has nothing under way for it")
+            }
+        };
+        match event {
+            Some(event) => self.happen(token, event),
+            None => self.park(token),
+        }
+    }
+
+    /// Goes on with those who had their turn and could go on.
+    pub(super) fn run(&mut self) {
+        for token in std::mem::take(&mut self.state.runnable) {
+            let Some(client) = self.state.clients.find(token) else { continue };
+            if let Doing::Runnable(output) = std::mem::replace(&mut client.progress.doing, Doing::Nothing) {
+                self.drive(token, Want::Send(output));
+            }
+        }
+    }
+
+    /// Takes the helpers' outcomes to those who wait for them.
+    pub(super) fn collect(&mut self) {
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        self.disk.collect(&mut outcomes);
+        for (token, done) in outcomes.drain(..) {
+            let (token, event) = clients::outcome(token, done);
+            if let Some(client) = self.state.clients.find(token) {
+                if matches!(client.progress.doing, Doing::Helped) {
+                    client.progress.doing = Doing::Nothing;
+                }
+                self.happen(token, event);
+            }
+        }
+        self.outcomes = outcomes;
+    }
+
+    /// Interrupts what is under way for the timers' clients that are due.
+    pub(super) fn expire(&mut self) {
+        for token in self.state.overdue() {
+            if self.state.clients.find(token).is_some() {
+                self.interrupt(token, Interruption::Expired);
+            }
+        }
+    }
+
+    /// Has what is under way end early, for this reason.
+    pub(super) fn interrupt(&mut self, token: u64, interruption: Interruption) {
+        let client = self.state.clients.at(token);
+        let purpose = match client.progress.doing {
+            Doing::Receiving(_) => Purpose::Receive,
+            Doing::Sending(..) => Purpose::Send,
+            Doing::AwaitingRoom(_) => Purpose::Room,
+            Doing::Reading(_) => Purpose::Read,
+            // The ring has nothing to interrupt.
+            Doing::Nothing | Doing::Closed | Doing::Runnable(_) | Doing::Helped => match interruption {
+                Interruption::Closed(reason) => return self.close(token, reason),
+                Interruption::Expired | Interruption::Drained | Interruption::Recalled => return,
+            },
+        };
+        client.progress.interruption = Some(interruption);
+        self.queue.cancel(purpose, token);
+    }
+
+    /// Does what the client wants, again and again, until something is under way.
+    pub(super) fn drive(&mut self, token: u64, mut want: Want) {
+        let mut sends = 0;
+        loop {
+            let event = match want {
+                Want::Receive(buffer) => return self.receive(token, buffer),
+                Want::Send(output) if sends == SENDS_PER_TURN => {
+                    self.state.clients.at(token).progress.doing = Doing::Runnable(output);
+                    self.state.runnable.push(token);
+                    None
+                }
+                Want::Send(output) => {
+                    sends += 1;
+                    self.send(token, output)
+                }
+                Want::Open(opening) => self.submit(token, Job::Open(opening)),
+                Want::Load(range) => self.load(token, range),
+                Want::Look(buffer) => Some(self.look(token, buffer)),
+                // Even what the ring could read: it has one thing under way for a client.
+                Want::Delegate(lane, job) => Some(self.disk.delegate(token, lane, job)),
+                Want::Recall => return self.recall(token),
+                Want::Wait => None,
+                Want::Close(reason) => return self.close(token, reason),
+            };
+            want = match event {
+                Some(event) => self.state.handle(token, event),
+                None => return self.park(token),
+            };
+        }
+    }
+
+    /// Has a helper do what may block.
+    fn submit(&mut self, token: u64, job: Job) -> Option<Event> {
+        match self.disk.submit(token, job) {
+            Submitted::Done(done) => Some(Event::Done(done)),
+            Submitted::Refused => Some(Event::Refused),
+            Submitted::Queued => {
+                self.state.clients.at(token).progress.doing = Doing::Helped;
+                None
+            }
+        }
+    }
+
+    /// Has receiving end, unless it has ended.
+    pub(super) fn recall(&mut self, token: u64) {
+        // What ends it already will do.
+        if self.state.clients.at(token).progress.interruption.is_none() {
+            self.interrupt(token, Interruption::Recalled);
+        }
+    }
+
+    /// Uses what is in memory at once; the ring reads the rest.
+    fn load(&mut self, token: u64, range: FileRange) -> Option<Event> {
+        if let Some(done) = self.disk.load_now(&range) {
+            return Some(Event::Done(done));
+        }
+        self.read(token, Reading::new(range));
+        None
+    }
+
+    fn read(&mut self, token: u64, mut reading: Reading) {
+        let operation = reading.operation(&mut self.scratch);
+        self.state.clients.at(token).progress.doing = Doing::Reading(reading);
+        // SAFETY: the client keeps its place for the bytes until it has completed, and the scratch place stays.
+        unsafe { self.queue.push(operation, Purpose::Read, token) };
+    }
+
+    fn advance(&mut self, token: u64, mut reading: Reading, result: Result<u32, Errno>) -> Option<Event> {
+        let done = reading.advance(result);
+        if done.is_none() {
+            self.read(token, reading);
+        }
+        done.map(Event::Done)
+    }
+
+    /// Leaves the client waiting, with a deadline for what it waits for.
+    pub(super) fn park(&mut self, token: u64) {
+        let wait = self.state.clients.at(token).connection.waits_for();
+        self.state.begin_wait(token, wait);
+    }
+
+    /// Nobody waits any more for what has completed.
+    fn give_up(&mut self, doing: Doing, completion: &Completion, reason: Reason) {
+        let (token, count) = (completion.token, completion.result.unwrap_or(0));
+        match doing {
+            Doing::Receiving(mut buffer) => {
+                if let Some(id) = completion.buffer() {
+                    self.buffers.take(id, count as usize, buffer.space());
+                }
+                self.state.pool.put_buffer(buffer);
+            }
+            Doing::Sending(..) if completion.purpose == Purpose::CloseAfterSend => {
+                self.state.clients.at(token).progress.doing = Doing::Closed;
+            }
+            _ => {}
+        }
+        self.close(token, reason);
+    }
+
+    /// Closes and forgets a client for whom nothing is under way.
+    pub(super) fn close(&mut self, token: u64, reason: Reason) {
+        let client = self.state.forget(token, reason);
+        let socket = client.socket.into_raw_fd();
+        if !matches!(client.progress.doing, Doing::Closed) {
+            let close = opcode::Close::new(types::Fd(socket)).build().flags(Flags::SKIP_SUCCESS);
+            // SAFETY: it points to nothing, and nobody else has the descriptor any more.
+            unsafe { self.queue.push(close, Purpose::Nothing, 0) };
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The loop that is driven by completions: one ring, its clients, their deadlines, stopping.
+//!
+//! Where the event loop asks which sockets are ready and then receives and sends, this one hands the ring what
+//! its clients want and is told what was done. Receiving, sending, closing, accepting and reading from the disk
+//! go over in one system call per turn, and no system call of the loop waits for a disk. Finding documents is
+//! the helpers' job, as in `amped`: an origin's rules for paths are not the kernel's.
+//!
+//! Admission, limits, deadlines, counters and stopping are those of the event loop; what can be shared is.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Barrier;
+use std::time::Duration;
+
+use io_uring::{opcode, types};
+use sojourn_content::Done;
+
+use crate::architecture::Helped;
+use crate::board::Seat;
+use crate::connection::{Connection, Event};
+use crate::proxy::Exchanges;
+use crate::runtime::disk::Disk;
+use crate::runtime::loops::{Errands, LoopState};
+use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::registry;
+use crate::runtime::timers::wheel;
+use crate::site::Site;
+use crate::stop::Stop;
+
+mod admission;
+mod buffers;
+mod client;
+mod company;
+mod drive;
+mod queue;
+mod read;
+mod receive;
+mod send;
+#[cfg(test)]
+mod tests;
+mod unavailable;
+
+use admission::{Accepting, Entrance};
+use buffers::Buffers;
+use client::{Client, Undertaking};
+use company::Company;
+use queue::{Completion, Purpose, Queue};
+use read::Scratch;
+pub use unavailable::Unavailable;
+
+/// Whether rings can be had here.
+pub fn available() -> Result<(), Unavailable> {
+    Queue::new().and_then(|queue| Buffers::new(&queue)).map(drop).map_err(Unavailable::new)
+}
+
+/// Serves `site` on `listeners` with one ring until `stop`; `disk` finds its documents. Nobody is served until all
+/// rings that meet at `built` are there.
+pub fn run(
+    site: &Site,
+    listeners: Vec<Listener>,
+    stop: &Stop,
+    disk: Helped,
+    built: &Barrier,
+) -> io::Result<()> {
+    let ring = Ring::new(site, listeners, disk);
+    built.wait();
+    registry::complete();
+    let mut ring = ring?;
+    let outcome = ring.serve(stop);
+    if outcome.is_err() {
+        // Something may still be under way, and the kernel would write into memory that is free.
+        std::mem::forget(ring);
+    }
+    outcome
+}
+
+struct Ring<'a> {
+    state: LoopState<'a, Undertaking>,
+    queue: Queue,
+    buffers: Buffers,
+    scratch: Scratch,
+    disk: Helped,
+    entrances: Vec<Entrance>,
+    outcomes: Vec<(u64, Done)>,
+    company: Company,
+}
+
+impl<'a> Ring<'a> {
+    fn new(site: &'a Site, listeners: Vec<Listener>, disk: Helped) -> io::Result<Self> {
+        let queue = Queue::new()?;
+        let buffers = Buffers::new(&queue)?;
+        let state = LoopState::new(site, site.board.place(), site.log.clone())?;
+        Ok(Ring {
+            company: Company::new(state.clock.now),
+            state,
+            queue,
+            buffers,
+            scratch: Scratch::new(),
+            disk,
+            entrances: listeners.into_iter().map(Entrance::new).collect::<io::Result<_>>()?,
+            outcomes: Vec::new(),
+        })
+    }
+
+    fn serve(&mut self, stop: &Stop) -> io::Result<()> {
+        for entrance in 0..self.entrances.len() {
+            self.accept(entrance, Accepting::Itself);
+        }
+        self.watch(stop.fd(), Purpose::Stop);
+        self.watch_outcomes();
+        self.watch_bell();
+        let mut completions = Vec::new();
+        while !self.is_finished() {
+            self.queue.wait(self.timeout(), self.company.is_expected(), &mut completions)?;
+            self.turn(&completions);
+            completions.clear();
+        }
+        self.publish();
+        // The last sockets are closed by operations too.
+        self.queue.flush()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.entrances.iter().all(Entrance::is_closed) && self.state.clients.is_empty()
+    }
+
+    /// Until the next tick, if anything depends on it.
+    fn timeout(&self) -> Option<Duration> {
+        if self.state.can_go_on() {
+            Some(Duration::ZERO)
+        } else if self.state.clients.is_empty() && !self.entrances.iter().any(Entrance::is_paused) {
+            None
+        } else {
+            Some(wheel::until_next(self.state.clock.now))
+        }
+    }
+
+    fn turn(&mut self, completions: &[Completion]) {
+        self.state.clock.look();
+        let is_arrival =
+            |completion: &&Completion| matches!(completion.purpose, Purpose::Accept | Purpose::Receive);
+        self.company.turn(completions.iter().filter(is_arrival).count(), self.state.clock.now);
+        for completion in completions {
+            match completion.purpose {
+                Purpose::Nothing => {}
+                Purpose::Accept => self.accepted(completion),
+                Purpose::Knock => self.knocked(completion),
+                Purpose::Stop => self.begin_drain(),
+                Purpose::Outcomes => {
+                    self.collect();
+                    self.watch_outcomes();
+                }
+                Purpose::Bell => {
+                    self.state.exchanges.iter_mut().for_each(Exchanges::collect_calls);
+                    self.watch_bell();
+                }
+                _ => self.complete(completion),
+            }
+        }
+        self.run();
+        self.run_errands();
+        if self.state.timers.is_due(self.state.clock.now) {
+            self.expire();
+            self.resume_accepting();
+            self.end_drain();
+        }
+        self.publish();
+    }
+
+    fn watch_outcomes(&mut self) {
+        if let Some(fd) = self.disk.completion_fd() {
+            let fd = fd.as_raw_fd();
+            // SAFETY: the helpers' descriptor lives as long as they do, and they as long as the ring.
+            self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Outcomes);
+        }
+    }
+
+    fn watch_bell(&mut self) {
+        if let Some(exchanges) = &self.state.exchanges {
+            let fd = exchanges.bell_fd().as_raw_fd();
+            // SAFETY: the bell lives as long as the exchanges, and they as long as the ring.
+            self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Bell);
+        }
+    }
+
+    /// Completes once when `fd` is readable.
+    fn watch(&mut self, fd: BorrowedFd<'_>, purpose: Purpose) {
+        let poll = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), libc::POLLIN as u32).build();
+        // SAFETY: it points to nothing.
+        unsafe { self.queue.push(poll, purpose, 0) };
+    }
+
+    fn publish(&mut self) {
+        self.state.report(&self.disk);
+        self.state.publish();
+    }
+}
+
+impl<'a> Errands<'a> for Ring<'a> {
+    type Progress = Undertaking;
+
+    fn state(&mut self) -> &mut LoopState<'a, Undertaking> {
+        &mut self.state
+    }
+
+    fn insert(&mut self, socket: OwnedFd, connection: Connection) {
+        let client = Client::new(socket, connection, Seat::default(), Undertaking::default());
+        self.state.clients.insert(client);
+    }
+
+    fn happen(&mut self, token: u64, event: Event) {
+        let want = self.state.handle(token, event);
+        self.drive(token, want);
+    }
+}

@@ -1,0 +1,105 @@
+//! Receiving: into whichever buffer the kernel takes when something has arrived.
+//!
+//! One operation receives once. Operations that go on by themselves measured no faster, and would go on while
+//! the client's answers wait to be sent: a client that asks and never reads could not be held back.
+
+use std::os::fd::AsRawFd;
+
+use io_uring::squeue::Flags;
+use io_uring::{opcode, types};
+use rustix::io::Errno;
+
+use super::Ring;
+use super::buffers::GROUP;
+use super::client::Doing;
+use super::queue::{Completion, Purpose};
+use crate::connection::{Buffer, Event, Reason};
+use crate::runtime::loops::Errands;
+use crate::runtime::sockets::transfer::{self, Transfer};
+
+/// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.
+const POLL_FIRST: u16 = 1;
+
+impl Ring<'_> {
+    pub(super) fn receive(&mut self, token: u64, buffer: Buffer) {
+        let wait = self.state.clients.at(token).connection.waits_for();
+        if self.state.ends(wait) {
+            return self.look_once(token, buffer);
+        }
+        self.state.clients.at(token).progress.doing = Doing::Receiving(buffer);
+        self.ask_to_receive(token);
+        self.state.begin_wait(token, wait);
+    }
+
+    fn ask_to_receive(&mut self, token: u64) {
+        let client = self.state.clients.at(token);
+        let first = if std::mem::take(&mut client.progress.may_be_readable) { 0 } else { POLL_FIRST };
+        let socket = types::Fd(client.socket.as_raw_fd());
+        let receive = opcode::Recv::new(socket, std::ptr::null_mut(), 0).buf_group(GROUP).ioprio(first);
+        let operation = receive.build().flags(Flags::BUFFER_SELECT);
+        // SAFETY: the kernel chooses one of our buffers, which outlive every receive.
+        unsafe { self.queue.push(operation, Purpose::Receive, token) };
+    }
+
+    pub(super) fn received(
+        &mut self,
+        token: u64,
+        mut buffer: Buffer,
+        completion: &Completion,
+    ) -> Option<Event> {
+        match (completion.result, completion.buffer()) {
+            (Ok(count @ 1..), Some(id)) => {
+                if !buffer.is_allocated() {
+                    buffer = self.state.pool.take_buffer();
+                }
+                self.buffers.take(id, count as usize, buffer.space());
+                self.state.served.add(self.state.clients.at(token).connection.received(), u64::from(count));
+                self.state.clients.at(token).progress.may_be_readable = completion.leaves_data();
+                Some(Event::Received(buffer))
+            }
+            (Ok(_), _) => Some(Event::Ended),
+            // By the time this is handed over, the buffers that were used up are back.
+            (Err(Errno::NOBUFS | Errno::INTR | Errno::AGAIN), _) => {
+                let client = self.state.clients.at(token);
+                client.progress.doing = Doing::Receiving(buffer);
+                client.progress.may_be_readable = true;
+                self.ask_to_receive(token);
+                None
+            }
+            (Err(_), _) => Some(Event::Failed),
+        }
+    }
+
+    /// Receives without waiting.
+    pub(super) fn look(&mut self, token: u64, buffer: Buffer) -> Event {
+        let mut buffer = if buffer.is_allocated() { buffer } else { self.state.pool.take_buffer() };
+        match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
+            Transfer::Complete(count) => {
+                self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
+                return Event::Received(buffer);
+            }
+            Transfer::Ended => return Event::Ended,
+            Transfer::Failed => return Event::Failed,
+            Transfer::Blocked => {}
+        }
+        self.state.pool.put_buffer(buffer);
+        Event::Nothing
+    }
+
+    /// The server is stopping: what has arrived already is still received; who has sent nothing goes.
+    pub(super) fn look_once(&mut self, token: u64, mut buffer: Buffer) {
+        if !buffer.is_allocated() {
+            buffer = self.state.pool.take_buffer();
+        }
+        match transfer::receive(&self.state.clients.at(token).socket, &mut buffer) {
+            Transfer::Complete(count) => {
+                self.state.served.add(self.state.clients.at(token).connection.received(), count as u64);
+                self.happen(token, Event::Received(buffer));
+            }
+            _ => {
+                self.state.pool.put_buffer(buffer);
+                self.close(token, Reason::Finished);
+            }
+        }
+    }
+}
