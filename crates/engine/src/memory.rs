@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::caches::{self, Cache};
@@ -97,7 +98,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// The one object that is printed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Result {
     tool: &'static str,
     version: &'static str,

@@ -9,6 +9,7 @@ use std::thread;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::confinement::Confinement;
@@ -209,7 +210,7 @@ fn print(output: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// The first line: what follows, and why what is missing is missing.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Header<'a> {
     tool: &'static str,
     version: &'static str,
@@ -221,13 +222,13 @@ struct Header<'a> {
 }
 
 /// Which clocks the two times of a row are from.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Clocks {
     unix_seconds: &'static str,
     time_seconds: &'static str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Unavailable<'a> {
     #[serde(flatten)]
     counter: &'static Counter,
@@ -257,7 +258,7 @@ impl<'a> Header<'a> {
 }
 
 /// A sample: values in the order of the columns, and what it cost.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Row<'a> {
     unix_seconds: f64,
     time_seconds: f64,

@@ -2,11 +2,12 @@
 
 use std::net::Ipv4Addr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::Summary;
 
 /// Who carries the packets of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shaper {
     /// This program.
@@ -16,7 +17,7 @@ pub enum Shaper {
 }
 
 /// A run of a link.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// Who carried its packets. What it does not say is null.
     pub shaper: Shaper,
@@ -44,7 +45,7 @@ pub struct Report {
 }
 
 /// One direction.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Way {
     /// Of each line; none is unlimited.
     pub rate_bits_per_second: Option<f64>,

@@ -1,6 +1,7 @@
 //! The run's doubts about itself: was the step steady, did Little's law hold, did the server fail? Whether the generator
 //! was the limit is in `suspect`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, Reading};
 
@@ -31,7 +32,7 @@ const HALVES_DIFFER_MAX: f64 = 0.10;
 const PILE_UP_FRACTION_MAX: f64 = 0.02;
 
 /// Both halves of a step.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SteadyEvidence {
     /// Good answers per second in the first half.
     pub requests_per_second_first_half: f64,
@@ -73,7 +74,7 @@ impl SteadyEvidence {
 
 /// Little's law for a closed loop: N = X (R + Z). A large error is a bug of the generator, or clients that
 /// spent their time on failures.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Little {
     /// N, the clients there are.
     pub clients: u32,
@@ -93,7 +94,7 @@ impl Little {
 
 /// Little's law for what is under way: L = X W, whoever comes and however. Both sides are measured apart:
 /// the left one is an integral over time, the right one counts answers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LittleInFlight {
     /// L, requests under way on average.
     pub in_flight_mean: f64,

@@ -3,6 +3,7 @@
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Pick;
@@ -19,7 +20,7 @@ pub struct Picker {
 }
 
 /// How well what was asked for fits the weights, over the whole run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MixCheck {
     /// Requests drawn.
     pub draws: u64,

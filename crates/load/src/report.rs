@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Reading, Summary};
 
@@ -17,7 +18,7 @@ use crate::{
 };
 
 /// A whole run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// Whether it went to its end, or to the step that it was to stop at.
     pub complete: bool,
@@ -41,7 +42,7 @@ pub struct Report {
 }
 
 /// One step.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct StepReport {
     /// When its measured part began, since the run's start.
     pub start_seconds: f64,
@@ -89,7 +90,7 @@ pub struct StepReport {
 }
 
 /// What clients saw in one step or in all.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Figures {
     /// Requests due in the span and answered as they should be.
     pub requests: u64,
@@ -143,7 +144,7 @@ pub struct Figures {
 }
 
 /// Clients that are to be served at a rate.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Rated {
     /// The rate; the next request waits until the answers so far would have taken this long.
     pub bits_per_second: f64,
@@ -156,7 +157,7 @@ pub struct Rated {
 }
 
 /// Requests that outlived the patience of the run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Censored {
     /// Ended by a time-out, in whatever phase; they are among the errors too.
     pub timeouts: u64,
@@ -167,7 +168,7 @@ pub struct Censored {
 }
 
 /// Complete responses of one status.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct StatusFigures {
     /// How many.
     pub responses: u64,
@@ -176,7 +177,7 @@ pub struct StatusFigures {
 }
 
 /// Good answers whose bodies have about this size.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct SizeFigures {
     /// The smallest body of the class.
     pub bytes_from: u64,
@@ -189,7 +190,7 @@ pub struct SizeFigures {
 }
 
 /// The generator's own part.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Generator {
     /// CPU time over wall time.
     pub cpu_fraction: Option<f64>,
@@ -218,7 +219,7 @@ pub struct Generator {
 }
 
 /// What the server used.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // the table in sojourn_measure::counters says what each is
 pub struct ServerUse {
     pub cpu_seconds: Reading<f64>,
@@ -236,7 +237,7 @@ pub struct ServerUse {
 }
 
 /// TCP counters that explain steps of 1 s and 3 s in latencies.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // the table in sojourn_measure::counters says what each is
 pub struct TcpTrouble {
     pub listen_overflows: Reading<u64>,

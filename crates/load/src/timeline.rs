@@ -3,6 +3,7 @@
 
 use std::time::SystemTime;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, core_time::CoreTime};
 
@@ -26,7 +27,7 @@ pub struct Row {
 }
 
 /// A run's rows as columns.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Timeline {
     interval_seconds: f64,
     columns: Columns,
@@ -41,7 +42,7 @@ pub struct Timeline {
     server_before: Option<(Nanos, Nanos)>,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, JsonSchema)]
 struct Columns {
     time_seconds: Vec<f64>,
     unix_seconds: Vec<f64>,

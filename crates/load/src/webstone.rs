@@ -4,6 +4,7 @@
 //! time from when the generator acted. Its megabit has 1024² bits. Where its program cut seconds short we
 //! keep them whole.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Report;
@@ -17,7 +18,7 @@ pub const RUN_SECONDS_MIN: u64 = 600;
 const MEGABIT_BITS: f64 = 1024.0 * 1024.0;
 
 /// WebStone's figures.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct WebStone {
     /// Connections served per second. To be quoted with the number of clients.
     pub server_connection_rate_per_second: Option<f64>,

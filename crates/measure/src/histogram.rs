@@ -3,6 +3,7 @@
 //! Adding two of them equals having recorded everything in one, so steps, repetitions and machines merge
 //! without averaging percentiles. Longer than an hour counts as an hour.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Nanos;
@@ -105,7 +106,7 @@ impl Histogram {
 }
 
 /// A histogram's figures, in seconds; all but the count are missing when nothing was recorded.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Summary {
     /// How many were recorded.
     pub count: u64,

@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caches::{self, Cache};
 use crate::{Reading, affinity, clock, proc_file};
 
 /// The machine, its kernel and the settings that figures depend on.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Machine {
     /// Its name in the network.
     pub host_name: Reading<String>,

@@ -9,6 +9,7 @@ use std::{
     io,
 };
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
@@ -120,7 +121,7 @@ pub struct TreeSample {
 }
 
 /// What the trees used between two samples.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProcessUse {
     /// CPU time, user and system.
     pub cpu_seconds: Reading<f64>,

@@ -1,8 +1,10 @@
 //! A measured value, or the reason why there is none.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
 
 /// A value that was measured, or why it could not be.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,16 +63,34 @@ impl<T, E: Display> From<Result<T, E>> for Reading<T> {
     }
 }
 
+impl<T: JsonSchema> JsonSchema for Reading<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Reading_of_{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (value, missing) = (generator.subschema_for::<T>(), generator.subschema_for::<Unavailable>());
+        json_schema!({ "anyOf": [value, missing] })
+    }
+}
+
+/// Why a value was not measured.
+#[derive(Serialize, JsonSchema)]
+struct Unavailable {
+    /// The reason, in words.
+    unavailable: String,
+}
+
 /// A value is written as itself, a missing one as `{"unavailable": "why"}`.
 impl<T: Serialize> Serialize for Reading<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Reading::Value(value) => value.serialize(serializer),
-            Reading::Unavailable(why) => {
-                let mut map = serializer.serialize_map(Some(1))?;
-                map.serialize_entry("unavailable", why)?;
-                map.end()
-            }
+            Reading::Unavailable(why) => Unavailable { unavailable: why.clone() }.serialize(serializer),
         }
     }
 }

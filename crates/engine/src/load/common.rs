@@ -11,6 +11,7 @@ use std::{
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::{
     Catalogue, Connections, Count, Limits, Observe, Outcome, Plan, Progress, Report, TICK, TIMER_SLACK_MAX,
@@ -354,7 +355,7 @@ pub enum Shows {
 }
 
 /// The one object that is printed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct RunResult {
     pub tool: &'static str,
     pub version: &'static str,
@@ -371,7 +372,7 @@ pub struct RunResult {
 }
 
 /// The result with what else was asked for inside it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Printed<'a> {
     #[serde(flatten)]
     result: &'a RunResult,
@@ -380,7 +381,7 @@ struct Printed<'a> {
 }
 
 /// What otherwise goes to files, for a reader who has only the output.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Embedded<'a> {
     timeline: Option<&'a Timeline>,
     /// HDR interval logs.

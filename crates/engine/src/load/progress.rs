@@ -1,10 +1,11 @@
 //! How a run goes, as a JSON object a line on standard error, once a second.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::Progress;
 use sojourn_measure::Summary;
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Line<'a> {
     progress: f64,
     step: Option<usize>,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::streaming::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
 use sojourn_measure::{affinity, machine::Machine};
@@ -82,7 +83,7 @@ fn write_files(options: &Options, outcome: &StreamOutcome) -> anyhow::Result<()>
 }
 
 /// The one object that is printed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct StreamResult {
     pub tool: &'static str,
     /// Tells it from a load of requests.
@@ -101,7 +102,7 @@ pub struct StreamResult {
     pub report: StreamReport,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Printed<'a> {
     #[serde(flatten)]
     result: &'a StreamResult,
@@ -110,7 +111,7 @@ struct Printed<'a> {
 }
 
 /// What otherwise goes to files, for a reader who has only the output.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Embedded<'a> {
     timeline: &'a StreamTimeline,
     /// An HDR interval log.

@@ -1,5 +1,6 @@
 //! Everything cumulative of a run of viewers at one moment, and what happened between two.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, Reading, clock, core_time::CoreTime, process::thread_core_wait};
 
@@ -66,7 +67,7 @@ impl Mark {
 }
 
 /// What happened between two marks.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Span {
     /// How long it was.
     pub duration_seconds: f64,

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Reading, Summary};
 
 use super::mark::Span;
 
 /// A whole run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct StreamReport {
     /// Whether it went to its end.
     pub complete: bool,
@@ -47,7 +48,7 @@ pub struct StreamReport {
 }
 
 /// What became of the streams of usual clients, and how many there were of others.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Streaming {
     /// Streams.
     pub streams: StreamFigures,
@@ -64,7 +65,7 @@ pub struct Streaming {
 }
 
 /// Streams.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct StreamFigures {
     /// Begun, whatever came of them.
     pub started: u64,
@@ -97,7 +98,7 @@ pub struct StreamFigures {
 }
 
 /// What the server delivered of what it owed, in packets of RTP or in segments of HLS.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // docs/load-streaming.md says what each is
 pub struct Deliveries {
     pub received: u64,
@@ -111,7 +112,7 @@ pub struct Deliveries {
 }
 
 /// Packets of RTP: what else there is to say of datagrams.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // docs/load-streaming.md says what each is
 pub struct Packets {
     #[serde(flatten)]
@@ -125,7 +126,7 @@ pub struct Packets {
 }
 
 /// Times with nothing to show.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Starvation {
     /// Streams that had one.
     pub streams: u64,
@@ -136,7 +137,7 @@ pub struct Starvation {
 }
 
 /// Rates of streams that played for two seconds or more: packets of RTP with their headers.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // of so many streams: their mean, and the least, middle and most
 pub struct BitRates {
     pub streams: usize,
@@ -163,7 +164,7 @@ impl BitRates {
 }
 
 /// The part of a run in which all clients had come.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct StreamStep {
     /// When it began, since the run's start.
     pub start_seconds: f64,
@@ -177,7 +178,7 @@ pub struct StreamStep {
 }
 
 /// The generator's own part.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamGenerator {
     /// CPU time over wall time.
     pub cpu_fraction: Option<f64>,

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, ops::AddAssign, time::SystemTime};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Histogram, Nanos};
 
@@ -181,7 +182,7 @@ impl Times {
 }
 
 /// The run interval by interval: columns of equal length.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamTimeline {
     columns: BTreeMap<&'static str, Vec<Option<f64>>>,
     #[serde(skip)]

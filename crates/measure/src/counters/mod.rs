@@ -1,5 +1,6 @@
 //! The table of counters: what each is called in results, its unit, where it comes from, what it means.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 mod events;
@@ -13,7 +14,7 @@ const TABLES: [&[Counter]; 5] =
     [processes::TABLE, groups_and_sites::TABLE, events::TABLE, machine::TABLE, network::TABLE];
 
 /// One counter.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Counter {
     /// Its key in results.
     pub name: &'static str,
@@ -30,7 +31,7 @@ pub struct Counter {
 }
 
 /// How values of a counter are to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// It only grows: the difference of two readings is what was used between them.
@@ -42,7 +43,7 @@ pub enum Kind {
 }
 
 /// What it takes to have a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// The kernel's accounting: always there.

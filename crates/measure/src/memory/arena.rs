@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::{fs, io, ptr, slice};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::WORD_BYTES;
@@ -13,7 +14,7 @@ use crate::Reading;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Whether the kernel is asked for huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HugePages {
     /// MADV_NOHUGEPAGE.

@@ -8,10 +8,11 @@ use std::hint::black_box;
 use std::ops::Range;
 use std::ptr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a walk does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// Load each word and add it up, in four sums so that none waits for the last addition.

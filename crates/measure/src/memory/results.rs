@@ -1,5 +1,6 @@
 //! What a sweep finds: bandwidths by place in the grid, latencies, and the memory that was walked.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::arena::HugePages;
@@ -7,7 +8,7 @@ use super::kernel::Kernel;
 use crate::Reading;
 
 /// Where in the grid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
     /// What was done.
     pub kernel: Kernel,
@@ -22,7 +23,7 @@ pub struct Place {
 }
 
 /// The repetitions of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Spread {
     /// The middle one, or the mean of the middle two.
     pub median: f64,
@@ -35,7 +36,7 @@ pub struct Spread {
 }
 
 /// The bandwidth at a place: the sum over the cores, each copied byte counted once.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Point {
     /// Where.
     #[serde(flatten)]
@@ -45,7 +46,7 @@ pub struct Point {
 }
 
 /// The time of a load that has to wait for the one before; the mean over the cores.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Latency {
     /// Bytes whose lines each core visited.
     pub working_set_bytes: usize,
@@ -58,7 +59,7 @@ pub struct Latency {
 }
 
 /// What the kernel gave for the asking.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Backing {
     /// Whether huge pages were asked for.
     pub huge_pages: HugePages,
@@ -71,7 +72,7 @@ pub struct Backing {
 }
 
 /// What was found.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Memory {
     /// Bandwidths.
     pub points: Vec<Point>,
