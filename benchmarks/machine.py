@@ -6,8 +6,8 @@ import resource
 import subprocess
 from pathlib import Path
 
-from sojourn import cores
 from sojourn.failure import CouldNotRun
+from sojourn.machine import cores
 
 ROOT = Path(__file__).parents[1]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.server.busy import BUSY_FRACTION_MAX
-from sojourn.report import format
-from sojourn.report.measurement_tables import written
+from sojourn.report.assessment.measurement_tables import written
+from sojourn.text import format
 
 
 def table_of(header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str | None = None) -> str:

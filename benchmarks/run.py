@@ -15,9 +15,10 @@ from rich.console import Console
 from benchmarks import machine
 from benchmarks.markdown import machine_rows, table_of, warnings
 from benchmarks.server.busy import BUSY_FRACTION_MAX, busy_fraction
-from sojourn import environment, site
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
-from sojourn.report import format
+from sojourn.machine import environment
+from sojourn.text import format
+from sojourn.workload import site
 
 SMALL_SITE_BYTES_MAX = 1_000_000
 

@@ -9,24 +9,24 @@ import random
 from pathlib import Path
 from typing import Any
 
-from sojourn.run_folder import RunFolder
-from sojourn.summary import (
+from sojourn.assessment.summary import (
     Answer,
     DemandFit,
     DemandPoint,
     Doubling,
-    Interval,
     Knee,
     Model,
     Prediction,
     PredictionError,
     Resource,
     Settings,
-    Spread,
     Step,
     Summary,
     SystemUnderTest,
+    write_summary,
 )
+from sojourn.results.records import Interval, Spread
+from sojourn.results.run_folder import RunFolder
 
 CAPACITY = 13_050.0
 KNEE = 12_300.0
@@ -39,7 +39,7 @@ ANY = random.Random(1)
 def write_example(path: Path, **changes: Any) -> RunFolder:
     """A whole run folder; `changes` replace fields of its summary."""
     folder = RunFolder.create(path)
-    folder.write_summary(example_summary().model_copy(update=changes))
+    write_summary(folder, example_summary().model_copy(update=changes))
     folder.write_table("points.parquet", example_points())
     folder.write_table("timeline.parquet", example_timeline())
     folder.write_json("environment.json", ENVIRONMENT)
@@ -53,7 +53,7 @@ def write_bare_example(path: Path) -> RunFolder:
     bare = dict.fromkeys(("site_documents", "site_bytes", "system", "demand_fit", "knee", "model", "answer"), None)
     empty: dict[str, Any] = {"demand_points": [], "steps": [], "log_import": {}, "characteristics": {}}
     ended: dict[str, Any] = {"complete": False, "incomplete_because": "interrupted", "warnings": []}
-    folder.write_summary(full.model_copy(update={**bare, **empty, **ended}))
+    write_summary(folder, full.model_copy(update={**bare, **empty, **ended}))
     return folder
 
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import run
 from sojourn import _native
 from sojourn.caching.requests import read_requests
-from sojourn.log import LogOptions
+from sojourn.workload.log import LogOptions
 
 MIB = 1 << 20
 SIZES = [size * MIB for size in range(128, 1025, 128)]

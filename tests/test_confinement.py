@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SOJOURN, run
-from sojourn.confinement import Confinement
+from sojourn.machine.confinement import Confinement
 from sojourn.systems import SYSTEMS, Launch
 
 FILES = 24

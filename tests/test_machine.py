@@ -10,7 +10,7 @@ import polars
 
 from conftest import run
 from paced_server import paced_server
-from sojourn import environment
+from sojourn.machine import environment
 from sojourn.probe import files
 
 SETTINGS = (

@@ -10,12 +10,14 @@ import pytest
 from rich.console import Console
 
 from example_run import example_summary, example_timeline, write_bare_example, write_example
-from sojourn.report import format, write_report
-from sojourn.report.characteristics import Characteristics, LogImport
-from sojourn.report.log_tables import figures, import_figures
+from sojourn.assessment.summary import Summary
+from sojourn.report.assessment.log_tables import figures, import_figures
+from sojourn.report.assessment.page import write_report
+from sojourn.report.assessment.terminal import print_summary, print_trace
 from sojourn.report.scales import Linear, Logarithmic
-from sojourn.summary import Spread, Summary
-from sojourn.terminal import print_summary, print_trace
+from sojourn.results.records import Spread
+from sojourn.text import format
+from sojourn.workload.characteristics import Characteristics, LogImport
 
 PLOTS = (
     *("plot-response-time", "plot-throughput", "plot-utilisation", "plot-demand", "plot-sizes", "plot-popularity"),

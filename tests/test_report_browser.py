@@ -13,8 +13,10 @@ from example_run import write_bare_example, write_example
 from load_runs import simulated_run
 from sojourn.loading import folder as load_folder
 from sojourn.loading.search import Plan, Trial, search
-from sojourn.report import load_run, write_report
-from sojourn.run_folder import RunFolder
+from sojourn.report.assessment.page import write_report
+from sojourn.report.load.search import write_report as write_search_report
+from sojourn.report.load.writing import write_report as write_load_report
+from sojourn.results.run_folder import RunFolder
 
 QUIET = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
@@ -83,7 +85,7 @@ def test_the_first_screen_is_painted(tmp_path: Path, size: tuple[int, int]) -> N
 def test_a_load_run_is_drawn(tmp_path: Path) -> None:
     kept = RunFolder.create(tmp_path / "run")
     load_folder.write(kept, simulated_run(1, limited=True), ["--clients", "8"], [], {"kernel": "6.1"})
-    page = load_run.write_report(kept.path)
+    page = write_load_report(kept.path)
     document = browse(page, tmp_path / "profile", "--window-size=1280,800", "--dump-dom").stdout
     assert "The generator was the limit" in document
     drawn = re.findall(r'<figure id="(plot-[a-z-]+)"', document)
@@ -100,7 +102,7 @@ def test_a_search_is_drawn(tmp_path: Path) -> None:
     found = search(measure, Plan(start=100))
     asked = {"varied": "rate", "unit": "requests/s", "options": ["--rate", "100"], "thresholds": ["p95 < 100 ms"]}
     (tmp_path / "search.json").write_text(json.dumps({**asked, **found.as_json()}))
-    page = load_run.search.write_report(tmp_path)
+    page = write_search_report(tmp_path)
     document = browse(page, tmp_path / "profile", "--dump-dom").stdout
     assert re.search(r"<strong>(99\d|1,0\d\d)[.\d]*</strong> requests/s", document)
     assert len(re.findall(r'<svg class="plot for-wide', document)) == 2

@@ -15,7 +15,7 @@ import pytest
 from conftest import SOJOURN, run
 from example_run import write_example
 from films import needs_ffmpeg
-from sojourn.study.index import write_index
+from sojourn.report.study.index import write_index
 
 SETTLE_LIMIT_SECONDS = 60.0
 STUDY = """

@@ -16,8 +16,8 @@ from benchmarks.load.conditions import Condition
 from benchmarks.load.generators import Generator
 from benchmarks.load.page import judge, page, tables
 from benchmarks.order import shuffled
-from sojourn import cores, quantity
-from sojourn.report import format
+from sojourn.machine import cores
+from sojourn.text import format, quantity
 
 NAME = "load-benchmark"
 QUICK_DURATION_SECONDS = 1.0

@@ -15,8 +15,8 @@ from benchmarks.load.conditions import Condition
 from benchmarks.load.generators import Generator, Task
 from benchmarks.server import conditions as server_conditions
 from benchmarks.server.contestants import null_responder
-from sojourn.cores import Cores, pinned_command
 from sojourn.failure import CouldNotRun
+from sojourn.machine.cores import Cores, pinned_command
 from sojourn.systems import Launch
 
 PATIENCE_SECONDS = 60.0

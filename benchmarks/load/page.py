@@ -13,7 +13,7 @@ from benchmarks.load.conditions import CONDITIONS, HIGH_OPEN_RATE, MANY_CLIENTS_
 from benchmarks.markdown import table_of
 from benchmarks.run import circumstances
 from benchmarks.server.results import Spread
-from sojourn.report import format
+from sojourn.text import format
 
 OURS = "sojourn"
 SEND_LAG_SECONDS_MAX = 0.001

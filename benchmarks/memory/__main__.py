@@ -12,9 +12,9 @@ from benchmarks import entry, machine, run
 from benchmarks.memory.page import Figure, judge, page
 from benchmarks.memory.tools import MEBIBYTE, TOOLS, Tool
 from benchmarks.order import shuffled
-from sojourn import cores, quantity
 from sojourn.failure import CouldNotRun
-from sojourn.report import format
+from sojourn.machine import cores
+from sojourn.text import format, quantity
 
 NAME = "memory-benchmark"
 talk = Console(stderr=True)

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.markdown import table_of
 from benchmarks.memory.tools import MEBIBYTE, STREAM_BYTES_MAX
 from benchmarks.run import circumstances
-from sojourn.report import format
+from sojourn.text import format
 
 DISAGREEMENT_MAX = 0.10
 STREAM_COMPARED_BYTES_MIN = 16 * MEBIBYTE

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn import engine
-from sojourn.cores import pinned_command
 from sojourn.failure import CouldNotRun
+from sojourn.machine.cores import pinned_command
 
 MEBIBYTE = 2**20
 DOUBLE_BYTES = 8

@@ -24,9 +24,9 @@ from benchmarks.models.plot import charts
 from benchmarks.models.record import Record, Run
 from benchmarks.models.targets import judge
 from benchmarks.order import shuffled
-from sojourn import environment
+from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES, CouldNotRun
-from sojourn.progress import Stages
+from sojourn.machine import environment
 from sojourn.report.image import image
 
 NAME = "models-benchmark"

@@ -14,8 +14,8 @@ from benchmarks.models.cases import Case
 from benchmarks.models.contestants import Contestant
 from benchmarks.models.record import Cell, Record
 from benchmarks.models.targets import judge
-from sojourn.report import format
-from sojourn.report.measurement_tables import written
+from sojourn.report.assessment.measurement_tables import written
+from sojourn.text import format
 
 OURS = "sojourn"
 

@@ -8,9 +8,9 @@ from math import isfinite
 from benchmarks.models.cases import LIMITS, Case
 from benchmarks.models.contestants import Contestant
 from benchmarks.models.record import Cell, Record
-from sojourn.report import format
 from sojourn.report.chart import Axis, Chart, Line, Mark, Point, Series
 from sojourn.report.scales import Logarithmic, logarithmic
+from sojourn.text import format
 
 LOOKS: dict[str, tuple[int, Mark, Line]] = {
     "sojourn": (1, "disc", "solid"),

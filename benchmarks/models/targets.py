@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.models.answers import Answer
 from benchmarks.models.record import Record
-from sojourn.report import format
+from sojourn.text import format
 
 JOBS_PER_SECOND = 10e6
 VISITS_PER_SECOND = 4e6

@@ -18,11 +18,11 @@ from benchmarks.probe.ended import make_enough
 from benchmarks.probe.page import judge, page
 from benchmarks.probe.variants import COMPARED, VARIANTS, Variant
 from benchmarks.server import conditions, contestants
-from sojourn import cores, quantity
 from sojourn.failure import CouldNotRun
-from sojourn.report import format
+from sojourn.machine import cores
 from sojourn.systems import Launch, Running
 from sojourn.systems.ours import architectures
+from sojourn.text import format, quantity
 
 NAME = "probe-benchmark"
 QUICK_SECONDS = 0.5

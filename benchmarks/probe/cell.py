@@ -17,8 +17,8 @@ from benchmarks.probe.processes import cpu_seconds
 from benchmarks.probe.variants import Variant
 from benchmarks.probe.watching import INTERVAL_SECONDS, Watched, probe
 from sojourn import engine
-from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
+from sojourn.machine.cores import Cores
 from sojourn.probe.processes import tree
 from sojourn.probe.totals import totals
 from sojourn.systems import Running

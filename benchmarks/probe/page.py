@@ -16,7 +16,7 @@ from benchmarks.ratio import mean_ratio, word
 from benchmarks.run import circumstances
 from benchmarks.server.results import Spread
 from sojourn.loading.confidence import Estimate
-from sojourn.report import format
+from sojourn.text import format
 
 COST_MAX = 0.01
 """Of the server's CPU time."""

@@ -16,8 +16,8 @@ from benchmarks.proxy.stored import Forgotten, Stored
 from benchmarks.server import cell, network
 from benchmarks.server.cell import Setting, WrongResponse, verify, with_figures, with_trouble
 from benchmarks.server.contestants import Contestant
+from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.failure import CouldNotRun
-from sojourn.measurement import Bench, Interrupted, ServerStopped
 from sojourn.systems import Launch, Running
 
 ASKED_FIRST = 3

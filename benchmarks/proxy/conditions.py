@@ -8,7 +8,7 @@ from typing import Literal
 
 from benchmarks.server import conditions
 from benchmarks.server.conditions import SIZES_BYTES
-from sojourn.site import Document
+from sojourn.workload.site import Document
 
 Kind = Literal["hit", "pass", "keep", "store"]
 """hit: one document, from memory, the origin gone. pass: documents never asked for before that must not be kept. keep:

@@ -16,7 +16,7 @@ from benchmarks.proxy.targets import TARGETS
 from benchmarks.server.page import KINDS, cheapest_first, circumstances, loaded, mark, notes_section, ratio_of, targets
 from benchmarks.server.results import Row, Table
 from benchmarks.server.targets import Tables, judge
-from sojourn.report import format
+from sojourn.text import format
 
 
 def page(run: dict[str, Any], measured: Sequence[Table], tables: Tables) -> str:

@@ -14,11 +14,11 @@ from typing import Any, Self, TypeVar
 from benchmarks.server import idle, network
 from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import Contestant
-from sojourn.cores import Cores
+from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.failure import CouldNotRun
-from sojourn.measurement import Bench, Interrupted, ServerStopped
-from sojourn.report import format
+from sojourn.machine.cores import Cores
 from sojourn.systems import Launch
+from sojourn.text import format
 
 VERIFY_TIMEOUT_SECONDS = 10.0
 SERVED_FRACTION_MIN = 0.5

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sojourn.site import Document
+from sojourn.workload.site import Document
 
 Connection = Literal["keep-alive", "close"]
 

@@ -15,8 +15,9 @@ from typing import Literal
 from benchmarks import selection
 from benchmarks.machine import ROOT
 from benchmarks.server.conditions import Condition
-from sojourn import cores, systems
+from sojourn import systems
 from sojourn.failure import CouldNotRun
+from sojourn.machine import cores
 from sojourn.systems import Launch, Running
 from sojourn.systems.ours import Architectures, architectures
 from sojourn.systems.running import start_process, wait_until

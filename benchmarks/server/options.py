@@ -12,8 +12,9 @@ import typer
 from benchmarks import machine
 from benchmarks.server import network
 from benchmarks.server.cell import Setting
-from sojourn import quantity, site
-from sojourn.site import Document
+from sojourn.text import quantity
+from sojourn.workload import site
+from sojourn.workload.site import Document
 
 SYSTEM_CONGESTION_CONTROL = "system"
 QUICK_DURATION_SECONDS = 0.3

@@ -15,9 +15,9 @@ from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import Contestant
 from benchmarks.server.results import Record, Table, tables
 from benchmarks.server.targets import Tables, Verdict, judge
-from sojourn.report import format
 from sojourn.report.image import image
 from sojourn.systems.ours import architectures
+from sojourn.text import format
 
 
 class Outcome:

@@ -11,7 +11,7 @@ from benchmarks.markdown import machine_rows, table_of, warnings
 from benchmarks.server.contestants import Kind
 from benchmarks.server.results import Row, Spread, Table, ratio
 from benchmarks.server.targets import Tables, Verdict, judge
-from sojourn.report import format
+from sojourn.text import format
 
 LIMITED = "†"
 TROUBLE = "✗"

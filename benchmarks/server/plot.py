@@ -9,9 +9,9 @@ from benchmarks.server.conditions import CLIENTS, Condition
 from benchmarks.server.contestants import REFERENCE
 from benchmarks.server.results import Row, Table
 from benchmarks.server.targets import Tables
-from sojourn.report import format
 from sojourn.report.chart import Axis, Chart, Guide, Line, Mark, Point, Series
 from sojourn.report.scales import Logarithmic, logarithmic
+from sojourn.text import format
 
 Chosen = Callable[[Table], Row | None]
 

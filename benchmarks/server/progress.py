@@ -12,7 +12,7 @@ from types import TracebackType
 from rich.console import Console
 
 from benchmarks.server.cell import Cell
-from sojourn.report import format
+from sojourn.text import format
 
 OVERHEAD_SECONDS_AT_FIRST = 0.6
 """Starting, checking and stopping a server, until it is known from the cells that were measured."""

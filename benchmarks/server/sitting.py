@@ -18,9 +18,10 @@ from benchmarks.server.options import Asked
 from benchmarks.server.outcome import Outcome
 from benchmarks.server.progress import Progress
 from benchmarks.server.results import Record
-from sojourn import cores, engine
+from sojourn import engine
 from sojourn.failure import EXIT_RAN, EXIT_RAN_WITH_FAILURES
-from sojourn.site import Document
+from sojourn.machine import cores
+from sojourn.workload.site import Document
 
 ONCE_REPETITIONS = 1
 """Memory does not vary from one start to the next."""

@@ -20,9 +20,9 @@ from benchmarks.stream.plot import charts
 from benchmarks.stream.results import tables
 from benchmarks.stream.sitting import Sitting
 from benchmarks.stream.viewers import Play
-from sojourn import media
-from sojourn.cores import Cores, keep_off_server_core
+from sojourn.machine.cores import Cores, keep_off_server_core
 from sojourn.report.image import image
+from sojourn.workload import media
 
 NAME = "stream-benchmark"
 talk = Console(stderr=True)

@@ -14,13 +14,13 @@ from benchmarks.stream.costs import core_fraction
 from benchmarks.stream.effort import Effort
 from benchmarks.stream.results import Row
 from benchmarks.stream.viewers import Play
-from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
 from sojourn.loading.load_search import LoadSearch
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import option, with_option
 from sojourn.loading.threshold import Threshold
-from sojourn.report import format
+from sojourn.machine.cores import Cores
+from sojourn.text import format
 
 CONDITION = "served>=99%"
 """Of all that came: of those too that had no packet when the run ended."""

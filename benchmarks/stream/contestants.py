@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sojourn import engine
-from sojourn.cores import pinned_command
 from sojourn.failure import CouldNotRun
+from sojourn.machine.cores import pinned_command
 from sojourn.systems import gst_rtsp_server
 from sojourn.systems.running import accepts, free_port, start_process
 

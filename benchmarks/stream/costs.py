@@ -11,11 +11,11 @@ from typing import Any
 from benchmarks.stream import viewers
 from benchmarks.stream.contestants import running
 from benchmarks.stream.viewers import Play
-from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
 from sojourn.loading.result import LoadResult
+from sojourn.machine.cores import Cores
 from sojourn.probe.processes import tree
-from sojourn.report import format
+from sojourn.text import format
 
 CONFORMING_MIN = 0.99
 """With fewer a server has done less than it was asked to, and its costs are compared with nothing."""

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, contextmanager
 from random import Random
 from urllib.parse import urlsplit
 
-from sojourn.rtsp import Conversation, Track
+from sojourn.cache_misses.rtsp import Conversation, Track
 from sojourn.systems.server import LOOPBACK
 
 PORTS = 256

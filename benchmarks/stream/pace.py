@@ -15,9 +15,9 @@ from benchmarks.probe.processes import cpu_seconds
 from benchmarks.stream import crowd
 from benchmarks.stream.contestants import ours_with, running
 from benchmarks.stream.costs import resident_bytes
-from sojourn.cores import Cores
 from sojourn.failure import CouldNotRun
-from sojourn.report import format
+from sojourn.machine.cores import Cores
+from sojourn.text import format
 
 RATE = "300k"
 P99_SECONDS_MAX = 0.01

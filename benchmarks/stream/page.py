@@ -17,7 +17,7 @@ from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
 from benchmarks.stream.results import Row, Table, place_key, tables
 from benchmarks.stream.targets import Verdict
-from sojourn.report import format
+from sojourn.text import format
 
 LIMITED = "†"
 TROUBLE = "✗"

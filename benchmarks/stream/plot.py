@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.stream.contestants import CONTESTANTS
 from benchmarks.stream.results import Table
-from sojourn.report import format
 from sojourn.report.chart import Axis, Chart, Line, Mark, Point, Series
 from sojourn.report.scales import logarithmic
+from sojourn.text import format
 
 MARKS: Sequence[Mark] = ("disc", "square", "triangle", "diamond")
 LINES: Sequence[Line] = ("solid", "dashed", "dotted")

@@ -9,8 +9,8 @@ from benchmarks.ratio import mean_ratio
 from benchmarks.server.results import Spread
 from benchmarks.stream.contestants import OURS
 from benchmarks.stream.costs import Cost
-from sojourn import media
 from sojourn.loading.confidence import Estimate
+from sojourn.workload import media
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from benchmarks.stream.measured import Measured
 from benchmarks.stream.pace import Pace
 from benchmarks.stream.results import Row
 from benchmarks.stream.viewers import Play
-from sojourn.cores import Cores
+from sojourn.machine.cores import Cores
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from benchmarks import ratio
 from benchmarks.stream.pace import LATE_FRACTION_MAX, P99_SECONDS_MAX, RATE, Pace
 from benchmarks.stream.results import Table
 from sojourn.loading.confidence import Estimate
-from sojourn.report import format
+from sojourn.text import format
 
 COST_RATIO_MAX = 0.5
 """Our CPU time per stream over the best peer's."""

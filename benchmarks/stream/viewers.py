@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.stream.contestants import Contestant, Running
-from sojourn.cores import Cores
 from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import run_load
+from sojourn.machine.cores import Cores
 from sojourn.probe.companion import Watched
 
 PROBE_INTERVAL = "200ms"

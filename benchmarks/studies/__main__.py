@@ -14,7 +14,7 @@ from benchmarks import entry, machine, run
 from benchmarks.studies.page import page
 from sojourn.commands.study import RUNS
 from sojourn.failure import EXIT_RAN
-from sojourn.study import index
+from sojourn.report.study import index
 
 NAME = "study-results"
 SOJOURN = Path(sys.executable).parent / "sojourn"

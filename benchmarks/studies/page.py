@@ -10,11 +10,11 @@ from string import Template
 from typing import Any
 
 from benchmarks.markdown import machine_rows, table_of
-from sojourn.report import format
+from sojourn.report.study.index import HELD_OUT_HEAD, HELD_OUT_NOTE, Assessed, remarks
 from sojourn.study.checks import FINDINGS
 from sojourn.study.contents import by_source
 from sojourn.study.folder import ENVIRONMENTS, POINTS
-from sojourn.study.index import HELD_OUT_HEAD, HELD_OUT_NOTE, Assessed, remarks
+from sojourn.text import format
 
 Found = tuple[Path, Any]
 """A study's folder and what its summary says."""

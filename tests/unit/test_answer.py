@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
-from sojourn.summary import Answer, Knee, Model
+from sojourn.assessment.summary import Answer, Knee, Model
 
 TARGET = 0.2
 RATES = LogRates(average=1.0, peak=4.0)

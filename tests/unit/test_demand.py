@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from sojourn.assessment import demand
-from sojourn.cores import Cores
+from sojourn.assessment.measurement import Bench
+from sojourn.assessment.summary import DemandPoint
 from sojourn.failure import CouldNotRun
-from sojourn.measurement import Bench
-from sojourn.site import FIXED_SIZES_BYTES
-from sojourn.summary import DemandPoint
+from sojourn.machine.cores import Cores
 from sojourn.systems import Running
+from sojourn.workload.site import FIXED_SIZES_BYTES
 
 
 def point(

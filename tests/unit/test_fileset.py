@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sojourn import _native, fileset
+from sojourn import _native
 from sojourn.failure import CouldNotRun
-from sojourn.fileset import LogNormal
+from sojourn.workload import fileset
+from sojourn.workload.fileset import LogNormal
 
 
 def test_webstone_is_the_standard_list(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from example_run import example_summary
-from sojourn.report.held_out import AIMS, distances
-from sojourn.summary import PredictionError, Step, Summary
+from sojourn.assessment.held_out import AIMS, distances
+from sojourn.assessment.summary import PredictionError, Step, Summary
 
 
 def summary(errors: dict[int, PredictionError], **changes: object) -> Summary:

@@ -10,7 +10,8 @@ from sojourn import _native
 from sojourn.assessment.model import Delays, Mix, Station, fit_station
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.simulation import Sessions, simulate
-from sojourn.summary import DemandFit, Interval, Knee, Spread, Step
+from sojourn.assessment.summary import DemandFit, Knee, Step
+from sojourn.results.records import Interval, Spread
 
 LATENCY, CALIBRATION = 30e-6, 1.2
 DELAYS = Delays(LATENCY, 10e-6)

@@ -23,7 +23,7 @@ from sojourn.planning.plan import Questions, parse_sweep, plan
 from sojourn.planning.search import largest_traffic, smallest
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import Metric, parse_target
-from sojourn.toml_text import toml_text
+from sojourn.text.toml_text import toml_text
 
 SYSTEMS = Path(__file__).parents[2] / "studies" / "systems"
 NAMES = ("public-site", "isp-with-proxy", "entire-model")

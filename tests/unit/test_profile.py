@@ -7,9 +7,9 @@ import signal
 import subprocess
 import time
 
-from sojourn.probe.flame_graph import flame_graph
 from sojourn.probe.processes import tree
 from sojourn.probe.profile import Profile, folded
+from sojourn.report.probe.flame_graph import flame_graph
 
 SCRIPT = """\
 nginx

@@ -1,7 +1,7 @@
 import pytest
 
-from sojourn import quantity
 from sojourn.failure import CouldNotRun
+from sojourn.text import quantity
 
 
 @pytest.mark.parametrize(

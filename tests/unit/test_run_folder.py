@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from sojourn.failure import CouldNotRun
-from sojourn.run_folder import RunFolder
+from sojourn.results.run_folder import RunFolder
 
 
 def test_what_cannot_be_written_says_where_and_leaves_nothing_behind(tmp_path: Path) -> None:

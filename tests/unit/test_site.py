@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from sojourn import site
 from sojourn.failure import CouldNotRun
+from sojourn.workload import site
 
 
 def test_files_have_the_right_size(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from sojourn.cache_misses import Counts, Measurement, Request
 from sojourn.cache_misses.receiver import Received
+from sojourn.cache_misses.rtsp import Track, described
 from sojourn.cache_misses.viewers import Viewers
 from sojourn.failure import CouldNotRun
-from sojourn.rtsp import Track, described
 
 DESCRIPTION = """v=0
 s=film

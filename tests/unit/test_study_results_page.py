@@ -8,9 +8,10 @@ from pathlib import Path
 from scripted_study import TEXT, folder, scripted
 
 from benchmarks.studies.page import page
-from sojourn.study import report
+from sojourn.report.study.index import Assessed, summaries
+from sojourn.report.study.page import write
+from sojourn.study.findings import find
 from sojourn.study.folder import ENVIRONMENTS
-from sojourn.study.index import Assessed, summaries
 from sojourn.study.runner import run
 
 
@@ -18,7 +19,7 @@ def made(runs: Path, name: str, source: str) -> None:
     text = TEXT.replace("test/scripted", name).replace('"nobody"', f'"{source}"')
     begun = folder(runs / name, text)
     run(begun, scripted)
-    report.write(begun, report.find(begun))
+    write(begun, find(begun))
     begun.run.write_json(ENVIRONMENTS, [{"processor": "one | two"}])
 
 

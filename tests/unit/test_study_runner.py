@@ -10,12 +10,14 @@ import pytest
 from scripted_study import TEXT, folder, record, scripted, study
 
 from sojourn.failure import CouldNotRun
-from sojourn.study import document, report, runner
+from sojourn.report.study.index import write_index
+from sojourn.report.study.page import write
+from sojourn.study import document, runner
 from sojourn.study.cells import Cells
 from sojourn.study.document import Study
+from sojourn.study.findings import find
 from sojourn.study.fits import fitted
 from sojourn.study.folder import Record, StudyFolder
-from sojourn.study.index import write_index
 from sojourn.study.points import Point, in_order
 from sojourn.study.runner import Sitting, SystemMissing, run
 from sojourn.study.sites import site
@@ -79,12 +81,12 @@ def test_one_points_trouble_is_not_the_studys(tmp_path: Path) -> None:
     begun = folder(tmp_path)
     sitting = run(begun, troubled)
     assert (sitting.ending, sitting.measured, sitting.failed) == ("complete", 18, 6)
-    found = report.find(begun)
+    found = find(begun)
     assert found.failed == {"ffmpeg is not installed; install it": 6}
     assert [each.finding for each in found.verdicts] == ["not decided"]
     again = run(folder(tmp_path), scripted)
     assert (again.before, again.measured) == (18, 6), "what failed is tried again"
-    assert [each.finding for each in report.find(folder(tmp_path)).verdicts] == ["holds"]
+    assert [each.finding for each in find(folder(tmp_path)).verdicts] == ["holds"]
 
 
 def test_a_changed_study_is_refused_and_changed_checks_are_not(tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_a_changed_study_is_refused_and_changed_checks_are_not(tmp_path: Path) -
         folder(tmp_path, TEXT.replace("duration_seconds = 2", "duration_seconds = 3"))
     assert "another --output" in (caught.value.hint or "")
     changed = folder(tmp_path, TEXT.replace("fast is faster", "it is faster by far").replace("least = 1", "least = 3"))
-    assert [verdict.finding for verdict in report.find(changed).verdicts] == ["does not hold"]
+    assert [verdict.finding for verdict in find(changed).verdicts] == ["does not hold"]
 
 
 def test_the_budget_ends_before_a_point_that_would_not_fit(tmp_path: Path) -> None:
@@ -130,12 +132,12 @@ def test_a_system_that_is_missing_is_left_out_and_can_come_later(tmp_path: Path)
     first = folder(tmp_path)
     sitting = run(first, without)
     assert (sitting.ending, sitting.measured, sitting.skipped) == ("complete", 12, 12)
-    found = report.find(first, sitting.missing)
+    found = find(first, sitting.missing)
     assert found.missing == {"slow": "slow is not installed; install it"}
     assert [(each.finding, each.why) for each in found.verdicts] == [
         ("not enough points", "nothing was measured on both sides")
     ]
-    assert "slow is not installed" in report.write(first, found).read_text()
+    assert "slow is not installed" in write(first, found).read_text()
     assert run(folder(tmp_path), scripted).measured == 12
 
 
@@ -150,7 +152,7 @@ def test_a_system_that_does_not_run_at_one_point_is_not_left_out(tmp_path: Path)
     begun = folder(tmp_path)
     sitting = run(begun, unsteady)
     assert (sitting.measured, sitting.skipped, sitting.failed, sitting.missing) == (22, 1, 1, {})
-    assert report.find(begun).failed == {"the port is taken": 1}, "its system had run before"
+    assert find(begun).failed == {"the port is taken": 1}, "its system had run before"
     assert run(folder(tmp_path), scripted).measured == 2
 
 
@@ -159,7 +161,7 @@ def test_the_page_and_the_summary_come_from_the_folder_alone(tmp_path: Path) -> 
     begun.add_environment({"processor": "one", "sojourn_version": "0"})
     run(begun, scripted)
     opened = StudyFolder.open(tmp_path / "run")
-    page = report.write(opened, report.find(opened)).read_text()
+    page = write(opened, find(opened)).read_text()
     assert "holds here" in page
     assert "fast over slow is 2" in page
     assert "<td>42/s</td>" in page, "the printed value stands beside ours"
@@ -255,12 +257,12 @@ def test_a_point_of_which_nothing_was_measured_is_tried_again(tmp_path: Path) ->
         )
 
     assert run(folder(tmp_path), fails_once).measured == 23
-    found = report.find(folder(tmp_path))
+    found = find(folder(tmp_path))
     assert "failed: it did not begin" in found.verdicts[0].why
     assert found.failed == {"it did not begin": 1}
     sitting = run(folder(tmp_path), scripted)
     assert (sitting.before, sitting.measured) == (23, 1)
-    assert report.find(folder(tmp_path)).verdicts[0].finding == "holds"
+    assert find(folder(tmp_path)).verdicts[0].finding == "holds"
 
 
 LINES = """

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from scripted_study import TEXT, scripted, study
 
-from sojourn.study import report, scale, shares
+from sojourn.report.study.page import write
+from sojourn.study import scale, shares
+from sojourn.study.findings import find
 from sojourn.study.folder import StudyFolder
 from sojourn.study.points import in_order
 from sojourn.study.runner import run
@@ -18,7 +20,7 @@ def test_what_was_only_tried_gets_no_verdict(tmp_path: Path) -> None:
     begun = StudyFolder.begin(tmp_path / "run", short, TEXT)
     run(begun, scripted)
     begun.close()
-    found = report.find(StudyFolder.open(tmp_path / "run"))
+    found = find(StudyFolder.open(tmp_path / "run"))
     assert found.study.tried
     assert found.given_up == ["2 of 4 repetitions", "1 of 3 values of size"]
     (verdict,) = found.verdicts
@@ -39,10 +41,10 @@ def test_a_study_fits_a_time_and_says_what_it_gives_up(tmp_path: Path) -> None:
     begun = StudyFolder.begin(tmp_path / "run", least, TEXT)
     run(begun, scripted)
     begun.close()
-    found = report.find(StudyFolder.open(tmp_path / "run"))
+    found = find(StudyFolder.open(tmp_path / "run"))
     assert [each.finding for each in found.verdicts] == ["holds"], "it is long enough to decide"
     assert found.given_up == ["3 of 4 repetitions", "1 of 3 values of size"]
-    assert "1 of 3 values of size" in report.write(begun, found).read_text()
+    assert "1 of 3 values of size" in write(begun, found).read_text()
 
 
 def test_values_that_checks_name_are_given_up_last() -> None:

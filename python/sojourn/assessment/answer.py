@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from sojourn import _native
 from sojourn.assessment.disturbance import OTHERS_FRACTION_MAX
-from sojourn.report import format
-from sojourn.summary import Answer, Doubling, Knee, Model, Resource, Step
+from sojourn.assessment.summary import Answer, Doubling, Knee, Model, Resource, Step
+from sojourn.text import format
 
 LINE_JOBS = 100_000
 BISECTIONS = 20

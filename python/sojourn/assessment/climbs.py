@@ -16,8 +16,8 @@ from sojourn.loading.saturation import Setting, find
 from sojourn.probe import files
 from sojourn.probe.merging import merge
 from sojourn.probe.recording import Recording
-from sojourn.report import format
-from sojourn.run_folder import RunFolder
+from sojourn.results.run_folder import RunFolder
+from sojourn.text import format
 
 
 class Climbs:

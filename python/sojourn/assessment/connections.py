@@ -8,7 +8,7 @@ from __future__ import annotations
 import resource
 
 from sojourn import _native
-from sojourn.report import format
+from sojourn.text import format
 
 CONNECTIONS_MAX = 10_000
 """An assessment holds no more open at its highest step, on any machine: the price of a connection that is mostly idle

@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sojourn.assessment.measurement import Bench, observed
+from sojourn.assessment.summary import DemandFit, DemandPoint
 from sojourn.calibration import work_demand
 from sojourn.calibration.estimate import FloatArray
 from sojourn.failure import CouldNotRun
-from sojourn.measurement import Bench, observed
-from sojourn.site import FIXED_SIZES_BYTES, fixed_size_path
-from sojourn.summary import DemandFit, DemandPoint, Interval
+from sojourn.results.records import Interval
+from sojourn.workload.site import FIXED_SIZES_BYTES, fixed_size_path
 
 CLIENTS = (4, 16, 64)
 # A new connection's cost does not depend on the size; one small size shows it best.

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from sojourn.assessment.steps import Row
-from sojourn.report import format
+from sojourn.text import format
 
 OTHERS_FRACTION_MAX = 0.15
 """Interrupts and kernel threads of the load itself take up to this share of the server's core."""

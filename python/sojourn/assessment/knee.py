@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from sojourn.assessment.rising_load import Limit, generator_limited, limit_of, server_saturated
-from sojourn.summary import Knee
+from sojourn.assessment.summary import Knee
 
 Reason = Limit | Literal["server stopped", "not reached"]
 Repetition = Sequence[dict[str, Any]]

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares, lsq_linear
 
 from sojourn import _native
+from sojourn.assessment.summary import DemandFit, Prediction, Step
 from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, percentile_interval
-from sojourn.summary import DemandFit, Interval, Prediction, Step
+from sojourn.results.records import Interval
 
 R_CANDIDATES: tuple[int | None, ...] = (1, 2, 4, 8, 16, None)
 """None is r = infinity: plain processor sharing."""

@@ -11,25 +11,28 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from sojourn import __version__, _native, cores, environment, site, system_file
+from sojourn import __version__, _native
 from sojourn.assessment import demand, disturbance, rising_load, steps
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.connections import think_scale_within_limits
 from sojourn.assessment.knee import locate
+from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped
 from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.request import Request, as_study, settings
 from sojourn.assessment.simulation import Sessions
+from sojourn.assessment.stages import Stages
+from sojourn.assessment.summary import Answer, DemandFit, DemandPoint, Summary, SystemUnderTest, write_summary
 from sojourn.assessment.system_file import COMMENT, describe
 from sojourn.assessment.work_folder import work_folder
 from sojourn.failure import CouldNotRun
-from sojourn.log import import_log
-from sojourn.measurement import Bench, Interrupted, ServerStopped
-from sojourn.progress import Stages
-from sojourn.run_folder import RunFolder
-from sojourn.summary import Answer, DemandFit, DemandPoint, Summary, SystemUnderTest
+from sojourn.machine import cores, environment
+from sojourn.queueing import system_file
+from sojourn.results.run_folder import RunFolder
 from sojourn.systems import Launch, Running
+from sojourn.workload import site
+from sojourn.workload.log import import_log
 
 RESPONSE_HEAD_BYTES = 250
 """What a response head adds to a body on the line, about."""
@@ -285,7 +288,7 @@ class _Assessment:
             line = self.request.access_line_bits_per_second
             system = describe(self.summary.settings.server, self.mix, self.station, fit, rate, line)
             self.folder.write_text("system.toml", system_file.write(system, COMMENT))
-        self.folder.write_summary(self.summary)
+        write_summary(self.folder, self.summary)
 
     def _warn_of_doubts(self) -> None:
         self.summary.warnings += disturbance.warnings(self.climbs.rows)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sojourn.assessment.model import Mix, Station, fit_station
 from sojourn.assessment.simulation import Sessions, simulate
-from sojourn.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
+from sojourn.assessment.summary import DemandFit, Knee, Model, Prediction, PredictionError, Step
 
 
 def predict(

@@ -15,13 +15,13 @@ from sojourn import _native
 from sojourn.assessment import demand
 from sojourn.assessment.model import Mix, Station, fit_station
 from sojourn.assessment.prediction import is_below
+from sojourn.assessment.summary import DemandFit, Step, Summary, read_summary
 from sojourn.assessment.system_file import describe
 from sojourn.calibration import work_demand
 from sojourn.calibration.estimate import FOLDS, FloatArray, HeldOut, IndexArray, cross_validated, folds
 from sojourn.calibration.fit import Fit
 from sojourn.failure import CouldNotRun
-from sojourn.run_folder import RunFolder
-from sojourn.summary import DemandFit, Step, Summary
+from sojourn.results.run_folder import RunFolder
 
 CALIBRATION_PLAUSIBLE = (0.2, 5.0)
 """A mix that costs another multiple of what g foretells was measured on a disturbed machine."""
@@ -38,7 +38,7 @@ def refit(runs: Sequence[Path], rate: float | None, seed: int) -> Fit:
         seed: of the folds and the bootstrap.
     """
     folders = [RunFolder.open(run) for run in runs]
-    summaries = [folder.summary() for folder in folders]
+    summaries = [read_summary(folder) for folder in folders]
     _refuse_different_servers(runs, summaries)
     mix = _mix(folders)
     points = [point for summary in summaries for point in summary.demand_points]

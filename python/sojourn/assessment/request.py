@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.assessment.effort import Effort
-from sojourn.log import LogOptions
-from sojourn.summary import Settings
+from sojourn.assessment.summary import Settings
 from sojourn.systems import Server
+from sojourn.workload.log import LogOptions
 
 
 @dataclass(frozen=True)

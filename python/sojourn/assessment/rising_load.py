@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sojourn import engine
-from sojourn.measurement import Bench, Interrupted, ServerStopped, observed
+from sojourn.assessment.measurement import Bench, Interrupted, ServerStopped, observed
 
 # Fractions of the estimated capacity, then of the explored knee. Steps above 1 show the overload.
 EXPLORED_FRACTIONS = (0.25, 0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sojourn import _native
 from sojourn.assessment.model import Station
-from sojourn.summary import Prediction
+from sojourn.assessment.summary import Prediction
 
 REQUESTS = 400_000
 WARM_UP_FRACTION = 0.1

@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sojourn.assessment.measurement import observed
 from sojourn.assessment.rising_load import error_fraction, generator_limited, limit_of
-from sojourn.measurement import observed
-from sojourn.summary import Spread, Step
+from sojourn.assessment.summary import Step
+from sojourn.results.records import Spread
 
 Row = dict[str, Any]
 

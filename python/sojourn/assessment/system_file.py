@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sojourn import system_file
 from sojourn.assessment.model import Mix, Station
-from sojourn.summary import DemandFit
+from sojourn.assessment.summary import DemandFit
+from sojourn.queueing import system_file
 
 COMMENT = "Fitted by sojourn assess; see model.py of the assessment for what the figures mean."
 

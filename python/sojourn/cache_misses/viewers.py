@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from sojourn.cache_misses.counts import Counts
 from sojourn.cache_misses.program import Program
 from sojourn.cache_misses.receiver import Received, Receiver
+from sojourn.cache_misses.rtsp import Conversation, Film
 from sojourn.failure import CouldNotRun
-from sojourn.rtsp import Conversation, Film
 
 ANSWER_LIMIT_SECONDS = 120.0
 """A simulated server is slow, not that slow."""

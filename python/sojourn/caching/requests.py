@@ -16,7 +16,7 @@ import numpy as np
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
-from sojourn.log import LogOptions, import_log, is_trace, load_trace, require_default
+from sojourn.workload.log import LogOptions, import_log, is_trace, load_trace, require_default
 
 _ENTRY = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
 _BLOCK_TRACE = ".oracleGeneral.bin"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.summary import Interval, Record
+from sojourn.results.records import Interval, Record
 
 BOOTSTRAP_SAMPLES = 400
 FOLDS = 5

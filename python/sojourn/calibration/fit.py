@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn import system_file
 from sojourn.calibration.estimate import HeldOut
-from sojourn.summary import Record
+from sojourn.queueing import system_file
+from sojourn.results.records import Record
 
 
 class Fit(Record):

@@ -25,7 +25,7 @@ import numpy as np
 from sojourn import _native, queueing
 from sojourn.calibration.estimate import BOOTSTRAP_SAMPLES, FloatArray, HeldOut, held_out, percentile_interval
 from sojourn.failure import CouldNotRun
-from sojourn.summary import Interval
+from sojourn.results.records import Interval
 
 REQUESTS_MIN = 200
 REQUESTS_MAX = 200_000

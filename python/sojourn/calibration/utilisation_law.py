@@ -24,7 +24,7 @@ from sojourn.calibration.estimate import (
     percentile_interval,
 )
 from sojourn.failure import CouldNotRun
-from sojourn.summary import Interval
+from sojourn.results.records import Interval
 
 CONDITION_NUMBER_MAX = 30.0
 """Beyond it the demands trade off against each other (Belsley, Kuh & Welsch 1980)."""

@@ -24,7 +24,7 @@ from sojourn.calibration.estimate import (
     held_out,
     percentile_interval,
 )
-from sojourn.summary import Interval
+from sojourn.results.records import Interval
 
 PIECES_MAX = 3
 HUBER_RELATIVE = 0.1

@@ -8,16 +8,19 @@ from typing import Annotated
 
 import typer
 
-from sojourn import quantity, systems
-from sojourn.assessment import EFFORTS, EffortName, Request, assess
+from sojourn import systems
+from sojourn.assessment.effort import EFFORTS, EffortName
+from sojourn.assessment.pipeline import assess
+from sojourn.assessment.request import Request
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import with_log_options
+from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
-from sojourn.log import LogOptions, require_log
-from sojourn.progress import Stages
-from sojourn.report import write_report
-from sojourn.run_folder import RunFolder
-from sojourn.terminal import print_summary
+from sojourn.report.assessment.page import write_report
+from sojourn.report.assessment.terminal import print_summary
+from sojourn.results.run_folder import RunFolder
+from sojourn.text import quantity
+from sojourn.workload.log import LogOptions, require_log
 
 
 def register(app: typer.Typer) -> None:

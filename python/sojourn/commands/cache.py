@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-from sojourn import _native, quantity
-from sojourn.caching.report import prepare, write
+from sojourn import _native
 from sojourn.caching.requests import read_requests
 from sojourn.caching.simulation import default_sizes, simulate
-from sojourn.caching.terminal import print_cache_simulation
 from sojourn.commands.formats import Format, FormatOption, show, talk
 from sojourn.commands.log_options import with_log_options
+from sojourn.commands.progress import Stages
 from sojourn.failure import CouldNotRun
-from sojourn.log import LogOptions
-from sojourn.progress import Stages
+from sojourn.report.caching.page import prepare, write
+from sojourn.report.caching.terminal import print_cache_simulation
+from sojourn.text import quantity
+from sojourn.workload.log import LogOptions
 
 _POLICIES = dict(_native.cache_policies())
 _ADMISSIONS = dict(_native.cache_admissions())

@@ -64,8 +64,8 @@ def _are_studies(first: str, second: str) -> bool:
 
 
 def _compare_studies(first: Path, second: Path, output_format: Format) -> None:
+    from sojourn.report.study.terminal import print_comparison
     from sojourn.study.comparison import compare
-    from sojourn.study.terminal import print_comparison
 
     comparisons = compare(first, second)
     if output_format is Format.json:
@@ -89,7 +89,7 @@ def _group(text: str) -> Group:
 def _print(comparison: Comparison) -> None:
     from rich.text import Text
 
-    from sojourn.terminal import table
+    from sojourn.report.terminal import table
 
     for because in comparison.void_because:
         data.print(Text(f"NO VERDICT: {because}", style="bold red"), soft_wrap=True)

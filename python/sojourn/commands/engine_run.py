@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sojourn import engine, quantity
+from sojourn import engine
 from sojourn.commands.run_options import RunOptions
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.text import quantity
 
 if TYPE_CHECKING:
     from sojourn.loading.result import LoadResult
     from sojourn.loading.run import Runner, Tool
     from sojourn.loading.threshold import Threshold, Verdict
-    from sojourn.run_folder import RunFolder
+    from sojourn.results.run_folder import RunFolder
 
 
 def run(tool: Tool, words: Sequence[str], wanted: RunOptions, typed: Sequence[str] | None = None) -> None:
@@ -91,7 +92,7 @@ def thresholds_of(texts: Sequence[str], words: Sequence[str]) -> list[Threshold]
     if not texts:
         return []
     from sojourn.loading.run import plays_streams
-    from sojourn.loading.streams.metrics import require_of_streams
+    from sojourn.loading.stream_metrics import require_of_streams
     from sojourn.loading.threshold import Threshold
 
     thresholds = [Threshold.parse(text) for text in texts]
@@ -118,10 +119,10 @@ def print_help(context: typer.Context, tool: Tool) -> None:
 def _measure(
     tool: Tool, runner: Runner, words: Sequence[str], wanted: RunOptions, draws: bool, typed: Sequence[str]
 ) -> None:
-    from sojourn.loading.live import LiveView
     from sojourn.loading.run import plays_streams
     from sojourn.loading.steps import with_saturation
-    from sojourn.loading.streams.live import StreamView
+    from sojourn.report.load.live import LiveView
+    from sojourn.report.load.streams_live import StreamView
 
     thresholds = thresholds_of(wanted.thresholds, words)
     folder = None
@@ -158,9 +159,9 @@ def _write(
         outputs.write(result, wanted.files)
     written = list(wanted.files.values())
     if folder is not None:
-        from sojourn import environment
         from sojourn.loading import folder as load_folder
-        from sojourn.report.load_run import write_report
+        from sojourn.machine import environment
+        from sojourn.report.load.writing import write_report
 
         load_folder.write(folder, result, words, verdicts, environment.describe(result.record.get("machine")))
         written.append(write_report(folder.path))
@@ -171,7 +172,7 @@ def _print(
     result: LoadResult, verdicts: list[Verdict], wanted: RunOptions, written: list[Path], *, embed: bool
 ) -> None:
     from sojourn.commands.formats import data, print_json
-    from sojourn.loading.terminal import print_result, print_verdicts
+    from sojourn.report.load.terminal import print_result, print_verdicts
 
     if wanted.output_format == "json":
         record = result.embedded() if embed else result.record

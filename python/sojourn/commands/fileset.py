@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from sojourn import fileset, quantity
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import with_log_options
-from sojourn.fileset import FileSet, LogNormal
-from sojourn.log import LogOptions, import_log_to_file, is_trace, open_trace
-from sojourn.progress import Stages
-from sojourn.report import format
-from sojourn.terminal import print_pairs
+from sojourn.commands.progress import Stages
+from sojourn.report.terminal import print_pairs
+from sojourn.text import format, quantity
+from sojourn.workload import fileset
+from sojourn.workload.fileset import FileSet, LogNormal
+from sojourn.workload.log import LogOptions, import_log_to_file, is_trace, open_trace
 
 Output = Annotated[Path, typer.Option(help="The folder; it may hold a part of the set already.")]
 Limit = Annotated[str, typer.Option("--content-limit", help="Refuse a larger set.")]

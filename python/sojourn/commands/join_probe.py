@@ -7,18 +7,19 @@ from typing import Annotated
 
 import typer
 
-from sojourn import quantity
 from sojourn.commands.formats import Format, FormatOption, data, print_json
 from sojourn.failure import CouldNotRun
 from sojourn.loading import folder as load_folder
 from sojourn.loading.probed import attach
 from sojourn.loading.steps import with_saturation
-from sojourn.loading.terminal import print_result
 from sojourn.probe import files
 from sojourn.probe.merging import merge
 from sojourn.probe.recording import Recording
-from sojourn.report import load_run, write_report
-from sojourn.run_folder import RunFolder
+from sojourn.report.assessment.page import write_report
+from sojourn.report.load.terminal import print_result
+from sojourn.report.load.writing import write_report as write_load_report
+from sojourn.results.run_folder import RunFolder
+from sojourn.text import quantity
 
 
 def register(app: typer.Typer) -> None:
@@ -57,7 +58,7 @@ def _join(
 def _join_load(run: Path, recorded: Recording, moved: float, output_format: Format) -> None:
     result = with_saturation(attach(load_folder.read(run), recorded, offset_seconds=moved))
     load_folder.rewrite(RunFolder(run), result)
-    report = load_run.write_report(run)
+    report = write_load_report(run)
     if output_format is Format.json:
         print_json(dict(result.record))
         return

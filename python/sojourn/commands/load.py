@@ -48,12 +48,12 @@ def _load(
 
 
 def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str, precision: str) -> None:
-    from sojourn import quantity
     from sojourn.commands.formats import data, print_json, talk
     from sojourn.loading import folder as load_folder
     from sojourn.loading import metrics
     from sojourn.loading.load_search import LoadSearch
-    from sojourn.loading.search_terminal import print_found, said
+    from sojourn.report.load.search_terminal import print_found, said
+    from sojourn.text import quantity
 
     thresholds = engine_run.thresholds_of(limits, words)
     folder = None if wanted.output is None else load_folder.create(wanted.output).path
@@ -70,7 +70,7 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
     )
     found = search.run()
     if folder is not None and found.trials:
-        from sojourn.report.load_run.search import write_report
+        from sojourn.report.load.search import write_report
 
         write_report(folder)
     if wanted.output_format == "json":

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sojourn import quantity
 from sojourn.commands.spreading import spread
-from sojourn.log import SESSION_GAP, LogOptions
+from sojourn.text import quantity
+from sojourn.workload.log import SESSION_GAP, LogOptions
 
 _PANEL = "Log"
 

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from sojourn import media
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
-from sojourn.progress import Stages
-from sojourn.report import format
-from sojourn.terminal import print_pairs
+from sojourn.commands.progress import Stages
+from sojourn.report.terminal import print_pairs
+from sojourn.text import format
+from sojourn.workload import media
 
 
 class Codec(StrEnum):

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from sojourn import quantity
 from sojourn.commands.formats import Format, FormatOption, show, talk
+from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.memory.characterisation import Request, characterise
 from sojourn.memory.grid import KERNELS, grid
-from sojourn.memory.report import prepare, write
-from sojourn.memory.terminal import print_characterisation
-from sojourn.progress import Stages
+from sojourn.report.memory.page import prepare, write
+from sojourn.report.memory.terminal import print_characterisation
+from sojourn.text import quantity
 
 
 def register(app: typer.Typer) -> None:

@@ -15,10 +15,10 @@ from sojourn.cache_misses.lock_step import Mix, Requests
 from sojourn.cache_misses.measurement import LABEL, Asked, Value
 from sojourn.cache_misses.viewers import Viewers, films_of
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
-from sojourn.progress import Stages
-from sojourn.report import format
-from sojourn.terminal import table
+from sojourn.report.terminal import table
+from sojourn.text import format
 
 _CACHE = "BYTES,WAYS,LINE"
 _REQUESTS = 500

@@ -11,17 +11,17 @@ from typer.core import TyperGroup
 
 from sojourn.commands import plan_web99
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.progress import Stages
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.planning.answers import as_json
 from sojourn.planning.evaluation import Evaluator, Using
-from sojourn.planning.folder import default_output, prepare, write
 from sojourn.planning.growth import parse_growth
 from sojourn.planning.mix import parse_price
 from sojourn.planning.plan import Questions, parse_sweep, plan
-from sojourn.planning.plan_terminal import print_plan
 from sojourn.planning.target import parse_target
-from sojourn.progress import Stages
+from sojourn.report.plan.page import default_output, prepare, write
+from sojourn.report.plan.terminal import print_plan
 
 
 class _PlanGroup(TyperGroup):

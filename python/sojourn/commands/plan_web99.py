@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from sojourn import quantity
 from sojourn.commands.formats import Format, FormatOption, data, print_json
 from sojourn.failure import CouldNotRun
 from sojourn.planning.answers import as_json
 from sojourn.planning.web99.file_set import CONNECTIONS_MAX
 from sojourn.planning.web99.placement import Disk
 from sojourn.planning.web99.sizing import size
-from sojourn.planning.web99.terminal import print_sizing
+from sojourn.report.plan.web99_terminal import print_sizing
+from sojourn.text import quantity
 
 
 def register(group: typer.Typer) -> None:

@@ -12,7 +12,7 @@ from sojourn.commands.simulate import simulated
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
 from sojourn.planning.prediction import predicted
-from sojourn.planning.prediction_terminal import print_prediction
+from sojourn.report.plan.prediction_terminal import print_prediction
 
 
 def register(app: typer.Typer) -> None:

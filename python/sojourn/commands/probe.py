@@ -12,11 +12,11 @@ from sojourn import engine
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.failure import CouldNotRun
 from sojourn.probe import files
-from sojourn.probe.flame_graph import flame_graph
-from sojourn.probe.live import print_totals, view
 from sojourn.probe.profile import Profiler
 from sojourn.probe.recording import Recording
 from sojourn.probe.totals import as_json
+from sojourn.report.probe.flame_graph import flame_graph
+from sojourn.report.probe.live import print_totals, view
 
 _VIEWS_PER_SECOND = 2.0
 SOURCES = ("processes", "cgroup", "software", "tracepoints", "processor", "cores", "pressure", "network", "site")

@@ -14,7 +14,7 @@ from sojourn.commands.data_plane import EVERYTHING
 from sojourn.commands.log_options import with_log_options
 from sojourn.commands.run_options import RunOptions, with_run_options
 from sojourn.failure import CouldNotRun
-from sojourn.log import LogOptions, import_log_to_file, is_trace, require_default, require_log
+from sojourn.workload.log import LogOptions, import_log_to_file, is_trace, require_default, require_log
 
 
 def register(app: typer.Typer) -> None:

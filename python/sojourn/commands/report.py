@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from sojourn.assessment.summary import read_summary
 from sojourn.commands.formats import Format, FormatOption, data, print_json
 from sojourn.loading import folder as load_folder
-from sojourn.loading.terminal import print_result
-from sojourn.report import load_run, write_report
-from sojourn.report.load_run import search
-from sojourn.run_folder import RunFolder
-from sojourn.terminal import print_summary
+from sojourn.report.assessment.page import write_report
+from sojourn.report.assessment.terminal import print_summary
+from sojourn.report.load import search
+from sojourn.report.load.terminal import print_result
+from sojourn.report.load.writing import write_report as write_load_report
+from sojourn.results.run_folder import RunFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -39,14 +41,14 @@ def _report(
     folder = RunFolder.open(run)
     path = write_report(folder)
     if output_format is Format.json:
-        print_json(folder.summary().model_dump(mode="json"))
+        print_json(read_summary(folder).model_dump(mode="json"))
         return
-    print_summary(folder.summary(), data)
+    print_summary(read_summary(folder), data)
     data.print(f"report: {path}", soft_wrap=True)
 
 
 def _report_load(run: Path, output_format: Format) -> None:
-    path = load_run.write_report(run)
+    path = write_load_report(run)
     result = load_folder.read(run)
     if output_format is Format.json:
         print_json(dict(result.record))

@@ -11,12 +11,12 @@ import typer
 
 from sojourn import queueing
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.progress import Stages
 from sojourn.commands.system_options import SetOption, SystemArgument, read_system, share
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
 from sojourn.planning.system_document import SystemDocument
-from sojourn.progress import Stages
-from sojourn.report import format
-from sojourn.terminal import print_simulation
+from sojourn.report.plan.prediction_terminal import print_simulation
+from sojourn.text import format
 
 
 def register(app: typer.Typer) -> None:

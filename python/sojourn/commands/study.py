@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sojourn import quantity
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
+from sojourn.text import quantity
 
 if TYPE_CHECKING:
     from sojourn.study.document import Study
-    from sojourn.study.report import Findings
+    from sojourn.study.findings import Findings
 
 LIST = "list"
 RUNS = Path("runs/study")
@@ -60,8 +60,8 @@ def _study(
 
     sojourn study --all --budget 25m
     """
+    from sojourn.report.study.terminal import print_list
     from sojourn.study import catalogue
-    from sojourn.study.terminal import print_list
 
     if target == LIST:
         listed = [study for _, study in catalogue.studies()]
@@ -128,8 +128,8 @@ class _Part:
 
 def _shared_out(parts: list[_Part], asked: _Asked, budget: str) -> list[_Part]:
     """Each study made as short as its share of the budget needs, in a folder of this budget's."""
+    from sojourn.report.study.terminal import print_shares
     from sojourn.study import shares
-    from sojourn.study.terminal import print_shares
 
     shared = shares.shared_out([part.study for part in parts], quantity.seconds(budget))
     if not asked.quiet:
@@ -142,7 +142,7 @@ def _shared_out(parts: list[_Part], asked: _Asked, budget: str) -> list[_Part]:
 
 
 def _run_all(parts: list[_Part], asked: _Asked) -> None:
-    from sojourn.study.index import write_index
+    from sojourn.report.study.index import write_index
 
     results: list[dict[str, Any]] = []
     whole = True
@@ -179,14 +179,16 @@ def _run_all(parts: list[_Part], asked: _Asked) -> None:
 
 
 def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
-    from sojourn import environment
     from sojourn.assessment.work_folder import work_folder
-    from sojourn.progress import Stages
-    from sojourn.report import format
-    from sojourn.study import kinds, report, runner
+    from sojourn.commands.progress import Stages
+    from sojourn.machine import environment
+    from sojourn.report.study import page
+    from sojourn.report.study.terminal import print_findings
+    from sojourn.study import kinds, runner
+    from sojourn.study.findings import find
     from sojourn.study.folder import StudyFolder
     from sojourn.study.points import Point, in_order
-    from sojourn.study.terminal import print_findings
+    from sojourn.text import format
 
     study, path = part.study, part.folder
     folder = StudyFolder.begin(path, study, part.text)
@@ -204,11 +206,11 @@ def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
             stages.update(sitting.done, sitting.points, f"{named}, {format.duration(seconds)} left")
 
         sitting = runner.run(folder, measure, budget_seconds=part.seconds, told=told)
-        findings = report.find(folder, sitting.missing)
-        page = report.write(folder, findings)
+        findings = find(folder, sitting.missing)
+        report = page.write(folder, findings)
         failed = f"{sitting.failed:,} failed, " if sitting.failed else ""
         stages.done(f"{sitting.ending}: {sitting.measured:,} points measured, {failed}{sitting.before:,} were there")
     if not asked.quiet:
         print_findings(findings, data)
-        data.print(f"report: {page}", soft_wrap=True)
-    return findings, sitting.ending, page
+        data.print(f"report: {report}", soft_wrap=True)
+    return findings, sitting.ending, report

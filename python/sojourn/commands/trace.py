@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from sojourn import quantity, site
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import with_log_options
-from sojourn.log import LogOptions, import_log_to_file
-from sojourn.progress import Stages
-from sojourn.report.characteristics import LogImport
-from sojourn.terminal import print_trace
+from sojourn.commands.progress import Stages
+from sojourn.report.assessment.terminal import print_trace
+from sojourn.text import quantity
+from sojourn.workload import site
+from sojourn.workload.characteristics import LogImport
+from sojourn.workload.log import LogOptions, import_log_to_file
 
 
 def register(app: typer.Typer) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from sojourn import system_file
 from sojourn.jmt.translation import Translation, refused
+from sojourn.queueing import system_file
 
 COMMENT = "Read from a model of Java Modelling Tools by sojourn import-jmt."
 SAME = 1e-9

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from sojourn import system_file
 from sojourn.jmt.chain import END, Route, routes_of
 from sojourn.jmt.jsimg_node import Node, read_node
 from sojourn.jmt.laws import Law
 from sojourn.jmt.translation import Translation, refused
+from sojourn.queueing import system_file
 
 COMMENT = "Read from a model of Java Modelling Tools by sojourn import-jmt."
 UNKNOWN = {"blockingRegion": "a finite capacity region"}

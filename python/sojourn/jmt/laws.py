@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sojourn import system_file
-from sojourn.queueing import System
+from sojourn.queueing import System, system_file
 
 Parameters = Mapping[str, float]
 Law = dict[str, Any] | str

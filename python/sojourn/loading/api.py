@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from sojourn import quantity
 from sojourn.loading import comparison, folder
 from sojourn.loading.comparison import Comparison, Group
 from sojourn.loading.fleet import REMOTE_SHELL, Fleet
@@ -18,6 +17,7 @@ from sojourn.loading.result import LoadResult
 from sojourn.loading.run import run_load
 from sojourn.loading.search import Found, Trial
 from sojourn.loading.threshold import Threshold
+from sojourn.text import quantity
 
 Value = str | int | float | bool | Path
 """Of an option. Durations are texts with a unit (`"30s"`), or numbers of seconds for `duration` and `warm_up`."""

@@ -19,7 +19,7 @@ from sojourn.loading import metrics
 from sojourn.loading.confidence import LEVEL, Spread, over_runs, sections, student_t
 from sojourn.loading.metric import Metric
 from sojourn.loading.result import LoadResult
-from sojourn.report import format
+from sojourn.text import format
 
 METRICS = ("rps", "mean", "p50", "p90", "p99", "p99.9", "ttfb.p50", "ttfb.p99", "server.cpu_per_request")
 """What is compared, in the order of the table."""

@@ -19,7 +19,7 @@ from sojourn.loading import outputs
 from sojourn.loading.result import LoadResult
 from sojourn.loading.threshold import Verdict
 from sojourn.probe import files
-from sojourn.run_folder import RunFolder
+from sojourn.results.run_folder import RunFolder
 
 RESULT = "result.json"
 SEARCH = "search.json"

@@ -15,9 +15,9 @@ from sojourn.loading.run import option, plays_streams, with_option
 from sojourn.loading.saturation import Saturation, Setting
 from sojourn.loading.saturation import find as saturation_of
 from sojourn.loading.search import GROWTH, Found, OutOfTime, Plan, Trial, search
-from sojourn.loading.streams.metrics import require_of_streams
+from sojourn.loading.stream_metrics import require_of_streams
 from sojourn.loading.threshold import Threshold
-from sojourn.report import format
+from sojourn.text import format
 
 ERROR_RATE_MAX = "error_rate<1%"
 """What a load must satisfy beside what was asked for, unless a threshold on errors is given."""

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sojourn import quantity
 from sojourn.failure import CouldNotRun
 from sojourn.loading.confidence import Estimate, estimate
 from sojourn.loading.result import Interval, LoadResult
-from sojourn.report import format
+from sojourn.text import format, quantity
 
 Quantity = Literal["time", "rate", "bandwidth", "fraction", "count", "number", "size", "byte rate"]
 Figure = Callable[[Sequence[Interval]], float]

@@ -13,7 +13,7 @@ from typing import Any
 from sojourn.failure import CouldNotRun
 from sojourn.loading.metric import Figure, Metric, known
 from sojourn.loading.result import Interval, LoadResult, merged
-from sojourn.loading.streams.metrics import STREAM_LATENCIES, STREAM_METRICS
+from sojourn.loading.stream_metrics import STREAM_LATENCIES, STREAM_METRICS
 
 LATENCIES = {
     "response": ("response_time", "response time, from when the request was due to the last byte"),

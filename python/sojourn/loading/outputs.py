@@ -10,8 +10,8 @@ from typing import Any
 import polars
 
 from sojourn.failure import CouldNotRun
+from sojourn.loading.prometheus import families as stream_families
 from sojourn.loading.result import LoadResult
-from sojourn.loading.streams.prometheus import families as stream_families
 
 PROMETHEUS_QUANTILES = {"0.5": "p50", "0.9": "p90", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from sojourn import engine, quantity
+from sojourn import engine
 from sojourn.loading.result import LoadResult
 from sojourn.loading.steps import with_confidence
+from sojourn.text import quantity
 
 Tool = Literal["load", "replay"]
 """The engine's commands that make load."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sojourn.report import format
+from sojourn.text import format
 
 CPU_MAX = 0.9
 """Of the cores that the server may use, or of the one core that its busiest thread can."""

@@ -17,7 +17,7 @@ from sojourn.loading.confidence import BATCHES_MIN, LEVEL, Estimate
 from sojourn.loading.metric import Metric
 from sojourn.loading.result import Interval, LoadResult
 from sojourn.loading.saturation import Setting, find
-from sojourn.report import format
+from sojourn.text import format
 
 METRICS = ("rps", "mean", "p50", "p90", "p99", "ttfb.p50", "ttfb.p99")
 """What every step's confidence is given for."""

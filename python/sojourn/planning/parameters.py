@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sojourn.failure import CouldNotRun
 from sojourn.planning.system_document import SystemDocument, nearest, quantity
-from sojourn.report import format
+from sojourn.text import format
 
 Kind = Literal["quantity", "count", "factor", "fraction"]
 

@@ -18,10 +18,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sojourn.bounded_file import read_text
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import System, SystemFileError
-from sojourn.toml_text import toml_text
+from sojourn.text.document import read_text
+from sojourn.text.toml_text import toml_text
 
 _QUANTITY = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
 _LINE = re.compile(r" \(line ([0-9]+)\)")

@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from sojourn import quantity
 from sojourn.failure import CouldNotRun
 from sojourn.planning.system_document import SystemDocument, nearest
 from sojourn.queueing import ClassModel
+from sojourn.text import quantity
 
 Statistic = Literal["mean", "p50", "p90", "p95", "p99", "p999", "residence"]
 STATISTICS: tuple[Statistic, ...] = ("mean", "p50", "p90", "p95", "p99", "p999", "residence")

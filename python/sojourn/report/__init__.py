@@ -1,5 +1,5 @@
-"""The report of a run: one HTML file that holds everything and asks nothing of the network."""
+"""What people look at: HTML pages, plots, and tables on the terminal, one folder per kind of run.
 
-from sojourn.report.page import write_report
-
-__all__ = ["write_report"]
+Nothing that measures, models or decides imports this package; the commands join the two. A page is one file that
+fetches nothing from the network, and is drawn from a run's folder alone.
+"""

@@ -12,7 +12,7 @@ from sojourn.report.chart import Chart, Series
 from sojourn.report.drawing import LAYOUTS, drawn
 from sojourn.report.marks import drawn_mark
 from sojourn.report.markup import Markup, element, join
-from sojourn.run_folder import RunFolder
+from sojourn.results.run_folder import RunFolder
 
 PLOTS = "plots"
 MARGIN = 16.0

@@ -15,13 +15,13 @@ from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from sojourn.loading.confidence import Estimate
-from sojourn.report import format
 from sojourn.study.cells import Cell, Cells, estimate, geometric_mean, ratios
 from sojourn.study.declarations import Check, Crossing, FixedPart, Monotone, Ratio, Value, Where, Within
 from sojourn.study.figures import Figure
 from sojourn.study.fits import fixed_part
 from sojourn.study.points import Settings, number
 from sojourn.study.units import writer
+from sojourn.text import format
 
 Finding = Literal["holds", "does not hold", "not decided", "not enough points"]
 FINDINGS: tuple[Finding, ...] = get_args(Finding)

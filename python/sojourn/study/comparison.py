@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from sojourn.failure import CouldNotRun
-from sojourn.study import report
 from sojourn.study.cells import Cell, geometric_mean
 from sojourn.study.checks import Finding
+from sojourn.study.findings import Findings, find
 from sojourn.study.folder import PLAN, POINTS, StudyFolder
-from sojourn.study.report import Findings
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def _compared(first: Path, second: Path) -> Comparison:
     names = [folder.study.name for folder in folders]
     if names[0] != names[1]:
         raise CouldNotRun(f"{first} is a run of {names[0]}, {second} of {names[1]}", "compare runs of one study")
-    here, there = (report.find(folder) for folder in folders)
+    here, there = (find(folder) for folder in folders)
     found = {each.says: each.finding for each in there.verdicts}
     verdicts = [Pair(each.says, each.finding, found[each.says]) for each in here.verdicts if each.says in found]
     return Comparison(

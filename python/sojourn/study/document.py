@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from sojourn.bounded_file import read_text
 from sojourn.failure import CouldNotRun
 from sojourn.study.declarations import (
     SYSTEM,
@@ -39,6 +38,7 @@ from sojourn.study.declarations import (
 )
 from sojourn.study.differences import differences
 from sojourn.study.figures import Figure, find
+from sojourn.text.document import read_text
 
 _KINDS = ("workload", "model", "program")
 _PLANNED = ("repetitions", "warm_up_seconds", "duration_seconds", "seed", "log", "factors", "listed")

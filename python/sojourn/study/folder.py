@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sojourn.failure import CouldNotRun
-from sojourn.run_folder import RunFolder
+from sojourn.results.run_folder import RunFolder
 from sojourn.study.differences import differences
 from sojourn.study.document import Study, parsed, read
 from sojourn.study.points import Point

@@ -16,14 +16,14 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sojourn import cores, engine, quantity, systems
-from sojourn.confinement import Confinement, processors_unlimited_because
+from sojourn import engine, systems
 from sojourn.failure import CouldNotRun
-from sojourn.fileset import FILELIST
 from sojourn.loading import metrics
 from sojourn.loading.probed import probed
 from sojourn.loading.result import LoadResult
 from sojourn.loading.run import Runner, Tool, behind, local, option
+from sojourn.machine import cores
+from sojourn.machine.confinement import Confinement, processors_unlimited_because
 from sojourn.probe.companion import SOURCES, Watched
 from sojourn.study.declarations import NONE, SYSTEM, SystemEntry, Workload
 from sojourn.study.document import Study
@@ -36,6 +36,8 @@ from sojourn.study.sites import LOG, films, films_list, site
 from sojourn.systems import Launch, Running
 from sojourn.systems.command import Command
 from sojourn.systems.server import EVERYWHERE, LOOPBACK
+from sojourn.text import quantity
+from sojourn.workload.fileset import FILELIST
 
 PROBE_INTERVAL = "250ms"
 LINK_NETWORK = "10.77.0.0/16"

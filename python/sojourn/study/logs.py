@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sojourn import _native
 from sojourn.failure import CouldNotRun
-from sojourn.log import LogOptions, import_log_to_file, is_trace
+from sojourn.workload.log import LogOptions, import_log_to_file, is_trace
 
 EXAMPLE = "example"
 EXAMPLE_SEED = 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sojourn import __version__, quantity, queueing
+from sojourn import __version__, queueing
 from sojourn.failure import CouldNotRun
 from sojourn.planning.by_size import mean_of_sizes
 from sojourn.planning.evaluation import Evaluator
@@ -27,6 +27,7 @@ from sojourn.study.document import Study
 from sojourn.study.figures import BY_SIZE, FOUND
 from sojourn.study.folder import Record
 from sojourn.study.points import Point, Settings, filled
+from sojourn.text import quantity
 
 SIMULATION = "simulation"
 """The solver that is none."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from random import Random
 from string import Formatter
 
-from sojourn import quantity
 from sojourn.failure import CouldNotRun
 from sojourn.study.declarations import SYSTEM, Value, Where
 from sojourn.study.document import Study
+from sojourn.text import quantity
 
 Settings = Mapping[str, Value]
 """The value of every factor, the system's name among them."""

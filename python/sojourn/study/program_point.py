@@ -19,7 +19,6 @@ from typing import Any
 
 from sojourn import __version__, engine
 from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
-from sojourn.fileset import FILELIST
 from sojourn.study.declarations import SYSTEM, Program
 from sojourn.study.document import Study
 from sojourn.study.folder import Record
@@ -29,6 +28,7 @@ from sojourn.study.runner import SystemMissing
 from sojourn.study.sites import films, films_list, site
 from sojourn.systems.gst_rtsp_server import PROGRAM as GST_FILMS
 from sojourn.systems.running import free_port
+from sojourn.workload.fileset import FILELIST
 
 OUTPUT_BYTES_MAX = 256 << 20
 PROGRAM_SECONDS_MAX = 1800.0

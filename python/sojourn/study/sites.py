@@ -7,13 +7,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from sojourn import _native, fileset, media, quantity
+from sojourn import _native
 from sojourn.failure import CouldNotRun
-from sojourn.fileset import File, FileSet
 from sojourn.planning.web99.file_set import LARGEST_CLASS, SIZES_KILOBYTES
 from sojourn.study.declarations import FileEntry, Films
 from sojourn.study.logs import EXAMPLE, trace_file
 from sojourn.study.points import Settings, filled
+from sojourn.text import quantity
+from sojourn.workload import fileset, media
+from sojourn.workload.fileset import File, FileSet
 
 SITE_BYTES_MAX = 8 << 30
 LOG = "log"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sojourn import quantity
 from sojourn.failure import CouldNotRun
-from sojourn.report import format
 from sojourn.study.declarations import Value
+from sojourn.text import format, quantity
 
 _DECIMAL_SIZES = ("kB", "KB", "MB", "GB")
 _WRITERS: dict[str | None, Callable[[float], str]] = {

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from sojourn import cores
-from sojourn.confinement import Confinement
+from sojourn.machine import cores
+from sojourn.machine.confinement import Confinement
 from sojourn.systems.running import Running
 
 LOOPBACK = "127.0.0.1"

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sojourn import system_file
 from sojourn.calibration import utilisation_law
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import interval_record, server
 from sojourn.calibration.tables import Table
 from sojourn.failure import CouldNotRun
+from sojourn.queueing import system_file
 
 BACKGROUND_MIN = 0.005
 """Less utilisation without requests than this is left out of the file."""

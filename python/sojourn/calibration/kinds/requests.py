@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from sojourn import system_file
 from sojourn.calibration import response_times, work_demand
 from sojourn.calibration.estimate import FloatArray, IndexArray
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import demand_table, interval_record, server
 from sojourn.calibration.tables import Table
+from sojourn.queueing import system_file
 
 SIZE_GROUPS_MAX = 60
 """Requests are grouped by size before g is fitted."""

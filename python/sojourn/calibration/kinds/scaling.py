@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sojourn import system_file
 from sojourn.calibration import scalability
 from sojourn.calibration.fit import Fit, Options
 from sojourn.calibration.kinds.station import server
 from sojourn.calibration.tables import Table
+from sojourn.queueing import system_file
 
 
 def fit(table: Table, options: Options) -> Fit:

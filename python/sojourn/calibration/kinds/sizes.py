@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from sojourn import system_file
 from sojourn.calibration import work_demand
 from sojourn.calibration.estimate import FloatArray
 from sojourn.calibration.fit import Fit, Options
@@ -17,6 +16,7 @@ from sojourn.calibration.kinds.station import demand_table, interval_record, ser
 from sojourn.calibration.tables import Table
 from sojourn.calibration.work_demand import WorkDemandFit
 from sojourn.failure import CouldNotRun
+from sojourn.queueing import system_file
 
 START_UTILISATION = 0.5
 """Nothing says how many requests come: the file begins with half of what saturates the server."""

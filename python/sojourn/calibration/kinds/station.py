@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from sojourn import system_file
 from sojourn.calibration.fit import Options
 from sojourn.calibration.work_demand import WorkDemand
-from sojourn.summary import Interval
+from sojourn.queueing import system_file
+from sojourn.results.records import Interval
 
 
 def server(options: Options, seen: int | None = None) -> dict[str, Any]:

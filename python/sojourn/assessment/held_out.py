@@ -1,0 +1,111 @@
+"""How far a model was from the steps that it was not fitted on, against what is aimed at, and what it lacks.
+
+The aims are for steps below 90 % utilisation, by the model's own capacity. What the model lacks is read from where the
+largest error is and on which side: it is where to look, not a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sojourn.assessment.summary import PredictionError, Step, Summary
+from sojourn.text import format
+
+UTILISATION_MAX = 0.9
+"""Above, small errors of the capacity are large errors of times."""
+_LIGHT = 0.5
+"""The utilisation below which waiting is little."""
+_DELAYS = "a delay that does not depend on the load: waking up, timers, the network"
+_WAITING = (
+    "waiting that its station does not know: arrivals in bursts, other work on the core, requests that hold up others"
+)
+_LESS = (
+    "what makes the server wait less than its station: work that overlaps, or delays that were rarer than in the fit"
+)
+_SERVED = (
+    "why what was asked for did not come, or came beyond its capacity: failures, late clients, answers of other sizes"
+)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """How near a figure of the model should be."""
+
+    name: str
+    fraction: float
+    of: Callable[[PredictionError], float | None]
+
+
+AIMS = (
+    Aim("throughput", 0.05, lambda error: error.requests_per_second),
+    Aim("mean response time", 0.15, lambda error: error.response_time_mean),
+    Aim("p95 response time", 0.25, lambda error: error.response_time_p95),
+)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """The largest error of a figure, and where it is."""
+
+    aim: Aim
+    error: float
+    """Predicted over measured, less one."""
+    utilisation: float
+    offered_requests_per_second: float
+
+    @property
+    def missed_by(self) -> float | None:
+        """How far beyond the aim it is; None where the aim is met."""
+        beyond = abs(self.error) - self.aim.fraction
+        return beyond if beyond > 0 else None
+
+    @property
+    def short(self) -> str:
+        """For a table's cell."""
+        missed = self.missed_by
+        return format.percent(abs(self.error)) + (": met" if missed is None else f": missed by {_points(missed)}")
+
+    @property
+    def said(self) -> str:
+        """The error, whether it meets the aim, and what the model lacks where it does not."""
+        where = f"at {format.rate(self.offered_requests_per_second)}, {format.percent(self.utilisation)} utilisation"
+        if self.missed_by is None:
+            return f"{self.short} ({where})"
+        side = "less" if self.error < 0 else "more"
+        return f"{self.short}; {where} it says {side} than was measured. It lacks {self._lacks}"
+
+    @property
+    def _lacks(self) -> str:
+        if self.aim is AIMS[0]:
+            return _SERVED
+        if self.error > 0:
+            return _LESS
+        return _DELAYS if self.utilisation < _LIGHT else _WAITING
+
+
+def distances(summary: Summary) -> list[Distance | None]:
+    """For each aim, over the held-out steps below 90 % utilisation; None where there is no such step."""
+    return [_largest(aim, summary) for aim in AIMS]
+
+
+def _largest(aim: Aim, summary: Summary) -> Distance | None:
+    assert summary.model is not None, "who asks has a model"
+    capacity = summary.model.busy_capacity_requests_per_second
+    found = [
+        Distance(aim, error, step.offered_requests_per_second / capacity, step.offered_requests_per_second)
+        for step in summary.steps
+        if _counts(step, capacity)
+        and step.simulation_error is not None
+        and (error := aim.of(step.simulation_error)) is not None
+    ]
+    return max(found, key=lambda each: abs(each.error), default=None)
+
+
+def _counts(step: Step, capacity: float) -> bool:
+    below = step.offered_requests_per_second < UTILISATION_MAX * capacity
+    return step.held_out and not step.generator_limited and below
+
+
+def _points(fraction: float) -> str:
+    return f"{100 * fraction:.1f} points"

@@ -1,0 +1,244 @@
+"""The summary of an assessment: every figure it measured or computed, units in the names.
+
+`summary.json` in the run folder is this model as JSON; the report and the terminal summary are drawn from
+it alone, so a report can be drawn again years later. Figures that could not be had are `None` and the field
+`notes` says why; nothing is ever filled in with a zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from sojourn.failure import CouldNotRun
+from sojourn.results.records import Interval, Record, Spread
+from sojourn.results.run_folder import RunFolder
+
+
+class Settings(Record):
+    """What the person asked for."""
+
+    server: str
+    architecture: str | None
+    target_p95_seconds: float
+    access_line_bits_per_second: float | None
+    session_gap_seconds: float
+    log_options: list[str] = Field(default_factory=list)
+    """Of the log's import, those that were not left at their defaults."""
+    think_scale: float
+    think_scale_because: str | None
+    repetitions: int
+    seed: int
+
+
+class SystemUnderTest(Record):
+    """Which server was measured, and where it ran."""
+
+    name: str
+    version: str
+    command: list[str]
+    server_core: int | None
+    generator_core: int | None
+    pinned: bool
+    helpers: int | None
+
+
+class DemandPoint(Record):
+    """One closed-loop run on documents of a fixed size (seed thesis 2.2.3)."""
+
+    size_bytes: int
+    clients: int
+    connection: Literal["keep-alive", "close"]
+    requests: int
+    errors: int
+    requests_per_second: float
+    response_time_mean_seconds: float
+    demand_by_response_law_seconds: float
+    """Response time over clients: the thesis's work demand, valid where the server is saturated."""
+    demand_by_cpu_seconds: float | None
+    """CPU seconds of the server's processes per request."""
+    server_core_busy_fraction: float | None
+    generator_limited: bool
+
+
+class DemandFit(Record):
+    """g(x) = seconds_per_byte * x + fixed_seconds, and what a new connection adds."""
+
+    seconds_per_byte: Interval
+    fixed_seconds: Interval
+    connection_seconds: Interval | None
+    basis: Literal["cpu", "response law"]
+    points_used: int
+    points_left_out: int
+    relative_error_median: float
+
+
+class Prediction(Record):
+    """What one solver says of one step."""
+
+    requests_per_second: float
+    response_time_mean_seconds: float | None
+    """None where the station is saturated: the open model has no steady state there."""
+    response_time_p95_seconds: float | None
+
+
+class PredictionError(Record):
+    """Predicted minus measured, relative to measured."""
+
+    requests_per_second: float
+    response_time_mean: float | None
+    response_time_p95: float | None
+
+
+class Step(Record):
+    """One level of offered load over all repetitions; measured beside predicted."""
+
+    offered_requests_per_second: float
+    repetitions: int
+    requests_per_second: Spread
+    bytes_per_second: Spread
+    time_to_first_byte_p95_seconds: Spread
+    response_time_mean_seconds: Spread
+    response_time_p50_seconds: Spread
+    response_time_p95_seconds: Spread
+    response_time_p99_seconds: Spread
+    error_fraction: Spread
+    connections_open_mean: Spread
+    server_cpu_fraction: Spread | None
+    server_cpu_seconds_per_request: Spread | None
+    server_core_busy_fraction: Spread | None
+    generator_cpu_fraction: Spread
+    generator_limited: bool
+    steady: bool
+    within_target: bool
+    held_out: bool
+    """True: the model's parameters were fitted without this step."""
+    closed_form: Prediction | None
+    simulation: Prediction | None
+    closed_form_error: PredictionError | None
+    simulation_error: PredictionError | None
+
+
+class Knee(Record):
+    """The largest load the server takes within the target."""
+
+    requests_per_second: float
+    low: float
+    high: float
+    per_repetition: list[float]
+    reason: Literal["throughput", "time to first byte", "errors", "generator", "server stopped", "not reached"]
+    """What gave first. "generator" and "not reached": the figure is a lower bound, not the server's knee."""
+    is_lower_bound: bool
+
+
+class Model(Record):
+    """The fitted limited-processor-sharing model of the server."""
+
+    jobs_in_service_limit: int | None
+    """r of the LPS station; None stands for plain processor sharing."""
+    mean_demand_seconds: float
+    demand_squared_coefficient_of_variation: float
+    calibration_factor: Interval
+    """CPU demand of the log's mix over what g(x) foretells, from the steps that were not held out."""
+    latency_seconds: float
+    interruption_seconds: float
+    """nu E[H^2] of what interrupts the server's core nu times a second for H seconds."""
+    latency_p95_seconds: float
+    interruption_p95_seconds: float
+    """The same two terms as they show in the p95."""
+    busy_capacity_requests_per_second: float
+    """One over the mean demand: what a busy server that keeps up would deliver."""
+    capacity_requests_per_second: float
+    """What the overloaded server delivers."""
+    steps_fitted: int
+    steps_held_out: int
+    held_out_error_requests_per_second: float | None
+    """Largest absolute relative error over the held-out steps."""
+    held_out_error_response_time_mean: float | None
+    """The same, over held-out steps below the knee."""
+    held_out_error_response_time_p95: float | None
+    notes: list[str]
+
+
+class Resource(Record):
+    """One resource at the answer's rate."""
+
+    name: Literal["server CPU", "access line", "helpers"]
+    limit_requests_per_second: float | None
+    """The rate at which it alone would bound the system; None: it was not used at all."""
+    utilisation: float | None
+    evidence: str
+
+
+class Doubling(Record):
+    """What twice as much of one resource would give."""
+
+    resource: str
+    requests_per_second: float
+    gain_fraction: float
+
+
+class Answer(Record):
+    """How much traffic, what gives first, what to change."""
+
+    largest_rate_requests_per_second: float
+    is_lower_bound: bool
+    bottleneck: str | None
+    """None: not known, where the server was not brought to its limit and there is no model of it."""
+    next_bottleneck: str | None
+    resources: list[Resource]
+    doubling: list[Doubling]
+    log_average_requests_per_second: float
+    log_peak_requests_per_second: float
+    headroom_over_log_peak: float
+    sentences: list[str]
+    """The answer in words, most important first."""
+
+
+class Summary(Record):
+    """An assessment from log to answer; parts not reached are `None`."""
+
+    sojourn_version: str
+    started_at: str
+    duration_seconds: float
+    complete: bool
+    incomplete_because: str | None
+    log_name: str
+    settings: Settings
+    log_import: dict[str, Any]
+    characteristics: dict[str, Any]
+    site_documents: int | None
+    site_bytes: int | None
+    system: SystemUnderTest | None
+    machine: dict[str, Any] | None = None
+    """Where it was measured; folders of older versions have it in `environment.json` alone."""
+    demand_points: list[DemandPoint]
+    demand_fit: DemandFit | None
+    steps: list[Step]
+    knee: Knee | None
+    model: Model | None
+    answer: Answer | None
+    saturation: dict[str, Any] | None = None
+    """Which resource of the server was full first, with the evidence (`loading.saturation`)."""
+    warnings: list[str]
+
+
+def read_summary(folder: RunFolder) -> Summary:
+    """Reads `summary.json`.
+
+    Raises:
+        CouldNotRun: if another version of sojourn wrote it.
+    """
+    try:
+        return Summary.model_validate_json((folder.path / "summary.json").read_text())
+    except ValueError as error:
+        raise CouldNotRun(
+            f"{folder.path / 'summary.json'} does not fit this version: {error}",
+            "run sojourn assess again, or use the version named in the file",
+        ) from error
+
+
+def write_summary(folder: RunFolder, summary: Summary) -> None:
+    """Writes `summary.json`."""
+    folder.write_text("summary.json", summary.model_dump_json(indent=2) + "\n")

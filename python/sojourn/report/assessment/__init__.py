@@ -1,0 +1,1 @@
+"""The capacity report of an assessment, and its answer on the terminal."""

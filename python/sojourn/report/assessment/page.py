@@ -1,0 +1,79 @@
+"""The page: the template filled with the first screen, the plots and the tables of a run.
+
+One file, read offline: style and script are inside, plots are SVG drawn here, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from sojourn.report.assessment import log_tables, measurement_tables
+from sojourn.report.assessment.answer import first_screen
+from sojourn.report.assessment.plots import SECTIONS
+from sojourn.report.assessment.run import Run
+from sojourn.report.assessment.steps_table import steps
+from sojourn.report.drawing import figure
+from sojourn.report.markup import Markup, element
+from sojourn.report.shell import shell
+from sojourn.report.where_time_goes import where_time_goes
+from sojourn.results.run_folder import RunFolder
+from sojourn.text import format
+
+NAME = "report.html"
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Draws the run's report and returns where it is."""
+    folder.write_text(NAME, page(Run.read(folder)))
+    return folder.path / NAME
+
+
+def page(run: Run) -> str:
+    """The whole page."""
+    template = Template(files("sojourn.report").joinpath("report.html").read_text())
+    plots = {
+        name: element("div", [figure(plot(run)) for plot in row], class_="plots") for name, row in SECTIONS.items()
+    }
+    main = template.substitute(
+        answer=first_screen(run),
+        load=plots["load"],
+        steps=steps(run),
+        saturation=where_time_goes(run.summary.saturation),
+        demand=plots["demand"],
+        demand_points=_folded("Every closed-loop run", measurement_tables.demand_points(run)),
+        model=_columns(measurement_tables.model(run), measurement_tables.validation(run)),
+        log=plots["log"],
+        log_tables=_columns(log_tables.table_one(run), log_tables.import_facts(run)),
+        malformed=log_tables.malformed_lines(run) or "",
+        timeline=plots["timeline"],
+        environment=_columns(measurement_tables.settings(run), measurement_tables.environment(run)),
+    )
+    sources = ("summary.json", "timeline.parquet", "environment.json")
+    return shell("capacity report", _title(run), _subtitle(run), Markup(main), run.summary.sojourn_version, sources)
+
+
+def _title(run: Run) -> str:
+    system = run.summary.system
+    server = f"{system.name} {system.version}" if system else run.summary.settings.server
+    return f"{server} under {run.summary.log_name}"
+
+
+def _subtitle(run: Run) -> str:
+    summary, asked = run.summary, run.summary.settings
+    facts = [
+        summary.started_at.replace("T", " ").replace("+00:00", " UTC"),
+        f"took {format.duration(summary.duration_seconds)}",
+        f"{asked.repetitions} repetition" + ("s" if asked.repetitions > 1 else ""),
+        f"architecture {asked.architecture}" if asked.architecture else None,
+    ]
+    return " · ".join(fact for fact in facts if fact)
+
+
+def _columns(*parts: Markup) -> Markup:
+    return element("div", *parts, class_="columns")
+
+
+def _folded(title: str, content: Markup) -> Markup:
+    return element("details", element("summary", title), content)

@@ -1,0 +1,49 @@
+"""What a report is drawn from: the summary, the tables and the environment of one run, read once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import polars
+
+from sojourn.assessment.summary import Summary, read_summary
+from sojourn.results.run_folder import RunFolder
+from sojourn.workload.characteristics import Characteristics, LogImport
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, read."""
+
+    summary: Summary
+    points: polars.DataFrame | None
+    timeline: polars.DataFrame | None
+    environment: dict[str, Any] | None
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Run:
+        """Reads what the folder holds; only the summary has to be there."""
+        environment = folder.path / "environment.json"
+        return cls(
+            read_summary(folder),
+            folder.table("points.parquet"),
+            folder.table("timeline.parquet"),
+            json.loads(environment.read_text()) if environment.is_file() else None,
+        )
+
+    @property
+    def characteristics(self) -> Characteristics:
+        """The log, characterised."""
+        return Characteristics(self.summary.characteristics)
+
+    @property
+    def log_import(self) -> LogImport:
+        """The import of the log."""
+        return LogImport(self.summary.log_import)
+
+    @property
+    def because_incomplete(self) -> str:
+        """Why something may be missing, as the end of a sentence."""
+        return self.summary.incomplete_because or "the run does not hold it"

@@ -1,0 +1,118 @@
+"""The answer on the terminal, in a screenful, and the characteristics of a log.
+
+Says the same in the same words as the report; reads without colour and at 80 columns.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sojourn.assessment.summary import Answer, Prediction, PredictionError, Step, Summary
+from sojourn.report.assessment import log_tables, wording
+from sojourn.report.terminal import print_pairs
+from sojourn.text import format
+from sojourn.workload.characteristics import Characteristics, LogImport
+
+STEPS_SHOWN_MAX = 8
+"""More steps than this would push the answer off the screen; the highest are nearest to the knee."""
+WARNINGS_SHOWN_MAX = 2
+"""One line each; the report has all of them in full."""
+
+Solver = tuple[str, Callable[[Step], Prediction | None], Callable[[Step], PredictionError | None]]
+
+
+def print_summary(summary: Summary, console: Console) -> None:
+    """The answer of an assessment in at most 25 lines."""
+    if not summary.complete:
+        because = summary.incomplete_because or "the reason was not recorded"
+        console.print(Text(f"INCOMPLETE: {because}", style="bold red"))
+    if summary.answer is None:
+        console.print(Text("No answer", style="bold"))
+        console.print(Text(wording.no_answer(summary)))
+    else:
+        _print_answer(summary.answer, summary, console)
+    if summary.steps:
+        _print_steps(summary.steps, console)
+    if summary.saturation is not None:
+        console.print(Text(f"where the time goes: {summary.saturation['sentence']}", style="dim"))
+    _print_warnings(summary.warnings, console)
+
+
+def print_trace(log: str, imported: Mapping[str, Any], characteristics: Mapping[str, Any], console: Console) -> None:
+    """What a log holds: its import, then its figures."""
+    console.print(Text(log, style="bold"))
+    facts = LogImport(imported)
+    print_pairs([*log_tables.import_figures(facts), *log_tables.figures(Characteristics(characteristics))], console)
+    for line, message, text in facts.malformed_examples():
+        console.print(Text(f"line {line}: {message}: {text}", style="dim"), soft_wrap=True)
+
+
+def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
+    bound = "at least " if answer.is_lower_bound else ""
+    rate = Text(f"{bound}{format.rate(answer.largest_rate_requests_per_second)}", style="bold")
+    console.print(rate.append(f" {wording.target(summary.settings)}", style="not bold"))
+    because = wording.lower_bound(summary)
+    if because:
+        console.print(Text(f"LOWER BOUND: {because}", style="bold yellow"))
+    reason = f": {wording.gives_first(answer, summary.knee)}" if summary.knee else ""
+    doubling = [
+        f"{each.resource} {format.rate(each.requests_per_second)} ({wording.gain(each.gain_fraction)})"
+        for each in answer.doubling
+    ]
+    rows = [
+        ("knee", wording.repetitions(summary.knee) if summary.knee else "not measured"),
+        ("gives first", f"{wording.bottleneck(answer)}{reason}"),
+        ("next", answer.next_bottleneck or "not measured"),
+        ("headroom", wording.headroom(answer)),
+        ("doubled", "\n".join(doubling) or "not measured"),
+    ]
+    print_pairs(rows, console)
+
+
+def _print_steps(steps: list[Step], console: Console) -> None:
+    shown = steps[-STEPS_SHOWN_MAX:]
+    name, said, error = _solver(steps)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("offered", "answered", "p95 TTFB", "mean R", name, "error", "server CPU"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for step in shown:
+        prediction, wrong = said(step), error(step)
+        cpu = step.server_cpu_fraction
+        table.add_row(
+            format.number(step.offered_requests_per_second, 4),
+            format.number(step.requests_per_second.median, 4),
+            format.seconds(step.time_to_first_byte_p95_seconds.median),
+            format.seconds(step.response_time_mean_seconds.median),
+            format.seconds(prediction.response_time_mean_seconds if prediction else None),
+            format.error(wrong.response_time_mean if wrong else None),
+            format.percent(cpu.median if cpu else None),
+            " ".join(wording.step_marks(step)),
+        )
+    console.print(table)
+    legend = [each for each in [wording.step_marks_legend(shown)] if each]
+    if len(shown) < len(steps):
+        legend.append(f"lower steps in the report: {len(steps) - len(shown)}")
+    if legend:
+        console.print(Text(", ".join(legend), style="dim"))
+
+
+def _solver(steps: Iterable[Step]) -> Solver:
+    # The simulation follows the log's own arrivals; the closed form stands in where it was not run.
+    if any(step.simulation for step in steps):
+        return "simulated", lambda step: step.simulation, lambda step: step.simulation_error
+    return "predicted", lambda step: step.closed_form, lambda step: step.closed_form_error
+
+
+def _print_warnings(warnings: list[str], console: Console) -> None:
+    for warning in warnings[:WARNINGS_SHOWN_MAX]:
+        short = textwrap.shorten(warning, width=console.width - 9, placeholder=" ...")
+        console.print(Text(f"warning: {short}", style="yellow"))
+    if len(warnings) > WARNINGS_SHOWN_MAX:
+        console.print(Text(f"{len(warnings) - WARNINGS_SHOWN_MAX} more warnings: see the report", style="yellow"))

@@ -1,0 +1,1 @@
+"""Simulated cache policies: miss-ratio curves as a page and as a table."""

@@ -1,0 +1,70 @@
+"""The page and the folder of a cache simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from sojourn.caching.simulation import Point, Simulation
+from sojourn.report.caching.charts import curves
+from sojourn.report.drawing import figure
+from sojourn.report.image import write_images
+from sojourn.report.markup import element, join
+from sojourn.report.shell import shell
+from sojourn.report.tables import grid, pairs
+from sojourn.results.run_folder import RunFolder
+from sojourn.text import format
+
+SUMMARY = "cache.json"
+REPORT = "report.html"
+POINTS = "points.parquet"
+SOURCES = (SUMMARY, POINTS)
+
+
+def prepare(path: Path) -> RunFolder:
+    """Makes the folder; one that holds a simulation is refused, never overwritten."""
+    return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
+
+
+def write(folder: RunFolder, found: Simulation) -> Path:
+    """Writes everything and returns where the page is."""
+    folder.write_json(SUMMARY, found.as_json())
+    folder.write_table(POINTS, [asdict(point) for point in found.points])
+    write_images(folder, curves(found))
+    folder.write_text(REPORT, page(found))
+    return folder.path / REPORT
+
+
+def page(found: Simulation) -> str:
+    """The whole page."""
+    charts = element("div", [figure(chart) for chart in curves(found)], class_="plots")
+    ratios: dict[str, tuple[str, Callable[[Point], float]]] = {
+        "misses": ("Requests missed", lambda point: point.miss_ratio),
+        "bytes": ("Bytes missed", lambda point: point.byte_miss_ratio),
+    }
+    policies = found.policies()
+    tables = []
+    for name, (title, ratio) in ratios.items():
+        by_policy = [found.of(policy) for policy in policies]
+        rows = [
+            [format.size(size), *(format.percent(ratio(points[index])) for points in by_policy)]
+            for index, size in enumerate(found.sizes())
+        ]
+        tables.append(grid(f"table-{name}", title, [["cache", *policies]], rows))
+    about = [
+        ("trace", found.source),
+        ("requests", format.count(found.requests)),
+        ("objects", format.count(found.objects)),
+        ("bytes requested", format.size(found.requested_bytes)),
+        ("all objects together", format.size(found.working_set_bytes)),
+        ("admission", found.admission),
+        ("largest object admitted", format.size(found.object_bytes_max) if found.object_bytes_max else "any"),
+    ]
+    main = join(
+        element("section", element("h2", "Curves"), charts, id="curves"),
+        element("section", element("h2", "Tables"), tables, id="tables"),
+        element("section", element("h2", "Trace"), pairs("table-trace", "What was simulated", about), id="trace"),
+    )
+    name = Path(found.source).name
+    return shell("cache simulation", "Replacement policies", name, main, found.version, SOURCES)

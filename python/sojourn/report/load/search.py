@@ -1,0 +1,179 @@
+"""The page of a search: what was found, and every run that it rests on, drawn from `search.json` alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+from pathlib import Path
+from typing import Any
+
+from sojourn import __version__
+from sojourn.loading import folder, metrics
+from sojourn.loading.search import Found, Trial
+from sojourn.loading.threshold import Threshold
+from sojourn.report.chart import Axis, Chart, Guide, Missing, Point, Series, Trait
+from sojourn.report.drawing import figure
+from sojourn.report.load.search_terminal import answer
+from sojourn.report.markup import Markup, element, join
+from sojourn.report.scales import Scale, linear, logarithmic
+from sojourn.report.shell import shell
+from sojourn.report.tables import grid, pairs
+from sojourn.report.where_time_goes import where_time_goes
+from sojourn.text import format
+
+NAME = "report.html"
+_ENDINGS = {"generator": "the generator gives first", "not reached": "no load failed"}
+_TRAITS: dict[Trait, str] = {"crossed": "failed", "hollow": "void: the generator was the limit"}
+
+
+def is_search(path: Path) -> bool:
+    """Whether the folder holds a search."""
+    return (path / folder.SEARCH).is_file()
+
+
+def write_report(path: Path) -> Path:
+    """Draws the report of the search in a folder and returns where it is."""
+    report = path / NAME
+    report.write_text(page(json.loads((path / folder.SEARCH).read_text())))
+    return report
+
+
+def page(search: dict[str, Any]) -> str:
+    """The whole page."""
+    found = _found(search)
+    unit = search["unit"]
+    conditions = " and ".join(search["thresholds"])
+    plots = [_runs(found, search), _shares(found, unit)]
+    main = join(
+        element("section", _first_screen(found, unit, conditions), id="answer"),
+        element(
+            "section",
+            element("h2", "The evidence"),
+            element("div", [figure(plot) for plot in plots], class_="plots"),
+            where_time_goes(search["saturation"]) if "saturation" in search else None,
+            _trials(found, unit),
+            id="evidence",
+        ),
+        element("section", element("h2", "What was asked for"), _plan(search), id="environment"),
+    )
+    title = f"The largest load with {conditions}"
+    subtitle = f"{len(found.trials)} runs · {_ENDINGS.get(found.ending, found.ending)}"
+    return shell("load search", title, subtitle, Markup(main), __version__, (folder.SEARCH, "point-001.json"))
+
+
+def _found(search: dict[str, Any]) -> Found:
+    trials = [
+        Trial(
+            each["load"],
+            each["passed"],
+            each["void_because"],
+            {name: math.nan if value is None else value for name, value in each["values"].items()},
+            each["phase"],
+        )
+        for each in search["trials"]
+    ]
+    return Found(search["ending"], search["capacity"], search["low"], search["high"], trials)
+
+
+def _first_screen(found: Found, unit: str, conditions: str) -> Markup:
+    number = found.capacity if found.capacity is not None else found.low
+    bound = None if found.capacity is not None else element("span", "at least ", class_="bound")
+    shown = element("p", bound, element("strong", format.number(number, 4)), f" {unit}", class_="number")
+    said = element("p", answer(found, unit), class_="interval")
+    marks = []
+    if found.ending == "generator":
+        text = "the server's limit is not known; the figure is a lower bound."
+        marks.append(element("p", element("strong", "The generator gives first: "), text, class_="notice grave"))
+    return join(marks, shown, element("p", f"{conditions}.", class_="condition"), said)
+
+
+def _runs(found: Found, search: dict[str, Any]) -> Chart | Missing:
+    """What every run measured, by its load."""
+    identifier, title = "plot-runs", "Every run"
+    threshold = Threshold.parse(search["thresholds"][0].replace(" ", ""))
+    metric = threshold.metric
+    points = [
+        Point(trial.load, trial.values[metric.name], _said(trial, search["unit"], metric.write), trait=_trait(trial))
+        for trial in sorted(found.trials, key=operator.attrgetter("load"))
+        if not math.isnan(trial.values.get(metric.name, math.nan))
+    ]
+    if not points:
+        return Missing(identifier, title, "no run measured it")
+    values = [point.y for point in points] + [threshold.limit]
+    scale = logarithmic(values) if metric.quantity == "time" else linear(values)
+    guides = [Guide("y", threshold.limit, str(threshold)), *_capacity(found)]
+    return Chart(
+        identifier,
+        title,
+        "A mark is a run. The shaded band is the capacity's 95 % interval.",
+        Axis(search["unit"], _loads(found), format.number),
+        Axis(metric.name, scale, metric.write),
+        [Series(metric.name, 1, points, mark="disc")],
+        guides=guides,
+        traits=_TRAITS,
+        shape="wide",
+    )
+
+
+def _shares(found: Found, unit: str) -> Chart | Missing:
+    """The share of runs that passed."""
+    identifier, title = "plot-shares", "Share of runs that passed"
+    fractions = found.pass_fractions
+    if not fractions:
+        return Missing(identifier, title, "no run counts")
+    measured = [
+        Point(load, passed / runs, f"{passed} of {runs} at {format.number(load, 4)} {unit}")
+        for load, runs, passed, _ in fractions
+    ]
+    fitted = [Point(load, share) for load, _, _, share in fractions]
+    return Chart(
+        identifier,
+        title,
+        "Marks: the runs at one load. Line: the same made monotone, assuming only that more load is never better.",
+        Axis(unit, _loads(found), format.number),
+        Axis("passed", linear([0.0, 1.0]), format.percent),
+        [Series("runs", 1, measured, mark="disc"), Series("monotone", 2, fitted, line="dashed")],
+        guides=_capacity(found),
+        shape="wide",
+    )
+
+
+def _capacity(found: Found) -> list[Guide]:
+    if found.capacity is None:
+        return []
+    return [Guide("x", found.capacity, format.number(found.capacity, 4), found.low, found.high)]
+
+
+def _loads(found: Found) -> Scale:
+    loads = [trial.load for trial in found.trials]
+    return linear(loads, low=min(loads) * 0.9)
+
+
+def _said(trial: Trial, unit: str, write: Any) -> str:
+    value = write(next(iter(trial.values.values())))
+    return f"{value} at {format.number(trial.load, 4)} {unit}"
+
+
+def _trait(trial: Trial) -> Trait:
+    return "hollow" if trial.void_because else "plain" if trial.passed else "crossed"
+
+
+def _trials(found: Found, unit: str) -> Markup:
+    names = list(found.trials[0].values) if found.trials else []
+    rows = [
+        (
+            str(number),
+            trial.phase,
+            format.number(trial.load, 4),
+            *(metrics.find(name).write(trial.values.get(name)) for name in names),
+            trial.void_because or ("pass" if trial.passed else "fail"),
+        )
+        for number, trial in enumerate(found.trials, 1)
+    ]
+    return grid("table-trials", "In the order of the search", [("Run", "Phase", unit, *names, "Verdict")], rows)
+
+
+def _plan(search: dict[str, Any]) -> Markup:
+    rows = [("Thresholds", ", ".join(search["thresholds"])), ("Options", " ".join(search["options"]))]
+    return pairs("table-plan", "The plan", [*rows, ("Varied", search["varied"])])

@@ -1,0 +1,242 @@
+"""The tables of a load run's report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sojourn.loading import metrics
+from sojourn.loading.steps import steps_of
+from sojourn.report.load.run import LoadRun
+from sojourn.report.load.terminal import LATENCIES, SERVER_METRICS, STEP_METRICS, WEBSTONE, between, marks
+from sojourn.report.markup import Markup, element
+from sojourn.report.tables import absent, grid, pairs
+from sojourn.text import format
+
+_STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
+_HEAD = ("Mean", "p50", "p90", "p95", "p99", "p99.9", "Max")
+
+
+def latencies(run: LoadRun) -> Markup:
+    """The phases of a request."""
+    rows = [
+        (name.strip(), format.count(summary["count"]), *_statistics(summary))
+        for name, key in LATENCIES
+        if isinstance(summary := run.result.record.get(key), Mapping) and summary["count"]
+    ]
+    title = "Latencies by phase"
+    if not rows:
+        return absent("table-latencies", title, "nothing was answered")
+    note = "Good answers only. Where nothing else is said, a time counts from when the request was sent."
+    return grid("table-latencies", title, [("", "Count", *_HEAD)], rows, note)
+
+
+def steps(run: LoadRun) -> Markup | None:
+    """Each step with the confidence intervals of its own figures, where there are several."""
+    found = steps_of(run.result)
+    if len(found) < 2:
+        return None
+    rows = [
+        (
+            str(step.number),
+            step.offered,
+            *(between(name, step) for name in STEP_METRICS),
+            format.count(step.record["errors"]),
+            marks(step),
+        )
+        for step in found
+    ]
+    head = ("Step", "Offered", *STEP_METRICS, "Failed", "Marks")
+    return grid("table-steps", "Step by step", [head], rows, "± is half of the 95 % confidence interval.")
+
+
+def webstone(run: LoadRun) -> Markup | None:
+    """The run by WebStone's definitions, where that was asked for."""
+    found = run.result.record.get("webstone")
+    if not found:
+        return None
+    rows = [(said, format.number(found[key], 4)) for key, said in WEBSTONE.items()]
+    return pairs("table-webstone", "By WebStone's definitions", rows)
+
+
+def errors(run: LoadRun) -> Markup:
+    """Failures by cause, with how long each took to show."""
+    record = run.result.record
+    title = "What failed"
+    times = record.get("error_time_seconds") or {}
+    rows = [
+        (cause.replace("_", " "), format.count(count), *_statistics(times.get(cause)))
+        for cause, count in record["errors_by_cause"].items()
+    ]
+    left = [("unfinished at the end", record.get("unfinished")), ("skipped: too many under way", record.get("skipped"))]
+    left.append(("never sent: their session had failed", record.get("abandoned")))
+    rows += [(name, format.count(count), *[""] * len(_HEAD)) for name, count in left if count]
+    if not rows:
+        return pairs("table-errors", title, [("Failures", "none")])
+    return grid("table-errors", title, [("Cause", "Requests", *_HEAD)], rows, "Times from when the request was due.")
+
+
+def sizes(run: LoadRun) -> Markup:
+    """Response times by the size of the body."""
+    rows = [
+        (_size_class(each), format.count(each["requests"]), *_statistics(each["response_time_seconds"]))
+        for each in run.result.record.get("by_size", ())
+        if each["requests"]
+    ]
+    title = "Response time by size"
+    if not rows:
+        return absent("table-sizes", title, "nothing was answered")
+    return grid("table-sizes", title, [("Body", "Requests", *_HEAD)], rows)
+
+
+def generator(run: LoadRun) -> Markup:
+    """Whether the generator kept up."""
+    found = run.result.record["generator"]
+    because = run.result.limited_because
+    rows = [
+        ("Was it the limit?", f"YES: {because}" if because else "no"),
+        ("CPU", f"{format.percent(found['cpu_fraction'])} of a core"),
+        ("CPU per request", format.seconds(found["cpu_seconds_per_request"])),
+        ("Lateness, p99", format.seconds(found["send_lag_p99_seconds"])),
+        ("Waited for its core", _reading(found["core_wait_fraction"], format.percent)),
+        ("Taken by the hypervisor", _reading(found["core_steal_fraction"], format.percent)),
+    ]
+    if (slack := found.get("timer_slack_seconds")) is not None:
+        rows.append(("Timer slack", format.seconds(slack)))
+    if (allowed := found.get("send_lag_limit_seconds")) is not None:
+        rows.append(("Lateness allowed, p99", format.seconds(allowed)))
+    if "late_sends" in found:
+        rows.append(("Sent more than 1 ms late", f"{found['late_sends']:,} requests"))
+    little = [step["little"] for step in run.steps if step.get("little")]
+    rows += [("Little's law N = X(R+Z)", f"holds to {format.error(each['relative_error'])}") for each in little]
+    return pairs("table-generator", "The generator's health", rows)
+
+
+_SERVER = (
+    ("CPU", "cpu_fraction", lambda value: f"{format.percent(value)} of a core"),
+    ("CPU per request", "cpu_seconds_per_request", format.seconds),
+    ("CPU in user mode", "cpu_user_fraction", format.percent),
+    ("Its core was busy", "core_busy_fraction", format.percent),
+    ("Soft interrupts on its core", "core_softirq_fraction", format.percent),
+    ("Resident memory", "resident_bytes", format.size),
+    ("Minor page faults", "minor_faults", format.count),
+    ("Major page faults", "major_faults", format.count),
+    ("Voluntary switches", "voluntary_switches", format.count),
+    ("Involuntary switches", "involuntary_switches", format.count),
+)
+
+
+def server(run: LoadRun) -> Markup:
+    """What the server used, where it was observed."""
+    title = "The server's resources"
+    observed = [step["server"] for step in run.steps if step.get("server")]
+    if not observed:
+        said = "by the run itself (--observe-pid, --observe-core); the probe's figures follow"
+        return absent("table-server", title, said if "probe" in run.result.record else "it was not observed (--probe)")
+    use = observed[-1]
+    rows = [(name, _reading(use.get(key), write)) for name, key, write in _SERVER]
+    for key, value in run.steps[-1]["tcp"].items():
+        rows.append((f"TCP: {key.replace('_', ' ')}", _reading(value, format.count)))
+    return pairs("table-server", title, rows)
+
+
+def probe(run: LoadRun) -> Markup | None:
+    """Every counter of the probe over the measured time, and what a request cost."""
+    found = run.result.record.get("probe")
+    if not found:
+        return None
+    title = "What the server used, by the probe"
+    if "unavailable" in found:
+        return absent("table-probe", title, found["unavailable"])
+    spent = ["server.cpu_per_stream_second"] if run.result.is_streams else [*SERVER_METRICS]
+    rows = [
+        (metrics.find(name).help, "", metrics.find(name).write(metrics.find(name).of_run(run.result)), "", "")
+        for name in spent
+    ]
+    counters = found["counters"]
+    rows += [(name.replace("_", " "), *_used(each)) for name, each in counters.items() if "unavailable" not in each]
+    missing: dict[str, list[str]] = {}
+    for name, each in counters.items():
+        if "unavailable" in each:
+            missing.setdefault(each["unavailable"], []).append(name)
+    offset = found["offset_seconds"]
+    notes = [f"Clock of the recording moved by {offset:+.6f} s." if offset else ""]
+    notes += [f"Not measured: {', '.join(names)}: {why}." for why, names in missing.items()]
+    head = ("Counter", "In all", "Mean or per second", "Least", "Most")
+    return element("details", element("summary", title), grid("table-probe", title, [head], rows, " ".join(notes)))
+
+
+def _used(used: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """One counter: a total with its rate, or a level with its range."""
+    write = format.size if used["unit"] == "B" else lambda value: format.number(value, 4)
+    unit = {"s": " s", "cores": " cores"}.get(used["unit"], "")
+    if "total" in used:
+        rate = f"{write(used['per_second'])}{' cores' if used['unit'] == 's' else '/s'}"
+        return f"{write(used['total'])}{unit}", rate, "", ""
+    mean, least, most = (f"{write(used[key])}{unit}" for key in ("mean", "minimum", "maximum"))
+    return "", mean, least, most
+
+
+def plan(run: LoadRun) -> Markup:
+    """What was asked for."""
+    record = run.result.record
+    rows = [
+        ("URL", record["url"]),
+        ("Connections", record["connection"]),
+        ("Options", " ".join(run.options)),
+        ("Seed", str(record["seed"])),
+        ("Sojourn", record["version"]),
+    ]
+    return pairs("table-plan", "What was asked for", rows)
+
+
+def machines(run: LoadRun) -> Markup | None:
+    """Each machine's share, where several made the load."""
+    found = run.result.record.get("machines")
+    if not found:
+        return None
+    rows = [
+        (
+            each["host"],
+            format.percent(each["share"]),
+            format.number(each.get("requests_per_second"), 4),
+            format.percent(each.get("generator_cpu_fraction")),
+            format.seconds(each.get("clock_offset_seconds")),
+            each.get("failed_because") or ("generator limited" if each.get("limited") else ""),
+        )
+        for each in found
+    ]
+    head = ("Machine", "Share", "Requests/s", "Generator CPU", "Clock apart", "Marks")
+    return grid("table-machines", "The load machines", [head], rows)
+
+
+def thresholds(run: LoadRun) -> Markup | None:
+    """The verdicts."""
+    if not run.thresholds:
+        return None
+    rows = []
+    for each in run.thresholds:
+        metric = metrics.find(each["metric"])
+        between = ""
+        if each["low"] is not None:
+            between = f"{metric.write(each['low'])} to {metric.write(each['high'])}"
+        verdict = ("pass" if each["passed"] else "FAIL") + (", too close to call" if each["clear"] is False else "")
+        limit = f"{each['operator']} {metric.write(each['limit'])}"
+        rows.append((metric.name, limit, metric.write(each["value"]), between, verdict))
+    return grid("table-thresholds", "Thresholds", [("Metric", "Limit", "Measured", "95 %", "Verdict")], rows)
+
+
+def _statistics(summary: Mapping[str, Any] | None) -> list[str]:
+    return [format.seconds(summary[name]) if summary else "" for name in _STATISTICS]
+
+
+def _size_class(each: Mapping[str, Any]) -> str:
+    if each["bytes_below"] is None:
+        return f"{format.size(each['bytes_from'])} and more"
+    return f"{format.size(each['bytes_from'])} to {format.size(each['bytes_below'])}"
+
+
+def _reading(value: object, write: Any) -> str:
+    if isinstance(value, int | float):
+        return str(write(value))
+    return str(value) if isinstance(value, str) else format.NOT_MEASURED

@@ -1,0 +1,1 @@
+"""The memory sweep: surfaces, curves and latencies as a page and as tables."""

@@ -1,0 +1,89 @@
+"""The page and the folder of a memory characterisation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sojourn.machine import environment
+from sojourn.memory.characterisation import Backing, Characterisation
+from sojourn.report.assessment.measurement_tables import written
+from sojourn.report.drawing import figure
+from sojourn.report.image import write_images
+from sojourn.report.markup import Markup, element, join
+from sojourn.report.memory.charts import curves, latencies
+from sojourn.report.memory.surface import surface_figure, surfaces
+from sojourn.report.shell import shell
+from sojourn.report.tables import pairs
+from sojourn.results.run_folder import RunFolder
+from sojourn.text import format
+
+SUMMARY = "memory.json"
+REPORT = "report.html"
+SOURCES = (SUMMARY, "points.parquet", "environment.json")
+
+
+def prepare(path: Path) -> RunFolder:
+    """Makes the folder; one that holds a characterisation is refused, never overwritten."""
+    return RunFolder.create(path, holds=(SUMMARY,), inside="plots")
+
+
+def write(folder: RunFolder, found: Characterisation) -> Path:
+    """Writes everything and returns where the page is."""
+    machine = environment.describe(found.machine)
+    folder.write_json(SUMMARY, found.model_dump())
+    folder.write_json("environment.json", machine)
+    folder.write_table("points.parquet", [_row(each.model_dump()) for each in found.points])
+    folder.write_table("latencies.parquet", [_row(each.model_dump()) for each in found.latencies])
+    write_images(folder, [*curves(found), *latencies(found)])
+    folder.write_text(REPORT, page(found, machine))
+    return folder.path / REPORT
+
+
+def page(found: Characterisation, machine: dict[str, Any]) -> str:
+    """The whole page."""
+    notes = [] if found.complete else ["Interrupted: what was measured until then is shown."]
+    if found.disturbed:
+        notes.append(f"{found.disturbed:,} measurements were kept although others held the core for part of them.")
+    main = join(
+        element("section", [element("p", note, class_="missing") for note in notes]) if notes else None,
+        _section("surfaces", "Surfaces", [surface_figure(each) for each in surfaces(found)]),
+        _section("curves", "Curves", [figure(chart) for chart in curves(found)]),
+        _section("latency", "Latency", [figure(chart) for chart in latencies(found)]),
+        element("section", element("h2", "Machine"), _machine(found, machine), id="machine"),
+    )
+    subtitle = f"{machine['processor']} · seed {found.seed}"
+    return shell("memory characterisation", "Extended copy transfer", subtitle, main, found.version, SOURCES)
+
+
+def _section(identifier: str, title: str, figures: list[Markup]) -> Markup | None:
+    if not figures:
+        return None
+    return element("section", element("h2", title), element("div", figures, class_="plots"), id=identifier)
+
+
+def _machine(found: Characterisation, machine: dict[str, Any]) -> Markup:
+    rows = [
+        (f"L{each.level} {each.kind.lower()}", f"{format.size(each.size_bytes)}, shared by cores {each.shared_by}")
+        for each in found.data_caches()
+    ]
+    rows += [(f"huge pages {each.huge_pages}", _backing(each)) for each in found.backing]
+    skipped = {"caches"}
+    rows += [(name.replace("_", " "), written(name, value)) for name, value in machine.items() if name not in skipped]
+    return pairs("table-machine", "What was measured", rows)
+
+
+def _backing(backing: Backing) -> str:
+    held = [
+        f"core {core}: {format.size(value) if isinstance(value, int) else value['unavailable']}"
+        for core, value in zip(backing.cores, backing.huge_page_bytes, strict=True)
+    ]
+    return f"of {format.size(backing.bytes)} huge pages held {', '.join(held)}"
+
+
+def _row(nested: dict[str, Any]) -> dict[str, Any]:
+    """A row of a table from a point: its spread's keys after the figure's name."""
+    row: dict[str, Any] = {}
+    for name, value in nested.items():
+        row |= {f"{name}_{key}": part for key, part in value.items()} if isinstance(value, dict) else {name: value}
+    return row

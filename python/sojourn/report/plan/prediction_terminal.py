@@ -1,0 +1,127 @@
+"""Predictions on the terminal: what each solver says, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from sojourn.report.terminal import print_pairs, table
+from sojourn.text import format
+
+PERCENTILES_SHOWN = ("p50", "p95", "p99")
+
+Figure = Callable[[Mapping[str, Any]], str]
+
+
+def print_prediction(result: Mapping[str, Any], console: Console) -> None:
+    """The solvers that answer side by side, the refusals with their reasons, and what gives first."""
+    console.print(Text(result["system"], style="bold"))
+    for setting in result["settings"]:
+        console.print(Text(f"with {setting}", style="dim"))
+    answers = {name: outcome["answer"] for name, outcome in result["solvers"].items() if outcome["answer"]}
+    if result["simulation"]:
+        answers["simulation"] = result["simulation"]
+    if answers:
+        _print_classes(result, answers, console)
+        _print_stations(answers, console)
+    else:
+        console.print(Text("NO ANSWER: every solver refused, and why is below", style="bold red"))
+    refusals = [(name, each["refusal"]) for name, each in result["solvers"].items() if each["refusal"]]
+    rows = [(f"{name} refused", reason) for name, reason in refusals]
+    rows += [(name, outcome["basis"]) for name, outcome in result["solvers"].items() if outcome["answer"]]
+    print_pairs([*_first(result), *rows], console)
+    if not result["simulation"]:
+        console.print(Text("percentiles of every class: --simulate", style="dim"))
+
+
+def _print_classes(result: Mapping[str, Any], answers: Mapping[str, Any], console: Console) -> None:
+    shown = table("class", "", *answers)
+    shown.columns[1].justify = "left"
+    for name in next(iter(answers.values()))["classes"]:
+        classes = [answer["classes"][name] for answer in answers.values()]
+        shown.add_row(Text(name), "jobs/s", *(format.number(each["throughput_per_second"]) for each in classes))
+        times = [each["response_time_seconds"] for each in classes]
+        shown.add_row("", "mean R", *map(_mean, times))
+        for key in PERCENTILES_SHOWN:
+            if any(each.get(key) is not None for each in times):
+                shown.add_row("", key, *(format.seconds(each.get(key)) for each in times))
+        for label, means in _by_size(result, name, answers):
+            shown.add_row("", label, *map(format.seconds, means))
+    console.print(shown)
+
+
+def _by_size(
+    result: Mapping[str, Any], name: str, answers: Mapping[str, Any]
+) -> Iterator[tuple[str, list[float | None]]]:
+    columns = [result["solvers"].get(solver, {}).get("by_size", {}).get(name) for solver in answers]
+    known = next((each for each in columns if each), None)
+    for index, quantile in enumerate(known["quantiles"] if known else ()):
+        size = format.size(known["sizes_bytes"][index] if known else None)
+        means = [each["response_time_mean_seconds"][index] if each else None for each in columns]
+        yield f"mean R at {size} (p{100 * quantile:g})", means
+
+
+def _mean(times: Mapping[str, Any]) -> str:
+    half_width = times.get("mean_half_width")
+    return format.seconds(times["mean"]) + (f" ± {format.seconds(half_width)}" if half_width else "")
+
+
+def _print_stations(answers: Mapping[str, Any], console: Console) -> None:
+    figures: list[tuple[str, Figure]] = [
+        ("utilisation", lambda station: format.percent(station["utilisation"])),
+        ("jobs present", lambda station: format.number(station["queue_mean"])),
+        ("time per visit", lambda station: format.seconds(station["residence_time_seconds"])),
+    ]
+    shown = table("station", "", *answers)
+    shown.columns[1].justify = "left"
+    for name in next(iter(answers.values()))["stations"]:
+        stations = [answer["stations"][name] for answer in answers.values()]
+        limited = stations[0]["utilisation"] is not None
+        # A delay has no utilisation.
+        for index, (label, figure) in enumerate(figures if limited else figures[1:]):
+            shown.add_row(Text("" if index else name), label, *map(figure, stations))
+    console.print(shown)
+
+
+def _first(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    bottleneck, bounds = result["bottleneck"], result["bounds"]
+    saturation = ", ".join(
+        f"{name} at {format.number(load['saturation_throughput_per_second'])} jobs/s"
+        for name, load in sorted(bottleneck["stations"].items(), key=lambda item: -item[1]["demand_per_job_seconds"])
+        if load["saturation_throughput_per_second"]
+    )
+    rows = [
+        ("gives first", bottleneck["station"] or "nothing: no station is limited"),
+        ("next", bottleneck["next"] or "no other station is limited"),
+        ("saturation", saturation or "never"),
+    ]
+    if bottleneck["growth_factor_max"]:
+        rows.append(("room", f"open traffic can grow {format.factor(bottleneck['growth_factor_max'])}"))
+    if bounds:
+        rows.append(
+            ("N*", f"{format.number(bounds['saturation_users'])} users: with more, {bottleneck['station']} queues")
+        )
+        low, high = bounds["throughput_min_per_second"], bounds["throughput_max_per_second"]
+        rows.append(("bounds", f"{format.number(low)} to {format.number(high)} jobs/s (balanced job, asymptotic)"))
+    return rows
+
+
+def print_simulation(result: Mapping[str, Any], console: Console) -> None:
+    """What the simulator says of a system: response times by class, then the stations."""
+    classes = table("class", "jobs/s", "mean R", "+/-", "p50", "p95", "p99")
+    for name, found in result["classes"].items():
+        times = found["response_time_seconds"]
+        cells = [format.number(found["throughput_per_second"])]
+        cells += [format.seconds(times[key]) for key in ("mean", "mean_half_width", "p50", "p95", "p99")]
+        classes.add_row(Text(name), *cells)
+    stations = table("station", "utilisation", "visits/s", "queue", "residence")
+    for name, found in result["stations"].items():
+        cells = [format.percent(found["utilisation"]), format.number(found["throughput_per_second"])]
+        cells += [format.number(found["queue_mean"]), format.seconds(found["residence_time_seconds"])]
+        stations.add_row(Text(name), *cells)
+    console.print(classes, stations)
+    stop = "half-width reached" if result["converged"] else f"not settled: stopped by {result['stop']}"
+    console.print(Text(f"{result['jobs']:,} jobs; {stop}; Little's law holds to {result['little_relative_error']:.1e}"))

@@ -1,0 +1,99 @@
+"""The sentences of a plan: the terminal and the report say the same in the same words."""
+
+from __future__ import annotations
+
+import math
+
+from sojourn.planning.answers import CheapestMix, Doubling, Growth, LargestTraffic, LeverAnswer, Plan
+from sojourn.text import format
+
+
+def with_interval(seconds: float | None, half_width: float | None) -> str:
+    """A time with its 95 % half-width; overload where there is none."""
+    if seconds is None or not math.isfinite(seconds):
+        return "overloaded"
+    return format.seconds(seconds) + (f" ± {format.seconds(half_width)}" if half_width else "")
+
+
+def verdict(plan: Plan) -> str:
+    """Whether the target is met now."""
+    if plan.now.unstable_station is not None:
+        return f"not met: {plan.now.unstable_station} is overloaded"
+    value = with_interval(plan.now.simulated_seconds, plan.now.half_width_seconds)
+    return f"{'met' if plan.now.met else 'not met'}: {value}"
+
+
+def floor(plan: Plan) -> str:
+    """What no limited station's speed takes away."""
+    seconds = format.seconds(plan.floor_seconds)
+    if plan.reachable:
+        return f"{seconds} remain however fast the stations are, because of {plan.floor_because}"
+    return (
+        f"impossible by faster stations: {seconds} remain however fast they are, because of {plan.floor_because}; "
+        f"the best reachable value is {seconds}, the target {format.seconds(plan.limit_seconds)}"
+    )
+
+
+def needed(lever: LeverAnswer) -> str:
+    """What a parameter must be."""
+    if lever.needed_text is not None:
+        return lever.needed_text
+    if not math.isfinite(lever.simulated_seconds):
+        return "not enough: still overloaded"
+    return f"not enough: {format.seconds(lever.simulated_seconds)} at best, with {lever.best_text}"
+
+
+def largest_traffic(traffic: LargestTraffic) -> str:
+    """How much traffic the system takes within the target."""
+    if traffic.factor is None:
+        return f"none: {with_interval(traffic.simulated_seconds, None)} even with hardly any traffic"
+    rate = format.number(traffic.throughput_per_second)
+    return f"{format.factor(traffic.factor)} of this load, {rate} jobs/s"
+
+
+def doubled_traffic(doubling: Doubling) -> str:
+    """The same with twice as much of one resource."""
+    factor = doubling.largest_traffic_factor
+    return "none" if factor is None else format.factor(factor)
+
+
+def change(doubling: Doubling) -> str:
+    """Of the metric."""
+    if not math.isfinite(doubling.seconds):
+        return "still overloaded"
+    return "" if math.isnan(doubling.change_fraction) else format.error(doubling.change_fraction)
+
+
+def growth(answer: Growth) -> list[tuple[str, str]]:
+    """When the target is missed and when a station saturates."""
+    rate = f"+{format.percent(answer.fraction_per_year)}/year from {answer.start}"
+    rows = [("target missed on", _day(answer, answer.target_missed_on, answer.traffic_factor_at_target))]
+    if answer.saturated_station is not None:
+        date = _day(answer, answer.saturated_on, answer.traffic_factor_at_saturation)
+        rows.append((f"{answer.saturated_station} saturated on", date))
+    return [("growth", rate), *rows]
+
+
+def cheapest(mix: CheapestMix) -> str:
+    """The cheapest mix within the target, or that there is none."""
+    if mix.cheapest is None:
+        return f"none of the {mix.evaluated:,} mixes meets the target"
+    value = with_interval(mix.simulated_seconds, mix.half_width_seconds)
+    return f"{format.number(mix.cheapest.cost, 4)} for {mix.cheapest.text}: {value} (simulated)"
+
+
+def methods(plan: Plan) -> str:
+    """How the figures were found."""
+    by = sorted({lever.searched_by for lever in plan.levers})
+    return (
+        f"Searched with {', '.join(by)}; every value needed is confirmed by simulation of a million jobs with other "
+        f"random numbers (seed {plan.seed}; {plan.simulations:,} simulations in all)."
+    )
+
+
+def _day(answer: Growth, date: str | None, factor: float | None) -> str:
+    if factor is None:
+        return "any day: it is missed under any traffic"
+    if date is None:
+        return "not within two centuries"
+    return f"{'already' if date == answer.start else date}, at {format.factor(factor)} of this traffic"

@@ -1,0 +1,1 @@
+"""The probe: its live view, its totals, and flame graphs."""

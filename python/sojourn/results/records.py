@@ -1,0 +1,27 @@
+"""Records that several kinds of result share: pydantic models with units in the names of their fields."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Record(BaseModel):
+    """A part of the summary; unknown fields are refused so that a typo cannot hide a figure."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Spread(Record):
+    """A figure over repetitions: its median and its extremes."""
+
+    median: float
+    minimum: float
+    maximum: float
+
+
+class Interval(Record):
+    """An estimate with its 95 % confidence interval."""
+
+    estimate: float
+    low: float
+    high: float

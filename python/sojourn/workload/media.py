@@ -1,0 +1,228 @@
+"""Test films of a rate: one is made by ffmpeg, looked at by ffprobe, and copied.
+
+The copies are alike to the last byte, yet files of their own: each takes its own room in the page cache, as films do
+that are asked for by different viewers. Hard links would be one file to the kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sojourn.failure import CouldNotRun
+from sojourn.workload import fileset, site
+
+RATE_MIN, RATE_MAX = 24_000, 100_000_000
+"""Bits a second: below, no picture is left beside the sound; above, encoders of H.264 at this size stop."""
+SECONDS_MAX = 2 * 3600
+COPIES_MAX = 1_000_000
+RATE_TOLERANCE = 0.1
+"""How far the rate of a film may be from the one asked for before it is warned of."""
+COPY_BYTES = 1 << 20
+
+PROGRAMS = ("ffmpeg", "ffprobe")
+CODECS = {"h264": "libx264", "h265": "libx265"}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What fits into a rate: the picture's size, its rate, and the sound's rates."""
+
+    width: int
+    height: int
+    pictures_per_second: int
+    audio_bits_per_second: int
+    sample_rate: int
+
+
+PICTURES = (
+    (100_000, Picture(176, 144, 10, 16_000, 22_050)),
+    (1_000_000, Picture(320, 240, 15, 48_000, 44_100)),
+    (4_000_000, Picture(640, 360, 25, 96_000, 48_000)),
+    (RATE_MAX, Picture(1280, 720, 25, 128_000, 48_000)),
+)
+"""Up to which rate, what."""
+KEYFRAME_SECONDS = 2
+"""From one picture that decoding can begin with to the next: where viewers can start, and HLS can cut."""
+
+
+@dataclass(frozen=True)
+class Film:
+    """What is asked for."""
+
+    bits_per_second: int
+    seconds: float
+    codec: str = "h264"
+
+    def check(self) -> None:
+        """Refuses what cannot be made."""
+        limits = (
+            ("--rate", self.bits_per_second, RATE_MIN, RATE_MAX, "bit/s"),
+            ("--seconds", self.seconds, 1, SECONDS_MAX, "s"),
+        )
+        for name, value, least, most, unit in limits:
+            if not least <= value <= most:
+                raise CouldNotRun(f"{name} {value:g} cannot be", f"give a value from {least:,} to {most:,} {unit}")
+
+    @property
+    def name(self) -> str:
+        """Of its files, before the number of the copy."""
+        return f"{self.codec}-{self.bits_per_second // 1000}k-{self.seconds:g}s"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What ffprobe counts in a film: the bits of the samples, not of the file around them."""
+
+    video_bits_per_second: float
+    audio_bits_per_second: float
+    seconds: float
+    pictures: int
+    keyframes: int
+    bytes: int
+
+    @property
+    def bits_per_second(self) -> float:
+        """Picture and sound together."""
+        return self.video_bits_per_second + self.audio_bits_per_second
+
+
+def bits_per_second(text: str) -> int:
+    """A rate as people say it of films: `56k`, `2M`, `1.5M`, also with `bit/s` after it."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kM])(?:bit/s)?", text.strip())
+    if match is None:
+        raise CouldNotRun(f"{text!r} is not the rate of a film", "write it as in 56k, 300k or 2M, in bits a second")
+    return round(float(match[1]) * {"k": 1e3, "M": 1e6}[match[2]])
+
+
+def make(
+    film: Film,
+    folder: Path,
+    copies: int,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[Measured, fileset.FileSet, int]:
+    """Makes `film` in `folder`, `copies` times; returns what it is, the files, and how many of them were written.
+
+    What is there is kept, so that an interrupted run goes on. The manifest comes last: a folder that has one is whole.
+    """
+    film.check()
+    if not 1 <= copies <= COPIES_MAX:
+        raise CouldNotRun(f"--copies {copies} cannot be", f"give a number from 1 to {COPIES_MAX:,}")
+    _check_programs()
+    try:
+        return _make(film, folder, copies, progress)
+    except OSError as error:
+        raise CouldNotRun(f"cannot write {error.filename or folder}: {error.strerror}") from error
+
+
+def _make(
+    film: Film, folder: Path, copies: int, progress: Callable[[int, int], None]
+) -> tuple[Measured, fileset.FileSet, int]:
+    paths = [f"/{film.name}-{number:04d}.mp4" for number in range(copies)]
+    first = folder / paths[0].lstrip("/")
+    manifest = folder / fileset.MANIFEST
+    if manifest.is_file() and not first.is_file():
+        raise CouldNotRun(f"{folder} holds another file set", "give another --output, or remove it first")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = 0
+    if not first.is_file():
+        # Under another name until it is whole.
+        partial = first.with_suffix(".partial.mp4")
+        _encode(film, partial)
+        partial.replace(first)
+        written = 1
+    progress(1, copies)
+    measured = measure(first)
+    missing = [path for path in paths[1:] if not _is_copy(folder / path.lstrip("/"), measured.bytes)]
+    site.check_room(folder, [(path, measured.bytes) for path in missing])
+    for path in missing:
+        _copy(first, folder / path.lstrip("/"))
+        written += 1
+        progress(1 + written, copies)
+    files = [fileset.File(path, measured.bytes, "film", 1) for path in paths]
+    film_set = fileset.FileSet("media", files, {**asdict(film), "measured": asdict(measured)})
+    fileset.write_lists(film_set, folder)
+    return measured, film_set, written
+
+
+def measure(path: Path) -> Measured:
+    """What is in the film at `path`, counted packet by packet."""
+    entries = "stream=index,codec_type:packet=stream_index,size,flags,pts_time,duration_time"
+    command = ["ffprobe", "-v", "error", "-show_entries", entries, "-of", "json", str(path)]
+    probed: dict[str, Any] = json.loads(_run(command))
+    kinds = {stream["index"]: stream["codec_type"] for stream in probed["streams"]}
+    bits = {"video": 0, "audio": 0}
+    end, pictures, keyframes = 0.0, 0, 0
+    for packet in probed["packets"]:
+        kind = kinds[packet["stream_index"]]
+        bits[kind] += 8 * int(packet["size"])
+        end = max(end, float(packet["pts_time"]) + float(packet.get("duration_time", 0)))
+        if kind == "video":
+            pictures += 1
+            keyframes += "K" in packet["flags"]
+    if not end:
+        raise CouldNotRun(f"ffprobe finds no packets in {path}", "remove the file and make it again")
+    return Measured(bits["video"] / end, bits["audio"] / end, end, pictures, keyframes, path.stat().st_size)
+
+
+def _check_programs() -> None:
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    if missing:
+        raise CouldNotRun(f"{' and '.join(missing)} cannot be found", "install the package ffmpeg")
+
+
+def _encode(film: Film, path: Path) -> None:
+    picture = next(picture for most, picture in PICTURES if film.bits_per_second <= most)
+    # Of little, the sound takes no more than a third.
+    audio = min(picture.audio_bits_per_second, film.bits_per_second // 3)
+    video = film.bits_per_second - audio
+    per_second, keyframes = picture.pictures_per_second, KEYFRAME_SECONDS * picture.pictures_per_second
+    source = f"mandelbrot=size={picture.width}x{picture.height}:rate={per_second}"
+    sound = f"sine=frequency=440:sample_rate={picture.sample_rate}"
+    rates = [option for name in ("-b:v", "-minrate", "-maxrate", "-bufsize") for option in (name, str(video))]
+    # The rate is held also where the picture is simple: by filler, which players pass over.
+    held = f"keyint={keyframes}:min-keyint={keyframes}:scenecut=0"
+    if film.codec == "h264":
+        coding = ["-profile:v", "baseline", "-x264-params", f"nal-hrd=cbr:force-cfr=1:{held}"]
+    else:
+        coding = ["-tag:v", "hvc1", "-x265-params", f"strict-cbr=1:log-level=error:{held}"]
+    command = [
+        *("ffmpeg", "-nostdin", "-v", "error", "-y"),
+        *("-f", "lavfi", "-i", source, "-f", "lavfi", "-i", sound, "-t", f"{film.seconds:g}"),
+        *("-c:v", CODECS[film.codec], "-preset", "veryfast", "-pix_fmt", "yuv420p", *rates, *coding),
+        *("-c:a", "aac", "-b:a", str(audio), "-ac", "1"),
+        # The same bytes from the same program: no date, no name of the encoder.
+        *("-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact", "-movflags", "+faststart"),
+        str(path),
+    ]
+    try:
+        _run(command)
+    except CouldNotRun:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise CouldNotRun(f"{command[0]} failed: {last}", f"try it yourself: {' '.join(command)}")
+    return done.stdout
+
+
+def _is_copy(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size and path.stat().st_nlink == 1
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Writes the bytes again. A file system that shares blocks is not asked to, and whatever was there is replaced."""
+    target.unlink(missing_ok=True)
+    with source.open("rb") as reader, target.open("xb") as writer:
+        while block := reader.read(COPY_BYTES):
+            writer.write(block)
