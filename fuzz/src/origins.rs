@@ -4,10 +4,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use sojourn_http::request::{Parsed, Parser};
-use sojourn_server::proxy::UpstreamUrl;
-use sojourn_server::proxy::forward::{
-    Forward, LOOPBACK, Network, Obstacle, Origin, Ports, Resolver, is_public,
+use sojourn_server::handler::forward_proxy::{
+    Forward, LOOPBACK, Network, Origin, Ports, Refusal, Resolver, is_public,
 };
+use sojourn_server::handler::reverse_proxy::UpstreamUrl;
 
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -68,7 +68,7 @@ pub fn origin(bytes: &[u8]) {
             b"CONNECT" => forward.tunnel_origin(&request, CLIENT, false).ok(),
             _ => {
                 let origin = forward.origin(&request, CLIENT);
-                assert!(origin != Err(Obstacle::Client) && origin != Err(Obstacle::Port));
+                assert!(origin != Err(Refusal::Client) && origin != Err(Refusal::Port));
                 origin.ok()
             }
         }

@@ -30,7 +30,7 @@ impl Stopped {
     /// Stops those of `server` while they wait for jobs, so that they hold nothing that others need; `None` if the system
     /// does not let us.
     fn of(server: &Server) -> Option<Stopped> {
-        let threads = storekeepers(server);
+        let threads = disk_threads(server);
         let begun = Instant::now();
         loop {
             let mut stopped = Stopped(Vec::new());
@@ -54,14 +54,14 @@ impl Stopped {
 }
 
 /// The threads that wait for the disk, as soon as all have begun: until then they have no names.
-fn storekeepers(server: &Server) -> Vec<libc::pid_t> {
+fn disk_threads(server: &Server) -> Vec<libc::pid_t> {
     let begun = Instant::now();
     loop {
         let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap();
         let paths = tasks.map(|entry| entry.unwrap().path());
         let ours = paths.filter(|path| {
             let name = fs::read_to_string(path.join("comm"));
-            name.unwrap().starts_with("storekeeper")
+            name.unwrap().starts_with("cache-disk-")
         });
         let threads: Vec<_> =
             ours.map(|path| path.file_name().unwrap().to_str().unwrap().parse().unwrap()).collect();

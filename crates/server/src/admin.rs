@@ -13,8 +13,8 @@ use sojourn_http::request::{Method, Parsed, Parser, Request};
 use sojourn_http::{Status, head, limits::HEAD_BYTES_MAX};
 
 use crate::clock::Clock;
+use crate::handler::reverse_proxy::{Cache, operate};
 use crate::metrics;
-use crate::proxy::{Cache, operate};
 use crate::site::Site;
 use crate::stop::Stop;
 

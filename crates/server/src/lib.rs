@@ -20,7 +20,6 @@ pub mod handler;
 mod hosts;
 pub mod metrics;
 mod program;
-pub mod proxy;
 mod runtime;
 mod signals;
 mod site;

@@ -10,9 +10,9 @@ use crate::access_log::AccessLog;
 use crate::board::Board;
 use crate::connection::{SendPath, Wait};
 use crate::counters::{Counter, Served};
+use crate::handler::reverse_proxy::{Proxy, UpstreamLimits};
 use crate::hosts::Hosts;
 use crate::program::Program;
-use crate::proxy::{Proxy, UpstreamLimits};
 use crate::tls::Tls;
 
 /// What every architecture is given to serve. Clones have the same log and the same board.

@@ -9,7 +9,7 @@ use sojourn_cache_store::replacement;
 use sojourn_cache_store::{ADMISSIONS, DiskSettings, Settings, admission_by_name};
 use sojourn_http_cache::Policy;
 use sojourn_server::CacheScope;
-use sojourn_server::proxy::{Cache, ForcedHits, Storekeepers};
+use sojourn_server::handler::reverse_proxy::{Cache, DiskThreads, ForcedHits};
 
 use super::ONE_PROCESS;
 use crate::serve::options::values::{budget, duration, size};
@@ -85,7 +85,7 @@ impl CacheOptions {
         scope: CacheScope,
         workers: usize,
         files_max: usize,
-    ) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
+    ) -> anyhow::Result<(Option<Cache>, Option<DiskThreads>)> {
         if scope != CacheScope::Server {
             return Ok((self.open_private(scope, workers)?, None));
         }
@@ -109,7 +109,7 @@ impl CacheOptions {
         if self.memory() > 0 { self.cache_memory_files.min(usable / 8) } else { 0 }
     }
 
-    fn open_tiers(&self, files_max: usize) -> anyhow::Result<(Option<Cache>, Option<Storekeepers>)> {
+    fn open_tiers(&self, files_max: usize) -> anyhow::Result<(Option<Cache>, Option<DiskThreads>)> {
         let Some(path) = &self.cache_dir else {
             let cache = (self.memory() > 0).then(|| Cache::new(self.settings(files_max), self.policy()));
             return Ok((cache, None));
@@ -133,7 +133,7 @@ impl CacheOptions {
                 path.display()
             )
         })?;
-        let keepers = cache.start_storekeepers(self.cache_disk_threads.into(), self.cache_disk_timeout)?;
+        let keepers = cache.start_disk_threads(self.cache_disk_threads.into(), self.cache_disk_timeout)?;
         Ok((Some(cache), Some(keepers)))
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anyhow::{anyhow, ensure};
 use clap::Parser;
-use sojourn_server::proxy::UpstreamUrl;
+use sojourn_server::handler::reverse_proxy::UpstreamUrl;
 use sojourn_server::{Host, Hosts, Others, Pages};
 
 use super::upstream::upstream;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
-use sojourn_server::proxy::{Cache, Nothing, Proxy, watch};
+use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, watch};
 use sojourn_server::{Architecture, Board, CacheScope, Site, architecture, metrics};
 use toml::Value;
 
@@ -92,7 +92,7 @@ impl Options {
         let descriptors = if self.forward.forward { 4 } else { 2 };
         let connections_max =
             self.limits.connections_max.unwrap_or(usable / descriptors).clamp(1, usable - 1);
-        let mut site = Site::new(Arc::new(Nothing));
+        let mut site = Site::new(Arc::new(NoDocuments));
         site.helpers = 1;
         site.workers = workers;
         site.board = board;

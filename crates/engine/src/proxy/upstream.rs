@@ -9,7 +9,9 @@ use anyhow::{anyhow, ensure};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sojourn_load::{TlsError, Trust, client_config};
-use sojourn_server::proxy::{HealthCheck, Presence, Upstream, UpstreamLimits, UpstreamUrl, UpstreamUrlError};
+use sojourn_server::handler::reverse_proxy::{
+    HealthCheck, Upstream, UpstreamLimits, UpstreamState, UpstreamUrl, UpstreamUrlError,
+};
 use sojourn_server::tls::UpstreamTls;
 
 use crate::serve::options::values::duration;
@@ -177,7 +179,7 @@ fn resolve(url: &UpstreamUrl, config: Option<&Arc<ClientConfig>>) -> anyhow::Res
         authority: url.authority.clone(),
         host: url.host.clone(),
         port: url.port,
-        presence: Arc::new(Presence::new(&addresses)),
+        presence: Arc::new(UpstreamState::new(&addresses)),
         tls,
         weight: url.weight,
     })

@@ -10,7 +10,7 @@ use sojourn_http::request::Request;
 
 use super::format::{Escape, Item, LATE_MAX, Late, LogFormat, What};
 use crate::clock::Clock;
-use crate::proxy::Outcome;
+use crate::handler::reverse_proxy::Outcome;
 
 /// What is known of a response when its head is written.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use sojourn_http::request::{Parsed, Parser};
 
 use super::*;
 use crate::clock::Clock;
-use crate::proxy::Outcome;
+use crate::handler::reverse_proxy::Outcome;
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nbody";
 

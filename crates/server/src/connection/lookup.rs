@@ -6,8 +6,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{Buffer, Context, Event, Reason, Wait, Want};
-use crate::proxy::Obstacle;
-use crate::proxy::forward::Addresses;
+use crate::handler::forward_proxy::Addresses;
+use crate::handler::reverse_proxy::Refusal;
 
 /// A name that is being looked up.
 #[derive(Debug)]
@@ -33,11 +33,11 @@ impl Lookup {
                 Want::Receive(Buffer::default())
             }
             Event::Expired => {
-                self.end(Obstacle::LookupTime, context);
+                self.end(Refusal::LookupTime, context);
                 Want::Close(Reason::Finished)
             }
             _ => {
-                self.end(Obstacle::Name, context);
+                self.end(Refusal::Name, context);
                 Want::Close(Reason::Finished)
             }
         }
@@ -50,11 +50,11 @@ impl Lookup {
 
     /// It is about to be forgotten.
     pub fn finish(&mut self, context: &mut Context<'_>) {
-        self.end(Obstacle::Name, context);
+        self.end(Refusal::Name, context);
     }
 
     /// Tells those who wait of the outcome, or of the obstacle if there is none.
-    fn end(&mut self, obstacle: Obstacle, context: &mut Context<'_>) {
+    fn end(&mut self, obstacle: Refusal, context: &mut Context<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
             let exchanges = context.exchanges.as_mut().expect("who looks up has exchanges");
             exchanges.found(&self.host, self.outcome.get().ok_or(obstacle), context.served);

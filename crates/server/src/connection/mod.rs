@@ -14,8 +14,8 @@ use sojourn_content::Caches;
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
 use crate::counters::{Counter, Served};
+use crate::handler::reverse_proxy::Exchanges;
 use crate::hosts::Hosts;
-use crate::proxy::Exchanges;
 use crate::site::{Limits, Site};
 
 mod application;

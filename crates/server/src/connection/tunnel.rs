@@ -7,7 +7,7 @@ use sojourn_http::Status;
 
 use super::{Buffer, Context, Event, Output, Reason, Wait, Want};
 use crate::counters::Counter;
-use crate::proxy::{Exchanges, Stage, TunnelId, Way};
+use crate::handler::reverse_proxy::{Exchanges, Stage, TunnelId, Way};
 
 /// A receive of as many bytes says that more come at once than a small buffer holds.
 const BUSY_BYTES_MIN: usize = 4 * 1024;

@@ -7,7 +7,7 @@ use super::body::{Body, Progress};
 use super::{Fetch, Stage, exchanges};
 use crate::connection::{Buffer, Context, Reason, Want};
 use crate::counters::Counter;
-use crate::proxy::{End, Exchanges, FlowId, Heard};
+use crate::handler::reverse_proxy::{End, Exchanges, FlowId, Heard};
 
 /// Interim responses (1xx) before an answer; a server that sends more sends no answer.
 const INTERIM_RESPONSES_MAX: u32 = 16;

@@ -4,7 +4,7 @@ use sojourn_http::Status;
 
 use super::{Fetch, Stage, exchanges};
 use crate::connection::{Context, Reason, Want};
-use crate::proxy::FlowId;
+use crate::handler::reverse_proxy::FlowId;
 
 impl Fetch {
     /// The upstream will send no more.

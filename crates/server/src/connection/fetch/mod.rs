@@ -1,6 +1,6 @@
 //! The other side of a proxy: a connection to an upstream, which sends requests and receives answers.
 //!
-//! It is driven like a client's connection and fills [flows](crate::proxy::Flow) one after the other. It never hears of
+//! It is driven like a client's connection and fills [flows](crate::handler::reverse_proxy::Flow) one after the other. It never hears of
 //! clients: who follows the flow is woken when there is news, and wakes this connection when there is room again.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use sojourn_http::Status;
 use sojourn_http::upstream::Parser;
 
 use super::{Buffer, Context, Event, Reason, Wait, Want};
-use crate::proxy::{End, Exchanges, Flow, FlowId, Upload};
+use crate::handler::reverse_proxy::{End, Exchanges, Flow, FlowId, Upload};
 
 mod answer;
 mod body;

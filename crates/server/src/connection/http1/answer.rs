@@ -13,7 +13,7 @@ use super::stream::Stream;
 use super::tunnel::Tunnelling;
 use super::{After, Http1};
 use crate::connection::{Context, Piece};
-use crate::proxy::TunnelId;
+use crate::handler::reverse_proxy::TunnelId;
 
 /// How far the request at the start of the input came.
 pub(super) enum Step {

@@ -18,7 +18,9 @@ use super::relay::Relay;
 use super::stream::{Part, Stream};
 use crate::connection::Context;
 use crate::counters::Counter;
-use crate::proxy::{Ask, Keyed, Outcome, Standing, Stored, Verdict, Without, answer, fits, host};
+use crate::handler::reverse_proxy::{
+    Ask, Keyed, Outcome, Revalidation, Stored, Verdict, Without, answer, fits, host,
+};
 
 impl Http1 {
     /// What the cache, if there is one, says to `request`.
@@ -219,7 +221,7 @@ impl Http1 {
         &mut self,
         request: &Request<'_>,
         relay: &Relay,
-        standing: &Standing,
+        standing: &Revalidation,
         context: &mut Context<'_>,
     ) -> Step {
         let is_for_it = standing.is_for_all && stored_fits(request, &standing.object);

@@ -2,7 +2,7 @@
 
 use super::follow::Following;
 use super::relay::Relay;
-use crate::proxy::{Outcome, Search};
+use crate::handler::reverse_proxy::{CacheLookup, Outcome};
 
 /// How far a request has come with the cache and the upstreams.
 #[derive(Debug, Default)]
@@ -10,7 +10,7 @@ pub(super) struct Dealings {
     /// An upstream has begun to answer.
     pub relayed: Option<Box<Relay>>,
     /// What the cache's disk has told, or is to tell.
-    pub search: Option<Search>,
+    pub search: Option<CacheLookup>,
     /// What another loop has asked for, on behalf of this request, too.
     pub following: Option<Following>,
     /// What came of that does not answer it.

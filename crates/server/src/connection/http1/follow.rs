@@ -15,7 +15,7 @@ use super::relay::Relay;
 use super::{After, Http1};
 use crate::connection::Context;
 use crate::counters::Counter;
-use crate::proxy::{Outcome, Stored, fits, metadata};
+use crate::handler::reverse_proxy::{Outcome, Stored, fits, metadata};
 
 /// What a request waits for.
 #[derive(Debug)]

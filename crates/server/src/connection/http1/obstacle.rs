@@ -6,14 +6,14 @@ use sojourn_http::{Status, head};
 use super::Http1;
 use super::answer::Step;
 use crate::connection::Context;
-use crate::proxy::{Obstacle, Outcome};
+use crate::handler::reverse_proxy::{Outcome, Refusal};
 
 impl Http1 {
     /// Answers `request`, which `obstacle` keeps from its origin.
     pub(super) fn obstructed(
         &mut self,
         request: &Request<'_>,
-        obstacle: Obstacle,
+        obstacle: Refusal,
         context: &mut Context<'_>,
     ) -> Step {
         let status = obstacle.status();

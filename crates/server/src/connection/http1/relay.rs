@@ -18,8 +18,8 @@ use super::{Http1, State};
 use crate::access_log::{OpenLine, Upstream};
 use crate::connection::{Buffer, Context, Piece, Reason, Want};
 use crate::counters::Counter;
-use crate::proxy::{
-    Ask, Claim, End, Exchanges, FlowId, FollowerId, Keyed, Outcome, Refusal, Verdict, ask, refusal,
+use crate::handler::reverse_proxy::{
+    Ask, Claim, End, Exchanges, FlowId, FollowerId, Keyed, Outcome, OwnAnswer, Verdict, ask, refusal,
 };
 
 /// A request, and the flow that answers it.
@@ -63,10 +63,10 @@ impl Http1 {
             }
             Some(_) => {}
             None if request.scheme == Some(Scheme::Https) && !self.is_secure => {
-                return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
+                return self.refuse_relay(request, OwnAnswer::Status(Status::MisdirectedRequest), context);
             }
             None if context.hosts.find(request.host).is_none() => {
-                return self.refuse_relay(request, Refusal::Status(Status::MisdirectedRequest), context);
+                return self.refuse_relay(request, OwnAnswer::Status(Status::MisdirectedRequest), context);
             }
             None => {}
         }
@@ -154,14 +154,14 @@ impl Http1 {
         Ask { peer: self.peer, is_secure, host }
     }
 
-    fn refuse_relay(&mut self, request: &Request<'_>, refusal: Refusal, context: &mut Context<'_>) -> Step {
+    fn refuse_relay(&mut self, request: &Request<'_>, refusal: OwnAnswer, context: &mut Context<'_>) -> Step {
         if request.body != Body::Length(0) {
             self.content = Content::Left;
         }
         match refusal {
-            Refusal::Status(status) => self.page(request, status, context),
-            Refusal::Options => self.options(request, context),
-            Refusal::Obstacle(obstacle) => self.obstructed(request, obstacle, context),
+            OwnAnswer::Status(status) => self.page(request, status, context),
+            OwnAnswer::Options => self.options(request, context),
+            OwnAnswer::Refusal(obstacle) => self.obstructed(request, obstacle, context),
         }
     }
 

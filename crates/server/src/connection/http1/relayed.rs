@@ -13,7 +13,7 @@ use super::framing::Framing;
 use super::relay::{Relay, exchanges};
 use super::{After, Http1};
 use crate::connection::Context;
-use crate::proxy::{Answer, End, Keyed, Outcome, fits, metadata};
+use crate::handler::reverse_proxy::{Answer, End, Keyed, Outcome, fits, metadata};
 
 impl Http1 {
     /// The answer has begun, or there is none.

@@ -10,7 +10,7 @@ use super::{After, Http1};
 use crate::access_log::{Entry, OpenLine};
 use crate::connection::Context;
 use crate::counters::Counter;
-use crate::proxy::Outcome;
+use crate::handler::reverse_proxy::Outcome;
 
 /// The methods of a static site.
 pub(super) const ALLOWED: &str = "GET, HEAD, OPTIONS";

@@ -15,7 +15,7 @@ use super::{After, Http1, State};
 use crate::access_log::OpenLine;
 use crate::connection::tunnel::Receiver;
 use crate::connection::{Context, Want};
-use crate::proxy::{End, Forward, Outcome, Stage, TunnelId, Way};
+use crate::handler::reverse_proxy::{End, Forward, Outcome, Stage, TunnelId, Way};
 
 /// The answer to a request for a tunnel that is there. It has no body, whatever it could say of one (RFC 9110, 9.3.6).
 const ESTABLISHED: &[u8] = b"HTTP/1.1 200 Connection established\r\n\r\n";

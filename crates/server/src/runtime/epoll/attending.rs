@@ -12,7 +12,7 @@ use crate::access_log::AccessLog;
 use crate::board::{Place, Seat};
 use crate::connection::Reason;
 use crate::counters::Counter;
-use crate::proxy::{Exchanges, Proxy};
+use crate::handler::reverse_proxy::{Exchanges, Proxy};
 use crate::runtime::loops::LoopState;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::timers::wheel;

@@ -17,7 +17,7 @@ use crate::board::Seat;
 use crate::clients::TOKEN_BITS;
 use crate::connection::{Connection, Event};
 use crate::counters::Served;
-use crate::proxy::Exchanges;
+use crate::handler::reverse_proxy::Exchanges;
 use crate::runtime::disk::Disk;
 use crate::runtime::loops::{Errands, LoopState};
 use crate::runtime::sockets::accept::Acceptor;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use super::LoopState;
 use crate::connection::{Connection, Event};
 use crate::counters::Counter;
-use crate::proxy::{Destination, Launch};
+use crate::handler::reverse_proxy::{Destination, Launch};
 use crate::runtime::sockets::connect;
 
 /// A loop that runs them.

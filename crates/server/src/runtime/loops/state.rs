@@ -11,7 +11,7 @@ use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::connection::{Context, Event, Pool, Reason, Wait, Want};
 use crate::counters::{Counter, Served};
-use crate::proxy::Exchanges;
+use crate::handler::reverse_proxy::Exchanges;
 use crate::runtime::disk::Disk;
 use crate::runtime::sockets::accept::{Arrival, shed};
 use crate::runtime::timers::drain::Drain;

@@ -18,7 +18,7 @@ use sojourn_content::Done;
 use crate::architecture::Helped;
 use crate::board::Seat;
 use crate::connection::{Connection, Event};
-use crate::proxy::Exchanges;
+use crate::handler::reverse_proxy::Exchanges;
 use crate::runtime::disk::Disk;
 use crate::runtime::loops::{Errands, LoopState};
 use crate::runtime::sockets::listener::Listener;

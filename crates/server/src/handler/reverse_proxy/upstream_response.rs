@@ -6,10 +6,14 @@ use sojourn_cache_store::{Begun, Fill, Filling, Key, Object, PartFill, Sharing, 
 use sojourn_http::upstream::{self, Asked, Head};
 use sojourn_http_cache::fields::{Section, append_line};
 use sojourn_http_cache::forward::Via;
+use sojourn_http_cache::key::normalised;
 use sojourn_http_cache::validation::{Freshened, freshen, matches_head, validated};
-use sojourn_http_cache::{Failure, Metadata, Moments, NotStorable, may_answer_after, storable};
+use sojourn_http_cache::{
+    Failure, Forwarded, Metadata, Moments, NotStorable, RequestDirectives, is_own_content, may_answer_after,
+    storable,
+};
 
-use super::{Cache, Joined, Keyed, Standing};
+use super::{Cache, Changes, Joined, Keyed, Revalidation, Wish};
 
 /// The head of an answer, and what led to it.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +40,7 @@ pub enum Heard {
     /// It completes what is held.
     Joined(Box<Joined>),
     /// What is stored answers.
-    Stored(Standing),
+    Stored(Revalidation),
     /// It is about nothing that is stored: ask again, without conditions.
     Again,
 }
@@ -65,7 +69,7 @@ impl Cache {
         }
         let now = received.moments.response;
         match self.stands_in(Failure::Status(status), keyed, now) {
-            Some(object) => Heard::Stored(Standing { object, upstream_status: status, is_for_all: true }),
+            Some(object) => Heard::Stored(Revalidation { object, upstream_status: status, is_for_all: true }),
             None if received.asked == Asked::Head => {
                 self.learn(keyed, received);
                 Heard::Answer(None)
@@ -99,7 +103,7 @@ impl Cache {
         let place = all.iter().position(|one| std::ptr::eq(one, current)).expect("it is one of them");
         let object = &keyed.about[place];
         let Received { moments, via, .. } = *received;
-        let standing = |object, is_for_all| Standing { object, upstream_status: 304, is_for_all };
+        let standing = |object, is_for_all| Revalidation { object, upstream_status: 304, is_for_all };
         let key = key_of(&keyed.key, current);
         match freshen(current, &received.request(keyed), fields, moments, via, &self.policy) {
             Freshened::Stored(metadata) => {
@@ -159,7 +163,7 @@ impl Cache {
         // While an origin fails, one request at a time is enough.
         let pass = || {
             if head.status < 500 {
-                self.passing.remember(&keyed.key, moments.response);
+                self.hit_for_miss.remember(&keyed.key, moments.response);
             }
         };
         let Some(length) = length_of(head) else {
@@ -199,7 +203,7 @@ impl Cache {
                 Begun::Filling(_) | Begun::Hit(_) => return None,
             },
         };
-        self.passing.forget(&keyed.key);
+        self.hit_for_miss.forget(&keyed.key);
         fill.start(Started { metadata, length, vary, sharing: Sharing::Stored });
         Some(fill)
     }
@@ -212,6 +216,37 @@ impl Cache {
         if let Some(stored) = stored.filter(|_| is_answer) {
             self.store.purge(&key_of(&keyed.key, &stored));
         }
+    }
+}
+
+impl Cache {
+    /// Begins to store the answer to a POST that a later GET gets (RFC 9110, 9.3.3): it says so by Content-Location, and
+    /// for how long.
+    pub(super) fn begin_posted(&self, changes: &Changes, received: &Received<'_>) -> Option<Fill> {
+        let (target, head) = (changes.target(), received.head);
+        let is_posted = *changes.method == *b"POST" && head.status == 200;
+        // Requests with one key must get the same answer from every origin: this one went as it was.
+        let is_plain = *normalised(&changes.path) == *changes.path;
+        if !is_posted || !is_plain || !is_own_content(&target, Section(head.fields)) {
+            return None;
+        }
+        let length = length_of(head).filter(|length| length.unwrap_or(0) <= self.store.object_bytes_max())?;
+        let fields = received.sent.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let text = target.key();
+        let keyed = Keyed {
+            key: Key::new(&text).into_owned(),
+            may_join: false,
+            why: Forwarded::Method,
+            wish: Wish::Whole,
+            directives: RequestDirectives::read(&received.sent[fields..]),
+            known: None,
+            under_way: None,
+            about: Vec::new(),
+        };
+        let metadata = storable(&received.request(&keyed), &received.response(), &self.policy).ok()?;
+        let stored = Metadata::read(&metadata).ok()?;
+        let is_explicit = !stored.is_heuristic && stored.lifetime > 0;
+        is_explicit.then(|| self.start(&keyed, metadata.clone(), length, &mut None)).flatten()
     }
 }
 

@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Presence, Upstream, UpstreamLimits};
+use super::{Upstream, UpstreamLimits, UpstreamState};
 
 /// What a loop knows about its upstreams.
 #[derive(Debug)]
-pub struct Health(Vec<State>);
+pub struct Balancer(Vec<State>);
 
 #[derive(Debug)]
 struct State {
-    presence: Arc<Presence>,
+    presence: Arc<UpstreamState>,
     weight: i64,
     credit: i64,
     failures: u32,
@@ -24,9 +24,9 @@ struct State {
     address: usize,
 }
 
-impl Health {
+impl Balancer {
     /// Of upstreams about which nothing is known yet.
-    pub fn new(upstreams: &[Upstream]) -> Health {
+    pub fn new(upstreams: &[Upstream]) -> Balancer {
         let state = |upstream: &Upstream| State {
             presence: Arc::clone(&upstream.presence),
             weight: i64::from(upstream.weight.max(1)),
@@ -35,7 +35,7 @@ impl Health {
             down_until: Duration::ZERO,
             address: 0,
         };
-        Health(upstreams.iter().map(state).collect())
+        Balancer(upstreams.iter().map(state).collect())
     }
 
     /// Whose turn it is at `now` among those that `may`; one that is down only if all are, for then nothing is lost.
@@ -91,16 +91,16 @@ impl State {
 mod tests {
     use super::*;
 
-    fn health(weights: &[u32]) -> Health {
+    fn health(weights: &[u32]) -> Balancer {
         let upstream = |weight: &u32| Upstream {
             authority: String::new(),
             host: String::new(),
             port: 80,
-            presence: Arc::new(Presence::new(&[])),
+            presence: Arc::new(UpstreamState::new(&[])),
             tls: None,
             weight: *weight,
         };
-        Health::new(&weights.iter().map(upstream).collect::<Vec<_>>())
+        Balancer::new(&weights.iter().map(upstream).collect::<Vec<_>>())
     }
 
     #[test]

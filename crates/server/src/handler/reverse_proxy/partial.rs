@@ -18,7 +18,7 @@ use sojourn_http_cache::forward::Purpose;
 use sojourn_http_cache::partial::{ContentRange, storable_part, strong_tag};
 use sojourn_http_cache::{Allowance, Answer, Metadata, RequestDirectives, Use};
 
-use super::hearing::{metadata, vary_of};
+use super::upstream_response::{metadata, vary_of};
 use super::{Cache, Heard, Keyed, Received, answer, fits};
 
 /// What of a resource an upstream is asked for.

@@ -9,8 +9,8 @@ use super::origins::forward;
 use super::{Destination, Exchanges, Launch};
 use crate::connection::{Connection, Fetch, TlsConnection};
 use crate::counters::{Counter, Served};
-use crate::proxy::forward::Origin;
-use crate::proxy::{End, FlowId};
+use crate::handler::forward_proxy::Origin;
+use crate::handler::reverse_proxy::{End, FlowId};
 
 /// The connections to one upstream, or origin.
 #[derive(Debug, Default)]

@@ -9,22 +9,22 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// A loop's bell.
 #[derive(Debug)]
-pub struct Bell {
+pub struct WakerQueue {
     tokens: Mutex<Vec<u64>>,
     event: OwnedFd,
 }
 
 /// What rings it for one connection.
 struct Call {
-    bell: Arc<Bell>,
+    bell: Arc<WakerQueue>,
     token: u64,
 }
 
-impl Bell {
+impl WakerQueue {
     /// A bell that nobody has rung.
-    pub fn new() -> io::Result<Arc<Bell>> {
+    pub fn new() -> io::Result<Arc<WakerQueue>> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Arc::new(Bell { tokens: Mutex::default(), event }))
+        Ok(Arc::new(WakerQueue { tokens: Mutex::default(), event }))
     }
 
     /// What wakes the connection behind `token`, from whichever thread. It may be gone by then.
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn who_rings_is_collected_once() {
-        let bell = Bell::new().unwrap();
+        let bell = WakerQueue::new().unwrap();
         let (first, second) = (bell.waker(7), bell.waker(3));
         std::thread::scope(|scope| {
             scope.spawn(|| first.wake_by_ref());

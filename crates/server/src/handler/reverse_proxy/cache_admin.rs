@@ -14,7 +14,7 @@ use sojourn_http::request::{Method, Request, Scheme};
 use sojourn_http_cache::{Metadata, Target};
 
 use super::Cache;
-use super::purges::is_tag;
+use super::purged_tags::is_tag;
 use crate::counters::{Counter, Served};
 
 impl Cache {

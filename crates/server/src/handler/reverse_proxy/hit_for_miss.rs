@@ -17,14 +17,14 @@ const SECONDS: i64 = 30;
 
 /// The keys.
 #[derive(Debug, Default)]
-pub(super) struct Passing {
+pub(super) struct HitForMiss {
     /// How many there are: seldom any.
     count: AtomicUsize,
     /// Until when each is remembered, by its hash. Two keys with one hash cost each other's clients a wait, or spare it.
     until: Mutex<HashMap<u128, i64>>,
 }
 
-impl Passing {
+impl HitForMiss {
     /// Remembers `key`, whose answer could not be stored at `now`.
     pub fn remember(&self, key: &Key<'_>, now: i64) {
         let mut until = self.lock();
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_for_how_long() {
-        let passing = Passing::default();
+        let passing = HitForMiss::default();
         let (one, other) = (Key::new(b"http://h/1"), Key::new(b"http://h/2"));
         passing.remember(&one, 100);
         assert!(
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn it_is_bounded() {
-        let passing = Passing::default();
+        let passing = HitForMiss::default();
         let text = |number: usize| format!("http://h/{number}").into_bytes();
         for number in 0..2 * KEYS_MAX + 10 {
             passing.remember(&Key::new(&text(number)), 100);

@@ -20,7 +20,7 @@ const WATCH_PERIOD: Duration = Duration::from_millis(250);
 
 /// The threads. Dropping it ends them, when what waits to be written is written.
 #[derive(Debug)]
-pub struct Storekeepers {
+pub struct DiskThreads {
     store: Store,
     is_ending: Arc<AtomicBool>,
     patience: Duration,
@@ -28,15 +28,15 @@ pub struct Storekeepers {
     watch: Option<JoinHandle<()>>,
 }
 
-impl Storekeepers {
+impl DiskThreads {
     /// Starts `count` threads; requests have `patience` with them.
-    pub(super) fn start(store: &Store, count: usize, patience: Duration) -> io::Result<Storekeepers> {
+    pub(super) fn start(store: &Store, count: usize, patience: Duration) -> io::Result<DiskThreads> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let threads = Vec::with_capacity(count);
-        let mut keepers = Storekeepers { store: store.clone(), is_ending, patience, threads, watch: None };
+        let mut keepers = DiskThreads { store: store.clone(), is_ending, patience, threads, watch: None };
         for number in 0..count {
             let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
-            let thread = std::thread::Builder::new().name(format!("storekeeper-{number}"));
+            let thread = std::thread::Builder::new().name(format!("cache-disk-{number}"));
             keepers.threads.push(thread.spawn(move || keep(&store, &is_ending))?);
         }
         let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
@@ -46,7 +46,7 @@ impl Storekeepers {
     }
 }
 
-impl Drop for Storekeepers {
+impl Drop for DiskThreads {
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Release);
         self.store.end_jobs();

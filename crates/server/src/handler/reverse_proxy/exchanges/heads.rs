@@ -10,7 +10,7 @@ use sojourn_http_cache::forward::{Via, append_response};
 
 use super::Exchanges;
 use crate::counters::Served;
-use crate::proxy::{End, Flow, FlowId, Heard, Received};
+use crate::handler::reverse_proxy::{End, Flow, FlowId, Heard, Received};
 
 impl Exchanges {
     /// What becomes of the answer with this head; what it may have changed is forgotten.

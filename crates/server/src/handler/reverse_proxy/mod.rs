@@ -4,55 +4,49 @@
 //! the connections for that. A flow stands between one upstream connection, which fills it, and the clients that
 //! follow it; neither knows the other, and a driver knows neither: it launches connections and wakes those that wait.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sojourn_content::HostId;
+use sojourn_content::{Document, Found, HostId, OpenError, Origin, Place};
 
-mod bell;
+mod balancer;
 mod cache;
+mod cache_admin;
+mod cache_lookup;
+mod disk_threads;
 mod exchanges;
 mod flow;
-mod flow_request;
-mod forced;
-pub mod forward;
-mod health;
-mod hearing;
-mod nothing;
-mod operations;
+mod forced_hits;
+mod health_checks;
+mod hit_for_miss;
 mod outcome;
-mod parts;
-mod passing;
-mod posted;
-mod presence;
-mod purges;
-mod request;
-mod search;
+mod partial;
+mod purged_tags;
 mod stored;
-mod storekeepers;
+mod upstream_request;
+mod upstream_response;
 mod upstream_url;
-mod watch;
+mod waker_queue;
 
 use crate::tls::UpstreamTls;
 pub use cache::{Cache, Verdict, answer, fits};
+pub(crate) use cache_admin::operate;
+pub use cache_lookup::CacheLookup;
+pub use disk_threads::DiskThreads;
 pub use exchanges::{Destination, Exchanges, Launch, Stage, TunnelId, Way};
-pub use flow::{Answer, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Stored};
-pub use flow_request::{Changes, Upload};
-pub use forced::ForcedHits;
-pub use forward::{Forward, Obstacle};
-pub use hearing::{Heard, Received, Without, metadata};
-pub use nothing::Nothing;
-pub(crate) use operations::operate;
+pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Stored, Upload};
+pub use forced_hits::ForcedHits;
+pub use health_checks::{HealthCheck, UpstreamState, watch};
 pub use outcome::Outcome;
-pub use parts::{Joined, Rest, Wish};
-pub use presence::Presence;
-pub use request::{Ask, Refusal, ask, host, refusal};
-pub use search::Search;
-pub use stored::{Claim, Keyed, Standing};
-pub use storekeepers::Storekeepers;
+pub use partial::{Joined, Rest, Wish};
+pub use stored::{Claim, Keyed, Revalidation};
+pub use upstream_request::{Ask, OwnAnswer, ask, host, refusal};
+pub use upstream_response::{Heard, Received, Without, metadata};
 pub use upstream_url::{UpstreamUrl, UpstreamUrlError};
-pub use watch::{HealthCheck, watch};
+
+pub use super::forward_proxy::{Forward, Refusal};
 
 /// Where a proxy's bytes come from, and what it says of itself.
 #[derive(Clone, Debug)]
@@ -86,7 +80,7 @@ pub struct Upstream {
     /// Its port.
     pub port: u16,
     /// Where it is reached, and how it does.
-    pub presence: Arc<Presence>,
+    pub presence: Arc<UpstreamState>,
     /// How TLS is spoken with it, if it is.
     pub tls: Option<UpstreamTls>,
     /// Its share of the requests, compared with the others'.
@@ -139,5 +133,22 @@ impl Default for UpstreamLimits {
             tunnel: Duration::from_secs(300),
             tunnels_per_client: 256,
         }
+    }
+}
+
+/// The origin of a proxy: it has no documents of its own.
+pub struct NoDocuments;
+
+impl Origin for NoDocuments {
+    fn open(&self, _place: &Place<'_>) -> Result<Found, OpenError> {
+        Err(OpenError::NotFound)
+    }
+
+    fn is_current(&self, _place: &Place<'_>, _document: &Document) -> bool {
+        false
+    }
+
+    fn read(&self, _document: &Document, _offset: u64, _into: &mut [u8]) -> io::Result<usize> {
+        Ok(0)
     }
 }

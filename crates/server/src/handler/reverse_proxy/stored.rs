@@ -40,7 +40,7 @@ pub enum Claim {
 
 /// A stored response that answers in place of what an upstream has said.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct Revalidation {
     /// The response, brought up to date if the upstream calls it current.
     pub object: Arc<Object>,
     /// What the upstream has said.
@@ -70,7 +70,7 @@ impl Keyed {
     }
 }
 
-impl Standing {
+impl Revalidation {
     /// Whether the upstream has called it current.
     pub fn is_validated(&self) -> bool {
         self.upstream_status == 304

@@ -28,7 +28,7 @@ const TAG_FIELDS: [&[u8]; 2] = [b"surrogate-key", b"cache-tag"];
 
 /// What was purged.
 #[derive(Debug, Default)]
-pub struct Purges {
+pub struct PurgedTags {
     has_any: AtomicBool,
     state: Mutex<State>,
 }
@@ -42,9 +42,9 @@ struct State {
     path: Option<PathBuf>,
 }
 
-impl Purges {
+impl PurgedTags {
     /// What was purged in `directory`, and will be.
-    pub fn open(directory: &Path) -> io::Result<Purges> {
+    pub fn open(directory: &Path) -> io::Result<PurgedTags> {
         let path = directory.join(FILE);
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -57,10 +57,10 @@ impl Purges {
         }
         state.rewrite()?;
         let has_any = AtomicBool::new(state.has_any());
-        Ok(Purges { has_any, state: Mutex::new(state) })
+        Ok(PurgedTags { has_any, state: Mutex::new(state) })
     }
 
-    /// Purges what has `tag` and came until `now`; it is on disk when this returns.
+    /// PurgedTags what has `tag` and came until `now`; it is on disk when this returns.
     pub fn purge(&self, tag: &[u8], now: i64) -> io::Result<()> {
         let mut state = self.lock();
         state.moments.insert(tag.into(), now);
@@ -152,7 +152,7 @@ fn line(moment: i64, tag: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn covers(purges: &Purges, fields: &str, response_time: i64) -> bool {
+    fn covers(purges: &PurgedTags, fields: &str, response_time: i64) -> bool {
         let stored = Metadata {
             status: 200,
             response_time,
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_came_before_is_covered() {
-        let purges = Purges::default();
+        let purges = PurgedTags::default();
         assert!(!covers(&purges, "Surrogate-Key: a b\r\n", 10));
         purges.purge(b"b", 10).unwrap();
         assert!(covers(&purges, "Surrogate-Key: a b\r\n", 10));
@@ -177,13 +177,13 @@ mod tests {
     #[test]
     fn it_survives_a_restart_and_torn_lines_do_not() {
         let directory = tempfile::tempdir().unwrap();
-        let purges = Purges::open(directory.path()).unwrap();
+        let purges = PurgedTags::open(directory.path()).unwrap();
         purges.purge(b"a", 10).unwrap();
         purges.purge(b"a", 20).unwrap();
         let path = directory.path().join(FILE);
         let mut file = File::options().append(true).open(&path).unwrap();
         file.write_all(b"nonsense\n30 x").unwrap();
-        let purges = Purges::open(directory.path()).unwrap();
+        let purges = PurgedTags::open(directory.path()).unwrap();
         assert!(covers(&purges, "Cache-Tag: a\r\n", 20) && !covers(&purges, "Cache-Tag: a\r\n", 21));
         assert!(!covers(&purges, "Cache-Tag: x\r\n", 1));
         assert_eq!(fs::read(&path).unwrap(), b"20 a\n");
@@ -194,9 +194,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut state = State { path: Some(directory.path().join(FILE)), ..State::default() };
         state.moments.extend((0..TAGS_MAX as i64).map(|at| (at.to_string().as_bytes().into(), at)));
-        let purges = Purges { has_any: AtomicBool::new(true), state: Mutex::new(state) };
+        let purges = PurgedTags { has_any: AtomicBool::new(true), state: Mutex::new(state) };
         purges.purge(b"last", 1_000_000).unwrap();
-        for purges in [&purges, &Purges::open(directory.path()).unwrap()] {
+        for purges in [&purges, &PurgedTags::open(directory.path()).unwrap()] {
             assert!(purges.lock().moments.len() <= TAGS_MAX / 2 + 1);
             assert!(covers(purges, "Cache-Tag: 7\r\n", 7) && covers(purges, "Cache-Tag: never\r\n", 7));
             assert!(covers(purges, "Cache-Tag: last\r\n", 1_000_000));

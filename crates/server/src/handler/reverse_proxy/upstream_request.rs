@@ -13,7 +13,7 @@ use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::forward::{self, Hop, Originator, Purpose, Via};
 use sojourn_http_cache::key::normalised;
 
-use super::{Cache, Changes, Flow, Keyed, Obstacle, Proxy, Upload, Wish};
+use super::{Cache, Changes, Flow, Keyed, Proxy, Refusal, Upload, Wish};
 
 /// What is added to a head, about.
 const ADDED_BYTES: usize = 256;
@@ -44,33 +44,33 @@ pub fn host<'a>(request: &Request<'a>, ask: Ask, proxy: &'a Proxy) -> &'a [u8] {
 
 /// Why a request goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum OwnAnswer {
     /// It gets this status.
     Status(Status),
     /// It asks what can be done, and this server is as far as it is to go.
     Options,
     /// A forward proxy does not go there, or not for this client.
-    Obstacle(Obstacle),
+    Refusal(Refusal),
 }
 
 /// Why `request` of a client at `peer` goes no further, if that is so.
-pub fn refusal(request: &Request<'_>, peer: IpAddr, proxy: &Proxy) -> Option<Refusal> {
+pub fn refusal(request: &Request<'_>, peer: IpAddr, proxy: &Proxy) -> Option<OwnAnswer> {
     if let Some(Err(obstacle)) = proxy.forward.as_ref().map(|forward| forward.origin(request, peer)) {
-        return Some(Refusal::Obstacle(obstacle));
+        return Some(OwnAnswer::Refusal(obstacle));
     }
     match request.method {
-        Method::Connect => return Some(Refusal::Status(Status::NotImplemented)),
+        Method::Connect => return Some(OwnAnswer::Status(Status::NotImplemented)),
         // It would show the client what this proxy adds, and what cookies a browser has.
-        _ if method(request) == b"TRACE" => return Some(Refusal::Status(Status::NotImplemented)),
+        _ if method(request) == b"TRACE" => return Some(OwnAnswer::Status(Status::NotImplemented)),
         // RFC 9110, 7.6.2: whoever receives 0 answers itself.
         Method::Options if request.target == b"*" || request.field("max-forwards") == Some(b"0") => {
-            return Some(Refusal::Options);
+            return Some(OwnAnswer::Options);
         }
-        _ if !request.target.starts_with(b"/") => return Some(Refusal::Status(Status::BadRequest)),
+        _ if !request.target.starts_with(b"/") => return Some(OwnAnswer::Status(Status::BadRequest)),
         _ => {}
     }
     let is_loop = forward::is_loop(Section(request.fields), &proxy.pseudonym);
-    is_loop.then_some(Refusal::Status(Status::LoopDetected))
+    is_loop.then_some(OwnAnswer::Status(Status::LoopDetected))
 }
 
 /// The flow for `request`, which was not refused. `keyed`, if its answer may be kept, or is about what is.
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use sojourn_http::request::{Parsed, Parser};
 
-    fn of(text: &str) -> Result<Vec<String>, Refusal> {
+    fn of(text: &str) -> Result<Vec<String>, OwnAnswer> {
         let proxy = Proxy {
             upstreams: vec![],
             hosts: vec![],
@@ -241,11 +241,11 @@ mod tests {
     #[test]
     fn what_goes_no_further() {
         let refused = |text, refusal| assert_eq!(of(text), Err(refusal), "{text}");
-        let status = Refusal::Status;
+        let status = OwnAnswer::Status;
         refused("TRACE / HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::NotImplemented));
         refused("CONNECT h:1 HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::NotImplemented));
-        refused("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", Refusal::Options);
-        refused("OPTIONS / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\n\r\n", Refusal::Options);
+        refused("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n", OwnAnswer::Options);
+        refused("OPTIONS / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 0\r\n\r\n", OwnAnswer::Options);
         refused("GET / HTTP/1.1\r\nHost: h\r\nVia: 1.1 a, 1.1 Me\r\n\r\n", status(Status::LoopDetected));
         refused("GET x HTTP/1.1\r\nHost: h\r\n\r\n", status(Status::BadRequest));
     }

@@ -1,11 +1,12 @@
 //! Beside the loops: where the names of upstreams lead, asked again at intervals, and whether upstreams answer.
 //!
 //! Each upstream has a thread, which waits for answers as long as it takes and holds nobody up. What it finds is in the
-//! upstream's [`Presence`](super::Presence), where every loop reads it.
+//! upstream's [`UpstreamState`](super::UpstreamState), where every loop reads it.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustls::StreamOwned;
@@ -146,6 +147,58 @@ fn exchange(mut stream: impl Read + Write, request: &str, deadline: Instant) -> 
 
 fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+}
+
+/// It is found out beside the loops, by `watch`.
+#[derive(Debug)]
+pub struct UpstreamState {
+    addresses: Mutex<Arc<[SocketAddr]>>,
+    is_failing: AtomicBool,
+    checks: AtomicU64,
+    checks_failed: AtomicU64,
+}
+
+impl UpstreamState {
+    /// At these addresses; nothing else is known.
+    pub fn new(addresses: &[SocketAddr]) -> UpstreamState {
+        UpstreamState {
+            addresses: Mutex::new(addresses.into()),
+            is_failing: AtomicBool::new(false),
+            checks: AtomicU64::new(0),
+            checks_failed: AtomicU64::new(0),
+        }
+    }
+
+    /// Where it is reached; the next one is tried when one fails.
+    pub fn addresses(&self) -> Arc<[SocketAddr]> {
+        Arc::clone(&self.addresses.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Its name leads here now.
+    pub fn move_to(&self, addresses: &[SocketAddr]) {
+        *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses.into();
+    }
+
+    /// Whether it has failed checks, and not passed enough since.
+    pub fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// Whether it counts as failing from now on.
+    pub fn judge(&self, is_failing: bool) {
+        self.is_failing.store(is_failing, Ordering::Relaxed);
+    }
+
+    /// It was checked.
+    pub fn count(&self, has_passed: bool) {
+        self.checks.fetch_add(1, Ordering::Relaxed);
+        self.checks_failed.fetch_add(u64::from(!has_passed), Ordering::Relaxed);
+    }
+
+    /// Checks so far, and how many of them failed.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.checks.load(Ordering::Relaxed), self.checks_failed.load(Ordering::Relaxed))
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Connections are known by the tokens that the driver gives them. A machine that has something for another adds its
 //! token to the [wakes](Exchanges::take_errands); one that needs a new connection adds a [`Launch`].
 //!
-//! A reverse proxy has its upstreams once and for all, and [`Health`] chooses among them. A forward proxy is told by each
+//! A reverse proxy has its upstreams once and for all, and [`Balancer`] chooses among them. A forward proxy is told by each
 //! request where to go (`origins`), and has tunnels besides (`tunnels`).
 
 use std::collections::HashMap;
@@ -19,13 +19,13 @@ use sojourn_cache_store::Fill;
 use sojourn_http::Status;
 use sojourn_http::upstream::Asked;
 
-use super::bell::Bell;
-use super::forward::Origin;
-use super::health::Health;
-use super::parts::keep_as_part;
+use super::balancer::Balancer;
+use super::partial::keep_as_part;
+use super::waker_queue::WakerQueue;
 use super::{Cache, End, Flow, FlowId, FollowerId, Keyed, Proxy, Stored};
 use crate::connection::Connection;
 use crate::counters::{Counter, Served};
+use crate::handler::forward_proxy::Origin;
 use crate::site::Limits;
 
 mod heads;
@@ -66,7 +66,7 @@ pub struct Exchanges {
     proxy: Arc<Proxy>,
     limits: Limits,
     flows: Slab<Flow>,
-    health: Health,
+    health: Balancer,
     /// Those of the upstreams come first, in their order; then those of origins, as long as there are connections.
     pools: Slab<Pool>,
     origins: HashMap<Arc<Origin>, usize>,
@@ -81,7 +81,7 @@ pub struct Exchanges {
     launches: Vec<Launch>,
     wakes: Vec<u64>,
     /// Rung by other threads.
-    bell: Arc<Bell>,
+    bell: Arc<WakerQueue>,
     /// What wakes the connection that asked for it last.
     waker: Option<(u64, Waker)>,
     /// The connection that is handling an event.
@@ -93,7 +93,7 @@ impl Exchanges {
     /// With the upstreams of `proxy`, none under way.
     pub fn new(proxy: &Arc<Proxy>, limits: &Limits) -> io::Result<Exchanges> {
         Ok(Exchanges {
-            health: Health::new(&proxy.upstreams),
+            health: Balancer::new(&proxy.upstreams),
             pools: (0..proxy.upstreams.len()).map(|index| (index, Pool::default())).collect(),
             origins: HashMap::new(),
             lookups: Lookups::default(),
@@ -106,7 +106,7 @@ impl Exchanges {
             assigned: HashMap::new(),
             launches: Vec::new(),
             wakes: Vec::new(),
-            bell: Bell::new()?,
+            bell: WakerQueue::new()?,
             waker: None,
             token: 0,
             now: Duration::ZERO,

@@ -13,13 +13,15 @@ use sojourn_http::request::{Request, Scheme, Version};
 use crate::tls::UpstreamTls;
 
 mod network;
-mod obstacle;
+
 mod origin;
+mod refusal;
 mod resolver;
 
 pub use network::{LOOPBACK, Network, NetworkError, is_public};
-pub use obstacle::Obstacle;
+
 pub use origin::{Origin, Ports, PortsError};
+pub use refusal::Refusal;
 pub use resolver::{Addresses, Busy, Pending, Resolver};
 
 /// The port of a URI that names none.
@@ -53,18 +55,18 @@ pub struct Forward {
 
 impl Forward {
     /// Where `request`, of a client at `peer`, is to go.
-    pub fn origin(&self, request: &Request<'_>, peer: IpAddr) -> Result<Origin, Obstacle> {
+    pub fn origin(&self, request: &Request<'_>, peer: IpAddr) -> Result<Origin, Refusal> {
         self.check_client(peer)?;
         let (is_secure, port) = match request.scheme {
             Some(Scheme::Http) => (false, HTTP_PORT),
             Some(Scheme::Https) if self.tls.is_some() => (true, HTTPS_PORT),
-            Some(Scheme::Https) => return Err(Obstacle::Scheme),
-            None => return Err(Obstacle::Target),
+            Some(Scheme::Https) => return Err(Refusal::Scheme),
+            None => return Err(Refusal::Target),
         };
         let origin = request.host.and_then(|host| Origin::parse(host, Some(port)));
-        let origin = Origin { is_secure, ..origin.ok_or(Obstacle::Target)? };
+        let origin = Origin { is_secure, ..origin.ok_or(Refusal::Target)? };
         if is_secure && origin.certified_name().is_none() {
-            return Err(Obstacle::Target);
+            return Err(Refusal::Target);
         }
         check_port(origin, &self.ports)
     }
@@ -81,24 +83,24 @@ impl Forward {
         request: &Request<'_>,
         peer: IpAddr,
         is_secure: bool,
-    ) -> Result<Origin, Obstacle> {
+    ) -> Result<Origin, Refusal> {
         self.check_client(peer)?;
         if is_secure || request.version == Version::Http2 {
-            return Err(Obstacle::Tunnel);
+            return Err(Refusal::Tunnel);
         }
         let origin = Origin::parse(request.target, None);
-        check_port(origin.ok_or(Obstacle::Target)?, &self.tunnel_ports)
+        check_port(origin.ok_or(Refusal::Target)?, &self.tunnel_ports)
     }
 
     /// Those of `addresses` that may be connected to.
-    pub fn permitted(&self, addresses: &[IpAddr]) -> Result<Addresses, Obstacle> {
+    pub fn permitted(&self, addresses: &[IpAddr]) -> Result<Addresses, Refusal> {
         if addresses.is_empty() {
-            return Err(Obstacle::Name);
+            return Err(Refusal::Name);
         }
         let is_allowed = |address: IpAddr| self.addresses.iter().any(|network| network.contains(address));
         let permitted: Addresses =
             addresses.iter().copied().filter(|address| is_public(*address) || is_allowed(*address)).collect();
-        if permitted.is_empty() { Err(Obstacle::Address) } else { Ok(permitted) }
+        if permitted.is_empty() { Err(Refusal::Address) } else { Ok(permitted) }
     }
 
     /// Where `origin` is, if that is known.
@@ -109,14 +111,14 @@ impl Forward {
         }
     }
 
-    fn check_client(&self, peer: IpAddr) -> Result<(), Obstacle> {
+    fn check_client(&self, peer: IpAddr) -> Result<(), Refusal> {
         let is_served = self.clients.iter().any(|network| network.contains(peer));
-        if is_served { Ok(()) } else { Err(Obstacle::Client) }
+        if is_served { Ok(()) } else { Err(Refusal::Client) }
     }
 }
 
-fn check_port(origin: Origin, ports: &[Ports]) -> Result<Origin, Obstacle> {
-    if ports.iter().any(|ports| ports.contains(origin.port)) { Ok(origin) } else { Err(Obstacle::Port) }
+fn check_port(origin: Origin, ports: &[Ports]) -> Result<Origin, Refusal> {
+    if ports.iter().any(|ports| ports.contains(origin.port)) { Ok(origin) } else { Err(Refusal::Port) }
 }
 
 #[cfg(test)]
@@ -135,7 +137,7 @@ mod tests {
         }
     }
 
-    fn origin(line: &str, peer: &str) -> Result<String, Obstacle> {
+    fn origin(line: &str, peer: &str) -> Result<String, Refusal> {
         let text = format!("{line} HTTP/1.1\r\nHost: other\r\n\r\n");
         let Ok(Parsed::Complete(request)) = Parser::default().parse(text.as_bytes()) else {
             panic!("{text}")
@@ -154,19 +156,19 @@ mod tests {
             ("GET http://H/a", "127.0.0.1", Ok("h 80")),
             ("GET http://h:8080/a", "::1", Ok("h 8080")),
             ("GET http://h/a", "::ffff:127.0.0.1", Ok("h 80")),
-            ("GET http://h/a", "192.0.2.1", Err(Obstacle::Client)),
-            ("GET /a", "127.0.0.1", Err(Obstacle::Target)),
-            ("GET ftp://h/a", "127.0.0.1", Err(Obstacle::Target)),
-            ("GET https://h/a", "127.0.0.1", Err(Obstacle::Scheme)),
-            ("GET http://h:25/a", "127.0.0.1", Err(Obstacle::Port)),
+            ("GET http://h/a", "192.0.2.1", Err(Refusal::Client)),
+            ("GET /a", "127.0.0.1", Err(Refusal::Target)),
+            ("GET ftp://h/a", "127.0.0.1", Err(Refusal::Target)),
+            ("GET https://h/a", "127.0.0.1", Err(Refusal::Scheme)),
+            ("GET http://h:25/a", "127.0.0.1", Err(Refusal::Port)),
             ("CONNECT h:443", "127.0.0.1", Ok("h 443")),
             ("CONNECT [::1]:443", "127.0.0.1", Ok("::1 443")),
-            ("CONNECT h:22", "127.0.0.1", Err(Obstacle::Port)),
-            ("CONNECT h", "127.0.0.1", Err(Obstacle::Target)),
-            ("CONNECT /", "127.0.0.1", Err(Obstacle::Target)),
-            ("CONNECT http://h:443/", "127.0.0.1", Err(Obstacle::Target)),
-            ("CONNECT 127.1:443", "127.0.0.1", Err(Obstacle::Target)),
-            ("CONNECT h:443", "10.0.0.1", Err(Obstacle::Client)),
+            ("CONNECT h:22", "127.0.0.1", Err(Refusal::Port)),
+            ("CONNECT h", "127.0.0.1", Err(Refusal::Target)),
+            ("CONNECT /", "127.0.0.1", Err(Refusal::Target)),
+            ("CONNECT http://h:443/", "127.0.0.1", Err(Refusal::Target)),
+            ("CONNECT 127.1:443", "127.0.0.1", Err(Refusal::Target)),
+            ("CONNECT h:443", "10.0.0.1", Err(Refusal::Client)),
         ] {
             assert_eq!(origin(line, peer), expected.map(str::to_owned), "{line} from {peer}");
         }
@@ -193,9 +195,9 @@ mod tests {
         }
         let plain = origin("http://h/a").unwrap();
         assert!(!plain.is_secure && forward.tls_with(&plain).is_none());
-        assert_eq!(origin("https://h:25/a"), Err(Obstacle::Port));
+        assert_eq!(origin("https://h:25/a"), Err(Refusal::Port));
         // A host that no name of a certificate can be.
-        assert_eq!(origin(&format!("https://{}.example/", "a".repeat(64))), Err(Obstacle::Target));
+        assert_eq!(origin(&format!("https://{}.example/", "a".repeat(64))), Err(Refusal::Target));
     }
 
     #[test]
@@ -205,8 +207,8 @@ mod tests {
         let mut forward = closed();
         let mixed = addresses(&["127.0.0.1", "1.1.1.1", "10.0.0.1"]);
         assert_eq!(*forward.permitted(&mixed).unwrap(), addresses(&["1.1.1.1"])[..]);
-        assert_eq!(forward.permitted(&addresses(&["10.0.0.1", "::1"])), Err(Obstacle::Address));
-        assert_eq!(forward.permitted(&[]), Err(Obstacle::Name));
+        assert_eq!(forward.permitted(&addresses(&["10.0.0.1", "::1"])), Err(Refusal::Address));
+        assert_eq!(forward.permitted(&[]), Err(Refusal::Name));
         forward.addresses = vec!["10.0.0.0/8".parse().unwrap()];
         assert_eq!(*forward.permitted(&mixed).unwrap(), addresses(&["1.1.1.1", "10.0.0.1"])[..]);
     }

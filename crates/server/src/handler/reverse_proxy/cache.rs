@@ -1,5 +1,5 @@
 //! What of a proxy's store answers a request, and what an upstream is asked for otherwise: the rules and the store
-//! brought together. What comes of the upstream's answer is in [`super::hearing`].
+//! brought together. What comes of the upstream's answer is in [`super::upstream_response`].
 
 use std::io;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use sojourn_http_cache::{
     Allowance, Answer, Forwarded, Metadata, Need, Policy, RequestDirectives, Target, Use, invalidated,
 };
 
-use super::parts::{answers, is_for_part, wish};
-use super::passing::Passing;
-use super::purges::Purges;
-use super::search::Kept;
-use super::{Claim, ForcedHits, Keyed, Search, Storekeepers, Wish};
+use super::cache_lookup::Kept;
+use super::hit_for_miss::HitForMiss;
+use super::partial::{answers, is_for_part, wish};
+use super::purged_tags::PurgedTags;
+use super::{CacheLookup, Claim, DiskThreads, ForcedHits, Keyed, Wish};
 
 /// An upstream is asked about so many variants at most, if none is the one that was asked for.
 const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
@@ -33,10 +33,10 @@ const ENTITY_TAG_BYTES_ASKED_ABOUT_MAX: usize = 256;
 pub struct Cache {
     pub(super) store: Store,
     pub(super) policy: Policy,
-    pub(super) purges: Arc<Purges>,
+    pub(super) purges: Arc<PurgedTags>,
     /// How many URLs and keys were purged by hand.
     pub(super) purged: Arc<AtomicU64>,
-    pub(super) passing: Arc<Passing>,
+    pub(super) hit_for_miss: Arc<HitForMiss>,
     forced: Option<Arc<ForcedHits>>,
     is_private: bool,
 }
@@ -59,23 +59,23 @@ pub enum Verdict {
 impl Cache {
     /// An empty cache in memory.
     pub fn new(settings: Settings, policy: Policy) -> Cache {
-        Cache::over(Store::new(settings), policy, Purges::default())
+        Cache::over(Store::new(settings), policy, PurgedTags::default())
     }
 
     /// A cache in memory and on disk, with what an earlier one has left there.
     pub fn open(settings: Settings, disk: DiskSettings, policy: Policy) -> io::Result<Cache> {
         let directory = disk.path.clone();
         let store = Store::open(settings, disk)?;
-        Ok(Cache::over(store, policy, Purges::open(&directory)?))
+        Ok(Cache::over(store, policy, PurgedTags::open(&directory)?))
     }
 
-    fn over(store: Store, policy: Policy, purges: Purges) -> Cache {
+    fn over(store: Store, policy: Policy, purges: PurgedTags) -> Cache {
         Cache {
             store,
             policy,
             purges: Arc::new(purges),
             purged: Arc::default(),
-            passing: Arc::default(),
+            hit_for_miss: Arc::default(),
             forced: None,
             is_private: false,
         }
@@ -83,8 +83,8 @@ impl Cache {
 
     /// Starts `count` threads that wait for its disk; a request waits for them until `patience` ends, and then goes on
     /// without the disk.
-    pub fn start_storekeepers(&self, count: usize, patience: Duration) -> io::Result<Storekeepers> {
-        Storekeepers::start(&self.store, count, patience)
+    pub fn start_disk_threads(&self, count: usize, patience: Duration) -> io::Result<DiskThreads> {
+        DiskThreads::start(&self.store, count, patience)
     }
 
     /// The same, but the lot says what is a hit: an experiment.
@@ -126,7 +126,7 @@ impl Cache {
         scheme: &str,
         host: &[u8],
         now: i64,
-        search: &mut Search,
+        search: &mut CacheLookup,
     ) -> Verdict {
         if !matches!(request.method, Method::Get | Method::Head) {
             return Verdict::Pass(Some(Forwarded::Method));
@@ -160,7 +160,7 @@ impl Cache {
         let has_validator = stored.as_ref().is_some_and(Metadata::has_validator);
         let keyed = || {
             let keyed = self.keyed(&key, request, directives, why, &kept, has_validator);
-            Keyed { may_join: keyed.may_join && !self.passing.holds(&key, now), ..keyed }
+            Keyed { may_join: keyed.may_join && !self.hit_for_miss.holds(&key, now), ..keyed }
         };
         match (used, &kept.object) {
             (Use::Fresh | Use::Stale { allowed_by: Allowance::Client }, Some(object)) => {

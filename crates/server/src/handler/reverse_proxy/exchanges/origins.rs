@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::{Destination, Exchanges, FlowId, Pool, TunnelId};
 use crate::connection::{Connection, Lookup};
 use crate::counters::{Counter, Served};
-use crate::proxy::forward::{Addresses, Forward, Origin};
-use crate::proxy::{End, Obstacle};
+use crate::handler::forward_proxy::{Addresses, Forward, Origin};
+use crate::handler::reverse_proxy::{End, Refusal};
 
 /// Who waits for which name.
 pub(super) type Lookups = HashMap<Box<str>, Vec<Seeker>>;
@@ -54,18 +54,18 @@ impl Exchanges {
                 let lookup = Box::new(Lookup::new(origin.host.clone(), pending.outcome));
                 self.launch(Destination::Socket(pending.socket), Connection::Lookup(lookup));
             }
-            Err(_) => self.find(seeker, Err(Obstacle::Lookups), served),
+            Err(_) => self.find(seeker, Err(Refusal::Lookups), served),
         }
     }
 
     /// Looking `host` up has led to this.
-    pub fn found(&mut self, host: &str, outcome: Result<&Addresses, Obstacle>, served: &mut Served) {
+    pub fn found(&mut self, host: &str, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
         for seeker in self.lookups.remove(host).unwrap_or_default() {
             self.find(seeker, outcome, served);
         }
     }
 
-    fn find(&mut self, seeker: Seeker, outcome: Result<&Addresses, Obstacle>, served: &mut Served) {
+    fn find(&mut self, seeker: Seeker, outcome: Result<&Addresses, Refusal>, served: &mut Served) {
         let permitted = outcome.and_then(|addresses| forward(&self.proxy.forward).permitted(addresses));
         match seeker {
             Seeker::Flow(id) => self.connect_flow(id, permitted, served),
@@ -73,7 +73,7 @@ impl Exchanges {
         }
     }
 
-    fn connect_flow(&mut self, id: FlowId, permitted: Result<Addresses, Obstacle>, served: &mut Served) {
+    fn connect_flow(&mut self, id: FlowId, permitted: Result<Addresses, Refusal>, served: &mut Served) {
         let flow = &self.flows[id.0];
         let (addresses, origin) = match (permitted, &flow.origin) {
             // Nobody waits any more.

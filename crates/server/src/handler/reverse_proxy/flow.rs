@@ -13,9 +13,10 @@ use sojourn_cache_store::{Fill, Filling, Next, PartFill, Reader, Slice};
 use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Body, Head};
+use sojourn_http_cache::Target;
 
-use super::forward::{Obstacle, Origin};
-use super::{Changes, Joined, Keyed, Standing, Upload};
+use super::{Joined, Keyed, Revalidation};
+use crate::handler::forward_proxy::{Origin, Refusal};
 
 /// What may wait for a client before no more is received for it, and of a client's body for an upstream.
 pub const HELD_BYTES_MAX: usize = 256 * 1024;
@@ -63,7 +64,7 @@ pub struct Flow {
     /// Once it is there.
     pub answer: Option<Arc<Answer>>,
     /// The stored response that answers instead.
-    pub standing: Option<Standing>,
+    pub standing: Option<Revalidation>,
     /// How it ended, once it has.
     pub end: Option<End>,
     /// How often it has been given to a connection.
@@ -145,7 +146,7 @@ pub enum End {
     /// There is none; clients get this status.
     Failed(Status),
     /// There is none, because the origin cannot be or is not reached.
-    Obstructed(Obstacle),
+    Obstructed(Refusal),
     /// No client wants it any more.
     Abandoned,
 }
@@ -343,5 +344,48 @@ impl Flow {
     pub fn has_part(&self, follower: FollowerId) -> bool {
         let end = self.parts_gone + self.parts.len();
         self.followers.iter().any(|other| other.id == follower && other.position < end)
+    }
+}
+
+/// A request's body on its way to the upstream, framed as it is sent there.
+#[derive(Debug, Default)]
+pub struct Upload {
+    /// What has arrived and is not sent.
+    pub bytes: Vec<u8>,
+    /// Nothing more will arrive.
+    pub is_complete: bool,
+    /// The upstream has asked for the body (100 Continue), and the client has not been told.
+    pub is_asked_for: bool,
+}
+
+impl Upload {
+    /// Whether there is something to send, or to be known.
+    pub fn has_news(&self) -> bool {
+        !self.bytes.is_empty() || self.is_complete
+    }
+
+    /// Whether no more is to be received of the client for now.
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= HELD_BYTES_MAX
+    }
+}
+
+/// What a request that is not safe was sent to.
+#[derive(Debug)]
+pub struct Changes {
+    /// The method.
+    pub method: Box<[u8]>,
+    /// `http` or `https`, as the client came.
+    pub scheme: &'static str,
+    /// Host and perhaps port.
+    pub host: Box<[u8]>,
+    /// Path and query.
+    pub path: Box<[u8]>,
+}
+
+impl Changes {
+    /// The target.
+    pub fn target(&self) -> Target<'_> {
+        Target { scheme: self.scheme, host: &self.host, target: &self.path }
     }
 }

@@ -15,8 +15,8 @@ use super::origins::Seeker;
 use super::{ATTEMPTS_MAX, Destination, Exchanges};
 use crate::connection::{Connection, TunnelEnd};
 use crate::counters::{Counter, Served};
-use crate::proxy::forward::{Addresses, Origin};
-use crate::proxy::{End, Obstacle};
+use crate::handler::forward_proxy::{Addresses, Origin};
+use crate::handler::reverse_proxy::{End, Refusal};
 
 /// What may wait on one way until it is sent.
 const CHANNEL_BYTES_MAX: usize = 64 * 1024;
@@ -139,10 +139,10 @@ impl Exchanges {
         origin: Origin,
         peer: IpAddr,
         served: &mut Served,
-    ) -> Result<TunnelId, Obstacle> {
+    ) -> Result<TunnelId, Refusal> {
         let count = self.tunnels.iter().filter(|(_, tunnel)| tunnel.peer == peer).count();
         if count >= self.limits.upstream.tunnels_per_client {
-            return Err(Obstacle::Tunnels);
+            return Err(Refusal::Tunnels);
         }
         let origin = Arc::new(origin);
         let id = TunnelId(self.tunnels.insert(Tunnel {
@@ -172,7 +172,7 @@ impl Exchanges {
     }
 
     /// The origin is found, or there is an obstacle.
-    pub(super) fn connect_tunnel(&mut self, id: TunnelId, permitted: Result<Addresses, Obstacle>) {
+    pub(super) fn connect_tunnel(&mut self, id: TunnelId, permitted: Result<Addresses, Refusal>) {
         match permitted {
             Ok(addresses) => {
                 self.tunnels[id.0].addresses =

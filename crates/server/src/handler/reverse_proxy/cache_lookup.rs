@@ -20,7 +20,7 @@ pub(super) struct Kept {
 
 /// What was looked for on disk: the list of variants and one of them, at most.
 #[derive(Debug, Default)]
-pub struct Search {
+pub struct CacheLookup {
     openings: Vec<Arc<Opening>>,
     was_on_disk: bool,
 }
@@ -35,8 +35,8 @@ impl Kept {
     }
 }
 
-impl Search {
-    /// What is stored at `key` for `request`; pending until the disk has told: then the [wait](Search::waits) begins.
+impl CacheLookup {
+    /// What is stored at `key` for `request`; pending until the disk has told: then the [wait](CacheLookup::waits) begins.
     pub(super) fn find(&mut self, store: &Store, key: &Key<'_>, request: &Request<'_>) -> Poll<Kept> {
         Poll::Ready(match ready!(self.look(store, key)) {
             Found::Varies(variants) => {

@@ -1,0 +1,89 @@
+//! Why a forward proxy does not reach what it is asked for, as clients, counters and Proxy-Status are told.
+
+use sojourn_http::Status;
+
+use crate::counters::Counter;
+
+/// What stands between a client and an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The client may not use this proxy.
+    Client,
+    /// The target is no `http://` or `https://` URI, or the origin in it is none.
+    Target,
+    /// Nobody can say here whose certificates are good.
+    Scheme,
+    /// A tunnel is not spoken of in this way.
+    Tunnel,
+    /// Nothing is asked for at this port.
+    Port,
+    /// The name leads to addresses that are not for everybody, and to no other.
+    Address,
+    /// There is no such name, or nobody could say.
+    Name,
+    /// Nobody has said in time where the name leads.
+    LookupTime,
+    /// Too many names are looked up already.
+    Lookups,
+    /// The client has too many tunnels already.
+    Tunnels,
+}
+
+impl Refusal {
+    /// The answer.
+    pub fn status(self) -> Status {
+        match self {
+            Refusal::Client | Refusal::Port | Refusal::Address => Status::Forbidden,
+            Refusal::Target => Status::BadRequest,
+            Refusal::Scheme | Refusal::Tunnel => Status::NotImplemented,
+            Refusal::Name => Status::BadGateway,
+            Refusal::LookupTime => Status::GatewayTimeout,
+            Refusal::Lookups | Refusal::Tunnels => Status::ServiceUnavailable,
+        }
+    }
+
+    /// The error of Proxy-Status (RFC 9209, 2.3).
+    pub fn error(self) -> &'static str {
+        match self {
+            Refusal::Client | Refusal::Port => "http_request_denied",
+            Refusal::Target | Refusal::Scheme | Refusal::Tunnel => "http_request_error",
+            Refusal::Address => "destination_ip_prohibited",
+            Refusal::Name => "dns_error",
+            Refusal::LookupTime => "dns_timeout",
+            Refusal::Lookups | Refusal::Tunnels => "connection_limit_reached",
+        }
+    }
+
+    /// For people.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Refusal::Client => "This proxy does not serve your address.",
+            Refusal::Target => {
+                "This is a forward proxy: it takes http://HOST/…, https://HOST/… and CONNECT HOST:PORT."
+            }
+            Refusal::Scheme => {
+                "This proxy trusts no certificates: for https it is asked for a tunnel (CONNECT)."
+            }
+            Refusal::Tunnel => "A tunnel (CONNECT) is asked for by HTTP/1 on a connection without TLS.",
+            Refusal::Port => "This proxy does not connect to that port.",
+            Refusal::Address => "That name leads to an address to which this proxy does not connect.",
+            Refusal::Name => "That name was not found.",
+            Refusal::LookupTime => "That name was not found in time.",
+            Refusal::Lookups => "Too many names are being looked up.",
+            Refusal::Tunnels => "You have as many tunnels as one client may have.",
+        }
+    }
+
+    /// What counts it.
+    pub fn counter(self) -> Counter {
+        match self {
+            Refusal::Client => Counter::ForwardDeniedClient,
+            Refusal::Target | Refusal::Scheme | Refusal::Tunnel => Counter::ForwardDeniedTarget,
+            Refusal::Port => Counter::ForwardDeniedPort,
+            Refusal::Address => Counter::ForwardDeniedAddress,
+            Refusal::Name | Refusal::LookupTime => Counter::LookupFailures,
+            Refusal::Lookups => Counter::LimitLookups,
+            Refusal::Tunnels => Counter::LimitTunnelsPerClient,
+        }
+    }
+}
