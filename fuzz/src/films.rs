@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sojourn_media::hls::Film;
 use sojourn_media::mp4::{Index, SAMPLES_MAX, Track};
-use sojourn_media::packets::{Packetiser, Unit};
+use sojourn_media::packetiser::{Packetiser, Unit};
 use sojourn_media::sdp;
 
 /// Samples whose packets are made: more of them say nothing new.
@@ -61,7 +61,7 @@ fn packets(track: &Track, bytes: &[u8]) {
                 for packet in packets {
                     assert!(
                         packet.payload_bytes()
-                            <= payload_bytes_max.max(sojourn_media::packets::PAYLOAD_BYTES_MIN)
+                            <= payload_bytes_max.max(sojourn_media::packetiser::PAYLOAD_BYTES_MIN)
                     );
                     assert!(!packet.body.is_empty());
                 }

@@ -3,7 +3,7 @@
 
 use sojourn_media::rtp::{HEADER_BYTES, Header, rtcp};
 use sojourn_media::rtsp::{
-    Ask, Message, NptRange, ParseError, Parsed, Parser, Target, Transport, track_infos,
+    Command, Message, NptRange, ParseError, Parsed, Parser, Target, Transport, track_infos,
 };
 
 /// Arrived whole or in pieces, the messages of a connection are read alike, up to the first that is refused; whatever
@@ -38,7 +38,7 @@ fn messages(bytes: &[u8], step: usize) -> (Vec<usize>, Option<ParseError>) {
 fn understand(message: &Message<'_>) {
     let fields = match message {
         Message::Request(request) => {
-            let _ = (Ask::of(request), request.session());
+            let _ = (Command::parse(request), request.session());
             if let Ok(target) = Target::parse(request.target) {
                 assert!(request.target.starts_with(target.url) && !target.path.is_empty());
             }

@@ -2,7 +2,7 @@
 //! its segments for browsers (HLS), and the server that sends them by RTSP.
 //!
 //! The seam between the media and those who send them: [`mp4::Index::read`] says what a film holds, and
-//! [`packets::Packetiser`] what is to be read of it at once and the packets that this becomes. Neither opens a file,
+//! [`packetiser::Packetiser`] what is to be read of it at once and the packetiser that this becomes. Neither opens a file,
 //! knows a socket or asks for the time.
 //!
 //! [`hls::Films`] is an origin over another: below the name of a film it has the film's playlist and segments, which any
@@ -10,7 +10,7 @@
 
 pub mod hls;
 pub mod mp4;
-pub mod packets;
+pub mod packetiser;
 pub mod rtp;
 pub mod rtsp;
 pub mod sdp;

@@ -12,7 +12,7 @@ use sojourn_server::Seat;
 
 use super::guard::Identity;
 use super::library::{NoFilm, OpenFilm};
-use sojourn_media::rtsp::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
+use sojourn_media::rtsp::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 use sojourn_media::rtsp::{Parser, write};
 
 /// Bytes that may have arrived and wait to be understood: the longest message, and the start of another.

@@ -12,7 +12,7 @@ use super::log::Ending;
 use super::stream::Stream;
 use super::{Connection, Server};
 use sojourn_media::rtsp::{
-    Ask, Interleaved, Method, NptRange, Refusal, Request, SessionId, Start, Status, Target, TrackInfo,
+    Command, Interleaved, Method, NptRange, Refusal, Request, SessionId, Start, Status, Target, TrackInfo,
 };
 use sojourn_media::sdp;
 
@@ -22,23 +22,23 @@ const SEEK_PERIOD: Duration = Duration::from_millis(100);
 impl Server<'_> {
     /// What is asked, done; `None` if it has to wait for a film.
     pub(super) fn follow(&mut self, token: u64, request: &Request<'_>) -> Result<Option<Answer>, Refusal> {
-        let ask = Ask::of(request)?;
+        let ask = Command::parse(request)?;
         let target = Target::parse(request.target)?;
         let session = self.session(token, request.session()?)?;
         match ask {
-            Ask::Options => Ok(Some(Answer::with([("Public", Method::PUBLIC.to_owned())]))),
-            Ask::Parameter => Ok(Some(Answer::with(self.session_field(session)))),
-            Ask::Describe => self.describe(token, &target),
-            Ask::Setup(offered) => self.set_up(token, request, &target, session, &offered),
-            Ask::Play { range, scale } => {
+            Command::Options => Ok(Some(Answer::with([("Public", Method::PUBLIC.to_owned())]))),
+            Command::KeepAlive => Ok(Some(Answer::with(self.session_field(session)))),
+            Command::Describe => self.describe(token, &target),
+            Command::Setup(offered) => self.set_up(token, request, &target, session, &offered),
+            Command::Play { range, scale } => {
                 let stream = session.ok_or(Status::SessionNotFound)?;
                 self.play(stream, &target, range, scale).map(Some)
             }
-            Ask::Pause => {
+            Command::Pause => {
                 let stream = session.ok_or(Status::SessionNotFound)?;
                 self.pause(stream, &target).map(Some)
             }
-            Ask::Teardown => {
+            Command::Teardown => {
                 let stream = session.ok_or(Status::SessionNotFound)?;
                 self.tear_down(stream, &target).map(Some)
             }
@@ -58,7 +58,7 @@ impl Server<'_> {
         if !may_control {
             return Err(Status::SessionNotFound.into());
         }
-        stream.session.hear(self.now);
+        stream.session.keep_alive(self.now);
         if stream.connection != token {
             // Another connection of the same client takes over.
             let before = std::mem::replace(&mut stream.connection, token);
@@ -136,7 +136,7 @@ impl Server<'_> {
         let begin = |time| film.beginning(time);
         // Each begins with a picture that stands alone: many in a row would take more than the film was promised.
         let begins = self.now.max(stream.began + SEEK_PERIOD);
-        let playing = stream.session.play(track, (range, scale), film.length(), begin, begins)?;
+        let playing = stream.session.play(track, (range, scale), film.timeline(), begin, begins)?;
         if is_first {
             self.unplayed.leave(token);
             self.admission.enter(client, bits);
@@ -197,7 +197,7 @@ impl Server<'_> {
             let Some(stream) = self.streams.find(session) else { continue };
             let channels = stream.session.tracks.iter().filter_map(|track| track.transport.channels);
             if channels.into_iter().any(|(rtp, rtcp)| data.channel == rtp || data.channel == rtcp) {
-                stream.session.hear(self.now);
+                stream.session.keep_alive(self.now);
                 self.hear_report(session, data.payload);
             }
         }

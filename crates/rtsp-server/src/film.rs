@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sojourn_media::mp4::{Index, Sample, Track};
-use sojourn_media::packets::{Packetiser, Unit};
-use sojourn_media::rtsp::Length;
+use sojourn_media::packetiser::{Packetiser, Unit};
+use sojourn_media::rtsp::Timeline;
 
 /// Bytes of a packet after RTP's header: with 12 of that, 8 of UDP and 40 of IPv6 it passes links whose packets have
 /// 1,460 bytes, as tunnels leave them.
@@ -53,8 +53,8 @@ impl Film {
     }
 
     /// What a session with it must know.
-    pub fn length(&self) -> Length {
-        Length { duration: self.index.duration(), scales: self.index.video().is_some() }
+    pub fn timeline(&self) -> Timeline {
+        Timeline { duration: self.index.duration(), supports_scale: self.index.video().is_some() }
     }
 
     /// What sending the track takes on average, headers included.

@@ -12,7 +12,7 @@ use sojourn_server::network;
 
 use super::setup::random;
 use super::users::Users;
-use sojourn_media::rtsp::digest::{Algorithm, Claim};
+use sojourn_media::rtsp::digest::{Algorithm, Credentials};
 use sojourn_media::rtsp::{Method, Refusal, Request, Status, Target};
 
 /// A nonce that was not used for so long is stale; a player says something at least every half time-out of a session.
@@ -56,7 +56,7 @@ struct Nonce {
     text: String,
     /// When it was made or last used.
     used: Duration,
-    /// Requests counted with it; `None` if it was never used.
+    /// Requests nonce_count with it; `None` if it was never used.
     count: Option<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Guard {
             let fields = vec![("Retry-After", left.as_secs().max(1).to_string())];
             return Err(Denial::Limited(Refusal { status: Status::ServiceUnavailable, fields }));
         }
-        let claim = Claim::read(field).filter(|claim| self.is_proven(claim, request));
+        let claim = Credentials::parse(field).filter(|claim| self.is_proven(claim, request));
         let Some(claim) = claim else {
             self.note_failure(peer, now);
             return Err(Denial::Failed(self.challenge(identity, false, now)));
@@ -128,9 +128,9 @@ impl Guard {
     }
 
     /// Whether the claim is that of a user who asks for this film; an unknown one's takes as long to be found wrong.
-    fn is_proven(&self, claim: &Claim, request: &Request<'_>) -> bool {
+    fn is_proven(&self, claim: &Credentials, request: &Request<'_>) -> bool {
         let known = self.users.secret(&claim.user, claim.algorithm);
-        let proves = claim.proves(known.unwrap_or(&self.decoy), request.method.name());
+        let proves = claim.verify(known.unwrap_or(&self.decoy), request.method.name());
         let path = |target| Target::parse(target).map(|target| target.path);
         // Some players name the film also where they ask for one of its tracks.
         let is_same = path(&claim.uri).is_ok_and(|asked| path(request.target) == Ok(asked));
@@ -189,11 +189,11 @@ impl Identity {
     }
 
     /// Whether the claim, which is true, is by this connection's nonce and was not made before.
-    fn uses(&mut self, claim: &Claim, now: Duration) -> bool {
+    fn uses(&mut self, claim: &Credentials, now: Duration) -> bool {
         let Some(nonce) = self.nonce.as_mut().filter(|it| it.text == claim.nonce && it.is_fresh(now)) else {
             return false;
         };
-        let count = match (claim.counted.is_some(), claim.count()) {
+        let count = match (claim.nonce_count.is_some(), claim.count()) {
             (true, Some(count)) if nonce.count.is_none_or(|before| count > before) => count,
             (true, _) => return false,
             (false, _) => nonce.count.unwrap_or(0),

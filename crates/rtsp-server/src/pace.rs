@@ -14,7 +14,7 @@ use super::schedule::Due;
 use super::stream::{Found, Stream};
 use super::{SLOT, STREAMS, Server, slot};
 use sojourn_media::rtp::Header;
-use sojourn_media::rtsp::Lower;
+use sojourn_media::rtsp::LowerTransport;
 use sojourn_media::sdp;
 
 /// Bytes that gather before they are sent: with more the system call would be no cheaper.
@@ -140,8 +140,8 @@ impl Server<'_> {
         let stream = self.streams.at(token);
         let Some(position) = stream.position(due.track) else { return Sent::Done };
         let connection = match stream.session.tracks[position].transport.lower {
-            Lower::Udp => None,
-            Lower::Tcp => Some(stream.connection),
+            LowerTransport::Udp => None,
+            LowerTransport::Tcp => Some(stream.connection),
         };
         if let Some(connection) = connection {
             let Some(connection) = self.connections.find(connection) else { return Sent::Done };

@@ -79,7 +79,7 @@ impl Server<'_> {
                 Ok(_) => continue,
                 Err(_) => return self.counts.count(Counter::ReportsIgnored),
             };
-            stream.session.hear(self.now);
+            stream.session.keep_alive(self.now);
             self.counts.count(Counter::ReceiverReports);
             let lost = stream.note(receptions);
             self.counts.add(Counter::PacketsReportedLost, lost);

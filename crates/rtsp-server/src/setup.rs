@@ -10,7 +10,9 @@ use super::conversation::Answer;
 use super::counters::Counter;
 use super::library::OpenFilm;
 use super::stream::{Sender, Stream};
-use sojourn_media::rtsp::{Lower, Refusal, Request, Session, SessionId, Status, Target, Track, Transport};
+use sojourn_media::rtsp::{
+    LowerTransport, Refusal, Request, Session, SessionId, Status, Target, Track, Transport,
+};
 use sojourn_media::sdp;
 
 /// Sessions set up by one connection.
@@ -90,11 +92,13 @@ impl Server<'_> {
         }
         let is_possible = |transport: &&Transport| {
             let has_ports = transport.client_ports.is_some_and(|(rtp, rtcp)| rtp > 0 && rtcp > 0);
-            !transport.is_multicast && transport.plays && (transport.lower == Lower::Tcp || has_ports)
+            !transport.is_multicast
+                && transport.plays
+                && (transport.lower == LowerTransport::Tcp || has_ports)
         };
         let offer = offered.iter().find(is_possible).ok_or(Status::UnsupportedTransport)?;
         let mut transport = match (offer.lower, offer.client_ports) {
-            (Lower::Udp, Some(ports)) => Transport::udp(ports),
+            (LowerTransport::Udp, Some(ports)) => Transport::udp(ports),
             _ => {
                 let taken = self.channels(token);
                 let is_free =
@@ -104,7 +108,7 @@ impl Server<'_> {
                 Transport::interleaved(channels.or_else(free).ok_or(Status::UnsupportedTransport)?)
             }
         };
-        if transport.lower == Lower::Udp {
+        if transport.lower == LowerTransport::Udp {
             let ports = self.connections.at(token).ports;
             transport.server_ports = self.ports.get(ports).map(super::Ports::numbers);
         }

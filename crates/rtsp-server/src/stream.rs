@@ -9,9 +9,9 @@ use sojourn_content::{CHUNK_BYTES, Document, Urgency};
 use super::film::Film;
 use super::library::{Bytes, Chunk, Library, OpenFilm};
 use super::schedule::Schedule;
-use sojourn_media::packets::Unit;
+use sojourn_media::packetiser::Unit;
 use sojourn_media::rtp::rtcp::Reception;
-use sojourn_media::rtsp::{Lower, Playing, Session};
+use sojourn_media::rtsp::{LowerTransport, Playing, Session};
 
 /// Chunks of the film that a session holds on to: those of the last samples of sound and pictures.
 const HELD_MAX: usize = 4;
@@ -139,13 +139,13 @@ impl Stream {
 
     /// Whether packets go through the connection.
     pub fn is_interleaved(&self) -> bool {
-        self.session.tracks.iter().any(|track| track.transport.lower == Lower::Tcp)
+        self.session.tracks.iter().any(|track| track.transport.lower == LowerTransport::Tcp)
     }
 
     /// Where the datagrams of the session's track at `position` go: RTP and RTCP.
     pub fn receivers(&self, position: usize) -> Option<[SocketAddr; 2]> {
         let transport = &self.session.tracks[position].transport;
-        let (rtp, rtcp) = transport.client_ports.filter(|_| transport.lower == Lower::Udp)?;
+        let (rtp, rtcp) = transport.client_ports.filter(|_| transport.lower == LowerTransport::Udp)?;
         Some([SocketAddr::new(self.peer, rtp), SocketAddr::new(self.peer, rtcp)])
     }
 

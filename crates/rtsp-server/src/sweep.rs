@@ -58,10 +58,10 @@ impl Server<'_> {
             && let Some(connection) = self.connections.find(stream.connection)
             && self.now.saturating_sub(connection.taken) < super::SWEEP_PERIOD * 2
         {
-            stream.session.hear(self.now);
+            stream.session.keep_alive(self.now);
         }
         let patience = if stream.is_orphan { timeout.min(ORPHAN_TIMEOUT) } else { timeout };
-        if self.now.saturating_sub(stream.session.heard()) > patience {
+        if self.now.saturating_sub(stream.session.last_activity()) > patience {
             self.counts.count(Counter::SessionsTimedOut);
             self.end(token, Ending::TimedOut);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::writing::Writer;
+use crate::mp4::boxes::BoxWriter;
 use crate::mp4::{Aac, Codec, Track};
 
 /// Units a second of the film's own times, of which there are none.
@@ -22,7 +22,7 @@ const SAME_FILE: u32 = 1;
 /// The segment for these tracks, which are numbered from 1. What is shown `start` after the first sample is decoded is the
 /// film's first picture.
 pub fn write(tracks: &[&Track], start: Duration) -> Vec<u8> {
-    let mut writer = Writer::default();
+    let mut writer = BoxWriter::default();
     writer.boxed(b"ftyp", |writer| {
         writer.bytes(b"iso6\0\0\0\0iso6mp41");
     });
@@ -45,7 +45,7 @@ pub fn write(tracks: &[&Track], start: Duration) -> Vec<u8> {
     writer.into_bytes()
 }
 
-fn movie_header(writer: &mut Writer, next_track: u32) {
+fn movie_header(writer: &mut BoxWriter, next_track: u32) {
     writer.full(b"mvhd", 0, 0, |writer| {
         writer.zeros(8);
         writer.u32(MOVIE_TIMESCALE);
@@ -59,13 +59,13 @@ fn movie_header(writer: &mut Writer, next_track: u32) {
     });
 }
 
-fn unity_matrix(writer: &mut Writer) {
+fn unity_matrix(writer: &mut BoxWriter) {
     for value in [ONE, 0, 0, 0, ONE, 0, 0, 0, 1 << 30] {
         writer.u32(value);
     }
 }
 
-fn write_track(writer: &mut Writer, number: u32, track: &Track, start: Duration) {
+fn write_track(writer: &mut BoxWriter, number: u32, track: &Track, start: Duration) {
     let size = match track.codec() {
         Codec::H264(h264) => Some(h264.size_pixels),
         Codec::H265(h265) => Some(h265.size_pixels),
@@ -108,7 +108,7 @@ fn write_track(writer: &mut Writer, number: u32, track: &Track, start: Duration)
     });
 }
 
-fn media_information(writer: &mut Writer, track: &Track) {
+fn media_information(writer: &mut BoxWriter, track: &Track) {
     if track.codec().is_video() {
         writer.full(b"vmhd", 0, 1, |writer| writer.zeros(8));
     } else {
@@ -132,7 +132,7 @@ fn media_information(writer: &mut Writer, track: &Track) {
     });
 }
 
-fn description(writer: &mut Writer, track: &Track) {
+fn description(writer: &mut BoxWriter, track: &Track) {
     // Parameter sets that are here alone, or (also) among the samples.
     let kinds = |sets: &[Box<[u8]>], here, anywhere| if sets.is_empty() { anywhere } else { here };
     match track.codec() {
@@ -149,7 +149,7 @@ fn description(writer: &mut Writer, track: &Track) {
 }
 
 fn video(
-    writer: &mut Writer,
+    writer: &mut BoxWriter,
     kind: &[u8; 4],
     (width, height): (u16, u16),
     (configuration_kind, configuration): (&[u8; 4], &[u8]),
@@ -178,7 +178,7 @@ fn video(
     });
 }
 
-fn audio(writer: &mut Writer, aac: &Aac) {
+fn audio(writer: &mut BoxWriter, aac: &Aac) {
     writer.boxed(b"mp4a", |writer| {
         writer.zeros(6);
         writer.u16(1);
@@ -193,7 +193,7 @@ fn audio(writer: &mut Writer, aac: &Aac) {
 }
 
 /// The descriptors that hold a decoder's configuration (ISO/IEC 14496-1, 7.2.6): each a tag, a length, and the next.
-fn stream_descriptor(writer: &mut Writer, configuration: &[u8]) {
+fn stream_descriptor(writer: &mut BoxWriter, configuration: &[u8]) {
     const SYNC_LAYER: &[u8] = &[2];
     let specific = 5 + configuration.len();
     let decoder = 13 + specific;
@@ -210,7 +210,7 @@ fn stream_descriptor(writer: &mut Writer, configuration: &[u8]) {
 }
 
 /// A tag, and a length in four bytes of seven bits.
-fn descriptor_head(writer: &mut Writer, tag: u8, length: usize) {
+fn descriptor_head(writer: &mut BoxWriter, tag: u8, length: usize) {
     writer.u8(tag);
     for shift in [21, 14, 7] {
         writer.u8((length >> shift & 0x7f) as u8 | 0x80);

@@ -5,17 +5,16 @@
 //! film as they are. The same film therefore always gives the same bytes. Of several tracks the first of video and the
 //! first of audio are taken, into one segment.
 
-mod fragment;
 mod initialisation;
-mod playlist;
+mod segment;
 #[cfg(test)]
 mod tests;
-mod writing;
 
+use std::fmt::Write;
 use std::ops::Range;
 use std::time::Duration;
 
-pub use fragment::Segment;
+pub use segment::Segment;
 
 use crate::mp4::{Index, Track};
 
@@ -49,7 +48,7 @@ struct Cut {
 
 /// Why a film cannot be had as HLS, although it has an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Uncuttable {
+pub enum SegmentError {
     /// Too long.
     #[error("the film has more than {SEGMENTS_MAX} segments of {SEGMENT_SECONDS} s")]
     TooManySegments,
@@ -113,14 +112,14 @@ impl Part {
 impl Film {
     /// Cuts the film with this index: at the first place where decoding can begin that is [`SEGMENT_SECONDS`] after
     /// the last.
-    pub fn new(index: Index) -> Result<Film, Uncuttable> {
+    pub fn new(index: Index) -> Result<Film, SegmentError> {
         let cuts = cuts(&index)?;
         let lead = lead(&index, &cuts[0]);
         let film = Film { index, lead, cuts };
         for number in 0..film.segment_count() {
             let bytes = film.tracks_of(number).iter().map(|(track, samples)| bytes_of(track, samples)).sum();
             if bytes > SEGMENT_BYTES_MAX {
-                return Err(Uncuttable::TooLarge { number, bytes });
+                return Err(SegmentError::TooLarge { number, bytes });
             }
         }
         Ok(film)
@@ -139,7 +138,7 @@ impl Film {
     /// The playlist.
     pub fn playlist(&self) -> String {
         let times: Vec<_> = self.cuts.iter().map(|cut| cut.time).collect();
-        playlist::write(&times)
+        playlist(&times)
     }
 
     /// What a decoder must know before any segment.
@@ -151,7 +150,7 @@ impl Film {
     /// The segment with this number, if there is one.
     pub fn segment(&self, number: u32) -> Option<Segment> {
         let position = number as usize;
-        (position < self.segment_count()).then(|| fragment::write(self, number, &self.tracks_of(position)))
+        (position < self.segment_count()).then(|| segment::write(self, number, &self.tracks_of(position)))
     }
 
     /// Bytes of memory that it takes.
@@ -177,7 +176,7 @@ fn bytes_of(track: &Track, samples: &Range<u32>) -> u64 {
     track.samples_from(samples.start).take(samples.len()).map(|sample| u64::from(sample.size)).sum()
 }
 
-fn cuts(index: &Index) -> Result<Vec<Cut>, Uncuttable> {
+fn cuts(index: &Index) -> Result<Vec<Cut>, SegmentError> {
     let leading = index.video().or(index.audio()).expect("an index has a track");
     let mut cuts = vec![beginning(index, leading)];
     let mut next = leading.keyframe_after(cuts[0].samples[usize::from(!leading.codec().is_video())]);
@@ -189,7 +188,7 @@ fn cuts(index: &Index) -> Result<Vec<Cut>, Uncuttable> {
             continue;
         }
         if cuts.len() == SEGMENTS_MAX {
-            return Err(Uncuttable::TooManySegments);
+            return Err(SegmentError::TooManySegments);
         }
         let audio = match index.audio() {
             Some(audio) if leading.codec().is_video() => {
@@ -232,4 +231,28 @@ fn lead(index: &Index, first: &Cut) -> Duration {
         Some(track.duration_of(track.start_ticks() - sample.decode_ticks as i64))
     });
     leads.max().unwrap_or_default()
+}
+
+/// The playlist of segments that begin at `times`, of which the last is the film's end.
+fn playlist(times: &[Duration]) -> String {
+    let lengths: Vec<_> = times.windows(2).map(|ends| ends[1].saturating_sub(ends[0])).collect();
+    // No segment may be longer when both are rounded (4.3.3.1).
+    let longest = lengths.iter().map(|length| length.as_secs_f64().round() as u64).max().unwrap_or(0);
+    let mut text = format!(
+        "#EXTM3U\n\
+         #EXT-X-VERSION:7\n\
+         #EXT-X-TARGETDURATION:{target}\n\
+         #EXT-X-MEDIA-SEQUENCE:0\n\
+         #EXT-X-PLAYLIST-TYPE:VOD\n\
+         #EXT-X-INDEPENDENT-SEGMENTS\n\
+         #EXT-X-MAP:URI=\"{map}\"\n",
+        target = longest.max(1),
+        map = Part::Initialisation.name(),
+    );
+    for (number, length) in lengths.iter().enumerate() {
+        let (seconds, name) = (length.as_secs_f64(), Part::Segment(number as u32).name());
+        let _ = write!(text, "#EXTINF:{seconds:.6},\n{name}\n");
+    }
+    text.push_str("#EXT-X-ENDLIST\n");
+    text
 }

@@ -10,7 +10,7 @@
 //! boxes that are wanted, and no count is believed before the bytes that it promises are there.
 
 mod audio;
-mod boxes;
+pub(crate) mod boxes;
 mod codec;
 mod error;
 #[cfg(any(test, feature = "example"))]

@@ -3,8 +3,7 @@
 //! Reading is lenient about which come together and in what order, as RFC 5506 allows, and strict about lengths:
 //! a datagram whose packets do not fill it exactly is refused.
 
-use super::header::VERSION;
-use super::{NtpTime, u16_at, u32_at, u64_at};
+use super::{NtpTime, VERSION, u16_at, u32_at, u64_at};
 
 const SENDER_REPORT: u8 = 200;
 const RECEIVER_REPORT: u8 = 201;

@@ -56,18 +56,18 @@ impl Algorithm {
         self.hash(&format!("{user}:{realm}:{password}"))
     }
 
-    /// The proof of knowing `secret`, for a request; `counted` is the request's number and what the client adds, where
-    /// requests are counted (`qop=auth`).
+    /// The proof of knowing `secret`, for a request; `nonce_count` is the request's number and what the client adds, where
+    /// requests are nonce_count (`qop=auth`).
     pub fn response(
         self,
         secret: &str,
         nonce: &str,
-        counted: Option<(&str, &str)>,
+        nonce_count: Option<(&str, &str)>,
         method: &str,
         uri: &str,
     ) -> String {
         let request = self.hash(&format!("{method}:{uri}"));
-        match counted {
+        match nonce_count {
             Some((count, own)) => self.hash(&format!("{secret}:{nonce}:{count}:{own}:auth:{request}")),
             None => self.hash(&format!("{secret}:{nonce}:{request}")),
         }
@@ -76,7 +76,7 @@ impl Algorithm {
 
 /// What a client says of itself in an Authorization field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct Credentials {
     /// Who it says it is.
     pub user: String,
     /// Where.
@@ -90,43 +90,43 @@ pub struct Claim {
     /// How it was reckoned.
     pub algorithm: Algorithm,
     /// The request's number, as it was written, and what the client adds, if it counts.
-    pub counted: Option<(String, String)>,
+    pub nonce_count: Option<(String, String)>,
 }
 
-impl Claim {
+impl Credentials {
     /// Reads an Authorization field; `None` if it is no digest that is known here.
-    pub fn read(field: &str) -> Option<Claim> {
+    pub fn parse(field: &str) -> Option<Credentials> {
         let (scheme, rest) = field.trim().split_once(' ')?;
         if !scheme.eq_ignore_ascii_case("digest") {
             return None;
         }
         let value = |name: &str| parameter(rest, name);
-        let counted = match value("qop") {
+        let nonce_count = match value("qop") {
             None => None,
             Some(qop) if qop.eq_ignore_ascii_case("auth") => Some((value("nc")?, value("cnonce")?)),
             Some(_) => return None,
         };
-        Some(Claim {
+        Some(Credentials {
             user: value("username")?,
             realm: value("realm")?,
             nonce: value("nonce")?,
             uri: value("uri")?,
             response: value("response")?,
             algorithm: Algorithm::named(value("algorithm").as_deref())?,
-            counted,
+            nonce_count,
         })
     }
 
     /// The request's number, if it counts: eight hexadecimal digits.
     pub fn count(&self) -> Option<u32> {
-        u32::from_str_radix(&self.counted.as_ref()?.0, 16).ok()
+        u32::from_str_radix(&self.nonce_count.as_ref()?.0, 16).ok()
     }
 
     /// Whether it is proof of knowing `secret`, for a request by `method`. How long that takes does not depend on how
     /// much of the proof is right.
-    pub fn proves(&self, secret: &str, method: &str) -> bool {
-        let counted = self.counted.as_ref().map(|(count, own)| (count.as_str(), own.as_str()));
-        let expected = self.algorithm.response(secret, &self.nonce, counted, method, &self.uri);
+    pub fn verify(&self, secret: &str, method: &str) -> bool {
+        let nonce_count = self.nonce_count.as_ref().map(|(count, own)| (count.as_str(), own.as_str()));
+        let expected = self.algorithm.response(secret, &self.nonce, nonce_count, method, &self.uri);
         let given = self.response.to_ascii_lowercase();
         let differences =
             expected.bytes().zip(given.bytes()).fold(0, |all, (one, other)| all | (one ^ other));
@@ -170,14 +170,14 @@ mod tests {
             (Algorithm::Sha256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
         ] {
             let field = EXAMPLE.replace("NAME", algorithm.name()).replace("PROOF", proof);
-            let claim = Claim::read(&field).unwrap();
+            let claim = Credentials::parse(&field).unwrap();
             assert_eq!((claim.algorithm, claim.count(), claim.user.as_str()), (algorithm, Some(1), "Mufasa"));
             let secret = algorithm.secret("Mufasa", "http-auth@example.org", "Circle of Life");
             assert_eq!(secret.len(), algorithm.digits());
-            assert!(claim.proves(&secret, "GET") && !claim.proves(&secret, "PUT"));
-            let shorter = Claim { response: proof[..8].to_owned(), ..claim.clone() };
-            let other = Claim { uri: "/dir".to_owned(), ..claim };
-            assert!(!shorter.proves(&secret, "GET") && !other.proves(&secret, "GET"));
+            assert!(claim.verify(&secret, "GET") && !claim.verify(&secret, "PUT"));
+            let shorter = Credentials { response: proof[..8].to_owned(), ..claim.clone() };
+            let other = Credentials { uri: "/dir".to_owned(), ..claim };
+            assert!(!shorter.verify(&secret, "GET") && !other.verify(&secret, "GET"));
         }
     }
 
@@ -186,16 +186,16 @@ mod tests {
         let field = "Digest username=\"Mufasa\", realm=\"testrealm@host.com\", \
             nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\", uri=\"/dir/index.html\", \
             response=\"670FD8C2DF070C60B045671B8B24FF02\"";
-        let claim = Claim::read(field).unwrap();
+        let claim = Credentials::parse(field).unwrap();
         assert_eq!((claim.algorithm, claim.count()), (Algorithm::Md5, None));
         let secret = Algorithm::Md5.secret("Mufasa", "testrealm@host.com", "Circle Of Life");
-        assert!(claim.proves(&secret, "GET"));
+        assert!(claim.verify(&secret, "GET"));
     }
 
     #[test]
     fn what_is_no_claim() {
         let whole = EXAMPLE.replace("NAME", "MD5");
-        assert!(Claim::read(&whole).is_some());
+        assert!(Credentials::parse(&whole).is_some());
         for (from, to) in [
             ("Digest ", "Basic "),
             ("algorithm=MD5", "algorithm=MD4"),
@@ -204,10 +204,10 @@ mod tests {
             ("username", "user"),
             ("Mufasa", "Muf\u{1}asa"),
         ] {
-            assert_eq!(Claim::read(&whole.replace(from, to)), None, "{from} {to}");
+            assert_eq!(Credentials::parse(&whole.replace(from, to)), None, "{from} {to}");
         }
         for field in ["", "Digest", "Digest ", "Digest \"=", "Digest ==="] {
-            assert_eq!(Claim::read(field), None, "{field}");
+            assert_eq!(Credentials::parse(field), None, "{field}");
         }
         assert_eq!(parameter(&format!("a=\"{}\"", "x".repeat(513)), "a"), None);
     }

@@ -1,7 +1,19 @@
 //! What goes over an RTSP connection; the slices point into the bytes that were parsed.
 
-use super::fields::Fields;
-use super::method::Method;
+/// The longest head, from its first byte to the empty line.
+pub const HEAD_BYTES_MAX: usize = 8 * 1024;
+
+/// The longest target of a request.
+pub const TARGET_BYTES_MAX: usize = 4 * 1024;
+
+/// The most fields in a head.
+pub const FIELDS_MAX: usize = 64;
+
+/// The longest body.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Line ends that are skipped before a message; some clients send them to keep a connection.
+pub const LINE_ENDS_MAX: usize = 8;
 
 /// One message, of either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,5 +100,120 @@ impl Response<'_> {
         let name = parts.next().filter(|name| !name.is_empty())?;
         let timeout = parts.find_map(|part| part.strip_prefix("timeout=")?.trim().parse().ok());
         Some((name, timeout))
+    }
+}
+
+/// Field lines, each with its line end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields<'b>(pub(super) &'b str);
+
+impl<'b> Fields<'b> {
+    /// Names and values in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'b str, &'b str)> + use<'b> {
+        self.0.lines().filter_map(|line| line.split_once(':')).map(|(name, value)| (name, value.trim()))
+    }
+
+    /// The value of the first field called `name`, whatever its case.
+    pub fn value(&self, name: &str) -> Option<&'b str> {
+        self.all(name).next()
+    }
+
+    /// The values of every field called `name`, whatever its case.
+    pub fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = &'b str> + use<'b, 'n> {
+        self.iter().filter(move |(there, _)| there.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+macro_rules! methods {
+    ($($name:ident $text:literal)*) => {
+        /// What a request asks for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Method {
+            $(#[doc = $text] $name,)*
+            /// None that RFC 2326 knows.
+            Unknown,
+        }
+
+        impl Method {
+            /// The method called `name`; case matters.
+            pub fn of(name: &str) -> Method {
+                match name { $($text => Method::$name,)* _ => Method::Unknown }
+            }
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Method::$name => $text,)* Method::Unknown => "UNKNOWN" }
+            }
+        }
+    };
+}
+
+methods! {
+    Options "OPTIONS"
+    Describe "DESCRIBE"
+    Setup "SETUP"
+    Play "PLAY"
+    Pause "PAUSE"
+    Teardown "TEARDOWN"
+    GetParameter "GET_PARAMETER"
+    SetParameter "SET_PARAMETER"
+    Announce "ANNOUNCE"
+    Record "RECORD"
+    Redirect "REDIRECT"
+}
+
+impl Method {
+    /// Those that a server of recorded films knows, as Public and Allow say it.
+    pub const PUBLIC: &str = "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, TEARDOWN, GET_PARAMETER, SET_PARAMETER";
+}
+
+macro_rules! statuses {
+    ($($name:ident $code:literal $reason:literal)*) => {
+        /// A status code that we send.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u16)]
+        pub enum Status {
+            $(#[doc = $reason] $name = $code,)*
+        }
+
+        impl Status {
+            /// The reason phrase.
+            pub fn reason(self) -> &'static str {
+                match self { $(Status::$name => $reason,)* }
+            }
+        }
+    };
+}
+
+statuses! {
+    Ok 200 "OK"
+    BadRequest 400 "Bad Request"
+    Unauthorized 401 "Unauthorized"
+    Forbidden 403 "Forbidden"
+    NotFound 404 "Not Found"
+    MethodNotAllowed 405 "Method Not Allowed"
+    NotAcceptable 406 "Not Acceptable"
+    RequestEntityTooLarge 413 "Request Entity Too Large"
+    RequestUriTooLarge 414 "Request-URI Too Large"
+    UnsupportedMediaType 415 "Unsupported Media Type"
+    ParameterNotUnderstood 451 "Parameter Not Understood"
+    NotEnoughBandwidth 453 "Not Enough Bandwidth"
+    SessionNotFound 454 "Session Not Found"
+    MethodNotValidInThisState 455 "Method Not Valid in This State"
+    InvalidRange 457 "Invalid Range"
+    AggregateNotAllowed 459 "Aggregate Operation Not Allowed"
+    OnlyAggregateAllowed 460 "Only Aggregate Operation Allowed"
+    UnsupportedTransport 461 "Unsupported Transport"
+    InternalServerError 500 "Internal Server Error"
+    NotImplemented 501 "Not Implemented"
+    ServiceUnavailable 503 "Service Unavailable"
+    VersionNotSupported 505 "RTSP Version Not Supported"
+    OptionNotSupported 551 "Option Not Supported"
+}
+
+impl Status {
+    /// The three-digit code.
+    pub fn code(self) -> u16 {
+        self as u16
     }
 }

@@ -6,11 +6,10 @@
 
 use sojourn_http::token::{is_text, is_token};
 
-use super::fields::Fields;
-use super::limits::{BODY_BYTES_MAX, FIELDS_MAX, HEAD_BYTES_MAX, LINE_ENDS_MAX, TARGET_BYTES_MAX};
-use super::message::{Interleaved, Message, Request, Response, Version};
-use super::method::Method;
-use super::status::Status;
+use super::message::{
+    BODY_BYTES_MAX, FIELDS_MAX, Fields, HEAD_BYTES_MAX, Interleaved, LINE_ENDS_MAX, Message, Method, Request,
+    Response, Status, TARGET_BYTES_MAX, Version,
+};
 
 const CRLF: &str = "\r\n";
 const HEAD_END: &[u8] = b"\r\n\r\n";

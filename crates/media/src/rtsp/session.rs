@@ -6,8 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::message::Status;
 use super::range::{NptRange, Start};
-use super::status::Status;
 use super::transport::Transport;
 
 /// The slowest and the fastest scale, forwards or backwards.
@@ -88,11 +88,11 @@ pub struct Track {
 
 /// What is true of the film that a session is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Length {
+pub struct Timeline {
     /// Its duration.
     pub duration: Duration,
     /// Whether it can pass at another speed than its own: it has pictures from which decoding can begin.
-    pub scales: bool,
+    pub supports_scale: bool,
 }
 
 /// A client's session with a film.
@@ -109,7 +109,7 @@ pub struct Session {
     /// When it was made.
     began: Duration,
     /// When the client last gave a sign of life.
-    heard: Duration,
+    last_activity: Duration,
 }
 
 impl Session {
@@ -122,7 +122,7 @@ impl Session {
             has_played: false,
             position: Duration::ZERO,
             began: now,
-            heard: now,
+            last_activity: now,
         }
     }
 
@@ -157,13 +157,13 @@ impl Session {
     }
 
     /// The client gave a sign of life.
-    pub fn hear(&mut self, now: Duration) {
-        self.heard = now;
+    pub fn keep_alive(&mut self, now: Duration) {
+        self.last_activity = now;
     }
 
-    /// Since when nothing has been heard of the client.
-    pub fn heard(&self) -> Duration {
-        self.heard
+    /// Since when nothing has been last_activity of the client.
+    pub fn last_activity(&self) -> Duration {
+        self.last_activity
     }
 
     /// Sets up `track`, or changes the way of its packets.
@@ -189,7 +189,7 @@ impl Session {
         &mut self,
         track: Option<usize>,
         wanted: (Option<NptRange>, Option<f64>),
-        film: Length,
+        film: Timeline,
         begin: impl Fn(Duration) -> Duration,
         now: Duration,
     ) -> Result<Playing, Status> {
@@ -265,10 +265,10 @@ impl Session {
     }
 
     /// The scale that is the nearest to what was asked for (RFC 2326, 12.34: the response says which it is).
-    fn scale(&self, wanted: Option<f64>, film: Length) -> f64 {
+    fn scale(&self, wanted: Option<f64>, film: Timeline) -> f64 {
         match wanted {
-            Some(scale) if film.scales && scale < 0.0 => scale.clamp(-SCALE_MAX, -1.0),
-            Some(scale) if film.scales => scale.clamp(SCALE_MIN, SCALE_MAX),
+            Some(scale) if film.supports_scale && scale < 0.0 => scale.clamp(-SCALE_MAX, -1.0),
+            Some(scale) if film.supports_scale => scale.clamp(SCALE_MIN, SCALE_MAX),
             _ => 1.0,
         }
     }
@@ -278,7 +278,7 @@ impl Session {
 mod tests {
     use super::*;
 
-    const FILM: Length = Length { duration: Duration::from_secs(30), scales: true };
+    const FILM: Timeline = Timeline { duration: Duration::from_secs(30), supports_scale: true };
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(session.playing().unwrap().position(at(3)), at(16));
         assert_eq!(play(&mut session, "", Some(-1000.0), 3).as_deref(), Ok("npt=16-0 x-32"));
         assert_eq!(session.playing().unwrap().position(at(9)), at(0));
-        let still = Length { scales: false, ..FILM };
+        let still = Timeline { supports_scale: false, ..FILM };
         let playing = session.play(None, (None, Some(8.0)), still, begin, at(20)).unwrap();
         assert_eq!(playing.scale, 1.0);
     }

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::limits::TRANSPORTS_MAX;
+/// The alternatives in a Transport field that are looked at.
+const TRANSPORTS_MAX: usize = 8;
 
 /// What lies below RTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lower {
+pub enum LowerTransport {
     /// Datagrams.
     Udp,
     /// The RTSP connection itself.
@@ -17,7 +18,7 @@ pub enum Lower {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
     /// What lies below.
-    pub lower: Lower,
+    pub lower: LowerTransport,
     /// For many receivers at once.
     pub is_multicast: bool,
     /// The client's ports for RTP and RTCP.
@@ -48,15 +49,15 @@ pub enum TransportError {
 impl Transport {
     /// Datagrams to one receiver.
     pub fn udp(client_ports: (u16, u16)) -> Transport {
-        Transport { client_ports: Some(client_ports), ..Transport::over(Lower::Udp) }
+        Transport { client_ports: Some(client_ports), ..Transport::over(LowerTransport::Udp) }
     }
 
     /// Within the connection.
     pub fn interleaved(channels: (u8, u8)) -> Transport {
-        Transport { channels: Some(channels), ..Transport::over(Lower::Tcp) }
+        Transport { channels: Some(channels), ..Transport::over(LowerTransport::Tcp) }
     }
 
-    fn over(lower: Lower) -> Transport {
+    fn over(lower: LowerTransport) -> Transport {
         Transport {
             lower,
             is_multicast: false,
@@ -86,13 +87,13 @@ impl Transport {
 fn parse(text: &str) -> Result<Option<Transport>, TransportError> {
     let mut parts = text.split(';').map(str::trim);
     let mut transport = match parts.next() {
-        Some("RTP/AVP" | "RTP/AVP/UDP") => Transport::over(Lower::Udp),
-        Some("RTP/AVP/TCP") => Transport::over(Lower::Tcp),
+        Some("RTP/AVP" | "RTP/AVP/UDP") => Transport::over(LowerTransport::Udp),
+        Some("RTP/AVP/TCP") => Transport::over(LowerTransport::Tcp),
         Some("") | None => return Err(TransportError::Malformed),
         Some(_) => return Ok(None),
     };
     // Without either word it is multicast (12.39), which nobody means with the connection's channels.
-    let mut is_unicast = transport.lower == Lower::Tcp;
+    let mut is_unicast = transport.lower == LowerTransport::Tcp;
     for part in parts.filter(|part| !part.is_empty()) {
         let (name, value) =
             part.split_once('=').map_or((part, ""), |(name, value)| (name.trim(), value.trim()));
@@ -140,8 +141,8 @@ fn hexadecimal(text: &str) -> Result<u32, TransportError> {
 impl fmt::Display for Transport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self.lower {
-            Lower::Udp => "RTP/AVP",
-            Lower::Tcp => "RTP/AVP/TCP",
+            LowerTransport::Udp => "RTP/AVP",
+            LowerTransport::Tcp => "RTP/AVP/TCP",
         })?;
         out.write_str(if self.is_multicast { ";multicast" } else { ";unicast" })?;
         if let Some(destination) = &self.destination {

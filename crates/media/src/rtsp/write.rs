@@ -2,8 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use super::method::Method;
-use super::status::Status;
+use super::message::{Method, Status};
 
 /// Bytes before an interleaved packet.
 pub const INTERLEAVED_HEAD_BYTES: usize = 4;

@@ -42,10 +42,10 @@ fn fragment(units: &mut Vec<Vec<u8>>, header: Vec<u8>, payload: &[u8]) {
     units.last_mut().expect("a start came before").extend_from_slice(content);
 }
 
-fn h264_form(payload_bytes_max: usize) -> nal::Form {
+fn h264_form(payload_bytes_max: usize) -> nal_units::PayloadFormat {
     let index = example::index();
     let Codec::H264(h264) = index.tracks()[0].codec() else { panic!("H.264") };
-    nal::Form::h264(h264, payload_bytes_max)
+    nal_units::PayloadFormat::h264(h264, payload_bytes_max)
 }
 
 /// A sample of these NAL units, with lengths of four bytes.
@@ -59,12 +59,12 @@ fn sample(bytes: &[u8], is_sync: bool) -> Sample {
 }
 
 fn nal_packets<'a>(
-    form: &'a nal::Form,
+    form: &'a nal_units::PayloadFormat,
     bytes: &'a [u8],
     is_sync: bool,
     max: usize,
-) -> Result<Vec<Packet<'a>>, Unsendable> {
-    nal::Packets::new(form, &sample(bytes, is_sync), bytes, max, 7).map(Iterator::collect)
+) -> Result<Vec<Packet<'a>>, PacketiseError> {
+    nal_units::Packets::new(form, &sample(bytes, is_sync), bytes, max, 7).map(Iterator::collect)
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn empty_nal_units_are_nothing() {
 fn lengths_that_lie_are_told_with_their_place() {
     let form = h264_form(1000);
     let bytes = [sample_of(&[&[0x41, 1]]), vec![0, 0, 0, 9, 1]].concat();
-    let damaged = Unsendable::Damaged { number: 0, place: 6 };
+    let damaged = PacketiseError::Damaged { number: 0, place: 6 };
     assert_eq!(nal_packets(&form, &bytes, false, 1000), Err(damaged));
     assert_eq!(nal_packets(&form, &bytes[..8], false, 1000), Err(damaged));
 }
@@ -169,14 +169,14 @@ fn sound_that_does_not_fit_is_cut() {
     let sizes: Vec<_> = packets.iter().map(|packet| (packet.body.len(), packet.marker)).collect();
     assert_eq!(sizes, [(31, false), (24, true)]);
     assert!(packets.iter().all(|packet| packet.head() == [0, 16, 1, 0xb8]));
-    let missing = Unsendable::Missing { number: 15, given: 54, wanted: 55 };
+    let missing = PacketiseError::Missing { number: 15, given: 54, wanted: 55 };
     assert_eq!(packetiser.packets(track, &unit, &bytes[1..]).err(), Some(missing));
 }
 
-fn h265_form(payload_bytes_max: usize) -> nal::Form {
+fn h265_form(payload_bytes_max: usize) -> nal_units::PayloadFormat {
     let parameter_sets = [H265_VPS, H265_SPS, H265_PPS].map(Box::from).to_vec();
     let h265 = H265 { length_bytes: 4, parameter_sets, configuration: Box::default(), size_pixels: (16, 16) };
-    nal::Form::h265(&h265, payload_bytes_max)
+    nal_units::PayloadFormat::h265(&h265, payload_bytes_max)
 }
 
 const H265_VPS: &[u8] = &[0x40, 1, 0xc];
@@ -230,7 +230,7 @@ proptest! {
         let form = if is_h264 { h264_form(50) } else { h265_form(50) };
         match nal_packets(&form, &bytes, is_sync, 50) {
             Ok(packets) => prop_assert!(packets.iter().all(|packet| !packet.body.is_empty())),
-            Err(Unsendable::Damaged { place, .. }) => prop_assert!((place as usize) < bytes.len()),
+            Err(PacketiseError::Damaged { place, .. }) => prop_assert!((place as usize) < bytes.len()),
             Err(other) => prop_assert!(false, "{other}"),
         }
     }

@@ -10,7 +10,7 @@
 //! picture that decoding can begin with.
 
 mod aac;
-mod nal;
+mod nal_units;
 #[cfg(test)]
 mod tests;
 
@@ -30,13 +30,13 @@ pub const AAC_UNITS_MAX: usize = 16;
 /// Makes the RTP payloads of one track.
 #[derive(Clone, Debug)]
 pub struct Packetiser {
-    form: Form,
+    form: PayloadFormat,
     payload_bytes_max: usize,
 }
 
 #[derive(Clone, Debug)]
-enum Form {
-    Nal(nal::Form),
+enum PayloadFormat {
+    Nal(nal_units::PayloadFormat),
     Aac,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Packet<'a> {
 
 /// Why samples cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unsendable {
+pub enum PacketiseError {
     /// The lengths within a picture do not add up.
     #[error("sample {number} is damaged: a NAL unit at its byte {place} is longer than what is left of it")]
     Damaged {
@@ -119,9 +119,9 @@ impl Packetiser {
     pub fn new(track: &Track, payload_bytes_max: usize) -> Packetiser {
         let payload_bytes_max = payload_bytes_max.max(PAYLOAD_BYTES_MIN);
         let form = match track.codec() {
-            Codec::H264(h264) => Form::Nal(nal::Form::h264(h264, payload_bytes_max)),
-            Codec::H265(h265) => Form::Nal(nal::Form::h265(h265, payload_bytes_max)),
-            Codec::Aac(_) => Form::Aac,
+            Codec::H264(h264) => PayloadFormat::Nal(nal_units::PayloadFormat::h264(h264, payload_bytes_max)),
+            Codec::H265(h265) => PayloadFormat::Nal(nal_units::PayloadFormat::h265(h265, payload_bytes_max)),
+            Codec::Aac(_) => PayloadFormat::Aac,
         };
         Packetiser { form, payload_bytes_max }
     }
@@ -131,7 +131,7 @@ impl Packetiser {
     pub fn unit(&self, track: &Track, first: u32) -> Option<Unit> {
         let sample = track.sample(first)?;
         let mut unit = Unit { samples: first..first + 1, first: sample, size: sample.size };
-        if let Form::Aac = self.form {
+        if let PayloadFormat::Aac = self.form {
             aac::extend(&mut unit, track, self.payload_bytes_max);
         }
         Some(unit)
@@ -143,29 +143,31 @@ impl Packetiser {
         track: &'a Track,
         unit: &Unit,
         bytes: &'a [u8],
-    ) -> Result<Packets<'a>, Unsendable> {
+    ) -> Result<Packets<'a>, PacketiseError> {
         let number = unit.samples.start;
         if bytes.len() != unit.size as usize {
-            return Err(Unsendable::Missing { number, given: bytes.len(), wanted: unit.size });
+            return Err(PacketiseError::Missing { number, given: bytes.len(), wanted: unit.size });
         }
         let timestamp = track.rtp_timestamp(&unit.first);
         Ok(Packets(match &self.form {
-            Form::Nal(form) => {
+            PayloadFormat::Nal(form) => {
                 let max = self.payload_bytes_max;
-                Each::Nal(nal::Packets::new(form, &unit.first, bytes, max, timestamp)?)
+                Inner::Nal(nal_units::Packets::new(form, &unit.first, bytes, max, timestamp)?)
             }
-            Form::Aac => Each::Aac(aac::Packets::new(track, unit, bytes, self.payload_bytes_max, timestamp)?),
+            PayloadFormat::Aac => {
+                Inner::Aac(aac::Packets::new(track, unit, bytes, self.payload_bytes_max, timestamp)?)
+            }
         }))
     }
 }
 
 /// The packets of a unit, in the order in which they are sent.
 #[derive(Clone, Debug)]
-pub struct Packets<'a>(Each<'a>);
+pub struct Packets<'a>(Inner<'a>);
 
 #[derive(Clone, Debug)]
-enum Each<'a> {
-    Nal(nal::Packets<'a>),
+enum Inner<'a> {
+    Nal(nal_units::Packets<'a>),
     Aac(aac::Packets<'a>),
 }
 
@@ -174,8 +176,8 @@ impl<'a> Iterator for Packets<'a> {
 
     fn next(&mut self) -> Option<Packet<'a>> {
         match &mut self.0 {
-            Each::Nal(packets) => packets.next(),
-            Each::Aac(packets) => packets.next(),
+            Inner::Nal(packets) => packets.next(),
+            Inner::Aac(packets) => packets.next(),
         }
     }
 }

@@ -5,17 +5,15 @@
 //!
 //! [`Session`]: super::Session
 
-use super::message::{Request, Version};
-use super::method::Method;
+use super::message::{Method, Request, Status, Version};
 use super::range::{NptRange, RangeError};
 use super::session::SessionId;
-use super::status::Status;
 use super::transport::{Transport, TransportError};
 use crate::sdp::CONTROL;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ask {
+pub enum Command {
     /// Which methods there are.
     Options,
     /// The film's description.
@@ -34,7 +32,7 @@ pub enum Ask {
     /// To end.
     Teardown,
     /// Nothing: a sign of life.
-    Parameter,
+    KeepAlive,
 }
 
 /// Of what.
@@ -63,12 +61,12 @@ impl From<Status> for Refusal {
     }
 }
 
-impl Ask {
+impl Command {
     /// What `request` asks for.
     ///
     /// # Errors
     /// If no film and no session could make it right.
-    pub fn of(request: &Request<'_>) -> Result<Ask, Refusal> {
+    pub fn parse(request: &Request<'_>) -> Result<Command, Refusal> {
         if request.version != Version::Rtsp10 {
             return Err(Status::VersionNotSupported.into());
         }
@@ -84,12 +82,12 @@ impl Ask {
         }
         let fields = request.fields;
         match request.method {
-            Method::Options => Ok(Ask::Options),
-            Method::Describe if accepts_descriptions(fields.value("Accept")) => Ok(Ask::Describe),
+            Method::Options => Ok(Command::Options),
+            Method::Describe if accepts_descriptions(fields.value("Accept")) => Ok(Command::Describe),
             Method::Describe => Err(Status::NotAcceptable.into()),
             Method::Setup => {
                 let offered = fields.value("Transport").ok_or(Status::BadRequest)?;
-                Transport::parse_all(offered).map(Ask::Setup).map_err(|error| match error {
+                Transport::parse_all(offered).map(Command::Setup).map_err(|error| match error {
                     TransportError::Malformed => Status::BadRequest.into(),
                     TransportError::Unsupported => Status::UnsupportedTransport.into(),
                 })
@@ -103,12 +101,12 @@ impl Ask {
                 })?;
                 let scale =
                     fields.value("Scale").map(|text| scale(text).ok_or(Status::BadRequest)).transpose()?;
-                Ok(Ask::Play { range, scale })
+                Ok(Command::Play { range, scale })
             }
-            Method::Pause => Ok(Ask::Pause),
-            Method::Teardown => Ok(Ask::Teardown),
+            Method::Pause => Ok(Command::Pause),
+            Method::Teardown => Ok(Command::Teardown),
             // With nothing in it, it only says that the client is there (RFC 2326, 10.8).
-            Method::GetParameter | Method::SetParameter if request.body.is_empty() => Ok(Ask::Parameter),
+            Method::GetParameter | Method::SetParameter if request.body.is_empty() => Ok(Command::KeepAlive),
             Method::GetParameter | Method::SetParameter => Err(Status::ParameterNotUnderstood.into()),
             Method::Announce | Method::Record | Method::Redirect => Err(Refusal {
                 status: Status::MethodNotAllowed,
@@ -189,13 +187,13 @@ mod tests {
     use super::*;
     use crate::rtsp::{Message, Parsed, Parser};
 
-    fn ask(head: &str) -> Result<Ask, Refusal> {
+    fn ask(head: &str) -> Result<Command, Refusal> {
         let bytes = format!("{head}\r\n\r\n");
         let Ok(Parsed::Complete(Message::Request(request), _)) = Parser::default().parse(bytes.as_bytes())
         else {
             panic!("{head}")
         };
-        Ask::of(&request)
+        Command::parse(&request)
     }
 
     fn check(head: &str, status: Status) {
@@ -204,15 +202,17 @@ mod tests {
 
     #[test]
     fn what_is_asked() {
-        assert_eq!(ask("OPTIONS * RTSP/1.0\r\nCSeq: 1"), Ok(Ask::Options));
+        assert_eq!(ask("OPTIONS * RTSP/1.0\r\nCSeq: 1"), Ok(Command::Options));
         assert_eq!(
             ask("DESCRIBE /f RTSP/1.0\r\nCSeq: 1\r\nAccept: text/plain, application/sdp;q=1"),
-            Ok(Ask::Describe)
+            Ok(Command::Describe)
         );
         let played = ask("PLAY /f RTSP/1.0\r\nCSeq: 1\r\nRange: npt=5-\r\nScale: -2.0");
-        let Ok(Ask::Play { range: Some(range), scale: Some(-2.0) }) = played else { panic!("{played:?}") };
+        let Ok(Command::Play { range: Some(range), scale: Some(-2.0) }) = played else {
+            panic!("{played:?}")
+        };
         assert_eq!(range.to_string(), "npt=5-");
-        assert_eq!(ask("GET_PARAMETER /f RTSP/1.0\r\nCSeq: 1\r\nSession: 0"), Ok(Ask::Parameter));
+        assert_eq!(ask("GET_PARAMETER /f RTSP/1.0\r\nCSeq: 1\r\nSession: 0"), Ok(Command::KeepAlive));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::Film;
-use super::writing::Writer;
+use crate::mp4::boxes::BoxWriter;
 use crate::mp4::{Sample, Track};
 
 /// A segment as what it is made of.
@@ -40,7 +40,7 @@ impl Segment {
 
 /// The segment with this number, of these samples of `film`.
 pub fn write(film: &Film, number: u32, tracks: &[(&Track, Range<u32>)]) -> Segment {
-    let mut writer = Writer::default();
+    let mut writer = BoxWriter::default();
     let mut ranges: Vec<Range<u64>> = Vec::new();
     // Where in the head the place of a track's first sample is said, and how many bytes come before that sample.
     let mut places: Vec<(usize, u32)> = Vec::new();
@@ -71,7 +71,13 @@ pub fn write(film: &Film, number: u32, tracks: &[(&Track, Range<u32>)]) -> Segme
 }
 
 /// Writes what is said of a track; returns where the place of its first sample is to be.
-fn fragment_of(writer: &mut Writer, film: &Film, track: &Track, number: u32, samples: &Range<u32>) -> usize {
+fn fragment_of(
+    writer: &mut BoxWriter,
+    film: &Film,
+    track: &Track,
+    number: u32,
+    samples: &Range<u32>,
+) -> usize {
     writer.full(b"tfhd", 0, BASE_IS_FRAGMENT, |writer| writer.u32(number));
     writer.full(b"tfdt", 1, 0, |writer| writer.u64(decode_time(film, track, samples.start)));
     let mut place = 0;

@@ -1,7 +1,7 @@
 //! AAC in the mode AAC-hbr of RFC 3640: before the access units of a packet stand their sizes, 13 bits and 3 of an
 //! index that is always 0. An access unit that does not fit is cut; each of its pieces has the head of the whole.
 
-use super::{AAC_UNITS_MAX, HEAD_BYTES_MAX, Packet, Unit, Unsendable};
+use super::{AAC_UNITS_MAX, HEAD_BYTES_MAX, Packet, PacketiseError, Unit};
 use crate::mp4::{Sample, Track};
 
 /// What 13 bits can say.
@@ -46,13 +46,13 @@ impl<'a> Packets<'a> {
         bytes: &'a [u8],
         payload_bytes_max: usize,
         timestamp: u32,
-    ) -> Result<Packets<'a>, Unsendable> {
+    ) -> Result<Packets<'a>, PacketiseError> {
         let mut head = [0; HEAD_BYTES_MAX];
         let mut head_bytes = LENGTH_BYTES;
         let samples = track.samples_from(unit.samples.start).take(unit.samples.len());
         for Sample { number, size, .. } in samples {
             if size > SIZE_MAX {
-                return Err(Unsendable::TooLarge { number, size });
+                return Err(PacketiseError::TooLarge { number, size });
             }
             let header = (size as u16) << 3;
             head[head_bytes..head_bytes + HEADER_BYTES].copy_from_slice(&header.to_be_bytes());

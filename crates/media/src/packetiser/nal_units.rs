@@ -4,7 +4,7 @@
 //! is a packet, one that does not is cut into fragments, and the parameter sets are aggregated into one packet. All
 //! fragments but the last of a unit are of one size, so that a kernel can cut them.
 
-use super::{Packet, Unsendable};
+use super::{Packet, PacketiseError};
 use crate::mp4::{H264, H265, Sample};
 
 /// The two formats, as far as they differ.
@@ -29,7 +29,7 @@ const FRAGMENT_HEAD_BYTES_MAX: usize = 3;
 
 /// How the pictures of a track are sent.
 #[derive(Clone, Debug)]
-pub struct Form {
+pub struct PayloadFormat {
     standard: Standard,
     length_bytes: usize,
     /// What is sent before pictures that decoding can begin with: each a NAL unit, of which one is an aggregation if
@@ -97,16 +97,21 @@ impl Standard {
     }
 }
 
-impl Form {
-    pub fn h264(h264: &H264, payload_bytes_max: usize) -> Form {
-        Form::new(Standard::H264, h264.length_bytes, &h264.parameter_sets, payload_bytes_max)
+impl PayloadFormat {
+    pub fn h264(h264: &H264, payload_bytes_max: usize) -> PayloadFormat {
+        PayloadFormat::new(Standard::H264, h264.length_bytes, &h264.parameter_sets, payload_bytes_max)
     }
 
-    pub fn h265(h265: &H265, payload_bytes_max: usize) -> Form {
-        Form::new(Standard::H265, h265.length_bytes, &h265.parameter_sets, payload_bytes_max)
+    pub fn h265(h265: &H265, payload_bytes_max: usize) -> PayloadFormat {
+        PayloadFormat::new(Standard::H265, h265.length_bytes, &h265.parameter_sets, payload_bytes_max)
     }
 
-    fn new(standard: Standard, length_bytes: usize, sets: &[Box<[u8]>], payload_bytes_max: usize) -> Form {
+    fn new(
+        standard: Standard,
+        length_bytes: usize,
+        sets: &[Box<[u8]>],
+        payload_bytes_max: usize,
+    ) -> PayloadFormat {
         let mut aggregation = standard.aggregation_header(sets);
         for set in sets {
             // They come from fields of two bytes.
@@ -117,7 +122,7 @@ impl Form {
             [_, _, ..] if aggregation.len() <= payload_bytes_max => vec![aggregation.into()],
             _ => sets.to_vec(),
         };
-        Form { standard, length_bytes, parameter_sets }
+        PayloadFormat { standard, length_bytes, parameter_sets }
     }
 
     /// The first NAL unit in `bytes` that has a header, and what follows it. Empty units are passed over.
@@ -144,7 +149,7 @@ struct Overrun<'a>(&'a [u8]);
 /// The packets of a picture.
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
-    form: &'a Form,
+    form: &'a PayloadFormat,
     /// Parameter sets that are yet to be sent.
     sets: &'a [Box<[u8]>],
     /// The NAL unit that is being sent, whole or in fragments, and what of it is left.
@@ -158,16 +163,16 @@ pub struct Packets<'a> {
 
 impl<'a> Packets<'a> {
     pub fn new(
-        form: &'a Form,
+        form: &'a PayloadFormat,
         sample: &Sample,
         bytes: &'a [u8],
         payload_bytes_max: usize,
         timestamp: u32,
-    ) -> Result<Packets<'a>, Unsendable> {
+    ) -> Result<Packets<'a>, PacketiseError> {
         let mut sets: &[Box<[u8]>] = if sample.is_sync { &form.parameter_sets } else { &[] };
         let mut rest = bytes;
         let mut end = 0;
-        let damaged = |Overrun(at): Overrun<'_>| Unsendable::Damaged {
+        let damaged = |Overrun(at): Overrun<'_>| PacketiseError::Damaged {
             number: sample.number,
             place: (bytes.len() - at.len()) as u32,
         };
