@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use sojourn_content::{CHUNK_BYTES, Document, Urgency};
 
-use super::film::Film;
-use super::library::{Bytes, Chunk, Library, OpenFilm};
-use super::schedule::Schedule;
+use crate::film::Film;
+use crate::film_cache::{Bytes, Chunk, Library, OpenFilm};
+use crate::send_schedule::Schedule;
 use sojourn_media::packetiser::Unit;
 use sojourn_media::rtp::rtcp::Reception;
 use sojourn_media::rtsp::{LowerTransport, Playing, Session};

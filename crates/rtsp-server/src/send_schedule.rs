@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::film::{Film, first_sample};
+use crate::film::{Film, first_sample};
 use sojourn_media::mp4::Track;
 use sojourn_media::packetiser::Unit;
 use sojourn_media::rtsp::Playing;

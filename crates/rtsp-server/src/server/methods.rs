@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use sojourn_http::SitePath;
 
-use super::connection::Waiting;
-use super::conversation::Answer;
-use super::library::{NoFilm, OpenFilm};
-use super::log::Ending;
-use super::stream::Stream;
+use super::requests::Answer;
 use super::{Connection, Server};
+use crate::access_log::Ending;
+use crate::control_connection::Waiting;
+use crate::film_cache::{NoFilm, OpenFilm};
+use crate::stream::Stream;
 use sojourn_media::rtsp::{
     Command, Interleaved, Method, NptRange, Refusal, Request, SessionId, Start, Status, Target, TrackInfo,
 };

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 
-use super::outgoing::{Outgoing, can_cut};
+use crate::datagram_batch::{Outgoing, can_cut};
 
 /// Pairs that are tried when any will do.
 const TRIES_MAX: usize = 200;
@@ -93,7 +93,7 @@ impl Ports {
     }
 
     /// Sends what has gathered.
-    pub fn flush(&mut self) -> super::outgoing::Sending {
+    pub fn flush(&mut self) -> crate::datagram_batch::Sending {
         self.outgoing.send(self.rtp.as_fd())
     }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 use sojourn_content::{CHUNK_BYTES, Urgency};
 use sojourn_measure::clock;
 
-use super::connection::Connection;
-use super::counters::{Counter, Counts};
-use super::ports::Ports;
-use super::reports::REPORT_PERIOD;
-use super::schedule::Due;
-use super::stream::{Found, Stream};
+use super::rtcp_reports::REPORT_PERIOD;
 use super::{SLOT, STREAMS, Server, slot};
+use crate::control_connection::Connection;
+use crate::counters::{Counter, Counts};
+use crate::send_schedule::Due;
+use crate::stream::{Found, Stream};
+use crate::udp_ports::Ports;
 use sojourn_media::rtp::Header;
 use sojourn_media::rtsp::LowerTransport;
 use sojourn_media::sdp;
@@ -136,7 +136,7 @@ impl Server<'_> {
     }
 
     /// Sends one unit, or finds that it cannot be sent.
-    fn send(&mut self, token: u64, schedule: &super::schedule::Schedule, due: &Due) -> Sent {
+    fn send(&mut self, token: u64, schedule: &crate::send_schedule::Schedule, due: &Due) -> Sent {
         let stream = self.streams.at(token);
         let Some(position) = stream.position(due.track) else { return Sent::Done };
         let connection = match stream.session.tracks[position].transport.lower {
@@ -281,7 +281,7 @@ impl Stream {
     fn send(
         &mut self,
         position: usize,
-        schedule: &super::schedule::Schedule,
+        schedule: &crate::send_schedule::Schedule,
         due: &Due,
         bytes: &[u8],
         mut way: Way<'_>,

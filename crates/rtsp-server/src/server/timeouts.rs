@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rustix::event::epoll;
 
-use super::counters::Counter;
-use super::log::Ending;
 use super::{DATAGRAMS, LISTENERS, Server};
+use crate::access_log::Ending;
+use crate::counters::Counter;
 
 /// A server that retires closes connections that have had no session for so long.
 const RETIRING_IDLE_TIMEOUT: Duration = Duration::from_secs(2);

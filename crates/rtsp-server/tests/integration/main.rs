@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use sojourn_server::{AccessLog, Board, LogFormat, Stop};
 
-use super::{Counter, Counts, Published, Server, Settings, Site, Users};
 use sojourn_media::mp4::example;
 use sojourn_media::rtp::{Header, rtcp};
 use sojourn_media::rtsp::{Message, Parsed, Parser, track_infos};
+use sojourn_rtsp_server::{Counter, Counts, Published, Server, Settings, Site, Users};
 
 /// Longer than anything takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,8 +3,8 @@
 use rustix::event::epoll;
 use sojourn_server::{Accepted, Arrival, Counter as Limit, Seat, shed_with};
 
-use super::log::Ending;
 use super::{Connection, Counter, Server};
+use crate::access_log::Ending;
 
 /// Connections accepted before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;

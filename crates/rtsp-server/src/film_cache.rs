@@ -17,9 +17,9 @@ use sojourn_content::{
 };
 use sojourn_http::SitePath;
 
-use super::counters::{Counter, Counts};
-use super::film::Film;
-use super::settings::Settings;
+use crate::counters::{Counter, Counts};
+use crate::film::Film;
+use crate::settings::Settings;
 use sojourn_media::mp4::Index;
 
 /// Jobs that may wait for a helper.

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sojourn_server::Clients;
 
-use super::counters::Counter;
 use super::{Server, Stream};
+use crate::counters::Counter;
 use sojourn_media::rtp::NtpTime;
 use sojourn_media::rtp::rtcp::{
     self, Packet, Receptions, SenderReport, append_description, append_goodbye, append_sender_report,

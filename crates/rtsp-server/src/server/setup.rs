@@ -2,14 +2,13 @@
 
 use std::net::IpAddr;
 
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use super::Server;
-use super::admission::Full;
-use super::conversation::Answer;
-use super::counters::Counter;
-use super::library::OpenFilm;
-use super::stream::{Sender, Stream};
+use super::requests::Answer;
+use crate::admission::Full;
+use crate::authentication::random;
+use crate::counters::Counter;
+use crate::film_cache::OpenFilm;
+use crate::stream::{Sender, Stream};
 use sojourn_media::rtsp::{
     LowerTransport, Refusal, Request, Session, SessionId, Status, Target, Track, Transport,
 };
@@ -188,10 +187,4 @@ fn track(number: usize, mut transport: Transport) -> Result<Track, Refusal> {
     let timestamp_base = random()? as u32;
     // The first half, so that it does not begin anew soon: some receivers take that for a loss.
     Ok(Track { number, transport, source, sequence: numbers as u16 >> 1, timestamp_base })
-}
-
-pub(super) fn random() -> Result<u64, Status> {
-    let mut bytes = [0; 8];
-    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(|_| Status::InternalServerError)?;
-    Ok(u64::from_ne_bytes(bytes))
 }

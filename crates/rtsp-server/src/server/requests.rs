@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use sojourn_measure::clock;
 
-use super::connection::{Reading, Waiting};
-use super::counters::Counter;
-use super::guard::Denial;
 use super::{SLOT, Server};
+use crate::authentication::Denial;
+use crate::control_connection::{Reading, Waiting};
+use crate::counters::Counter;
 use sojourn_media::rtsp::{Message, Parsed, Refusal, Request, Status, write};
 
 /// Messages of one connection that are followed before others have their turn.

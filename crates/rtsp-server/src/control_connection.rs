@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sojourn_server::Seat;
 
-use super::guard::Identity;
-use super::library::{NoFilm, OpenFilm};
+use crate::authentication::Identity;
+use crate::film_cache::{NoFilm, OpenFilm};
 use sojourn_media::rtsp::{BODY_BYTES_MAX, HEAD_BYTES_MAX};
 use sojourn_media::rtsp::{Parser, write};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sojourn_server::{Clock, append_escaped};
 
-use super::stream::Stream;
+use crate::stream::Stream;
 
 /// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

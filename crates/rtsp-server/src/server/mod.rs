@@ -1,0 +1,329 @@
+//! The event loop and what it drives.
+
+mod accept;
+mod methods;
+mod pacing;
+mod requests;
+mod rtcp_reports;
+mod setup;
+mod timeouts;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use sojourn_measure::{Nanos, clock, process::thread_core_wait};
+use sojourn_media::rtsp::SessionId;
+use sojourn_server::connection::Transport;
+use sojourn_server::{
+    Acceptor, AccessLog, Board, Clients, Clock, Limits, Listener, Stop, listening_is_complete,
+};
+
+use crate::admission::{Admission, Newcomers};
+use crate::authentication::{Guard, Users};
+use crate::control_connection::{self, Connection};
+use crate::counters::{Counter, Counts, Published};
+use crate::film_cache::{Library, Outcome};
+use crate::settings::Settings;
+use crate::stream::Stream;
+use crate::udp_ports::Ports;
+use accept::SHED;
+
+/// What is due within so much time is sent together.
+pub const SLOT: Duration = Duration::from_millis(5);
+
+/// Between two looks at who has been silent for too long.
+const SWEEP_PERIOD: Duration = Duration::from_secs(1);
+
+/// Between two publications of the counters.
+const PUBLISH_PERIOD: Duration = Duration::from_millis(250);
+
+/// Events taken from one wait.
+const EVENTS_MAX: usize = 512;
+
+const STOP: u64 = u64::MAX;
+const HELPERS: u64 = u64::MAX - 1;
+const RETIRE: u64 = u64::MAX - 2;
+
+/// Tokens that are no connection's begin here, by kind; the number follows.
+const LISTENERS: u64 = 1 << 60;
+const REPORTS: u64 = 2 << 60;
+const DATAGRAMS: u64 = 3 << 60;
+/// What a session waits for, not a connection.
+const STREAMS: u64 = 4 << 60;
+const KIND: u64 = 7 << 60;
+
+/// What a server has been given to serve with.
+pub struct Site<'a> {
+    /// The films.
+    pub root: &'a Path,
+    /// Where clients come in.
+    pub listeners: Vec<TcpListener>,
+    /// How much of everything.
+    pub settings: Settings,
+    /// Who may see the films; `None` lets everybody in.
+    pub users: Option<Users>,
+    /// Requested when a successor serves: nobody new is let in, and the server ends with its last session.
+    pub retire: &'a Stop,
+    /// Where connections are counted, and log files opened again.
+    pub board: &'a Board,
+    /// A line per session, if one is kept.
+    pub log: Option<&'a AccessLog>,
+    /// Where the counters can be read meanwhile.
+    pub published: &'a Published,
+}
+
+/// A server that has all it needs to run.
+pub struct Server<'a> {
+    site: Site<'a>,
+    stop: &'a Stop,
+    limits: Limits,
+    epoll: OwnedFd,
+    acceptors: Vec<Acceptor>,
+    /// Descriptors have run out: nobody is let in until the next sweep.
+    accepting_is_paused: bool,
+    /// A successor serves.
+    is_retiring: bool,
+    /// The sockets of datagrams, for each listener.
+    ports: Vec<Ports>,
+    library: Library,
+    guard: Option<Guard>,
+    connections: Clients<Connection>,
+    streams: Clients<Stream>,
+    sessions: HashMap<SessionId, u64>,
+    /// Whose reports come from an address and port.
+    receivers: HashMap<(IpAddr, u16), u64>,
+    /// Whose packets come from a source (SSRC).
+    sources: HashMap<u32, u64>,
+    /// When each playing session has something to send; its serial tells a late one.
+    due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
+    /// Connections without a session.
+    newcomers: Newcomers,
+    /// Sessions that have never played.
+    unplayed: Newcomers,
+    /// When each session began that may have never played, the oldest first.
+    setups: VecDeque<(Duration, u64)>,
+    /// What the others have been promised.
+    admission: Admission,
+    /// Connections that may have something to say, in the order of their turns.
+    ready: VecDeque<u64>,
+    clock: Clock,
+    now: Duration,
+    swept: Duration,
+    shown: Duration,
+    counts: Counts,
+    /// How long this thread had waited for a core when it began.
+    waited_before: Option<Nanos>,
+    /// Room for units in several chunks.
+    room: Vec<u8>,
+    /// Connections that have something to send since this turn began.
+    unsent: Vec<u64>,
+}
+
+impl<'a> Server<'a> {
+    /// A server of `site` until `stop`.
+    ///
+    /// # Errors
+    /// If sockets, the directory or threads cannot be had.
+    pub fn new(mut site: Site<'a>, stop: &'a Stop) -> io::Result<Server<'a>> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let watch = |fd: BorrowedFd<'_>, token| {
+            epoll::add(&epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
+        };
+        let (mut acceptors, mut ports) = (Vec::new(), Vec::new());
+        for (socket, number) in std::mem::take(&mut site.listeners).into_iter().zip(0..) {
+            let address = socket.local_addr()?.ip();
+            // Several listeners at one address, or a certain port, share what there is.
+            let pair = Ports::bind(address, site.settings.rtp_port)?;
+            watch(pair.rtcp(), REPORTS + number)?;
+            ports.push(pair);
+            let acceptor = Acceptor::new(Listener { socket, transport: Transport::Plain })?.telling(SHED);
+            watch(acceptor.fd(), LISTENERS + number)?;
+            acceptors.push(acceptor);
+        }
+        watch(stop.fd(), STOP)?;
+        watch(site.retire.fd(), RETIRE)?;
+        let library = Library::open(site.root, &site.settings)?;
+        watch(library.completion_fd(), HELPERS)?;
+        let guard = site.users.take().map(Guard::new).transpose();
+        let guard = guard.map_err(|_| io::Error::other("the system has no random numbers"))?;
+        let limits = Limits {
+            connections_max: site.settings.connections_max,
+            connections_per_address: site.settings.connections_per_address,
+            ..Limits::default()
+        };
+        let admission = Admission::new(&site.settings);
+        let now = clock::now().into();
+        Ok(Server {
+            site,
+            stop,
+            limits,
+            epoll,
+            acceptors,
+            accepting_is_paused: false,
+            is_retiring: false,
+            ports,
+            library,
+            guard,
+            connections: Clients::default(),
+            streams: Clients::default(),
+            sessions: HashMap::new(),
+            receivers: HashMap::new(),
+            sources: HashMap::new(),
+            due: BinaryHeap::new(),
+            newcomers: Newcomers::default(),
+            unplayed: Newcomers::default(),
+            setups: VecDeque::new(),
+            admission,
+            ready: VecDeque::new(),
+            clock: Clock::new(),
+            now,
+            swept: now,
+            shown: now,
+            counts: Counts::default(),
+            waited_before: None,
+            room: Vec::new(),
+            unsent: Vec::new(),
+        })
+    }
+
+    /// The ports of RTP and RTCP, for each listener.
+    pub fn datagram_ports(&self) -> Vec<(u16, u16)> {
+        self.ports.iter().map(Ports::numbers).collect()
+    }
+
+    /// Serves until the stop; then sessions are told that they are over. A server that retires serves its last session to
+    /// the end.
+    ///
+    /// # Errors
+    /// If it cannot wait for events.
+    pub fn run(mut self) -> io::Result<Counts> {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
+        listening_is_complete();
+        self.waited_before = thread_core_wait().ok();
+        while !self.stop.is_requested() && !self.has_retired() {
+            events.clear();
+            let wait = self.timeout();
+            let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&wait)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.now = clock::now().into();
+            let (cpu, sent) = (clock::thread_cpu(), self.counts.lateness.count());
+            for event in &events {
+                self.handle(event.data.u64(), event.flags);
+            }
+            self.serve_ready();
+            self.end_unplayed();
+            self.make_room();
+            self.pace();
+            self.flush();
+            if self.counts.lateness.count() > sent {
+                self.counts.turn_cpu.record(clock::thread_cpu() - cpu);
+            }
+            if self.now.saturating_sub(self.swept) >= SWEEP_PERIOD {
+                self.sweep();
+            }
+            self.publish();
+        }
+        self.end_all();
+        self.shown = Duration::ZERO;
+        self.publish();
+        Ok(self.counts)
+    }
+
+    /// Until something is due, or somebody has to be looked at.
+    fn timeout(&self) -> Duration {
+        if !self.ready.is_empty() {
+            return Duration::ZERO;
+        }
+        let now: Duration = clock::now().into();
+        let due = match self.due.peek() {
+            // Nothing can be sent until the socket takes more.
+            Some(_) if self.is_blocked() => SWEEP_PERIOD,
+            Some(Reverse((due, ..))) => slot(*due).saturating_sub(now),
+            None => SWEEP_PERIOD,
+        };
+        // As many as a turn ends may not be all that are to end.
+        let setup = self.setups.front().map(|(began, _)| *began + self.site.settings.setup_timeout);
+        let setup = setup.map_or(SWEEP_PERIOD, |end| end.saturating_sub(now).max(SLOT));
+        due.min(setup).min(PUBLISH_PERIOD)
+    }
+
+    fn handle(&mut self, token: u64, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        match token {
+            STOP => {}
+            RETIRE => self.retire(),
+            HELPERS => self.collect(),
+            _ if token & KIND == LISTENERS => self.accept((token - LISTENERS) as usize),
+            _ if token & KIND == REPORTS => self.receive_reports((token - REPORTS) as usize),
+            // The flush that follows goes on.
+            _ if token & KIND == DATAGRAMS => {}
+            token => {
+                if let Some(connection) = self.connections.find(token) {
+                    let is_readable = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
+                    connection.wake(is_readable, flags.intersects(F::OUT | F::HUP | F::ERR));
+                    self.make_ready(token);
+                }
+            }
+        }
+    }
+
+    /// Hands out what helpers have done.
+    fn collect(&mut self) {
+        for (token, outcome) in self.library.collect(self.now, &mut self.counts) {
+            match outcome {
+                Outcome::Film(film) => {
+                    if let Some(connection) = self.connections.find(token) {
+                        connection.film = control_connection::Waiting::Over(film);
+                        self.make_ready(token);
+                    }
+                }
+                Outcome::Chunk(chunk, bytes) => {
+                    let token = token & !STREAMS;
+                    if let Some(stream) = self.streams.find(token) {
+                        stream.take(chunk, bytes.ok());
+                        if std::mem::take(&mut stream.is_waiting) {
+                            self.due.push(Reverse((self.now, token, stream.serial)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        if self.now.saturating_sub(self.shown) < PUBLISH_PERIOD && !self.shown.is_zero() {
+            return;
+        }
+        self.shown = self.now;
+        let playing = self.streams.iter().filter(|stream| stream.schedule.is_some()).count() as u64;
+        let counts = &mut self.counts;
+        counts.set(Counter::SessionsPlaying, playing);
+        counts.set(Counter::SessionsReady, self.streams.len() as u64 - playing);
+        counts.set(Counter::SessionsUnplayed, self.unplayed.len() as u64);
+        counts.set(Counter::ConnectionsWithoutSession, self.newcomers.len() as u64);
+        counts.set(Counter::ConnectionsOpen, self.connections.len() as u64);
+        counts.set(Counter::BandwidthReserved, self.admission.reserved());
+        counts.set(Counter::FilmsOpen, self.library.film_count() as u64);
+        counts.set(Counter::LogLinesDropped, self.site.log.map_or(0, AccessLog::dropped));
+        let waited = self.waited_before.zip(thread_core_wait().ok());
+        counts.core_wait = waited.map(|(before, now)| now - before);
+        self.site.published.publish(counts);
+    }
+}
+
+/// The beginning of the slot that `time` is in.
+fn slot(time: Duration) -> Duration {
+    let slot = SLOT.as_nanos() as u64;
+    let time = time.as_nanos() as u64;
+    Duration::from_nanos(time - time % slot)
+}
