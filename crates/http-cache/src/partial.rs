@@ -1,7 +1,7 @@
 //! Parts of a representation (206), and which of them make a whole (RFC 9111, 3.4; RFC 9110, 14.4 and 15.3.7.3).
 
 use sojourn_http::range::ByteRange;
-use sojourn_http::response::decimal;
+use sojourn_http::token::decimal;
 
 use super::fields::{Section, append_line};
 use super::metadata::Metadata;

@@ -1,5 +1,11 @@
 //! The name in a Host field or an absolute target, so that equal hosts are equal bytes.
 
+use std::net::Ipv6Addr;
+
+use memchr::memchr;
+
+use crate::token::decimal;
+
 /// The longest name of a host (RFC 1035, 2.3.4), the dots included.
 pub const NAME_BYTES_MAX: usize = 255;
 
@@ -21,10 +27,96 @@ pub fn name<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> Option<&'a
 pub fn is_name(text: &str) -> bool {
     let bare = text.strip_prefix("*.").unwrap_or(text);
     let is_address = bare.starts_with('[');
-    crate::request::is_host(bare.as_bytes())
+    is_host(bare.as_bytes())
         && !bare.contains(['*', '%'])
         && (if is_address { bare.ends_with(']') && bare == text } else { !bare.contains(':') })
         && bare.len() <= NAME_BYTES_MAX
+}
+
+/// Whether `host` is a name or address with an optional port: no user, no list, no empty name.
+pub fn is_host(host: &[u8]) -> bool {
+    let (is_named, port) = match host.strip_prefix(b"[") {
+        Some(rest) => {
+            let Some(end) = memchr(b']', rest) else { return false };
+            (is_ip_literal(&rest[..end]), &rest[end + 1..])
+        }
+        None => {
+            let (name, port) = host.split_at(memchr(b':', host).unwrap_or(host.len()));
+            (is_dns_name(name), port)
+        }
+    };
+    let is_port = |digits: &[u8]| digits.is_empty() || decimal(digits).is_some_and(|port| port <= 65535);
+    is_named && (port.is_empty() || port.strip_prefix(b":").is_some_and(is_port))
+}
+
+/// A name of the DNS, perhaps with the dot of its root, or a dotted IPv4 address.
+fn is_dns_name(name: &[u8]) -> bool {
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    let mut label_start = 0;
+    for (index, byte) in name.iter().enumerate() {
+        if *byte == b'.' {
+            if index == label_start {
+                return false;
+            }
+            label_start = index + 1;
+        } else if !IS_LABEL[usize::from(*byte)] {
+            return false;
+        }
+    }
+    match &name[label_start..] {
+        [] => false,
+        last if is_number(last) => is_ipv4(name),
+        _ => true,
+    }
+}
+
+/// Letters, digits, hyphens, and the underscores that some names have.
+const IS_LABEL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'-' || byte as u8 == b'_';
+        byte += 1;
+    }
+    table
+};
+
+/// Four decimal numbers without leading zeros (RFC 3986, 3.2.2: dec-octet).
+fn is_ipv4(name: &[u8]) -> bool {
+    let (mut dots, mut octet) = (0, None);
+    for byte in name {
+        octet = match (byte, octet) {
+            (b'.', Some(0..=255)) => {
+                dots += 1;
+                None
+            }
+            (b'0'..=b'9', None) => Some(u32::from(byte - b'0')),
+            (b'0'..=b'9', Some(number @ 1..=25)) => Some(10 * number + u32::from(byte - b'0')),
+            _ => return false,
+        };
+    }
+    dots == 3 && octet.is_some_and(|number| number <= 255)
+}
+
+/// No top-level domain is a number, in any base that an address may be written in.
+fn is_number(label: &[u8]) -> bool {
+    match label {
+        [b'0', b'x' | b'X', digits @ ..] => digits.iter().all(u8::is_ascii_hexdigit),
+        digits => digits[0].is_ascii_digit() && digits.iter().all(u8::is_ascii_digit),
+    }
+}
+
+/// What stands in brackets: an IPv6 address, or one of a version to come.
+fn is_ip_literal(literal: &[u8]) -> bool {
+    let [b'v' | b'V', rest @ ..] = literal else {
+        return str::from_utf8(literal).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
+    };
+    let Some(dot) = memchr(b'.', rest) else { return false };
+    let (version, address) = (&rest[..dot], &rest[dot + 1..]);
+    let is_address = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:".contains(byte);
+    [version, address].iter().all(|part| !part.is_empty())
+        && version.iter().all(u8::is_ascii_hexdigit)
+        && address.iter().all(is_address)
 }
 
 #[cfg(test)]
@@ -47,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn names_of_virtual_hosts() {
         for good in
             ["localhost", "example.org", "*.example.org", "[::1]", "10.0.0.1", "xn--bcher-kva.example"]
         {
@@ -55,6 +147,103 @@ mod tests {
         }
         for bad in ["", "*", "*.", "a.*.org", "example.org:80", "[::1]:80", "*.[::1]", "a b", "a/b", "[::1"] {
             assert!(!is_name(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        for good in [
+            "h",
+            "example.org",
+            "example.org.",
+            "example.org.:88",
+            "127.0.0.1:80",
+            "AbC-d93.0.34ZhGt-s.nk.Ru",
+            "0xfg.0xyz",
+            "h:",
+            "h:0",
+            "h:65535",
+            "under_score",
+            "[::1]:8080",
+            "[::1]",
+            "[::1]:",
+            "[4711::abcd:1]",
+            "[4711:abcd::]",
+            "[::ffff:12.30.67.89]",
+            "[v1f.a:b~!]:8",
+        ] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        for bad in [
+            "",
+            ".",
+            "..a",
+            "a..b",
+            "a..",
+            "a b",
+            "a,b",
+            "u@h",
+            "u:p@h",
+            "h:x",
+            "h:99999",
+            "h:1:2",
+            "h::80",
+            "h:+1",
+            ":80",
+            "h/",
+            "h\\",
+            "h?",
+            "abc\u{a0}",
+            "%31",
+            "a%41",
+            "a!b",
+            "a~b",
+            "[::1",
+            "[x]",
+            "[]",
+            "[::1]x",
+            "[::1]..:98",
+            "[::1%25eth0]",
+            "[4711::abcd::]",
+            "[12345::]",
+            "[1.2.3.4]",
+            "4713::abcd:8001",
+            "[v.a]",
+            "[v1]",
+            "[v1.]",
+            "[vg.a]",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn other_spellings_of_addresses() {
+        for bad in [
+            "017700000001",
+            "2130706433",
+            "0x7f.1",
+            "0x7f000001",
+            "127.1",
+            "127.01.0.1",
+            "256.0.0.1",
+            "1.256.0.1",
+            "0.0.0.259",
+            "1.2.3",
+            "1..2.3",
+            "1.2.3.00",
+            "1.2.3.4.5",
+            "a.1",
+            "0x",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+        for good in ["127.0.0.1.", "0.0.0.0", "255.255.255.255", "10.20.30.40:1"] {
+            assert!(is_host(good.as_bytes()), "{good}");
         }
     }
 }

@@ -6,15 +6,14 @@
 //! a choice, the strict one is taken: whatever two implementations could read differently is refused.
 
 pub mod chunked;
-pub mod coding;
 pub mod condition;
 pub mod date;
 pub mod head;
 pub mod host;
 pub mod limits;
 pub mod media;
+pub mod negotiation;
 pub mod path;
-pub mod preference;
 pub mod range;
 pub mod request;
 pub mod response;
@@ -22,7 +21,7 @@ pub mod status;
 pub mod token;
 pub mod upstream;
 
-pub use coding::Coding;
 pub use date::HttpDate;
+pub use negotiation::Coding;
 pub use path::SitePath;
 pub use status::Status;

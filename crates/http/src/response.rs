@@ -7,6 +7,7 @@
 use memchr::memchr;
 
 use crate::limits::HEAD_BYTES_MAX;
+use crate::token::decimal;
 
 /// The framing of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,25 +127,6 @@ pub(crate) fn value_of<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = line.split_at_checked(name.len())?;
     let value = rest.strip_prefix(b":")?;
     start.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
-}
-
-/// A decimal number of digits only: no sign, no blank, no overflow.
-pub fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |number, byte| {
-        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-        number.checked_mul(10)?.checked_add(digit)
-    })
-}
-
-/// A Content-Length that everybody reads alike: digits, and no zeros before them, which some take for octal.
-pub(crate) fn length(value: &[u8]) -> Option<u64> {
-    match value {
-        [b'0', _, ..] => None,
-        digits => decimal(digits),
-    }
 }
 
 #[cfg(test)]

@@ -25,3 +25,22 @@ const IS_TOKEN: [bool; 256] = {
     }
     table
 };
+
+/// A decimal number of digits only: no sign, no blank, no overflow.
+pub fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// A Content-Length that everybody reads alike: digits, and no zeros before them, which some take for octal.
+pub(crate) fn content_length(value: &[u8]) -> Option<u64> {
+    match value {
+        [b'0', _, ..] => None,
+        digits => decimal(digits),
+    }
+}

@@ -2,8 +2,7 @@
 
 use super::{Body, RequestError, Version};
 use crate::condition::{Conditions, Tags};
-use crate::response::length;
-use crate::token::is_token;
+use crate::token::{content_length, is_token};
 
 /// The fields, picked out in one pass.
 #[derive(Default)]
@@ -58,7 +57,7 @@ impl<'b> Fields<'b> {
                 list(&mut self.conditions.if_none_match, value, section, "if-none-match");
             }
             14 if is("content-length") => {
-                let length = length(value).ok_or(RequestError::ContentLength)?;
+                let length = content_length(value).ok_or(RequestError::ContentLength)?;
                 single(&mut self.content_length, length).ok_or(RequestError::ContentLength)?;
             }
             // A list that is spread over several fields is not put together: no coding is always right.

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use rustls::pki_types::ServerName;
+use sojourn_http::host::is_host;
 use sojourn_http::host::{NAME_BYTES_MAX, name};
-use sojourn_http::request::is_host;
 
 /// A host and a port, and how it is spoken with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

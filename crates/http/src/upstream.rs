@@ -9,8 +9,7 @@ use memchr::memchr;
 
 use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX};
 use crate::request::Version;
-use crate::response::length;
-use crate::token::is_text;
+use crate::token::{content_length, is_text};
 
 /// What the response answers, as far as that says whether a body follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +196,7 @@ impl Framing {
         if name.eq_ignore_ascii_case("content-length") {
             // RFC 9110, 8.6: equal lengths, in a list or in several fields, are one length.
             for element in value.split(|byte| *byte == b',') {
-                let length = length(element.trim_ascii()).ok_or(UpstreamError::ContentLength)?;
+                let length = content_length(element.trim_ascii()).ok_or(UpstreamError::ContentLength)?;
                 if self.length.replace(length).is_some_and(|earlier| earlier != length) {
                     return Err(UpstreamError::ContentLength);
                 }
