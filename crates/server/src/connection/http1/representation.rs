@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sojourn_content::{Choice, Document};
-use sojourn_http::negotiation::{Choice, choose, preferred};
+use sojourn_http::negotiation::{self, preferred};
 use sojourn_http::request::Request;
 
 /// The variant of `document` that `request` prefers; `None` if it refuses every one. One without variants is sent
@@ -17,10 +17,10 @@ pub(super) fn choose<'a>(document: &'a Arc<Document>, request: &Request<'_>) -> 
         Choice::None => Some(document),
         Choice::AcceptEncoding => {
             let coded = |coding| variants.iter().find(|variant| variant.coding == Some(coding));
-            match choose(request.accept_encoding, |coding| coded(coding).is_some()) {
-                Choice::Coded(coding) => coded(coding),
-                Choice::Identity => Some(document),
-                Choice::Nothing => None,
+            match negotiation::choose(request.accept_encoding, |coding| coded(coding).is_some()) {
+                negotiation::Choice::Coded(coding) => coded(coding),
+                negotiation::Choice::Identity => Some(document),
+                negotiation::Choice::Nothing => None,
             }
         }
         Choice::Accept => {
