@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use sojourn_measure::still::{self, Held};
+use sojourn_measure::virtual_time::{self, VirtualTime};
 
 use crate::serve::options::values::duration;
 
@@ -30,11 +30,11 @@ pub struct Options {
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let Some((program, arguments)) = options.command.split_first() else { bail!("no program was named") };
-    let held = Held::new(options.steps)?;
+    let held = VirtualTime::new(options.steps)?;
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let asked = held.clone();
     thread::spawn(move || signals.forever().for_each(|_| asked.abort()));
-    if let Err(error) = still::take_turns(options.core) {
+    if let Err(error) = virtual_time::take_turns(options.core) {
         eprintln!("threads do not take turns in the same order: {error}");
     }
     let mut command = Command::new(program);
@@ -43,13 +43,13 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         let stepped = held.clone();
         thread::spawn(move || step(&stepped));
     }
-    let code =
-        still::run(command.args(arguments), &held).with_context(|| format!("cannot hold {program} still"))?;
+    let code = virtual_time::run(command.args(arguments), &held)
+        .with_context(|| format!("cannot hold {program} still"))?;
     Ok(ExitCode::from(code as u8))
 }
 
 /// Lets time pass as standard input says, and ends the program with it: whoever wrote there is gone.
-fn step(held: &Held) {
+fn step(held: &VirtualTime) {
     for line in io::stdin().lines().map_while(Result::ok) {
         let time = match duration(&line) {
             Ok(time) => time,

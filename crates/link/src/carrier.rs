@@ -14,7 +14,6 @@ use crate::report::Report;
 /// What a link is like.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Its addresses.
     pub network: Network,
     /// Clients, each behind a line of its own.
     pub lines: u32,
@@ -32,7 +31,6 @@ pub struct Link {
 
 /// A link that is up, whoever carries its packets.
 pub trait Carrier {
-    /// Where the clients are.
     fn namespace(&self) -> &Namespace;
 
     /// Watches something else while packets move; it is told apart by its token.

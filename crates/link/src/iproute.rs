@@ -28,17 +28,11 @@ pub enum ShapingError {
     /// A program of iproute2 is missing.
     #[error("{0} is not installed (Debian's package is iproute2)")]
     NotInstalled(&'static str),
-    /// Another kernel could.
     #[error("this kernel has no {0}")]
     Absent(String),
     /// Anything else that one of the programs said.
     #[error("{words}: {said}")]
-    Refused {
-        /// What was run.
-        words: String,
-        /// What it said.
-        said: String,
-    },
+    Refused { words: String, said: String },
     /// The system did not let us.
     #[error(transparent)]
     System(#[from] io::Error),

@@ -18,7 +18,6 @@ pub struct Line {
     pub rate: Option<f64>,
     /// Seconds from the end of sending to arrival.
     pub delay: Option<Distribution>,
-    /// Which packets never arrive.
     pub loss: Loss,
     /// The most packets that wait or are being sent; one more is dropped.
     pub queue_packets_max: usize,
@@ -31,7 +30,6 @@ pub struct Line {
 pub enum Passage {
     /// It arrives at this time.
     Arrives(Nanos),
-    /// The queue was full.
     Overflows,
     /// It was sent and got lost.
     IsLost,

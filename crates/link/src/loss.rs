@@ -3,10 +3,8 @@
 use sojourn_queueing::random::Random;
 use thiserror::Error;
 
-/// How packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// None is.
     Never,
     /// Each with this probability, whatever became of the others.
     Independent(f64),

@@ -11,7 +11,6 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::netlink::{self, Netlink};
 
-/// A network namespace.
 #[derive(Debug)]
 pub struct Namespace(OwnedFd);
 

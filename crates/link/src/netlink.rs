@@ -16,7 +16,6 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Begins one.
     pub fn new() -> io::Result<Netlink> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         // SAFETY: no memory is handed over.

@@ -9,7 +9,6 @@ use crate::namespace::Namespace;
 use crate::netlink::{self, Netlink};
 use crate::tun::Tun;
 
-/// The most client addresses.
 pub const LINES_MAX: u32 = 10_000;
 
 /// Packets that the kernel keeps for us until we take them: more than come while we are busy with others.
@@ -25,13 +24,10 @@ pub struct Network {
 /// Why a text is not a network for a link.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NetworkError {
-    /// Anything else.
     #[error("{0:?} is not a network such as 10.77.0.0/16, from /8 to /30, its host bits zero")]
     NotANetwork(String),
-    /// Not enough addresses.
     #[error("a network of /{prefix} has {room} addresses for clients, not {lines}")]
     TooSmall {
-        /// Of the network.
         prefix: u8,
         /// Client addresses that it has.
         room: u32,
@@ -41,7 +37,6 @@ pub enum NetworkError {
 }
 
 impl Network {
-    /// As people write it.
     pub fn parse(text: &str) -> Result<Network, NetworkError> {
         let refused = || NetworkError::NotANetwork(text.to_owned());
         let (base, prefix) = text.split_once('/').ok_or_else(refused)?;
@@ -59,7 +54,6 @@ impl Network {
         if lines <= room { Ok(()) } else { Err(NetworkError::TooSmall { prefix: self.prefix, room, lines }) }
     }
 
-    /// The server's address.
     pub fn server(&self) -> Ipv4Addr {
         (self.base + 1).into()
     }

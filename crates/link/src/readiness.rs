@@ -9,20 +9,17 @@ use rustix::io::Errno;
 /// What one wait tells; the rest comes with the next.
 const EVENTS_MAX: usize = 16;
 
-/// What is waited for.
 pub struct Readiness {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
 }
 
 impl Readiness {
-    /// Nothing yet.
     pub fn new() -> io::Result<Readiness> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         Ok(Readiness { epoll, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
-    /// Waits for this, too.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
     }

@@ -10,7 +10,6 @@ use sojourn_measure::Summary;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shaper {
-    /// This program.
     User,
     /// The kernel, which does not say all that we could.
     Kernel,
@@ -21,7 +20,6 @@ pub enum Shaper {
 pub struct Report {
     /// Who carried its packets. What it does not say is null.
     pub shaper: Shaper,
-    /// The server's address.
     pub server_address: Ipv4Addr,
     /// The first client's; the others follow.
     pub client_address: Ipv4Addr,
@@ -36,7 +34,6 @@ pub struct Report {
     /// Whether more than one packet in a hundred, in either direction, arrived later than the limit: then this
     /// machine, not the line, made part of the delay.
     pub limited: Option<bool>,
-    /// That limit.
     pub lateness_limit_seconds: Option<f64>,
     /// From the clients to the server.
     pub up: Way,
@@ -44,7 +41,6 @@ pub struct Report {
     pub down: Way,
 }
 
-/// One direction.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Way {
     /// Of each line; none is unlimited.
@@ -59,7 +55,6 @@ pub struct Way {
     pub bytes: Option<u64>,
     /// Packets that were handed over at the other end.
     pub delivered_packets: u64,
-    /// Bytes of theirs.
     pub delivered_bytes: u64,
     /// Packets that found the queue full or were lost; by the kernel's shaper what TCP handed over as one is one.
     pub dropped_packets: u64,

@@ -37,7 +37,6 @@ const RATE_BITS_PER_SECOND_MIN: f64 = 1000.0;
 /// A queueing discipline: what an end of a link does with what it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discipline {
-    /// Its name.
     pub kind: &'static str,
     /// As many packets TCP may hand over as one: one, where they wait and get lost by themselves.
     pub at_once_packets: u32,
@@ -142,7 +141,6 @@ fn network_emulator(line: &Line, delay_seconds: f64) -> Discipline {
 pub struct Counts {
     /// Packets that were sent on.
     pub packets: u64,
-    /// Bytes of theirs.
     pub bytes: u64,
     /// Packets that were dropped, for whatever reason.
     #[serde(rename = "drops")]

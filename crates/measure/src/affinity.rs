@@ -1,4 +1,4 @@
-//! Pinning the calling thread to a core, so that generator and server do not take time from each other.
+//! Pins the calling thread to a core, so that generator and server do not compete for one.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub fn allowed_cores() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect())
 }
 
-/// The cores that are online, whoever may use them, in ascending order.
+/// Online cores in ascending order, including those this process may not use.
 pub fn online_cores() -> io::Result<Vec<usize>> {
     const PATH: &str = "/sys/devices/system/cpu/online";
     core_list(&proc_file::read(PATH)?).ok_or_else(|| proc_file::lacks(PATH, "list of cores"))

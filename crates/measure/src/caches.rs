@@ -1,4 +1,4 @@
-//! The caches that a core sees, as the kernel describes them in sysfs: what a sweep's plateaus are compared with.
+//! The caches of a core, as sysfs describes them. A memory sweep's plateaus are compared with them.
 
 use std::fs;
 use std::path::Path;
@@ -8,16 +8,14 @@ use serde::Serialize;
 
 use crate::Reading;
 
-/// One cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Cache {
     /// 1 is nearest to the core.
     pub level: u8,
     /// `Data`, `Instruction` or `Unified`.
     pub kind: String,
-    /// Its capacity.
     pub size_bytes: u64,
-    /// What is moved at once.
+    /// The cache line.
     pub line_bytes: u64,
     /// The cores that share it, as the kernel lists them. A virtual machine's neighbours are not among them.
     pub shared_by: String,

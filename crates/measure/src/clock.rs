@@ -1,4 +1,4 @@
-//! The monotonic clock and the CPU clock of a thread, in nanoseconds; whether the time of day is right.
+//! The monotonic clock, a thread's CPU clock, both in nanoseconds, and whether the wall clock is synchronised.
 
 use std::{
     io,
@@ -15,9 +15,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than everything.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// From seconds; negative ones become zero.
@@ -25,7 +23,6 @@ impl Nanos {
         Nanos((seconds * 1e9) as u64)
     }
 
-    /// In seconds.
     pub fn seconds(self) -> f64 {
         // Divided: one over a billion is not exact, and 30 s would become 30.000000000000004.
         self.0 as f64 / 1e9
@@ -74,7 +71,7 @@ pub fn thread_cpu() -> Nanos {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// Whether the kernel is told that the time of day is right (by NTP or the hypervisor's clock).
+/// Returns true if the kernel says that the wall clock is synchronised (by NTP or the hypervisor's clock).
 pub fn is_synchronised() -> io::Result<bool> {
     // SAFETY: all zeros is a request that changes nothing, and the kernel fills the structure in.
     let state = unsafe {

@@ -1,6 +1,6 @@
-//! How the time of one core, or of all, was spent: /proc/stat, in ticks of a hundredth of a second.
+//! Time of one core, or of all, by state: /proc/stat, in ticks of 10 ms.
 //!
-//! The kernel charges a whole tick to whatever ran at its end, so that spans below a second are coarse.
+//! The kernel charges a whole tick to the task that ran at its end, so spans below a second are coarse.
 
 use std::{
     io,
@@ -14,11 +14,9 @@ const PATH: &str = "/proc/stat";
 /// Cumulative ticks of a core since boot; subtract an earlier one for a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreTime {
-    /// In user code.
     pub user: u64,
     /// In the kernel on behalf of a process.
     pub system: u64,
-    /// In interrupt handlers.
     pub interrupt: u64,
     /// In deferred interrupt work: most of the network stack's receive side.
     pub softirq: u64,
@@ -26,7 +24,6 @@ pub struct CoreTime {
     pub iowait: u64,
     /// Wanted to run while the hypervisor ran something else.
     pub steal: u64,
-    /// Idle.
     pub idle: u64,
 }
 
@@ -39,7 +36,6 @@ impl CoreTime {
         line.and_then(parse).ok_or_else(|| proc_file::lacks(PATH, &name))
     }
 
-    /// All ticks.
     pub fn total(&self) -> u64 {
         self.busy() + self.iowait + self.steal + self.idle
     }
@@ -68,7 +64,6 @@ impl CoreTime {
 impl Add for CoreTime {
     type Output = CoreTime;
 
-    /// Two spans together.
     fn add(self, other: CoreTime) -> CoreTime {
         CoreTime {
             user: self.user + other.user,

@@ -8,11 +8,10 @@ use serde::Serialize;
 
 use crate::Nanos;
 
-/// The longest latency told apart from longer ones.
+/// Longer latencies are recorded as this.
 pub const LATENCY_MAX: Nanos = Nanos(3_600_000_000_000);
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// A latency histogram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram(hdrhistogram::Histogram<u64>);
 
@@ -30,7 +29,6 @@ impl Histogram {
         Histogram(counts.expect("constant bounds are valid"))
     }
 
-    /// Records one latency.
     pub fn record(&mut self, latency: Nanos) {
         self.0.saturating_record(latency.0);
     }
@@ -40,7 +38,7 @@ impl Histogram {
         self.0.saturating_record_n(latency.0, count);
     }
 
-    /// What was recorded, by rising latency: each with how often. Recording that gives an equal histogram.
+    /// Recorded latencies in ascending order, each with its count. Recording them again gives an equal histogram.
     pub fn recorded(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
         let recorded = self.0.iter_recorded();
         recorded.map(|found| (Nanos(found.value_iterated_to()), found.count_since_last_iteration()))
@@ -51,17 +49,14 @@ impl Histogram {
         self.0.add(&other.0).expect("same bounds, so nothing can fall outside");
     }
 
-    /// Forgets everything.
     pub fn reset(&mut self) {
         self.0.reset();
     }
 
-    /// How many were recorded.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// How many were above a limit.
     pub fn count_above(&self, limit: Nanos) -> u64 {
         self.0.len() - self.0.count_between(0, limit.0.min(LATENCY_MAX.0))
     }
@@ -77,7 +72,6 @@ impl Histogram {
         (!self.0.is_empty()).then(|| Nanos(self.0.value_at_quantile(fraction).min(self.0.max())).seconds())
     }
 
-    /// The figures to report.
     pub fn summary(&self) -> Summary {
         Summary {
             count: self.count(),
@@ -108,21 +102,13 @@ impl Histogram {
 /// A histogram's figures, in seconds; all but the count are missing when nothing was recorded.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Summary {
-    /// How many were recorded.
     pub count: u64,
-    /// The mean.
     pub mean: Option<f64>,
-    /// The median.
     pub p50: Option<f64>,
-    /// The 90th percentile.
     pub p90: Option<f64>,
-    /// The 95th percentile.
     pub p95: Option<f64>,
-    /// The 99th percentile.
     pub p99: Option<f64>,
-    /// The 99.9th percentile.
     pub p999: Option<f64>,
-    /// The longest.
     pub max: Option<f64>,
 }
 

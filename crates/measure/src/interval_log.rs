@@ -21,13 +21,12 @@ const MAX_COLUMN_UNIT_NS: f64 = 1_000_000.0;
 
 /// One row of a log.
 pub struct Interval<'a, H = &'a Histogram> {
-    /// What was measured: letters, digits, `_`; no comma and no space.
+    /// The name of the measurement: letters, digits, `_`; no comma and no space.
     pub tag: &'a str,
-    /// When it began, since the run's start.
+    /// Offset from the start of the run.
     pub start: Nanos,
-    /// How long it lasted.
     pub length: Nanos,
-    /// What was recorded, in nanoseconds; the log's maximum column is in milliseconds, as usual.
+    /// Latencies in nanoseconds; the log's maximum column is in milliseconds, as usual.
     pub histogram: H,
 }
 
@@ -58,17 +57,14 @@ pub fn write<'a, H: Borrow<Histogram>>(
 /// One row of a log that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadInterval {
-    /// What was measured; empty where the log says nothing.
+    /// Empty if the log has none.
     pub tag: String,
-    /// When it began, since the run's start.
+    /// Offset from the start of the run.
     pub start: Nanos,
-    /// How long it lasted.
     pub length: Nanos,
-    /// What was recorded.
     pub histogram: Histogram,
 }
 
-/// Why a log cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LogError {
     /// A line is neither a comment nor a row.
@@ -79,12 +75,10 @@ pub enum LogError {
     Histogram {
         /// Counted from one, comments left out.
         row: usize,
-        /// What the decoder says.
         why: String,
     },
 }
 
-/// Reads a log.
 pub fn read(log: &[u8]) -> Result<Vec<ReadInterval>, LogError> {
     let mut deserializer = Deserializer::new();
     let mut rows = Vec::new();

@@ -1,7 +1,7 @@
-//! Measuring without disturbing: clocks, latency histograms, counters of processes and cores.
+//! Measures without disturbing: clocks, latency histograms, counters of processes and cores.
 //!
-//! Everything here reads; nothing decides. What a machine does not offer is [`Reading::Unavailable`]
-//! with the reason, never a zero: a zero that was never measured looks exactly like a good result.
+//! The crate reads and never decides. A value that a machine does not offer is [`Reading::Unavailable`] with the
+//! reason, never zero: a zero that was never measured looks exactly like a good result.
 
 pub mod affinity;
 pub mod caches;
@@ -20,8 +20,8 @@ pub mod process;
 mod process_tree;
 mod reading;
 pub mod site_pages;
-pub mod still;
 pub mod tcp;
+pub mod virtual_time;
 
 pub use clock::Nanos;
 pub use histogram::{Histogram, Summary};

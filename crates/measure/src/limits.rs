@@ -1,4 +1,4 @@
-//! The limits of this process: open descriptors, raised as far as the system lets us, and memory.
+//! Limits of this process: memory, and open descriptors, raised as far as the system allows.
 
 use std::fs;
 use std::path::Path;

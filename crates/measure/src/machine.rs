@@ -1,6 +1,6 @@
-//! What the machine is, and under which settings of its kernel: figures without it are not comparable.
+//! Describes the machine and its kernel settings: figures without them are not comparable.
 //!
-//! Every result that is printed holds this object, so that a figure is never far from where it was measured.
+//! Every printed result contains this object.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,48 +19,42 @@ pub struct Machine {
     pub host_name: Reading<String>,
     /// Differs between machines and from boot to boot: recordings that share it also share the monotonic clock.
     pub boot_id: Reading<String>,
-    /// What the kernel reads its clocks from.
+    /// The kernel's clock source, such as `tsc`.
     pub clock_source: Reading<String>,
-    /// Whether something keeps its time of day right, so that times of several machines can be put side by side.
+    /// True if the wall clock is synchronised, so that timestamps of several machines can be compared.
     pub clock_synchronised: Reading<bool>,
     /// The model that it calls itself.
     pub processor: Reading<String>,
     /// Cores that this process may use.
     pub cores_usable: Reading<usize>,
-    /// Which of them share a physical core, as the kernel lists them.
+    /// Groups of CPUs that share a physical core, as the kernel lists them.
     pub smt_siblings: Reading<Vec<String>>,
     /// The caches of the first of them.
     pub caches: Reading<Vec<Cache>>,
-    /// Memory in all.
     pub memory_bytes: Reading<u64>,
-    /// The kernel's release.
     pub kernel: Reading<String>,
     /// The distribution, as it calls itself.
     pub operating_system: Reading<String>,
-    /// Whether it runs under a hypervisor.
     pub virtualised: Reading<bool>,
-    /// Which one, as it signs.
+    /// The hypervisor's CPUID signature.
     pub hypervisor: Reading<String>,
-    /// What chooses the frequency of the usable cores; several where they differ.
+    /// The governors of the usable cores; more than one if they differ.
     pub frequency_governor: Reading<Vec<String>>,
-    /// Of TCP, by default.
     pub congestion_control: Reading<String>,
     /// The queueing discipline of new interfaces.
     pub default_qdisc: Reading<String>,
-    /// The longest accept queue.
     pub listen_backlog_limit: Reading<String>,
     /// The ports that connections are made from.
     pub port_range: Reading<String>,
-    /// Whether the kernel takes huge pages by itself; the choice is in brackets.
+    /// The kernel's setting; the active choice is in brackets.
     pub transparent_huge_pages: Reading<String>,
-    /// How far ahead the kernel reads, by disk.
+    /// The kernel's read-ahead, by disk.
     pub read_ahead_bytes: Reading<BTreeMap<String, u64>>,
-    /// Whether the kernel shows the processor's own counters.
+    /// True if the processor's own counters are visible.
     pub hardware_counters: Reading<bool>,
 }
 
 impl Machine {
-    /// Looks.
     pub fn describe() -> Machine {
         let cores = Reading::from(affinity::allowed_cores());
         let first = cores.value().and_then(|cores| cores.first()).copied().unwrap_or(0);
@@ -117,7 +111,7 @@ fn operating_system() -> Reading<String> {
     Reading::from(proc_file::read("/etc/os-release")).and_then(name)
 }
 
-/// What follows the key and the separator on a line.
+/// The rest of the line after the key and the separator.
 fn value<'a>(line: &'a str, key: &str, separator: char) -> Option<&'a str> {
     let (name, value) = line.split_once(separator)?;
     (name.trim() == key).then(|| value.trim())

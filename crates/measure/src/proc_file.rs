@@ -1,4 +1,4 @@
-//! Reading small files of /proc and /sys, with errors that name the file.
+//! Reads small files of /proc and /sys; errors name the file.
 
 use std::{fs, io};
 

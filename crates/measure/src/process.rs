@@ -1,7 +1,7 @@
 //! Counters of one process from /proc/PID: CPU time, faults, switches, memory.
 //!
-//! CPU time is the process's own clock, exact to the nanosecond, threads that ended included; how it divides into user
-//! and system `stat` tells in ticks of 10 ms. Switches are known per living thread only.
+//! CPU time is the process's own clock, exact to the nanosecond, including ended threads; `stat` divides it into user
+//! and system time in ticks of 10 ms. Context switches are known for living threads only.
 
 use std::{fs, io};
 
@@ -10,10 +10,10 @@ use crate::{Nanos, proc_file};
 /// `stat` counts user and system time in these (`USER_HZ`, 100 on every architecture Linux runs on).
 pub const TICK: Nanos = Nanos(10_000_000);
 
-/// What one process has used so far, its threads together.
+/// Usage of one process so far, all threads together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessCounters {
-    /// When it started, in ticks since boot: tells a reused number from the same process.
+    /// Start time in ticks since boot: distinguishes a reused process ID.
     pub started: u64,
     /// CPU time of its own threads, living and ended.
     pub cpu: Nanos,
@@ -31,15 +31,13 @@ pub struct ProcessCounters {
     pub voluntary_switches: u64,
     /// Times the core was taken from its threads.
     pub involuntary_switches: u64,
-    /// Memory in use.
     pub resident_bytes: u64,
-    /// Living threads.
     pub threads: u64,
-    /// Of those, the ones that wait and cannot be woken by a signal, which nearly always means for a disk.
+    /// Threads in uninterruptible sleep, nearly always waiting for a disk.
     pub blocked_threads: u64,
 }
 
-/// How much of a process to read.
+/// Which files of a process to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// CPU time, faults, memory: cheap enough for ten times a second.
@@ -71,7 +69,7 @@ impl ProcessCounters {
     }
 }
 
-/// What only a thread's own file tells.
+/// Values found only in the files of single threads.
 #[derive(Default)]
 struct ThreadCounters {
     is_blocked: bool,
@@ -94,7 +92,7 @@ impl ThreadCounters {
     }
 }
 
-/// How long the threads of a process, living and ended, have been on a core.
+/// CPU time of all threads of a process, including ended ones.
 fn cpu(pid: u32) -> io::Result<Nanos> {
     let (mut clock, mut time) = (0, libc::timespec { tv_sec: 0, tv_nsec: 0 });
     // SAFETY: both calls write to what they are given and keep nothing of it.
@@ -111,7 +109,7 @@ fn cpu(pid: u32) -> io::Result<Nanos> {
     Ok(Nanos(time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()))
 }
 
-/// How long the calling thread has been ready to run while its core was taken by others.
+/// How long the calling thread has been runnable while other tasks had its core.
 pub fn thread_core_wait() -> io::Result<Nanos> {
     const PATH: &str = "/proc/thread-self/schedstat";
     let text = proc_file::read(PATH)?;
@@ -119,7 +117,7 @@ pub fn thread_core_wait() -> io::Result<Nanos> {
     wait.map(Nanos).ok_or_else(|| proc_file::lacks(PATH, "waiting time"))
 }
 
-/// When a process that still lives started, in ticks since boot: with its number it says who it is.
+/// The start time of a living process in ticks since boot: with its ID it identifies the process.
 pub fn started(pid: u32) -> Option<u64> {
     let text = proc_file::read(&format!("/proc/{pid}/stat")).ok()?;
     // One that has ended and is yet to be waited for does nothing any more.
@@ -142,7 +140,7 @@ pub fn children(pid: u32) -> io::Result<Vec<u32>> {
     Ok(all)
 }
 
-/// Whether a process ignores SIGCHLD (or inherited that): its ended children are then forgotten, time and all.
+/// True if a process ignores SIGCHLD: the kernel then discards the CPU time of its ended children.
 pub fn forgets_children(pid: u32) -> io::Result<bool> {
     let path = format!("/proc/{pid}/status");
     let text = proc_file::read(&path)?;
@@ -181,7 +179,7 @@ fn parse_stat(text: &str) -> Option<ProcessCounters> {
     })
 }
 
-/// How long a thread has been on a core, if it still lives: the first number of `schedstat`, in nanoseconds.
+/// CPU time of a living thread: the first number of `schedstat`, in nanoseconds.
 pub fn thread_cpu(pid: u32, thread: u32) -> Option<Nanos> {
     let text = proc_file::read(&format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
     Some(Nanos(text.split(' ').next()?.parse().ok()?))

@@ -1,8 +1,8 @@
-//! Counters of whole process trees: the named processes, their descendants, and children that ended.
+//! Counters of whole process trees: the named processes, their descendants, and ended children.
 //!
-//! A server that forks per connection spends its time in children that live for a millisecond. The kernel
-//! adds such a child to its parent's totals once the parent has waited for it, so the sum over the tree of
-//! own and ended children's time never goes back and loses nothing that was waited for.
+//! A server that forks per connection spends its time in children that live for a millisecond. The kernel adds such a
+//! child to its parent's totals once the parent has waited for it. The sum of own and ended children's time over the
+//! tree therefore never decreases, and includes everything that was waited for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,14 +20,13 @@ use crate::{
 /// The most processes watched at once; more are refused by leaving the youngest out, and said.
 pub const PROCESSES_MAX: usize = 4096;
 
-/// Process trees under observation.
 #[derive(Debug)]
 pub struct ProcessTree {
     roots: Vec<u32>,
     known: BTreeSet<u32>,
-    /// Of descendants that were seen.
+    /// Parents of known descendants.
     parents: BTreeMap<u32, u32>,
-    /// Why the sums lack something for good, once they do.
+    /// The reason, if the sums are permanently incomplete.
     forgotten: Option<String>,
 }
 
@@ -93,8 +92,8 @@ impl ProcessTree {
     }
 }
 
-/// Whether a process exists and has not ended; one that ended stays as a zombie until it is waited for.
-/// What cannot be read for another reason, for want of descriptors say, is taken to run.
+/// Returns true for a process that exists and is not a zombie, and for one that cannot be read for other reasons, such
+/// as a lack of descriptors.
 fn is_running(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => {
@@ -105,7 +104,7 @@ fn is_running(pid: u32) -> bool {
     }
 }
 
-/// Whether an error of reading /proc/PID means that the process is gone.
+/// True if an error of reading /proc/PID means that the process is gone.
 fn has_ended(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
@@ -113,14 +112,13 @@ fn has_ended(error: &io::Error) -> bool {
 /// The counters of the trees at one moment.
 #[derive(Clone, Debug)]
 pub struct TreeSample {
-    /// When it was taken.
     pub time: Nanos,
     processes: BTreeMap<u32, ProcessCounters>,
     ended_roots: Vec<u32>,
     unreadable: Option<String>,
 }
 
-/// What the trees used between two samples.
+/// Usage of the trees between two samples.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProcessUse {
     /// CPU time, user and system.
@@ -150,7 +148,7 @@ impl TreeSample {
         self.processes.keys().copied()
     }
 
-    /// Why the trees' counters are not known, if they are not: a sum that lacks a process looks like one that does not.
+    /// Why the trees' counters are unavailable: an incomplete sum would look like a complete one.
     pub fn because_unknown(&self) -> Option<String> {
         let ended = self.ended_roots.first().map(|ended| format!("process {ended} ended"));
         ended.or_else(|| self.unreadable.clone())
@@ -174,12 +172,11 @@ impl TreeSample {
         }
     }
 
-    /// How many processes the trees hold.
     pub fn process_count(&self) -> usize {
         self.processes.len()
     }
 
-    /// What was used since an earlier sample.
+    /// The usage since an earlier sample.
     pub fn since(&self, earlier: &TreeSample) -> ProcessUse {
         if let Some(why) = self.because_unknown().or_else(|| earlier.unreadable.clone()) {
             return ProcessUse::unavailable(&why);
@@ -217,7 +214,7 @@ impl TreeSample {
 }
 
 impl ProcessUse {
-    /// Nothing is known, for this reason.
+    /// A result in which every counter is unavailable for this reason.
     pub fn unavailable(why: &str) -> ProcessUse {
         ProcessUse {
             cpu_seconds: Reading::unavailable(why),

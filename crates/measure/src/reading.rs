@@ -9,9 +9,7 @@ use serde::{Serialize, Serializer};
 /// A value that was measured, or why it could not be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading<T> {
-    /// What was measured.
     Value(T),
-    /// Why nothing was.
     Unavailable(String),
 }
 
@@ -78,10 +76,8 @@ impl<T: JsonSchema> JsonSchema for Reading<T> {
     }
 }
 
-/// Why a value was not measured.
 #[derive(Serialize, JsonSchema)]
 struct Unavailable {
-    /// The reason, in words.
     unavailable: String,
 }
 

@@ -1,8 +1,8 @@
-//! The pages of a site's files in the page cache: how many there are, and how they are dropped.
+//! The pages of a site's files in the page cache: counting and dropping them.
 //!
-//! `cachestat` (Linux 6.5) tells of a file without mapping it, and of pages that had to go and would be missed;
-//! elsewhere `mincore` counts. The kernel answers both only to the owner of a file and to those who may write it, and
-//! to others `mincore` calls every page resident: they are refused.
+//! `cachestat` (Linux 6.5) reports a file without mapping it, and also recently evicted pages; older kernels use
+//! `mincore`. The kernel answers both correctly only to a file's owner and to processes that may write it; to others
+//! `mincore` reports every page as resident. Such files are refused.
 
 use std::fs::{self, File};
 use std::io;
@@ -39,10 +39,9 @@ struct SiteFile {
     open: Option<File>,
 }
 
-/// What of a site is in memory.
+/// How much of a site is in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Residency {
-    /// Whole pages, in bytes.
     pub resident_bytes: u64,
     /// Pages that were driven out so recently that memory for them would have helped; None without `cachestat`.
     pub recently_evicted_bytes: Option<u64>,
@@ -74,7 +73,6 @@ impl SitePages {
         Ok(site)
     }
 
-    /// How many files there are.
     pub fn files(&self) -> usize {
         self.files.len()
     }
@@ -84,7 +82,7 @@ impl SitePages {
         self.bytes
     }
 
-    /// Drops their pages, as far as nobody has them mapped; what was written is on disk first.
+    /// Drops the pages that no process has mapped, after writing dirty ones to disk.
     pub fn drop_pages(&self) -> io::Result<()> {
         // The whole file system at once: file by file, even what is on the disk already has the disk empty its cache.
         if let Some(first) = self.files.first() {
@@ -93,7 +91,6 @@ impl SitePages {
         self.files.iter().try_for_each(|file| file.with(|open| Ok(fadvise(open, 0, None, Advice::DontNeed)?)))
     }
 
-    /// What is in memory.
     pub fn look(&self) -> io::Result<Residency> {
         let page = page_size() as u64;
         let mut found =

@@ -15,12 +15,10 @@ pub struct TcpCounters {
     pub listen_overflows: u64,
     /// Connection attempts that a listener dropped for any reason.
     pub listen_drops: u64,
-    /// Segments sent again.
     pub retransmitted_segments: u64,
 }
 
 impl TcpCounters {
-    /// Reads the counters.
     pub fn read() -> io::Result<TcpCounters> {
         TcpCounters::parse(&proc_file::read(EXTENSIONS)?, &proc_file::read(BASE)?)
     }

@@ -39,18 +39,12 @@ pub enum ArrivalsError {
     EmptyTrace,
     /// A scale factor that is zero, negative or not a number.
     #[error("the {name} must be a positive number, not {value}")]
-    Scale {
-        /// Which of them.
-        name: &'static str,
-        /// What was given.
-        value: f64,
-    },
+    Scale { name: &'static str, value: f64 },
     /// A level that is lower or not later than the one before it, or not a rate.
     #[error(
         "level {index} of the staircase ({requests_per_second} requests/s) must be later and no lower than the one before it, and before the end"
     )]
     Level {
-        /// Counting from zero.
         index: usize,
         /// The rate it asks for.
         requests_per_second: f64,

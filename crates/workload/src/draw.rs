@@ -7,7 +7,6 @@ fn positive_unit(rng: &mut impl Rng) -> f64 {
     1.0 - rng.random::<f64>()
 }
 
-/// Exponential with mean one.
 pub fn exponential(rng: &mut impl Rng) -> f64 {
     -positive_unit(rng).ln()
 }

@@ -27,9 +27,7 @@ pub const SESSION_GAP_NS: u64 = 15_000_000_000;
 pub struct Row {
     /// The start of the step of the log's clock that the request falls into, in nanoseconds since 1970.
     pub time_ns: i64,
-    /// Whose request it is.
     pub client: u32,
-    /// What it asks for.
     pub document: u32,
 }
 
@@ -40,7 +38,6 @@ pub struct Grouped {
     pub start_ns: i64,
     /// How many sessions were made before it.
     pub number: u64,
-    /// Its requests.
     pub requests: Box<[Request]>,
 }
 

@@ -25,15 +25,12 @@ pub struct Spill<'s> {
 /// What sorting holds in memory unless it is said otherwise: 8 MiB, half a million requests.
 pub const SORT_BYTES: usize = 8 << 20;
 
-/// What is sorted.
 pub trait Record: Sized {
     /// What it is sorted by.
     type Key: Ord;
-    /// Its key.
     fn key(&self) -> Self::Key;
     /// What it takes in memory.
     fn memory_bytes(&self) -> usize;
-    /// Appends its bytes.
     fn encode(&self, bytes: &mut Vec<u8>);
     /// Reads what `encode` wrote.
     fn decode(bytes: &mut impl Read) -> io::Result<Self>;
@@ -114,11 +111,8 @@ impl<R: Record> Sorter<R> {
     }
 }
 
-/// Records in order.
 pub enum Sorted<R: Record> {
-    /// They never left memory.
     Held(std::vec::IntoIter<R>),
-    /// They are read back.
     Merged(Merge<R>),
 }
 

@@ -21,7 +21,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// One that was got.
     pub fn got(name: impl Into<String>, size_bytes: u64) -> Self {
         Document { name: name.into(), host: String::new(), size_bytes, status: 200 }
     }
@@ -84,7 +83,6 @@ pub struct Origin {
 /// Documents, sessions in order of their start, and the sessions' requests, contiguous per session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// The distinct documents.
     pub documents: Vec<Document>,
     /// The sessions, sorted by start.
     pub sessions: Vec<Session>,

@@ -54,7 +54,6 @@ pub struct Head {
     pub origin: Origin,
     /// How many documents there are.
     pub documents: u32,
-    /// How many sessions.
     pub sessions: u32,
     /// How many requests these have together.
     pub requests: u32,
@@ -63,7 +62,6 @@ pub struct Head {
 /// Why bytes are not a trace.
 #[derive(Debug, Error)]
 pub enum TraceFileError {
-    /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The first bytes are others.
@@ -74,22 +72,13 @@ pub enum TraceFileError {
         "a trace file of another version (SJTRACE{}, not SJTRACE3): import its log again with `sojourn trace LOG --output TRACE`", char::from(*.0)
     )]
     OtherVersion(u8),
-    /// It ends too early.
     #[error("the trace file ends in the middle of its {0}")]
     Truncated(&'static str),
-    /// It goes on.
     #[error("the trace file goes on after its last request")]
     TrailingBytes,
     /// A count, a length or a time above its limit.
     #[error("the trace file holds {value} as {what}, more than {limit}")]
-    TooLarge {
-        /// Of what.
-        what: &'static str,
-        /// What it holds.
-        value: u64,
-        /// What is allowed.
-        limit: u64,
-    },
+    TooLarge { what: &'static str, value: u64, limit: u64 },
     /// Values that contradict each other.
     #[error("the trace file is damaged: {0}")]
     Inconsistent(&'static str),

@@ -15,12 +15,10 @@ const CLASSES: usize = CLASS_WEIGHTS.len();
 /// The files of a class in the order of their popularity.
 const FILE_RANKS: [usize; FILES] = [4, 3, 5, 2, 6, 1, 7, 8, 0];
 
-/// A file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     /// Its path below the site.
     pub path: String,
-    /// Its size.
     pub size_bytes: u64,
     /// Its class, from the smallest files to the largest.
     pub class: usize,

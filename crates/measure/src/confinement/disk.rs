@@ -1,4 +1,4 @@
-//! The disk under a folder, as limits name it.
+//! Finds the disk under a folder, as limits name it: `MAJOR:MINOR`.
 
 use std::fs;
 use std::io;

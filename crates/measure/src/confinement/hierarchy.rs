@@ -1,9 +1,9 @@
-//! Where control groups are mounted, which version has which controller, and how each writes a limit.
+//! Mount points of control groups, the version of each controller, and the syntax of each limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the groups that are made here are called first.
+/// Prefix of the names of the groups made here.
 pub const PREFIX: &str = "sojourn-";
 
 /// The period of a limited processor's time, and the least of it that the kernel grants.
@@ -19,37 +19,35 @@ pub struct Hierarchies {
     mount: PathBuf,
 }
 
-/// Where a controller's groups are made.
+/// The folder in which a controller's groups are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The controller.
     pub controller: &'static str,
     /// The group in which groups are made.
     pub parent: PathBuf,
-    /// Whether it is of version 2.
+    /// True for version 2.
     pub is_unified: bool,
 }
 
 impl Hierarchies {
-    /// Those of this machine.
     pub fn here() -> Hierarchies {
         Hierarchies::at(Path::new("/sys/fs/cgroup"))
     }
 
-    /// Those below `mount`.
+    /// The hierarchies below `mount`.
     pub fn at(mount: &Path) -> Hierarchies {
         Hierarchies { mount: mount.to_owned() }
     }
 
-    /// What the controller of disks is called.
+    /// `io` in version 2, `blkio` in version 1.
     pub fn disk_controller(&self) -> &'static str {
         if self.is_version_1("blkio") { "blkio" } else { "io" }
     }
 
-    /// Where the controller's groups are made.
+    /// The folder for groups of this controller.
     ///
     /// # Errors
-    /// If the machine does not have it.
+    /// If the machine does not have the controller.
     pub fn place(&self, controller: &'static str) -> Result<Place, String> {
         if self.is_version_1(controller) {
             let parent = self.mount.join(controller);
@@ -123,19 +121,17 @@ impl Place {
     }
 }
 
-/// Whether the file of a limit is one of swap.
 pub fn is_about_swap(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name == "memory.swap.max" || name == "memory.memsw.limit_in_bytes")
 }
 
-/// Whether groups of ours are still beside the file, who would lose their limits.
+/// True if groups of ours remain beside the file: they would lose their limits.
 pub fn has_groups_of_ours(file: &Path) -> bool {
     let beside = file.parent().map(fs::read_dir);
     let Some(Ok(entries)) = beside else { return false };
     entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
 }
 
-/// Whether the file's words have this one.
 fn has(file: &Path, word: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|text| text.split_whitespace().any(|each| each == word))
 }

@@ -1,5 +1,5 @@
-//! What was changed, on disk before it is changed, with whose change it is: so that it can be undone by others when its
-//! owner was killed.
+//! Every change is written to disk with its owner before it is made, so that another process can undo it if the owner
+//! is killed.
 
 use std::env;
 use std::fs;
@@ -20,15 +20,15 @@ pub struct Journal {
 #[derive(Serialize, Deserialize)]
 struct Entry {
     pid: u32,
-    /// When the owner began, in ticks since the machine started: its number alone may be another's by now.
+    /// The owner's start time in ticks since boot: its process ID alone may have been reused.
     started_ticks: u64,
     changes: Changes,
 }
 
-/// Where journals are kept.
+/// The folder of journals.
 ///
 /// # Errors
-/// If there is no home, nor a variable that says where.
+/// If neither a home directory nor `XDG_STATE_HOME` is set.
 pub fn state_folder() -> Result<PathBuf, String> {
     let named = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
@@ -51,7 +51,6 @@ impl Journal {
         Ok(Journal { path })
     }
 
-    /// All is undone.
     pub fn remove(&self) {
         if let Err(error) = fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound

@@ -1,12 +1,13 @@
-//! A program with less memory, a slower disk or a slower processor than the machine has: a control group of its own, of version 1 or 2.
+//! Runs a program with less memory, a slower disk or a slower processor, in a control group of its own (version 1 or
+//! 2).
 //!
-//! Whatever is changed is written down first (`journal`), and undone when the [`Confinement`] is dropped; what a run
-//! that was killed has left is undone by the next one, or by [`restore`]. The limits live in the group, so whoever is
-//! still in it when it goes is free again. Nobody else notices: the machine's own settings stay as they are, but for
-//! controllers that version 2 has to hand down to the new group, and those are taken back.
+//! Every change is journaled first and undone when the [`Confinement`] is dropped. The next run, or [`restore`], undoes
+//! what a killed run left. The limits live in the group, so processes still in it when it is removed become unconfined.
+//! The machine's own settings stay as they are, except controllers that version 2 must delegate to the new group; those
+//! are taken back.
 //!
-//! Pages of files are charged to the group that first touched them: those of a site are to be dropped before a server
-//! is confined (`crate::site_pages`), or its limit would not count them.
+//! File pages are charged to the group that first touched them. Drop the pages of a site (`crate::site_pages`) before
+//! you confine its server, or the limit does not count them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -26,34 +27,33 @@ pub use disk::disk_under;
 pub use hierarchy::Hierarchies;
 pub use journal::{Journal, state_folder};
 
-/// How long processes that are ending may take to leave a group.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long ending processes may take to leave a group.
+const LEAVING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Between two attempts to remove a group.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What a program may use.
+/// The limits of a confined program; `None` does not limit.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// Memory, its share of the page cache included.
     pub memory_bytes: Option<u64>,
-    /// How fast it may read, and from which disk: `MAJOR:MINOR`.
+    /// The disk, as `MAJOR:MINOR`, and its read rate in bytes per second.
     pub disk_read: Option<(String, u64)>,
-    /// How much of the processors' time: 1 is one processor's, 0.25 a quarter of it.
+    /// Processor time per second: 0.25 is a quarter of one processor.
     pub processors: Option<f64>,
 }
 
-/// A group with its limits. Dropping it frees who is inside and removes it.
+/// A group with its limits. Dropping it moves its processes out and removes it.
 #[derive(Debug)]
 pub struct Confinement {
     changes: Changes,
     journal: Journal,
 }
 
-/// What was changed in the file system of control groups.
+/// Changes made in the control group file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Groups that were made.
     pub groups: Vec<PathBuf>,
     /// Controllers that were handed down: the file, and which.
     pub handed_down: Vec<(PathBuf, String)>,
@@ -124,10 +124,10 @@ impl Confinement {
         &self.changes.groups
     }
 
-    /// Has `command` run inside.
+    /// Makes `command` run inside the group.
     ///
     /// # Errors
-    /// If nobody may be put into a group.
+    /// If the command cannot be moved into the group.
     pub fn enclose<'a>(&self, command: &'a mut Command) -> Result<&'a mut Command, String> {
         let doors: Result<Vec<File>, String> = self
             .groups()
@@ -193,7 +193,7 @@ fn remove(group: &Path) -> Result<(), String> {
         match fs::remove_dir(group) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if begun.elapsed() > PATIENCE => {
+            Err(error) if begun.elapsed() > LEAVING_TIMEOUT => {
                 return Err(format!("the control group {} remains: {error}", group.display()));
             }
             Err(_) => {}

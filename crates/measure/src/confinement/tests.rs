@@ -1,4 +1,4 @@
-//! Both versions of control groups, in folders that look like them: what is written where, and that all is undone.
+//! Both versions of control groups, in look-alike folders: what is written, and that everything is undone.
 
 use super::*;
 

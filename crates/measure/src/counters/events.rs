@@ -2,7 +2,6 @@
 
 use super::{Counter, Kind, Tier};
 
-/// Of perf.
 pub const TABLE: &[Counter] = &[
     Counter {
         name: "perf_task_clock_seconds",

@@ -2,7 +2,6 @@
 
 use super::{Counter, Kind, Tier};
 
-/// Of a control group and of a site.
 pub const TABLE: &[Counter] = &[
     Counter {
         name: "cgroup_cpu_seconds",

@@ -2,7 +2,6 @@
 
 use super::{Counter, Kind, Tier};
 
-/// Of the machine.
 pub const TABLE: &[Counter] = &[
     Counter {
         name: "core_wait_fraction",

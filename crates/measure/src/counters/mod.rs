@@ -13,24 +13,20 @@ mod processes;
 const TABLES: [&[Counter]; 5] =
     [processes::TABLE, groups_and_sites::TABLE, events::TABLE, machine::TABLE, network::TABLE];
 
-/// One counter.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 pub struct Counter {
-    /// Its key in results.
     pub name: &'static str,
-    /// Its unit.
     pub unit: &'static str,
-    /// How it is to be read.
+    /// Total or level.
     pub kind: Kind,
-    /// What it takes to have it.
+    /// The privilege or hardware that the counter needs.
     pub tier: Tier,
-    /// Where it is read.
     pub source: &'static str,
-    /// What it tells, in a sentence.
+    /// One sentence for the user.
     pub meaning: &'static str,
 }
 
-/// How values of a counter are to be read.
+/// Totals grow and are used as differences; levels are momentary values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -42,7 +38,7 @@ pub enum Kind {
     Derived,
 }
 
-/// What it takes to have a counter.
+/// The privilege or hardware that a counter needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {

@@ -2,7 +2,6 @@
 
 use super::{Counter, Kind, Tier};
 
-/// Of a network namespace.
 pub const TABLE: &[Counter] = &[
     Counter {
         name: "listen_overflows",

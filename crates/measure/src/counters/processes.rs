@@ -2,7 +2,6 @@
 
 use super::{Counter, Kind, Tier};
 
-/// Of process trees.
 pub const TABLE: &[Counter] = &[
     Counter {
         name: "cpu_seconds",

@@ -1,4 +1,4 @@
-//! The memory that is walked: mapped, with huge pages or without, and touched before anything is timed.
+//! The memory for walks: mapped, with huge pages or without, and touched before timing.
 
 use std::ffi::c_void;
 use std::{fs, io, ptr, slice};
@@ -10,14 +10,13 @@ use serde::Serialize;
 use super::WORD_BYTES;
 use crate::Reading;
 
-/// A huge page on the machines at hand; a mapping that is to have them begins at a multiple.
+/// The huge page size of x86-64; mappings for huge pages are aligned to it.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Whether the kernel is asked for huge pages.
+/// Whether to ask the kernel for huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HugePages {
-    /// MADV_NOHUGEPAGE.
     Off,
     /// MADV_HUGEPAGE: transparent huge pages, where the kernel has them and finds room.
     On,
@@ -58,13 +57,12 @@ impl Arena {
         Ok(arena)
     }
 
-    /// All of it.
     pub fn words(&mut self) -> &mut [u64] {
         // SAFETY: the mapping is this large, aligned, initialised by the kernel, and borrowed as `self` is.
         unsafe { slice::from_raw_parts_mut(self.start, self.words) }
     }
 
-    /// How much of it huge pages hold: what was asked for is not always what is there.
+    /// The part that huge pages really hold; the kernel may grant less than was asked.
     pub fn huge_page_bytes(&self) -> Reading<u64> {
         let smaps = match fs::read_to_string("/proc/self/smaps") {
             Ok(text) => text,

@@ -1,7 +1,7 @@
-//! Latency: each load tells where the next one goes, so that none can begin before the last has ended.
+//! Latency by pointer chasing: each load gives the address of the next, so loads cannot overlap.
 //!
-//! The way goes through all cache lines of the working set in an order without pattern (Sattolo's algorithm: a
-//! permutation that is one cycle), so that no prefetcher knows it.
+//! The chain visits all cache lines of the working set in random order, as one cycle (Sattolo's algorithm), so no
+//! prefetcher can guess it.
 
 use std::ptr;
 use std::time::{Duration, Instant};
@@ -17,7 +17,6 @@ const LINE_WORDS: usize = 64 / WORD_BYTES;
 /// Loads between two looks at the clock.
 const LOADS_PER_PIECE: usize = 4096;
 
-/// A way through memory.
 pub struct Chase<'a> {
     words: &'a [u64],
     at: u64,

@@ -13,24 +13,19 @@ use super::kernel::Kernel;
 use super::walk::{Walk, words_needed};
 use crate::{Reading, affinity, clock};
 
-/// What all do together.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
-    /// What is done; `None` chases pointers.
+    /// `None` chases pointers.
     pub kernel: Option<Kernel>,
-    /// The stride, in words.
     pub stride: usize,
-    /// What each walks.
     pub working_set_bytes: usize,
-    /// For how long.
     pub about: Duration,
-    /// Which time it is: each walks another part of the memory, so that one unlucky placement is not all there is.
+    /// The repetition's index: each walks another part of the memory, so one unlucky placement does not decide.
     pub repetition: usize,
-    /// Lays the ways.
     pub seed: u64,
 }
 
-/// What one of them found.
+/// One thread's result.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     /// Bytes per second; of a chase, seconds per load.
@@ -39,11 +34,9 @@ pub struct Found {
     pub core_fraction: f64,
 }
 
-/// The threads.
 #[derive(Debug)]
 pub struct Crew {
     members: Vec<(Sender<Order>, Receiver<Found>)>,
-    /// How much of each one's memory huge pages hold.
     pub huge_page_bytes: Vec<Reading<u64>>,
 }
 

@@ -1,8 +1,8 @@
-//! The inner loops: what is done with each word.
+//! The inner loops of the memory sweep.
 //!
-//! Loads and stores are volatile, so that every stride runs the same instructions, one word at a time: left to
-//! itself the compiler makes vectors, or a library call, of stride 1 alone, and the curve would show the compiler.
-//! `copy-block` is that library call, for comparison with programs that use it.
+//! Loads and stores are volatile, so every stride runs the same instructions, one word at a time. Otherwise the
+//! compiler vectorises stride 1 alone, or calls a library, and the curve shows the compiler. `copy-block` is that
+//! library call, for programs that use it.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -11,7 +11,6 @@ use std::ptr;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a walk does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
@@ -48,12 +47,12 @@ impl Kernel {
         }
     }
 
-    /// Whether half of the working set is copied to the other half.
+    /// True if it copies half of the working set to the other half.
     pub fn copies(self) -> bool {
         !matches!(self, Kernel::LoadSum | Kernel::ConstStore)
     }
 
-    /// Whether it can be done with this stride.
+    /// True if the kernel supports this stride.
     pub fn takes(self, stride: usize) -> bool {
         self != Kernel::CopyBlock || stride == 1
     }
@@ -156,12 +155,12 @@ unsafe fn copy(from: *const u64, from_stride: usize, to: *mut u64, to_stride: us
     (index..count).for_each(move_word);
 }
 
-/// How many words a row has.
+/// Words in a row.
 pub fn row_words(words: usize, stride: usize, row: usize) -> usize {
     (words - row).div_ceil(stride)
 }
 
-/// How many words the rows before this one have.
+/// Words in the rows before this one.
 pub fn words_before(words: usize, stride: usize, row: usize) -> usize {
     // The first rows have one word more than the others, where the stride does not divide the words.
     row * (words / stride) + row.min(words % stride)

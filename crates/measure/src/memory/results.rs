@@ -1,4 +1,4 @@
-//! What a sweep finds: bandwidths by place in the grid, latencies, and the memory that was walked.
+//! Results of a sweep: bandwidths by grid point, latencies, and the memory that was walked.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,18 +7,14 @@ use super::arena::HugePages;
 use super::kernel::Kernel;
 use crate::Reading;
 
-/// Where in the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
-    /// What was done.
     pub kernel: Kernel,
     /// Bytes that each core walked.
     pub working_set_bytes: usize,
     /// Words from one access to the next.
     pub stride_words: usize,
-    /// Cores at work.
     pub cores: usize,
-    /// Whether huge pages were asked for.
     pub huge_pages: HugePages,
 }
 
@@ -27,21 +23,16 @@ pub struct Place {
 pub struct Spread {
     /// The middle one, or the mean of the middle two.
     pub median: f64,
-    /// The smallest.
     pub min: f64,
-    /// The largest.
     pub max: f64,
-    /// How many.
     pub repetitions: usize,
 }
 
 /// The bandwidth at a place: the sum over the cores, each copied byte counted once.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Point {
-    /// Where.
     #[serde(flatten)]
     pub place: Place,
-    /// Bytes per second.
     pub bytes_per_second: Spread,
 }
 
@@ -50,33 +41,24 @@ pub struct Point {
 pub struct Latency {
     /// Bytes whose lines each core visited.
     pub working_set_bytes: usize,
-    /// Cores at work.
     pub cores: usize,
-    /// Whether huge pages were asked for.
     pub huge_pages: HugePages,
-    /// Seconds.
     pub seconds_per_load: Spread,
 }
 
-/// What the kernel gave for the asking.
+/// The memory that the kernel granted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Backing {
-    /// Whether huge pages were asked for.
     pub huge_pages: HugePages,
     /// The cores, in the order in which teams grow.
     pub cores: Vec<usize>,
-    /// Memory of each core.
     pub bytes: usize,
-    /// How much of it huge pages hold.
     pub huge_page_bytes: Vec<Reading<u64>>,
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Memory {
-    /// Bandwidths.
     pub points: Vec<Point>,
-    /// Latencies.
     pub latencies: Vec<Latency>,
     /// The memory that was walked.
     pub backing: Vec<Backing>,
@@ -87,7 +69,7 @@ pub struct Memory {
 }
 
 impl Spread {
-    /// Of values in any order; none of none.
+    /// The spread of unsorted values; `None` without values.
     pub fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_by(f64::total_cmp);
         let (&min, &max) = (values.first()?, values.last()?);

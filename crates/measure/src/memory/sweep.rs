@@ -1,4 +1,4 @@
-//! The grid: every kernel × working set × stride × cores × huge pages, several times, in random order.
+//! The grid: every kernel × working set × stride × cores × huge pages, repeated in random order.
 
 use std::time::Duration;
 use std::{fs, io};
@@ -17,16 +17,14 @@ use super::{STRIDE_WORDS_MAX, WORD_BYTES, WORKING_SET_BYTES_MAX, WORKING_SET_BYT
 /// A measurement whose thread had its core for less of the time was disturbed: it is done again.
 const CORE_FRACTION_MIN: f64 = 0.98;
 
-/// How often, before it is kept and counted.
+/// A disturbed measurement is repeated this often before it is kept and counted as disturbed.
 const AGAIN_MAX: usize = 3;
 
 /// The share of the free memory that a sweep may take.
 const FREE_SHARE_MAX: f64 = 0.8;
 
-/// What is measured.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// What is done with each word.
     pub kernels: Vec<Kernel>,
     /// Bytes that each core walks; a copy's halves together.
     pub working_sets: Vec<usize>,
@@ -36,9 +34,8 @@ pub struct Sweep {
     pub teams: Vec<Vec<usize>>,
     /// With huge pages, without, or both.
     pub huge_pages: Vec<HugePages>,
-    /// Whether pointers are chased too.
+    /// Also measure latency.
     pub latency: bool,
-    /// How often each point is measured.
     pub repetitions: usize,
     /// For how long each time.
     pub about: Duration,
@@ -46,53 +43,31 @@ pub struct Sweep {
     pub seed: u64,
 }
 
-/// How far it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Measurements done.
     pub done: usize,
-    /// Measurements in all.
     pub total: usize,
 }
 
-/// Why a sweep cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// A value is out of its range.
     #[error("{what} {value} is out of range: {low} to {high}")]
-    Range {
-        /// What the value is.
-        what: &'static str,
-        /// The value.
-        value: usize,
-        /// The least.
-        low: usize,
-        /// The most.
-        high: usize,
-    },
-    /// Nothing to do.
+    Range { what: &'static str, value: usize, low: usize, high: usize },
     #[error("nothing to measure: {0} is empty")]
     Empty(&'static str),
     /// The machine has too little memory.
     #[error("{needed} bytes on {cores} cores are more than {share:.0} % of the {free} bytes that are free")]
     TooLarge {
-        /// Bytes per core.
         needed: usize,
-        /// Cores.
         cores: usize,
         /// [`FREE_SHARE_MAX`] in per cent.
         share: f64,
-        /// Bytes available.
         free: u64,
     },
     /// Memory or cores were refused.
     #[error("cannot measure on cores {cores:?}: {cause}")]
-    Refused {
-        /// The cores.
-        cores: Vec<usize>,
-        /// Why.
-        cause: io::Error,
-    },
+    Refused { cores: Vec<usize>, cause: io::Error },
 }
 
 /// Measures; `goes_on` hears of each measurement and ends the sweep by answering false.

@@ -1,4 +1,4 @@
-//! Timing walks: long enough for the clock, and from where the last one ended.
+//! Times walks: long enough for the clock, each starting where the last one ended.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const HALVES_GAP_WORDS: usize = 33 * 8;
 /// that this shortens its stride, all is in the nearest cache and the stride says nothing.
 const ROW_WORDS_MIN: usize = 32;
 
-/// How many words hold a working set, the gap between its halves included.
+/// The words that a working set needs, including the gap between its halves.
 pub fn words_needed(kernel: Kernel, working_set_bytes: usize) -> usize {
     working_set_bytes / WORD_BYTES + if kernel.copies() { HALVES_GAP_WORDS } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! A control group: what all its processes used, those that ended included. Versions 1 and 2 count alike here.
+//! Counters of a control group: all its processes, including ended ones. Versions 1 and 2 give the same counters.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::{Source, Target};
 use crate::Reading;
 
-/// Its counters.
 pub const NAMES: &[&str] = &[
     "cgroup_cpu_seconds",
     "cgroup_throttled_seconds",
@@ -17,7 +16,7 @@ pub const NAMES: &[&str] = &[
     "cgroup_major_faults",
 ];
 
-/// Where the hierarchies are mounted.
+/// The usual mount point.
 const MOUNT: &str = "/sys/fs/cgroup";
 
 /// The folders of a group: one for both under version 2, one per controller under version 1.
@@ -126,7 +125,7 @@ fn key_or_number(key: &str) -> &str {
     if key.is_empty() { "number" } else { key }
 }
 
-/// What follows the controller in a folder's name.
+/// The path after the controller's folder.
 fn path_in_hierarchy(folder: &Path) -> Option<PathBuf> {
     let inside = folder.strip_prefix(MOUNT).ok()?;
     let mut parts = inside.components();

@@ -1,11 +1,10 @@
-//! How a core, or all of them, spend their time: /proc/stat, in seconds.
+//! Time of a core, or of all, by state: /proc/stat, in seconds.
 
 use super::Source;
 use crate::core_time::CoreTime;
 use crate::process::TICK;
 use crate::{Nanos, Reading};
 
-/// Its counters.
 pub const NAMES: &[&str] = &[
     "core_user_seconds",
     "core_system_seconds",
@@ -16,7 +15,6 @@ pub const NAMES: &[&str] = &[
     "core_idle_seconds",
 ];
 
-/// One core, or all.
 pub struct Cores(Option<usize>);
 
 impl Cores {

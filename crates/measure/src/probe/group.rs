@@ -1,25 +1,20 @@
-//! Groups of sources that can be read or left alone: what is left alone costs nothing.
+//! Groups of sources. A group that is not selected is never read and costs nothing.
 
 /// Sources that are read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// The process trees in /proc.
     Processes,
-    /// The control group.
     Cgroup,
-    /// perf's software events.
     Software,
-    /// perf's tracepoints.
     Tracepoints,
-    /// The processor's own counters.
     Processor,
     /// The time of the cores.
     Cores,
-    /// Pressure stall information.
     Pressure,
     /// The network namespace and the accept queue.
     Network,
-    /// What of a site is in memory.
+    /// How much of a site is in memory.
     Site,
 }
 
@@ -37,7 +32,6 @@ impl Group {
         Group::Site,
     ];
 
-    /// Its name in options.
     pub fn name(self) -> &'static str {
         match self {
             Group::Processes => "processes",

@@ -1,8 +1,8 @@
-//! What processes use, whoever they are: every source that the machine offers, read together.
+//! Samples what processes use: every source that the machine offers, read together.
 //!
-//! Each source is tried once, at the start; one that is refused keeps its reason, so that a column that is empty
-//! says why. A [`Sample`] holds a reading per counter, in the order of [`Probe::counters`]. Totals only ever grow;
-//! what was used in a span is a difference of two samples.
+//! Each source is tried once, at the start. A refused source keeps its reason, so an empty column says why. A
+//! [`Sample`] holds a reading per counter, in the order of [`Probe::counters`]. Totals only grow; the usage in a span
+//! is the difference of two samples.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,14 +23,13 @@ mod site;
 pub use group::Group;
 pub use listener::listening_on;
 
-/// What is watched.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// These processes and their descendants.
     pub pids: Vec<u32>,
     /// A control group: a folder of the hierarchy, of version 1 or 2.
     pub cgroup: Option<PathBuf>,
-    /// The folder of a site, of whose files is told what is in memory.
+    /// A site's folder: count how much of its files is in memory.
     pub site: Option<PathBuf>,
     /// The port whose accept queue is looked at.
     pub port: Option<u16>,
@@ -58,7 +57,7 @@ pub struct Probe {
 pub struct Column {
     /// The row of the table.
     pub counter: &'static Counter,
-    /// Why it has no values, if its source was refused.
+    /// The reason, if the source was refused and there are no values.
     pub refused: Option<String>,
 }
 
@@ -74,7 +73,7 @@ pub struct Sample {
 }
 
 impl Probe {
-    /// Tries every source of these groups; the counters of the others say that nobody asked for them.
+    /// Tries every source of these groups; counters of other groups are unavailable because they were not selected.
     pub fn new(target: &Target, groups: &[Group]) -> Probe {
         let mut probe = Probe { sources: Vec::new(), columns: Vec::new() };
         for group in Group::ALL {
@@ -121,7 +120,6 @@ impl Probe {
         &self.columns
     }
 
-    /// Reads all sources.
     pub fn sample(&mut self) -> Sample {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Sample {

@@ -1,4 +1,4 @@
-//! The network namespace of the watched processes: TCP's troubles and the bytes of its interfaces.
+//! The network namespace of the watched processes: TCP error counters and interface bytes.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -12,7 +12,6 @@ use super::Source;
 use crate::tcp::TcpCounters;
 use crate::{Reading, proc_file};
 
-/// Its counters.
 pub const NAMES: &[&str] = &[
     "listen_overflows",
     "listen_drops",
@@ -21,7 +20,6 @@ pub const NAMES: &[&str] = &[
     "network_sent_bytes",
 ];
 
-/// The calling thread's.
 const OURS: &str = "/proc/thread-self";
 
 /// A namespace, by a process that is in it.
@@ -31,14 +29,13 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// That of a process, or our own.
+    /// The namespace of a process, or our own.
     pub fn of(pid: Option<u32>) -> Reading<Namespace> {
         let process = pid.map_or(OURS.into(), |pid| format!("/proc/{pid}"));
         let namespace = Namespace { process: PathBuf::from(process) };
         namespace.text("dev").map(|_| namespace)
     }
 
-    /// Where one of its files is.
     pub fn file(&self, name: &str) -> PathBuf {
         self.process.join("net").join(name)
     }
@@ -47,7 +44,7 @@ impl Namespace {
         proc_file::read(&self.file(name).to_string_lossy()).into()
     }
 
-    /// What `work` gives, done inside; another namespace than ours can be entered with CAP_SYS_ADMIN alone.
+    /// Runs `work` inside the namespace. Entering another namespace needs CAP_SYS_ADMIN.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         let (ours, theirs) = (fs::metadata(format!("{OURS}/ns/net"))?, self.process.join("ns/net"));
         let seen = fs::metadata(&theirs)?;

@@ -1,9 +1,8 @@
-//! Pressure stall information: how long tasks waited for processor, memory or disk, in the whole machine.
+//! Pressure stall information: how long tasks of the whole machine waited for processor, memory or disk.
 
 use super::Source;
 use crate::{Reading, proc_file};
 
-/// Its counters.
 pub const NAMES: &[&str] = &[
     "cpu_pressure_some_seconds",
     "memory_pressure_some_seconds",
@@ -12,7 +11,7 @@ pub const NAMES: &[&str] = &[
     "io_pressure_full_seconds",
 ];
 
-/// Where each is: the file and the line.
+/// The file and the line of each counter.
 const PLACES: [(&str, &str); 5] = [
     ("/proc/pressure/cpu", "some"),
     ("/proc/pressure/memory", "some"),

@@ -1,4 +1,4 @@
-//! Process trees by /proc: the processes named, their descendants, and children that ended and were waited for.
+//! Process trees by /proc: the named processes, their descendants, and children that were waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,6 @@ use super::Source;
 use crate::process::{self, Detail};
 use crate::{Nanos, ProcessTree, Reading, TreeSample, clock, proc_file};
 
-/// Its counters.
 pub const NAMES: &[&str] = &[
     "cpu_seconds",
     "cpu_user_seconds",
@@ -30,14 +29,13 @@ pub const NAMES: &[&str] = &[
 /// The kernel walks every page table for proportional memory, so it is asked for less often than the rest.
 const PROPORTIONAL_EVERY: Nanos = Nanos(1_000_000_000);
 
-/// The trees.
 pub struct Processes {
     tree: ProcessTree,
     proportional: Reading<f64>,
     proportional_time: Option<Nanos>,
     /// Every process that was ever in the trees.
     seen: BTreeSet<u32>,
-    /// When threads were last looked at one by one, and what each had used by then.
+    /// The time of the last look at single threads, and the CPU time of each by then.
     threads: Option<(Nanos, BTreeMap<u32, Nanos>)>,
 }
 
@@ -49,7 +47,7 @@ impl Processes {
         Processes { tree, proportional, proportional_time: None, seen: BTreeSet::new(), threads: None }
     }
 
-    /// What the busiest thread used since the last look. One that came since counts from its beginning.
+    /// The CPU time of the busiest thread since the last look; for a new thread, since its start.
     fn busiest_thread(&mut self, pids: &[u32]) -> Reading<f64> {
         let threads = pids.iter().flat_map(|&pid| {
             let threads = process::threads(pid).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What of a site's files is in memory, looked at so rarely that it costs little.
+//! How much of a site's files is in memory, checked rarely enough to cost little.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,6 @@ use super::{Source, Target};
 use crate::site_pages::{Residency, SitePages};
 use crate::{Nanos, Reading, clock};
 
-/// Its counters.
 pub const NAMES: &[&str] = &["site_resident_bytes", "site_resident_fraction", "site_recently_evicted_bytes"];
 
 /// Between two looks there is at least so many times the time that a look takes.

@@ -7,7 +7,6 @@ use crate::trace::{Request, Session, Trace};
 /// What all sessions come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
-    /// How many there are.
     pub sessions: u32,
     /// How many requests they hold.
     pub requests: u64,
@@ -29,11 +28,9 @@ impl Totals {
     }
 }
 
-/// Sessions to draw from.
 pub trait Templates {
     /// Why a session cannot be had.
     type Error;
-    /// What they come to.
     fn totals(&self) -> Totals;
     /// The first session with which the sum of scaled durations passes the mark, else the last; and its requests.
     fn at_duration(&mut self, mark_ns: f64) -> Result<(u32, &[Request]), Self::Error>;

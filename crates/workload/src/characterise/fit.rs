@@ -48,7 +48,6 @@ pub struct LogNormalFit {
     pub implied_mean_bytes: f64,
     /// Distance between law and sample.
     pub kolmogorov_smirnov: f64,
-    /// A word for it.
     pub goodness: Goodness,
 }
 
@@ -59,7 +58,6 @@ pub struct ParetoFit {
     pub alpha: f64,
     /// Its standard error, alpha / sqrt(n), as if sizes were independent.
     pub alpha_standard_error: f64,
-    /// Where the tail begins.
     pub minimum_bytes: u64,
     /// How much of the sample lies in it.
     pub tail_fraction: f64,
@@ -67,7 +65,6 @@ pub struct ParetoFit {
     pub tail_count: u64,
     /// Distance between law and tail.
     pub kolmogorov_smirnov: f64,
-    /// A word for it.
     pub goodness: Goodness,
 }
 

@@ -30,7 +30,6 @@ pub use table1::Table1;
 use crate::trace::Trace;
 use overview::Overview;
 
-/// All of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Characteristics {
     /// The figures of seed IBM RC22629, Table 1.

@@ -5,12 +5,10 @@ use hashbrown::HashMap;
 use super::source::{Source, for_each_got};
 use crate::trace::Origin;
 
-/// Nanoseconds of a minute.
 pub const NS_PER_MINUTE: i64 = 60_000_000_000;
 
 /// Of the requests for documents that were got.
 pub struct Overview {
-    /// The first of them.
     pub origin: Origin,
     /// From the first to the last.
     pub span_ns: u64,
@@ -18,16 +16,13 @@ pub struct Overview {
     pub sessions: u64,
     /// How many of these hold no other.
     pub single_request_sessions: u64,
-    /// How many there are.
     pub requests: u64,
-    /// The same by document.
     pub requests_per_document: Vec<u32>,
     /// The same by minute of the clock since 1970. Only minutes with requests are held: a log may span years.
     pub minutes: HashMap<i64, u64>,
 }
 
 impl Overview {
-    /// Of a trace.
     pub fn new<S: Source>(source: &mut S) -> Result<Self, S::Error> {
         let old_origin = source.origin();
         let mut requests_per_document = vec![0; source.documents().len()];

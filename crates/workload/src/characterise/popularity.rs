@@ -17,14 +17,12 @@ const SLOPE_TOLERANCE: f64 = 1e-9;
 /// Newton's method needs about six rounds.
 const ROUNDS_MAX: usize = 100;
 
-/// Requests by rank.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Popularity {
     /// The exponent s of `P[rank r] ∝ r^-s`; `None` with fewer than two documents.
     pub slope: Option<f64>,
     /// The largest distance between the shares of the first r ranks, by law and by log.
     pub kolmogorov_smirnov: Option<f64>,
-    /// A word for it.
     pub goodness: Option<Goodness>,
     /// The fraction of documents asked for exactly once.
     pub once_fraction: f64,

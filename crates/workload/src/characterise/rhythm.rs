@@ -12,7 +12,6 @@ const DAY_SECONDS: f64 = 86_400.0;
 const HOUR_SECONDS: f64 = 3600.0;
 const MINUTE_SECONDS: f64 = 60.0;
 
-/// Requests over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rhythm {
     /// The hours of the day, by the log's clock as it was at its first line.
@@ -28,7 +27,6 @@ pub struct Rhythm {
 pub struct Hour {
     /// From 0 to 23.
     pub hour: u32,
-    /// Requests in it.
     pub requests: u64,
     /// Over the time that the log covers of it; `None` where it covers nothing.
     pub requests_per_second: Option<f64>,
@@ -39,12 +37,10 @@ pub struct Hour {
 pub struct TimelinePoint {
     /// Its beginning, after that of the minute in which the log begins.
     pub start_seconds: u64,
-    /// Its mean rate.
     pub requests_per_second: f64,
 }
 
 impl Rhythm {
-    /// Of a trace's minutes.
     pub fn new(overview: &Overview) -> Self {
         let first = overview.origin.unix_ns.div_euclid(NS_PER_MINUTE);
         let last = overview.minutes.keys().max().map_or(0, |last| last - first) as u64;

@@ -87,7 +87,6 @@ impl<const N: usize> Selection<N> {
         self.count
     }
 
-    /// All of them together.
     pub fn sum(&self) -> u128 {
         self.sum
     }
@@ -101,7 +100,6 @@ impl<const N: usize> Selection<N> {
 const DIGIT_MAX: u64 = (1 << DIGIT_BITS) - 1;
 
 impl Wanted {
-    /// Learns the next digit.
     fn advance(&mut self, counts: &[u64]) {
         for (digit, &count) in (0..).zip(counts) {
             if self.rank <= count {

@@ -11,16 +11,13 @@ use crate::trace::Request;
 /// Those of a [`Summary`].
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
-/// What sessions are like.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionStatistics {
-    /// How many there are.
     pub count: u64,
     /// The fraction of them that are a single request.
     pub single_request_fraction: f64,
     /// How many are in progress on average: their durations over the span of the log.
     pub mean_in_progress: f64,
-    /// Requests of a session.
     pub requests: Summary,
     /// From a session's first request to its last.
     pub duration_seconds: Summary,

@@ -14,11 +14,9 @@ const CDF_TAIL_RATIO: f64 = 0.9;
 /// Sizes, each counted as often as the case asks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeDistribution {
-    /// How many there are.
     pub count: u64,
     /// How many of them are zero; no fit holds those.
     pub zero_count: u64,
-    /// Their mean.
     pub mean_bytes: f64,
     /// Variance over squared mean: C².
     pub squared_coefficient_of_variation: f64,
@@ -53,7 +51,6 @@ pub struct SizeQuantiles {
 /// A point of a distribution function.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CdfPoint {
-    /// A size.
     pub size_bytes: u64,
     /// The fraction of the sample that is not larger.
     pub fraction: f64,

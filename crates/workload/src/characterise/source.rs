@@ -13,7 +13,6 @@ const BUFFER_BYTES: usize = 256 << 10;
 pub trait Source {
     /// Why it cannot be read on.
     type Error;
-    /// Its documents.
     fn documents(&self) -> &[Document];
     /// Where it lies in real time.
     fn origin(&self) -> Origin;
@@ -47,7 +46,6 @@ pub struct StoredTrace<R> {
 }
 
 impl<R: Read + Seek> StoredTrace<R> {
-    /// Reads head and documents.
     pub fn open(mut reader: R) -> Result<Self, TraceFileError> {
         let (file, documents) = TraceReader::open(BufReader::with_capacity(BUFFER_BYTES, &mut reader))?;
         let (head, first) = (file.head(), file.place());

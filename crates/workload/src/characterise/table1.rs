@@ -15,13 +15,9 @@ pub struct Table1 {
     pub average_requests_per_second: f64,
     /// The highest rate over a minute of the clock; the average, if the log is shorter than a minute.
     pub peak_requests_per_second: f64,
-    /// Requests over sessions.
     pub requests_per_connection: f64,
-    /// Distinct documents.
     pub files: u64,
-    /// Their sizes together.
     pub files_total_bytes: u64,
-    /// Requests.
     pub requests: u64,
     /// The sizes of all requests' documents together, without headers.
     pub responses_total_bytes: u64,

@@ -15,7 +15,6 @@ use super::time::{self, CLF_BYTES, NS_PER_SECOND};
 /// How many opening brackets are tried for a date: user names may hold one.
 const BRACKETS_MAX: usize = 8;
 
-/// Tells a line apart.
 pub fn parse(line: &[u8]) -> Result<Entry<'_>, Malformed> {
     if line.len() > LINE_BYTES_MAX {
         return Err(Malformed::TooLong);

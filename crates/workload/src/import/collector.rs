@@ -42,7 +42,6 @@ struct Known {
 /// The status of a document that was got.
 const OK: u16 = 200;
 
-/// Everything an import accumulates.
 pub struct Collector<'o> {
     pub report: ImportReport,
     options: &'o Options,
@@ -270,12 +269,10 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.documents.len()
     }
 
-    /// Each of them, spelled.
     pub fn iter(&self) -> impl Iterator<Item = Document> {
         self.documents.iter().map(|&(name, size_bytes, status)| {
             let (target, host) = names::split(self.names.name(name));
@@ -290,7 +287,6 @@ impl Documents {
 pub struct Rows {
     rows: Sorted<Row>,
     known: Vec<Known>,
-    /// How many were dropped.
     pub unknown: u64,
 }
 

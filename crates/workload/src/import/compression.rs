@@ -10,14 +10,12 @@ use super::ImportError;
 /// Decompressed bytes are handed over in pieces of this size.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// The longest magic number.
 const MAGIC_BYTES: usize = 4;
 
 /// How a log is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {
-    /// Not at all.
     #[default]
     Plain,
     /// gzip, of one member or several.

@@ -51,7 +51,6 @@ pub enum Malformed {
     /// Longer than [`LINE_BYTES_MAX`].
     #[error("longer than {LINE_BYTES_MAX} bytes")]
     TooLong,
-    /// Nothing on it.
     #[error("empty line")]
     Empty,
     /// No bracket after the client.
@@ -93,7 +92,6 @@ pub enum Malformed {
     /// A target that spans lines.
     #[error("the target holds a line feed")]
     BadTarget,
-    /// Not a JSON object.
     #[error("not a JSON object")]
     NotJson,
     /// No moment, status or request among its values.

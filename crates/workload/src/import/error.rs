@@ -7,65 +7,38 @@ use thiserror::Error;
 use super::format::FORMAT_NAMES;
 use super::report::{MalformedLine, Skipped};
 
-/// What ends an import.
 #[derive(Debug, Error)]
 pub enum ImportError {
-    /// Reading or decompressing failed.
     #[error("the log cannot be read beyond line {line}: {source}")]
     Read {
         /// The last line that was read.
         line: u64,
-        /// The failure.
         source: io::Error,
     },
-    /// There is no line.
     #[error("the log is empty")]
     Empty,
     /// There is no line in its format.
     #[error("none of the log's {lines} lines is in {}; line {} is not: {}: {:?}", wanted(format.as_deref()), first.line, first.message, first.text)]
     NotALog {
-        /// How many there are.
         lines: u64,
         /// The format that was asked for; `None` where all were tried.
         format: Option<String>,
-        /// The first of them.
         first: MalformedLine,
     },
     /// There are entries, but none is selected.
     #[error("none of the log's {entries} entries is selected; the log is from {first} to {last}")]
-    NothingSelected {
-        /// How many there are.
-        entries: u64,
-        /// When the first was.
-        first: String,
-        /// When the last was.
-        last: String,
-    },
+    NothingSelected { entries: u64, first: String, last: String },
     /// There are requests, but none that can be replayed.
     #[error("none of the log's {requests} requests is for a static document: {skipped}")]
-    NoStaticRequest {
-        /// How many there are.
-        requests: u64,
-        /// Why not.
-        skipped: Skipped,
-    },
-    /// A limit is exceeded.
+    NoStaticRequest { requests: u64, skipped: Skipped },
     #[error("more than {limit} {what} by line {line} of the log")]
-    TooMany {
-        /// Of what.
-        what: &'static str,
-        /// The limit.
-        limit: usize,
-        /// Where it was exceeded.
-        line: u64,
-    },
+    TooMany { what: &'static str, limit: usize, line: u64 },
     /// What does not fit in memory could not be kept elsewhere.
     #[error("the temporary file of the import failed: {0}")]
     Scratch(#[source] io::Error),
     /// The trace could not be written.
     #[error("the trace cannot be written: {0}")]
     Write(#[source] io::Error),
-    /// The caller stopped it.
     #[error("the import was stopped")]
     Stopped,
 }
@@ -76,7 +49,6 @@ fn wanted(format: Option<&str>) -> String {
 }
 
 impl ImportError {
-    /// The likely cure.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             ImportError::Read { source, .. } => match source.kind() {

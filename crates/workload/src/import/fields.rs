@@ -14,10 +14,8 @@ use super::time::{self, Civil, Decimal, NS_PER_SECOND};
 /// A text of the line, or one of our own where the line spells it with escapes.
 type Text<'a> = Cow<'a, [u8]>;
 
-/// What a field means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Nothing that matters here.
     Ignored,
     /// The client's address or name.
     Client,
@@ -29,12 +27,13 @@ pub enum Field {
     Host,
     /// The site that was asked for, where no [`Field::Host`] says it better.
     ServerName,
-    /// A port; only checked.
     Port,
     /// When the request was made or logged, or a part of that.
     Time(Time),
     /// How long the request took, in units of so many nanoseconds.
-    Duration { unit_ns: i64 },
+    Duration {
+        unit_ns: i64,
+    },
     /// The duration of W3C logs: seconds with a fraction, else milliseconds.
     TimeTaken,
     /// `GET /x HTTP/1.1`.
@@ -43,11 +42,9 @@ pub enum Field {
     Method,
     /// Path and query; an absolute URL names the host too.
     Target,
-    /// The path alone.
     Path,
     /// The query alone, with or without its question mark.
     Query,
-    /// The status.
     Status,
     /// Squid's `TCP_MISS/200`.
     ResultAndStatus,

@@ -44,19 +44,13 @@ pub enum FormatError {
     /// A format string that does not compile.
     #[error("the log format {format:?} cannot be read: {why}")]
     Syntax {
-        /// The string.
         format: String,
         /// What is wrong with it.
         why: String,
     },
     /// A format string that leaves out what is needed.
     #[error("the log format {format:?} says nothing of the {missing}")]
-    Incomplete {
-        /// The string.
-        format: String,
-        /// What is missing.
-        missing: &'static str,
-    },
+    Incomplete { format: String, missing: &'static str },
     /// A field name for something that is no meaning, or for a log that is not JSON.
     #[error("--json-field {0:?} is not MEANING=NAME")]
     JsonField(String),
@@ -66,7 +60,6 @@ pub enum FormatError {
 }
 
 impl FormatError {
-    /// The likely cure.
     pub fn hint(&self) -> String {
         match self {
             FormatError::Unknown(_) => format!(

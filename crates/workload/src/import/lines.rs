@@ -11,7 +11,6 @@ pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// What the reader of lines reports.
 pub enum Step<'a> {
-    /// A line.
     Line {
         /// Its length as read, the line feed included.
         bytes: u64,

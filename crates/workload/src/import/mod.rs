@@ -62,7 +62,6 @@ pub struct Options {
     pub format: Option<Format>,
     /// Requests of one client that are further apart than this are of different sessions.
     pub session_gap_ns: u64,
-    /// Which entries are taken.
     pub selection: Selection,
     /// Which of these are kept beside good answers to GET and HEAD for static documents.
     pub keep: Keep,
@@ -82,7 +81,6 @@ impl Default for Options {
 /// A log as a trace.
 #[derive(Debug)]
 pub struct Imported {
-    /// Documents and sessions.
     pub trace: Trace,
     /// What the log held and what became of it.
     pub report: ImportReport,
@@ -91,7 +89,6 @@ pub struct Imported {
 /// How far an import is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// Lines read so far.
     pub lines: u64,
     /// Bytes read so far, decompressed.
     pub bytes: u64,

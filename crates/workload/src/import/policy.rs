@@ -22,7 +22,6 @@ use super::entry::Entry;
 pub struct Keep {
     /// Requests that did not get a whole document, marked with their status.
     pub failed: bool,
-    /// Requests with a query.
     pub with_query: bool,
     /// Requests of other methods, as if they were GET: a log has no bodies to send.
     pub as_get: bool,
@@ -46,7 +45,6 @@ pub enum Verdict {
 pub enum Reason {
     /// No request line was sent.
     WithoutTarget,
-    /// Neither GET nor HEAD.
     OtherMethod,
     /// Dynamic: the target has a query.
     WithQuery,
@@ -58,7 +56,6 @@ pub enum Reason {
     WithoutSize,
 }
 
-/// Applies the table above.
 pub fn judge(entry: &Entry<'_>, keep: Keep) -> Verdict {
     let is_head = &*entry.method == b"HEAD";
     if entry.target.is_empty() {

@@ -23,15 +23,11 @@ pub struct ImportReport {
     pub format: String,
     /// By what it was chosen, where it was not given.
     pub format_detected: Option<DetectedBy>,
-    /// Lines, malformed ones included.
     pub lines: u64,
-    /// Bytes, decompressed.
     pub bytes: u64,
     /// Lines that are not entries.
     pub malformed: u64,
-    /// The same by reason.
     pub malformed_by_reason: BTreeMap<Malformed, u64>,
-    /// The first of them.
     pub malformed_examples: Vec<MalformedLine>,
     /// Lines that speak of the log: directives of a W3C log.
     pub directives: u64,
@@ -39,13 +35,11 @@ pub struct ImportReport {
     pub not_selected: u64,
     /// Entries by class of status, `2xx`.
     pub requests_by_status_class: BTreeMap<String, u64>,
-    /// Entries by status.
     pub requests_by_status: BTreeMap<u16, u64>,
     /// Entries by method; `other` for what is no common method.
     pub requests_by_method: BTreeMap<&'static str, u64>,
     /// The sizes of all entries together, whatever their status.
     pub bytes_sent: u64,
-    /// Requests of the trace.
     pub requests: u64,
     /// Those among them that took their document by name (304, HEAD).
     pub by_name_requests: u64,
@@ -65,9 +59,7 @@ pub struct ImportReport {
     pub utc_offset_seconds: i32,
     /// Distinct clients of the trace's requests.
     pub clients: u64,
-    /// Documents of the trace.
     pub documents: u64,
-    /// Sessions of the trace.
     pub sessions: u64,
     /// What to keep in mind when the trace is used, in sentences.
     pub warnings: Vec<String>,
@@ -127,7 +119,6 @@ impl ImportReport {
 pub struct Skipped {
     /// The target has a query: dynamic.
     pub with_query: u64,
-    /// Neither GET nor HEAD.
     pub other_method: u64,
     /// Neither 200, 206 nor 304.
     pub failed: u64,
@@ -161,7 +152,6 @@ impl fmt::Display for Skipped {
 /// A line that is not an entry.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MalformedLine {
-    /// Its number, from one.
     pub line: u64,
     /// Why it is none, for programs.
     pub reason: Malformed,

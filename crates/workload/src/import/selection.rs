@@ -22,17 +22,11 @@ pub const MAP_BYTES_MAX: usize = 256;
 /// What is taken of a log, and what it is renamed to.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Statuses.
     pub statuses: Vec<RangeInclusive<u16>>,
-    /// Methods.
     pub methods: Vec<String>,
-    /// Targets, the query included.
     pub paths: Vec<Pattern>,
-    /// Hosts.
     pub hosts: Vec<Pattern>,
-    /// Clients.
     pub clients: Vec<Pattern>,
-    /// The earliest start.
     pub from: Option<Bound>,
     /// What starts have to lie before.
     pub to: Option<Bound>,
@@ -56,21 +50,16 @@ pub struct Bound {
 /// What cannot be understood as part of a selection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SelectionError {
-    /// Of statuses.
     #[error("{0:?} is not a status like 200, 4xx or 500-504")]
     Status(String),
-    /// Of patterns.
     #[error("{pattern:?} is not a pattern: {why}")]
     Pattern {
-        /// What was given.
         pattern: String,
         /// What is wrong with it.
         why: String,
     },
-    /// Of times.
     #[error("{0:?} is not a time like 2026-11-21T10:00:00, 2026-11-21 or 2026-11-21T10:00:00+01:00")]
     Time(String),
-    /// Of maps.
     #[error("{0:?} is not OLD=NEW, in printable characters and at most {MAP_BYTES_MAX} bytes")]
     Map(String),
 }

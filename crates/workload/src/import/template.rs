@@ -35,12 +35,9 @@ enum Before {
     Blanks,
 }
 
-/// Where a field ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
-    /// After so many bytes.
     Width(usize),
-    /// Where this text begins.
     At(Box<[u8]>),
     /// The same, but not where an odd number of backslashes stands before its quote.
     Unescaped(Box<[u8]>),
@@ -81,7 +78,6 @@ impl Template {
         Some(Template { steps }.trimmed())
     }
 
-    /// Columns between blanks.
     pub fn columns(fields: impl IntoIterator<Item = Field>) -> Self {
         let step = |(index, field)| {
             let before = if index == 0 { Before::Text(Box::default()) } else { Before::Blanks };

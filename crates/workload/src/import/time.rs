@@ -6,7 +6,6 @@
 /// Years a log can be of: its first and its last moment are less than `trace_file::TIME_NS_MAX` apart.
 pub const YEARS: std::ops::RangeInclusive<i64> = 1970..=2115;
 
-/// Nanoseconds of a second.
 pub const NS_PER_SECOND: i64 = 1_000_000_000;
 
 /// The latest moment, in seconds since 1970: a day after the last year, for the zones behind UTC.
@@ -21,7 +20,6 @@ pub const CLF_BYTES: usize = 26;
 /// A number with a fraction, scaled to nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
-    /// The value.
     pub ns: i64,
     /// What its last digit stands for.
     pub resolution_ns: i64,
@@ -195,7 +193,6 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The same algorithms, civil_from_days.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

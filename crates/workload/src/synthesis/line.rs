@@ -19,7 +19,6 @@ const AGENTS: [&str; 4] = [
     "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 Mobile Safari/537.36",
 ];
 
-/// Writes one line.
 pub fn write(writer: &mut impl Write, site: &Site, entry: &Entry) -> io::Result<()> {
     let seconds = entry.at_ms / 1000;
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

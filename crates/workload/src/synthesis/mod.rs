@@ -28,7 +28,6 @@ pub const REQUESTS_MAX: u32 = 10_000_000;
 /// What the day is like.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthesis {
-    /// Documents of the site.
     pub documents: u32,
     /// Requests of the day, within a per cent.
     pub requests: u32,
@@ -36,7 +35,6 @@ pub struct Synthesis {
     pub size_mu: f64,
     /// Standard deviation of the logarithm.
     pub size_sigma: f64,
-    /// Exponent of Zipf's law.
     pub popularity_slope: f64,
 }
 
@@ -59,20 +57,10 @@ impl Default for Synthesis {
 pub enum SynthesisError {
     /// A count of nothing, or of too much.
     #[error("{what} must be from {least} to {most}, not {value}")]
-    Count {
-        /// Of what.
-        what: &'static str,
-        /// The least.
-        least: u32,
-        /// The most.
-        most: u32,
-        /// What was asked for.
-        value: u32,
-    },
+    Count { what: &'static str, least: u32, most: u32, value: u32 },
     /// Parameters of a law that are none.
     #[error("sizes and popularity need finite parameters that are not negative")]
     Law,
-    /// Writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

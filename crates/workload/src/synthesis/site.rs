@@ -35,7 +35,6 @@ impl Site {
         self.sizes[document as usize]
     }
 
-    /// A page, by popularity.
     pub fn draw_page(&self, random: &mut impl Rng) -> u32 {
         self.pages.draw(random)
     }
@@ -45,7 +44,6 @@ impl Site {
         self.objects.draw(random)
     }
 
-    /// Its path.
     pub fn path(&self, document: u32) -> String {
         match document {
             0 => "/".into(),

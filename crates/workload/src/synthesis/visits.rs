@@ -5,7 +5,6 @@ use rand::{Rng, RngExt};
 use super::site::Site;
 use crate::draw;
 
-/// A day.
 const DAY_MS: f64 = 86_400_000.0;
 
 /// Pages of a visit: geometric.
@@ -25,7 +24,6 @@ const OBJECT_MS_MEAN: f64 = 15.0;
 const THINK_MS_MEDIAN: f64 = 4000.0;
 const THINK_SIGMA: f64 = 0.8;
 
-/// Where visits come from.
 const CLIENTS: u32 = 3000;
 
 /// The busy times of the day: hour, width in hours, height over the quiet level of one.
@@ -47,34 +45,27 @@ const KINDS: [(Kind, f64); 8] = [
 pub struct Entry {
     /// Milliseconds since the day's beginning.
     pub at_ms: u32,
-    /// Whose visit.
     pub client: u32,
-    /// What is asked for.
     pub document: u32,
     /// The page that embeds it; itself for a page.
     pub page: u32,
-    /// What becomes of it.
     pub kind: Kind,
 }
 
-/// What a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// 200 with the document.
     Plain,
     /// 304.
     NotModified,
-    /// Dynamic: a search.
     Query,
     /// 404.
     NotFound,
     /// 302.
     Redirect,
-    /// A form.
     Post,
     /// 206.
     Partial,
-    /// A check for changes.
     Head,
     /// A line cut off in the middle.
     Damaged,

@@ -19,7 +19,6 @@ const BUFFER_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Index {
     landmarks: Vec<Landmark>,
-    /// The most of them.
     places_max: usize,
     /// One session of so many is a landmark.
     stride: u32,
@@ -37,7 +36,6 @@ struct Landmark {
 }
 
 impl Index {
-    /// Of no session yet.
     pub fn new(think_scale: f64) -> Self {
         Index::with_places(PLACES_MAX, think_scale)
     }

@@ -20,7 +20,6 @@ pub struct TraceReader<R> {
 /// Where in a file its reader is; another reader of the same file can go on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// From the file's beginning.
     pub at_bytes: u64,
     /// How many sessions lie before it.
     pub sessions_before: u32,

@@ -22,7 +22,6 @@ impl<W: Write> TraceWriter<W> {
         Ok(TraceWriter { writer })
     }
 
-    /// The next document.
     pub fn document(&mut self, document: &Document) -> io::Result<()> {
         let writer = &mut self.writer;
         writer.write_all(&document.size_bytes.to_le_bytes())?;

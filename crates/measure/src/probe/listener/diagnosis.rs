@@ -1,5 +1,5 @@
-//! Listening sockets from the kernel's socket diagnosis (sock_diag(7)): asked for one state and one port, it walks its
-//! table of listeners alone, however many connections there are or have just been.
+//! Listening sockets by the kernel's socket diagnosis (sock_diag(7)). For one state and one port the kernel walks only
+//! its table of listeners, however many connections there are.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,10 +21,10 @@ const HEADER_BYTES: usize = 16;
 /// `struct inet_diag_sockid`, less the port of our end, with which it begins.
 const REST_OF_ID_BYTES: usize = 46;
 
-/// Where `struct inet_diag_msg` has the length of the queue, which is the accept queue of a socket that listens.
+/// Offset of the queue length in `struct inet_diag_msg`: for a listening socket, the accept queue.
 const QUEUE_AT: usize = 56;
 
-/// Where it has the inode.
+/// Offset of the inode in `struct inet_diag_msg`.
 const INODE_AT: usize = 68;
 
 /// The kernel fills at most so much at a time.
@@ -46,7 +46,7 @@ impl Diagnosis {
         Ok(Diagnosis { socket, question: 0 })
     }
 
-    /// What listens on a port.
+    /// The sockets that listen on a port.
     pub fn sockets(&mut self, port: u16) -> io::Result<Vec<Socket>> {
         let mut sockets = self.ask(libc::AF_INET, port)?;
         match self.ask(libc::AF_INET6, port) {

@@ -1,7 +1,7 @@
 //! The accept queue of a listening port, and the processes that listen there.
 //!
-//! Where the kernel lets us it is asked for the listeners alone ([`diagnosis`]); elsewhere, in a container that forbids
-//! it or a namespace that we may not enter, the table of all sockets is read up to where the listeners end ([`table`]).
+//! The kernel's socket diagnosis ([`diagnosis`]) returns the listeners alone. If that is not permitted (a container, a
+//! foreign namespace), [`table`] reads /proc up to the end of its listeners.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,7 +16,6 @@ mod table;
 
 use diagnosis::Diagnosis;
 
-/// Its counters.
 pub const NAMES: &[&str] = &["accept_queue"];
 
 /// A port whose listeners are looked at.
@@ -25,13 +24,12 @@ pub struct Listener {
     port: u16,
 }
 
-/// How the kernel tells what listens.
+/// The source that works here.
 enum Way {
     Diagnosis(Diagnosis),
     Table(Namespace),
 }
 
-/// A socket that listens.
 #[derive(Debug, PartialEq)]
 struct Socket {
     queue: u64,

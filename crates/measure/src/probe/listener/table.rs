@@ -1,7 +1,8 @@
-//! Listening sockets from /proc/PID/net/tcp, where the kernel does not answer questions about sockets.
+//! Listening sockets from /proc/PID/net/tcp, for kernels that do not allow socket diagnosis.
 //!
-//! The file lists every connection of the namespace too, those that ended a minute ago included, and what is read of
-//! it is made at that moment: so it is read in small pieces, and no further than the listeners, which come first.
+//! The file also lists every connection of the namespace, including those that ended a minute ago, and the kernel
+//! formats what is read. It is therefore read in small pieces, and only up to the end of the listeners, which come
+//! first.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -9,13 +10,12 @@ use std::io::{self, BufRead, BufReader};
 use super::Socket;
 use crate::probe::namespace::Namespace;
 
-/// The state LISTEN.
 const LISTEN: &str = "0A";
 
 /// A row has 150 bytes, of IPv6 a few more: the kernel makes one or two at a time.
 const PIECE_BYTES: usize = 256;
 
-/// What listens on a port.
+/// The sockets that listen on a port.
 pub fn sockets(namespace: &Namespace, port: u16) -> io::Result<Vec<Socket>> {
     let open =
         |name| File::open(namespace.file(name)).map(|file| BufReader::with_capacity(PIECE_BYTES, file));

@@ -1,4 +1,4 @@
-//! Both ways on real sockets: among connections of every state, and in a namespace that may or may not be entered.
+//! Both sources on real sockets: among connections of every state, and in namespaces with and without permission.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,6 @@ use rustix::thread::{CapabilitySet, capabilities, gettid, set_capabilities};
 
 use super::*;
 
-/// Connections in each state.
 const MANY: usize = 300;
 
 fn here() -> Namespace {

@@ -1,4 +1,4 @@
-//! The table of perf events: which event, whose part of it, and what it takes to open it.
+//! The table of perf events: the event, user or kernel part, and the privilege it needs.
 
 use std::io;
 
@@ -8,7 +8,6 @@ use perf_event::{Builder, Counter};
 use super::tracepoint;
 use crate::counters::Tier;
 
-/// One event.
 #[derive(Clone, Copy)]
 pub struct Event {
     pub names: &'static [&'static str],
@@ -26,7 +25,7 @@ pub enum Kind {
     SecondLevel,
     /// `subsystem/name`, where the watched threads pass it.
     Tracepoint(&'static str),
-    /// The same, whoever passes it: the end of a disk request interrupts anybody.
+    /// A tracepoint of the whole machine: a disk request ends in an interrupt on an arbitrary thread.
     MachineTracepoint(&'static str),
 }
 
@@ -80,7 +79,6 @@ pub const EVENTS: &[Event] = &[
 ];
 
 impl Event {
-    /// What it takes to have it.
     pub fn tier(&self) -> Tier {
         match self.kind {
             Kind::Software(_) => Tier::Software,
@@ -94,7 +92,7 @@ impl Event {
         self.builder()?.observe_pid(thread.cast_signed()).any_cpu().inherit(true).enabled(true).build()
     }
 
-    /// Counts it on a core, whoever runs there.
+    /// Counts everything that runs on a core.
     pub fn of_core(&self, core: usize) -> io::Result<Counter> {
         self.builder()?.any_pid().one_cpu(core).enabled(true).build()
     }
@@ -113,7 +111,7 @@ impl Event {
         Ok(builder)
     }
 
-    /// Why it cannot be opened, in words that say what could be done.
+    /// Why it cannot be opened, with the likely cure.
     pub fn reason(&self, error: &io::Error) -> String {
         let of_the_processor = self.tier() == Tier::Processor;
         match error.raw_os_error() {

@@ -1,10 +1,10 @@
-//! perf events of processes and whatever they start: software events everywhere, tracepoints where tracefs tells their
-//! numbers, the processor's own counters where the machine shows them.
+//! perf events of processes and their descendants: software events everywhere, tracepoints where tracefs is readable,
+//! the processor's own counters where the machine shows them.
 //!
-//! An event is opened for every living thread and inherited by those that come later, ungrouped, because kernels
-//! refuse groups that are inherited. When there are more events than counters the kernel takes turns; values are
-//! scaled by the time enabled over the time running, and those that ran for less than [`COVERAGE_MIN`] of the time
-//! are withheld: a scaled guess looks exactly like a count.
+//! An event is opened for every living thread and inherited by later ones, ungrouped, because kernels refuse inherited
+//! groups. With more events than counters the kernel multiplexes: values are scaled by the time enabled over the time
+//! running, and withheld if the event ran for less than [`COVERAGE_MIN`] of the time, because a scaled guess looks
+//! exactly like a count.
 
 use perf_event::Counter;
 
@@ -110,8 +110,7 @@ impl Source for Attached {
     }
 }
 
-/// What the count would be had the event been counted all the time. A thread that never ran has not been counted
-/// and has nothing to count.
+/// The count extrapolated to the whole time. An event of a thread that never ran counts nothing and is not scaled.
 fn scaled(count: f64, enabled: f64, running: f64) -> Result<f64, String> {
     if enabled == 0.0 {
         return Ok(count);

@@ -1,13 +1,13 @@
-//! The numbers of tracepoints, by their names in tracefs, wherever that is mounted.
+//! Numbers of tracepoints, by their names in tracefs.
 
 use std::{fs, io};
 
 use perf_event::events::Tracepoint;
 
-/// Where tracefs usually is: by itself, and within debugfs.
+/// The usual mount points of tracefs: alone, and within debugfs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The tracepoint `subsystem/name`.
+/// The number of the tracepoint `subsystem/name`.
 pub fn find(name: &str) -> io::Result<Tracepoint> {
     find_in(&PLACES, name)
 }

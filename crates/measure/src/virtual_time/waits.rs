@@ -1,11 +1,11 @@
-//! Waits that end by themselves: until when, how they are made to last, and what they give when their time is over.
+//! Waits with a timeout: their deadlines, how they are made endless, and their result on expiry.
 //!
-//! The kernel's clock is not the program's, so none of them is left to the kernel: each becomes one without an end, and
-//! is ended from here.
+//! The kernel's clock is not the program's, so no timeout is left to the kernel: each such wait becomes endless and is
+//! ended here.
 
 use std::time::Duration;
 
-use super::tracing::{Registers, Tracee};
+use super::ptrace::{Registers, Tracee};
 use super::{REAL_SECONDS, UPTIME_SECONDS};
 
 /// A wait that a thread is in.
@@ -18,7 +18,7 @@ pub struct Wait {
     arguments: [u64; 5],
 }
 
-/// Whether a call is a mere sleep, in which nothing else is waited for.
+/// True if the call only sleeps and waits for nothing else.
 pub fn is_sleep(call: libc::c_long, arguments: [u64; 5]) -> bool {
     match call {
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => true,
@@ -79,7 +79,7 @@ impl Wait {
         }
     }
 
-    /// What the call gives once its time is over.
+    /// The call's result on expiry.
     pub fn result(&self) -> i64 {
         if self.call == libc::SYS_futex { -i64::from(libc::ETIMEDOUT) } else { 0 }
     }

@@ -1,14 +1,13 @@
-//! A program for which time stands still, so that it does the same in every run: its clocks move only when they are
-//! told to, what is random is the same, what it waits for does not time out by itself, and its memory lies at the same
-//! addresses.
+//! Runs a program in virtual time, so that it does the same in every run: its clocks advance only when told to, random
+//! numbers repeat, its waits do not time out by themselves, and its memory has the same addresses.
 //!
-//! The kernel stops it (seccomp and ptrace) at the few system calls by which the world's time and chance come in, and
-//! they are answered here; all others go their way at full speed. What needs no system call is not held: the clocks
-//! that the kernel maps into a program are (`vdso`), unless it runs under valgrind, which hides them. All its threads
-//! share one core, and where real-time scheduling is allowed each runs until it waits, so that they take turns in the
-//! same order. The program and all its descendants end when whoever holds them does.
+//! The kernel stops the program (seccomp and ptrace) at the few system calls that bring in real time and randomness,
+//! and they are answered here; all others run at full speed. Clocks that need no system call are not controlled: the
+//! kernel maps them into a program (`vdso`), unless it runs under valgrind, which hides them. All threads share one
+//! core. If real-time scheduling is allowed, each runs until it waits, so they alternate in the same order. The program
+//! and all its descendants end with the tracer.
 //!
-//! For a program that needs time to pass, such as one that streams, time can pass in steps ([`Held::pass`]).
+//! For a program that needs time to pass, such as a streaming server, virtual time can pass in steps ([`VirtualTime::pass`]).
 
 use std::io;
 use std::process::Command;
@@ -16,15 +15,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[cfg(target_arch = "x86_64")]
-mod calls;
-#[cfg(target_arch = "x86_64")]
 mod filter;
 #[cfg(target_arch = "x86_64")]
-mod holding;
+mod ptrace;
+#[cfg(target_arch = "x86_64")]
+mod syscalls;
 #[cfg(target_arch = "x86_64")]
 mod time;
 #[cfg(target_arch = "x86_64")]
-mod tracing;
+mod tracer;
 #[cfg(target_arch = "x86_64")]
 mod waits;
 
@@ -38,7 +37,7 @@ pub const UPTIME_SECONDS: i64 = 1_000_000;
 
 /// The processes that are held, and how far their time is to go.
 #[derive(Clone, Debug)]
-pub struct Held(Arc<State>);
+pub struct VirtualTime(Arc<State>);
 
 #[derive(Debug)]
 struct State {
@@ -57,21 +56,21 @@ struct Steps {
     is_over: bool,
 }
 
-impl Held {
-    /// Nobody as yet; `passes` says whether time is going to pass. Threads that were started before this may keep news of
-    /// the program to themselves: make it first.
+impl VirtualTime {
+    /// Prepares to hold a program; virtual time will pass if `passes`. Create it before other threads start: a thread
+    /// started earlier may receive the program's signals instead.
     ///
     /// # Errors
-    /// If signals cannot be held back.
-    pub fn new(passes: bool) -> io::Result<Held> {
+    /// If signals cannot be blocked.
+    pub fn new(passes: bool) -> io::Result<VirtualTime> {
         #[cfg(target_arch = "x86_64")]
-        tracing::hold_back_news()?;
+        ptrace::block_news()?;
         let (pids, steps, changed) = Default::default();
-        Ok(Held(Arc::new(State { pids, steps, changed, passes })))
+        Ok(VirtualTime(Arc::new(State { pids, steps, changed, passes })))
     }
 
-    /// Ends all at once, as `abort` would: valgrind then writes what it counted, and their own ways to end are not
-    /// counted. The first came first: nobody is left to replace the others.
+    /// Ends all processes as `abort` would: valgrind then writes its counts, and their shutdown is not counted. The
+    /// oldest process goes first, so that none is left to restart the others.
     pub fn abort(&self) {
         for &pid in lock(&self.0.pids).iter() {
             // SAFETY: a plain system call. Whoever is gone cannot have been replaced: nobody else waits for them.
@@ -85,7 +84,7 @@ impl Held {
         let mut steps = lock(&self.0.steps);
         steps.until += time;
         #[cfg(target_arch = "x86_64")]
-        tracing::wake_up();
+        ptrace::wake_up();
         while steps.passed < steps.until && !steps.is_over {
             steps = self.0.changed.wait(steps).unwrap_or_else(PoisonError::into_inner);
         }
@@ -97,7 +96,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a program cannot be held.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// Its processor's registers are not known here.
@@ -128,8 +126,8 @@ pub fn take_turns(core: usize) -> io::Result<()> {
 /// # Errors
 /// If it cannot be held or started.
 #[cfg(target_arch = "x86_64")]
-pub fn run(command: &mut Command, held: &Held) -> Result<i32, Fault> {
-    holding::run(command, held)
+pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, Fault> {
+    tracer::run(command, held)
 }
 
 /// As above; here nothing can be held.
@@ -137,6 +135,6 @@ pub fn run(command: &mut Command, held: &Held) -> Result<i32, Fault> {
 /// # Errors
 /// Always.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn run(_: &mut Command, _: &Held) -> Result<i32, Fault> {
+pub fn run(_: &mut Command, _: &VirtualTime) -> Result<i32, Fault> {
     Err(Fault::Processor)
 }

@@ -1,45 +1,43 @@
-//! The time of the programs that are held: it stands still, or passes in steps.
+//! Virtual time: it stands still, or passes in steps.
 //!
-//! While it passes, it jumps to the next moment at which a wait ends, and only when all threads wait: whatever a
-//! program does takes no time of its own, so that it is late for nothing.
+//! When it passes, it jumps to the next deadline of a wait, and only when all threads wait. A program's own work takes
+//! no virtual time, so the program is never late.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
 
-use super::tracing::{Registers, Tracee};
+use super::ptrace::{Registers, Tracee};
 use super::waits::Wait;
 
-/// What a look at the clock takes of the time that passes: who looks until it is later waits for ever otherwise.
+/// Virtual time that one reading of the clock takes; otherwise a program that polls the clock would wait forever.
 const LOOK: Duration = Duration::from_nanos(100);
 
-/// How much has passed, and who waits until when.
+/// The current virtual time and the deadlines of waiting threads.
 pub struct Time {
     passed: Duration,
     waits: HashMap<Tracee, (u64, Wait)>,
     begun: u64,
-    /// Whose wait is being ended.
+    /// The thread whose wait is being ended.
     ending: Option<Tracee>,
     passes: bool,
 }
 
 impl Time {
-    /// It has not begun to pass, and never does unless it `passes`.
+    /// Time has not started, and never does unless `passes`.
     pub fn new(passes: bool) -> Time {
         Time { passed: Duration::ZERO, waits: HashMap::new(), begun: 0, ending: None, passes }
     }
 
-    /// Whether it is going to pass.
     pub fn passes(&self) -> bool {
         self.passes
     }
 
-    /// Since the program began.
     pub fn passed(&self) -> Duration {
         self.passed
     }
 
-    /// Somebody looks at a clock.
+    /// Accounts for one reading of the clock.
     pub fn look(&mut self) {
         if self.passes {
             self.passed += LOOK;
@@ -55,7 +53,6 @@ impl Time {
         };
     }
 
-    /// A thread is gone.
     pub fn forget(&mut self, tracee: Tracee) {
         self.waits.remove(&tracee);
         if self.ending == Some(tracee) {
@@ -82,7 +79,7 @@ impl Time {
         }
     }
 
-    /// Whether `tracee` stands because its wait is over; it is told so.
+    /// Returns true if `tracee` is stopped because its wait expired, and records that it knows.
     pub fn end(&mut self, tracee: Tracee) -> bool {
         if self.ending != Some(tracee) {
             return false;
@@ -99,15 +96,14 @@ impl Time {
         true
     }
 
-    /// Whether every thread waits, for another or for the world. The second look tells those that have only just changed
-    /// places.
+    /// True if every thread waits. The second check catches threads that have just handed over to each other.
     pub fn is_at_rest(&self, tracees: &HashSet<Tracee>) -> bool {
         let Some(before) = turns(tracees) else { return false };
         self.ending.is_none() && turns(tracees).is_some_and(|now| now == before)
     }
 }
 
-/// How often each has had the core; None if one of them runs, is about to, or waits for a disk.
+/// The number of times each thread was scheduled; `None` if one of them runs, is runnable, or waits for a disk.
 fn turns(tracees: &HashSet<Tracee>) -> Option<Vec<String>> {
     tracees
         .iter()

@@ -1,9 +1,9 @@
-//! The kernel's filter of system calls: stop at these, let all others pass.
+//! The seccomp filter: stops at these system calls, lets all others pass.
 
 /// An instruction of the classic packet filter, in which such filters are written.
 pub type Instruction = libc::sock_filter;
 
-/// Where a call's number and the architecture it is of lie in what the filter sees.
+/// Offsets in `struct seccomp_data`: the call's number and the architecture.
 const NUMBER_OFFSET: u32 = 0;
 const ARCHITECTURE_OFFSET: u32 = 4;
 
@@ -36,7 +36,7 @@ pub fn stopping_at(calls: &[libc::c_long]) -> Vec<Instruction> {
 mod tests {
     use super::*;
 
-    /// What the filter gives for a call, by its own rules.
+    /// The filter's verdict on a call, computed by its own rules.
     fn given(filter: &[Instruction], architecture: u32, call: u32) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {

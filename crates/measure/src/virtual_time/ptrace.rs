@@ -1,4 +1,4 @@
-//! ptrace, as little of it as is needed: stops, registers, memory.
+//! The part of ptrace that is needed: stops, registers, memory.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,6 @@ use super::filter::Instruction;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tracee(pub libc::pid_t);
 
-/// Why one stands.
 pub enum Stop {
     /// At a system call of the filter.
     Call,
@@ -31,7 +30,7 @@ const OPTIONS: libc::c_int = libc::PTRACE_O_EXITKILL
     | libc::PTRACE_O_TRACEEXEC
     | libc::PTRACE_O_TRACESECCOMP;
 
-/// What the program does to itself before it becomes the program.
+/// Runs in the child before exec: becomes traceable and installs the filter.
 pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -46,13 +45,11 @@ pub fn prepare(filter: &[Instruction]) -> io::Result<()> {
     }
 }
 
-/// What there is to be heard of them.
+/// What happened to a traced thread.
 pub enum News {
     /// One stands, or has ended.
     Of(Tracee, Stop),
-    /// All go their way.
     None,
-    /// There are none.
     NobodyLeft,
 }
 
@@ -61,7 +58,7 @@ pub enum News {
 ///
 /// # Errors
 /// If the kernel does not.
-pub fn hold_back_news() -> io::Result<()> {
+pub fn block_news() -> io::Result<()> {
     let news = news();
     // SAFETY: the set lives until the call returns.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const news, ptr::null_mut()) } {
@@ -70,7 +67,7 @@ pub fn hold_back_news() -> io::Result<()> {
     }
 }
 
-/// Has [`wait_for_news`] return.
+/// Makes [`wait_for_news`] return.
 pub fn wake_up() {
     // SAFETY: a plain system call, to ourselves.
     unsafe { libc::kill(libc::getpid(), libc::SIGCHLD) };
@@ -98,7 +95,7 @@ fn news() -> libc::sigset_t {
     }
 }
 
-/// Whether any of them stands or has ended.
+/// The next thread that has stopped or ended, without waiting.
 pub fn next_stop() -> News {
     let mut status = 0;
     // SAFETY: the status lives until the call returns.
@@ -179,7 +176,6 @@ impl Tracee {
 pub struct Registers(libc::user_regs_struct);
 
 impl Registers {
-    /// Of one that stands.
     pub fn of(tracee: Tracee) -> Option<Registers> {
         // SAFETY: a structure of numbers, all of whose values are valid, that the kernel fills in.
         unsafe {
@@ -189,7 +185,6 @@ impl Registers {
         }
     }
 
-    /// Which call it is.
     pub fn call(&self) -> libc::c_long {
         self.0.orig_rax.cast_signed()
     }
@@ -199,16 +194,15 @@ impl Registers {
         self.0.orig_rax = call.cast_unsigned();
     }
 
-    /// Whether the call ends because of a signal, and would begin again.
+    /// True if a signal ended the call and the kernel would restart it.
     pub fn was_interrupted(&self) -> bool {
-        /// What the kernel gives itself when it is to see whether a call begins again: ERESTARTSYS, ERESTARTNOINTR,
-        /// ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+        /// The kernel's internal results for a call that may be restarted: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
+        /// ERESTART_RESTARTBLOCK.
         const AGAIN: [i64; 4] = [-512, -513, -514, -516];
         let result = self.0.rax.cast_signed();
         self.0.orig_rax != u64::MAX && (AGAIN.contains(&result) || result == -i64::from(libc::EINTR))
     }
 
-    /// Its arguments.
     pub fn arguments(&self) -> [u64; 5] {
         [self.0.rdi, self.0.rsi, self.0.rdx, self.0.r10, self.0.r8]
     }

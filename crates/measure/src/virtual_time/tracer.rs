@@ -1,4 +1,4 @@
-//! The loop of whoever holds a program: hears where its threads stand, answers, and lets them go on.
+//! The tracer's loop: waits for stopped threads, answers their calls, resumes them.
 
 use std::collections::HashSet;
 use std::os::unix::process::CommandExt;
@@ -6,23 +6,23 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use super::calls::{self, Chance};
+use super::ptrace::{self, News, Stop, Tracee};
+use super::syscalls::{self, Chance};
 use super::time::Time;
-use super::tracing::{self, News, Stop, Tracee};
-use super::{Fault, Held, filter, lock};
+use super::{Fault, VirtualTime, filter, lock};
 
 /// After so long threads are looked at again that were not at rest: most tell of themselves before.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// See [`super::run`].
-pub fn run(command: &mut Command, held: &Held) -> Result<i32, Fault> {
-    let filter = filter::stopping_at(calls::HELD);
+pub fn run(command: &mut Command, held: &VirtualTime) -> Result<i32, Fault> {
+    let filter = filter::stopping_at(syscalls::INTERCEPTED);
     // SAFETY: nothing but system calls, as is allowed between fork and exec.
-    unsafe { command.pre_exec(move || tracing::prepare(&filter)) };
+    unsafe { command.pre_exec(move || ptrace::prepare(&filter)) };
     // The thread that starts it is the one that the kernel stops it for.
     let root = command.spawn().map_err(Fault::Start)?.id().cast_signed();
     held.add(root);
-    let mut holding = Holding {
+    let mut tracer = Holding {
         held,
         root,
         known: HashSet::new(),
@@ -31,18 +31,18 @@ pub fn run(command: &mut Command, held: &Held) -> Result<i32, Fault> {
         code: None,
     };
     loop {
-        match tracing::next_stop() {
-            News::Of(tracee, stop) => holding.follow(tracee, stop),
-            News::None => holding.wait(),
+        match ptrace::next_stop() {
+            News::Of(tracee, stop) => tracer.follow(tracee, stop),
+            News::None => tracer.wait(),
             News::NobodyLeft => break,
         }
     }
     held.end();
-    Ok(holding.code.unwrap_or_default())
+    Ok(tracer.code.unwrap_or_default())
 }
 
 struct Holding<'a> {
-    held: &'a Held,
+    held: &'a VirtualTime,
     root: libc::pid_t,
     known: HashSet<Tracee>,
     chance: Chance,
@@ -67,7 +67,7 @@ impl Holding<'_> {
                 }
             }
             Stop::Call => {
-                calls::answer(tracee, &mut self.chance, &mut self.time);
+                syscalls::answer(tracee, &mut self.chance, &mut self.time);
                 tracee.go_on(0);
             }
             // The signal by which the kernel hands over a new one is not for it.
@@ -78,20 +78,20 @@ impl Holding<'_> {
         }
     }
 
-    /// Nobody stands: time passes if it is to, or there is nothing to do until somebody does.
+    /// Called when no thread is stopped: advances virtual time if every thread waits, or waits for the next stop.
     fn wait(&mut self) {
-        let Some(until) = self.held.until() else { return tracing::wait_for_news(None) };
+        let Some(until) = self.held.until() else { return ptrace::wait_for_news(None) };
         // Who shares the core goes on until it waits.
         thread::yield_now();
         if !self.time.is_at_rest(&self.known) {
-            tracing::wait_for_news(Some(LOOK_AGAIN));
+            ptrace::wait_for_news(Some(LOOK_AGAIN));
         } else if self.time.step(until) {
             self.held.arrive(self.time.passed());
         }
     }
 }
 
-impl Held {
+impl VirtualTime {
     fn add(&self, pid: libc::pid_t) {
         let mut pids = lock(&self.0.pids);
         if !pids.contains(&pid) {

@@ -1,11 +1,11 @@
-//! The system calls by which time and chance come into a program, and what they give instead.
+//! The system calls that bring real time and randomness into a program, and their replacements.
 
+use super::ptrace::{Registers, Tracee};
 use super::time::Time;
-use super::tracing::{Registers, Tracee};
 use super::waits::{Wait, is_sleep};
 use super::{REAL_SECONDS, UPTIME_SECONDS};
 
-/// What is random, the same in every run: another value at each call.
+/// A deterministic source of random bytes: each call gets different ones, the same in every run.
 #[derive(Default)]
 pub struct Chance {
     calls: u64,
@@ -15,7 +15,7 @@ pub struct Chance {
 const RANDOM_BYTES_MAX: usize = 4096;
 
 /// The calls that are answered here.
-pub const HELD: &[libc::c_long] = &[
+pub const INTERCEPTED: &[libc::c_long] = &[
     libc::SYS_clock_gettime,
     libc::SYS_gettimeofday,
     libc::SYS_time,
@@ -33,8 +33,8 @@ pub const HELD: &[libc::c_long] = &[
     libc::SYS_clock_nanosleep,
 ];
 
-/// Answers the call at which `tracee` stands, or changes it so that it waits until something happens, or its time in
-/// `time` is over. Where time passes, sleeps are such waits; where it stands still for good, they pass as ever.
+/// Answers the call at which `tracee` is stopped, or changes it so that it waits until something happens or its
+/// deadline in `time` passes. If virtual time passes, sleeps are such waits; if it stands still, sleeps run normally.
 pub fn answer(tracee: Tracee, chance: &mut Chance, time: &mut Time) {
     let Some(mut registers) = Registers::of(tracee) else { return };
     let call = registers.call();
@@ -91,7 +91,7 @@ impl Chance {
     }
 }
 
-/// What a clock shows. Processors take no time for what they do.
+/// The reading of a clock. CPU clocks do not advance.
 fn clock(clock: libc::clockid_t, time: &Time) -> [u8; 16] {
     let nanoseconds = time.passed().subsec_nanos();
     match clock {
@@ -118,7 +118,7 @@ fn pair(seconds: i64, parts: u32) -> [u8; 16] {
     bytes
 }
 
-/// Whether the socket option has calls on the socket time out.
+/// True if the socket option sets a timeout.
 fn is_timeout(option: u64) -> bool {
     /// The same with times of 64 bits everywhere, from Linux 5.1 on.
     const NEW: [i32; 2] = [66, 67];
