@@ -1,4 +1,4 @@
-//! What a link is like, and the seam between what runs behind it and what carries its packets.
+//! The description of a link, and the seam between the program behind it and the carrier of its packets.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,7 +11,6 @@ use crate::namespace::Namespace;
 use crate::network::Network;
 use crate::report::Report;
 
-/// What a link is like.
 #[derive(Clone, Debug)]
 pub struct Link {
     pub network: Network,
@@ -25,20 +24,20 @@ pub struct Link {
     pub line_delay: Option<Distribution>,
     /// Says everything that is random.
     pub seed: u64,
-    /// How much later than due a packet may be handed over.
+    /// How late a packet may be delivered.
     pub lateness_limit: Nanos,
 }
 
-/// A link that is up, whoever carries its packets.
+/// A link that is up, in user space or in the kernel.
 pub trait Carrier {
     fn namespace(&self) -> &Namespace;
 
-    /// Watches something else while packets move; it is told apart by its token.
+    /// Also watches `fd` while packets move; events carry its token.
     fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()>;
 
     /// Lets packets move until `is_over`, which is asked with its token whenever something watched has become readable.
     fn run(&mut self, is_over: impl FnMut(u64) -> io::Result<bool>) -> io::Result<()>;
 
-    /// What went over the link so far.
+    /// The traffic so far.
     fn report(&self) -> io::Result<Report>;
 }

@@ -1,4 +1,4 @@
-//! A command behind a link: started in the clients' namespace, and the link lasts as long as it does.
+//! Runs a command behind a link, in the clients' namespace; the link lasts as long as the command.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,14 +16,14 @@ use crate::namespace::Namespace;
 /// Signals that end a link without a command, and are passed on to a command.
 const ENDING: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
-/// Of what is watched while packets move.
+/// Token of the signal descriptor.
 const SIGNALLED: u64 = 0;
 const ENDED: u64 = 1;
 
-/// Lets packets move until `words`, run in the clients' namespace, has ended; its status. Without words until SIGINT or
-/// SIGTERM. The thread is pinned to `core`, the command is not.
+/// Carries packets until the command, run in the clients' namespace, has ended; returns its status. Without a command,
+/// until SIGINT or SIGTERM. The thread is pinned to `core`, the command is not.
 ///
-/// A signal is passed on to the command, unless it came from the terminal, which has told the command too.
+/// Signals are passed on to the command, except those from the terminal, which reach it anyway.
 pub fn run(
     carrier: &mut impl Carrier,
     words: &[OsString],

@@ -1,8 +1,8 @@
-//! Moves packets between the two sides, each when its line says that it arrives.
+//! Moves packets between the two sides, each when its line delivers it.
 //!
-//! One thread, one wait: for packets of either device, for the time at which the next one is due, and for whatever
-//! else the caller watches. A packet's passage begins when it is read; how much later than due it is handed over is
-//! recorded, because a link that is late makes delays that nobody asked for.
+//! One thread, one wait: for packets from either device, for the next delivery, and for whatever the caller watches. A
+//! packet's time begins when it is read. Its lateness at delivery is recorded, because a late link adds delay that
+//! nobody asked for.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -32,14 +32,14 @@ const FLYING_PACKETS_MAX: usize = 1_000_000;
 /// The share of packets that may be later than the limit.
 const LATE_SHARE_MAX: f64 = 0.01;
 
-/// Where an IPv4 header has its addresses (RFC 791, 3.1).
+/// Offset of the addresses in an IPv4 header (RFC 791, 3.1).
 const SOURCE_AT: usize = 12;
 const DESTINATION_AT: usize = 16;
 
 const UP: u64 = 0;
 const DOWN: u64 = 1;
 const DUE: u64 = 2;
-/// What the caller watches is told apart by tokens from here on.
+/// First token for what the caller watches.
 const OTHERS: u64 = 3;
 
 /// A link that is up.
@@ -50,7 +50,7 @@ pub struct Emulator {
     down: Carriage,
     readiness: Readiness,
     timer: OwnedFd,
-    /// What the timer is set to.
+    /// The timer's setting.
     alarm: Nanos,
     begin: Nanos,
     cpu_begin: Nanos,
@@ -61,7 +61,7 @@ struct Carriage {
     line: Line,
     from: Tun,
     network: Network,
-    /// Where in a packet the client's address is.
+    /// Offset of the client's address in a packet.
     client_at: usize,
     directions: Vec<Direction>,
     draws: Draws,

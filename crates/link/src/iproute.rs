@@ -1,7 +1,7 @@
-//! The programs of iproute2, ip(8) and tc(8): run in a namespace, and what their refusals mean.
+//! Runs iproute2's ip(8) and tc(8) in a namespace, and interprets their refusals.
 //!
-//! They know every queueing discipline's structures, tables among them, for every kernel. What is simple we tell the
-//! kernel ourselves, in [`crate::netlink`].
+//! They know the structures and tables of every queueing discipline for every kernel. Simple requests go to the kernel
+//! directly, in [`crate::netlink`].
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -19,7 +19,6 @@ const ABSENCES: [&str; 5] = [
     "RTNETLINK answers: Operation not supported",
 ];
 
-/// Why the kernel does not shape a link.
 #[derive(Debug, Error)]
 pub enum ShapingError {
     /// It could not, whichever kernel it is.
@@ -38,7 +37,7 @@ pub enum ShapingError {
     System(#[from] io::Error),
 }
 
-/// What `program` prints with these words, in the calling thread's namespace or another; `thing` is what it is about.
+/// Runs `program` and returns its output; `thing` names the subject in errors.
 pub fn run(
     program: &'static str,
     words: &str,

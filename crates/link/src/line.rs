@@ -1,7 +1,8 @@
-//! One way of a line: a queue, a transmitter with a rate, a delay, a loss. Pure: time and randomness are arguments.
+//! One direction of a line: a queue, a transmitter with a rate, a delay, a loss. Pure: time and randomness are
+//! arguments.
 //!
-//! A packet waits until those before it are sent, takes its length over the rate to be sent, then travels. It does
-//! not overtake unless that is allowed. What finds the queue full is dropped, as a router's drop-tail queue does.
+//! A packet waits until those before it are sent, takes its length over the rate to be sent, then travels. It overtakes
+//! others only if that is allowed. A packet that finds the queue full is dropped, as in a router's drop-tail queue.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use sojourn_queueing::random::Random;
 
 use crate::loss::Loss;
 
-/// What a line is like, in one direction.
+/// The parameters of one direction.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// Bits per second; `None`: as fast as this machine.
@@ -21,11 +22,10 @@ pub struct Line {
     pub loss: Loss,
     /// The most packets that wait or are being sent; one more is dropped.
     pub queue_packets_max: usize,
-    /// Whether a packet may arrive before one that was sent earlier.
+    /// True if packets may overtake each other.
     pub reorders: bool,
 }
 
-/// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
     /// It arrives at this time.
@@ -35,7 +35,7 @@ pub enum Passage {
     IsLost,
 }
 
-/// What is random about packets: streams of their own, so that another delay law loses the same packets.
+/// The random streams of a line, one each for loss and delay: another delay distribution loses the same packets.
 pub struct Draws {
     delay: Random,
     loss: Random,
@@ -54,7 +54,7 @@ pub struct Direction {
     line: Line,
     /// Added to each packet's delay.
     extra_delay: Nanos,
-    /// When each packet that is not wholly sent yet will be.
+    /// End of transmission of each packet in the queue.
     departures: VecDeque<Nanos>,
     last_arrival: Nanos,
     is_bad: bool,

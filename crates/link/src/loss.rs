@@ -1,4 +1,4 @@
-//! Which packets a line loses: each with the same probability, or in bursts.
+//! Packet loss: independent, or in bursts (Gilbert).
 
 use sojourn_queueing::random::Random;
 use thiserror::Error;
@@ -11,14 +11,13 @@ pub enum Loss {
     /// All while the line is bad. It turns bad before a packet with the first probability and good again with the
     /// second (E. N. Gilbert, 1960, with nothing delivered in the bad state).
     Bursts {
-        /// Of turning bad, at a packet in the good state.
+        /// The probability of turning bad, per packet in the good state.
         worsening: f64,
-        /// Of turning good, at a packet in the bad state.
+        /// The probability of turning good, per packet in the bad state.
         recovery: f64,
     },
 }
 
-/// Why a text is not a kind of loss.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is not a loss such as 0.1%, or bursts:0.1%,30% (turning bad, turning good again)")]
 pub struct LossError(String);
@@ -51,7 +50,7 @@ impl Loss {
         }
     }
 
-    /// Whether the next packet is lost; `is_bad` is the state of the line, which begins good.
+    /// True if the next packet is lost; `is_bad` is the state of the line, initially good.
     pub fn draw(&self, is_bad: &mut bool, random: &mut Random) -> bool {
         match *self {
             Loss::Never => false,

@@ -1,4 +1,4 @@
-//! A network namespace of our own, which lasts as long as somebody holds it: nothing is left behind, whatever ends us.
+//! A network namespace that lasts as long as a process holds it: nothing is left behind, however this one ends.
 
 use std::fs::File;
 use std::io;
@@ -29,7 +29,7 @@ impl Namespace {
         made.join().expect("making a namespace does not panic")
     }
 
-    /// What `work` gives, done by a thread inside.
+    /// Runs `work` on a thread inside the namespace.
     pub fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         thread::scope(|scope| {
             let done = scope.spawn(|| {

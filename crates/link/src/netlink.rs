@@ -1,4 +1,4 @@
-//! The three things the kernel is told of an interface: an address that it has, that it is up, and that it is to go.
+//! Three requests to the kernel about an interface: add an address, bring it up, delete it.
 //!
 //! By rtnetlink (rtnetlink(7)), whose messages are a header, a structure and attributes, in the machine's byte order.
 

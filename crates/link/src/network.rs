@@ -21,7 +21,6 @@ pub struct Network {
     prefix: u8,
 }
 
-/// Why a text is not a network for a link.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NetworkError {
     #[error("{0:?} is not a network such as 10.77.0.0/16, from /8 to /30, its host bits zero")]
@@ -47,7 +46,7 @@ impl Network {
         if base & (u32::MAX >> prefix) != 0 { Err(refused()) } else { Ok(Network { base, prefix }) }
     }
 
-    /// Whether so many clients have room.
+    /// Checks that this many clients have addresses.
     pub fn holds(&self, lines: u32) -> Result<(), NetworkError> {
         // Not the network's own address, the server's, the broadcast address.
         let room = (u32::MAX >> self.prefix) - 2;

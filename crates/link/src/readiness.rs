@@ -1,4 +1,4 @@
-//! Waiting until something can be read, told apart by tokens.
+//! Waits until a descriptor is readable; tokens tell descriptors apart.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-/// What one wait tells; the rest comes with the next.
+/// Events returned by one wait; the rest come with the next.
 const EVENTS_MAX: usize = 16;
 
 pub struct Readiness {

@@ -1,4 +1,4 @@
-//! What went over the link, and how well the link kept its own word.
+//! The report of a link: its traffic, and its own lateness.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::Summary;
 
-/// Who carries the packets of a link.
+/// The carrier of a link's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Shaper {
@@ -18,7 +18,7 @@ pub enum Shaper {
 /// A run of a link.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Who carried its packets. What it does not say is null.
+    /// Values that this carrier cannot tell are null.
     pub shaper: Shaper,
     pub server_address: Ipv4Addr,
     /// The first client's; the others follow.
@@ -27,12 +27,11 @@ pub struct Report {
     pub lines: u32,
     /// Says everything that was random.
     pub seed: Option<u64>,
-    /// How long it was up.
     pub duration_seconds: f64,
     /// CPU time that it took, the kernel's work for it included.
     pub cpu_seconds: Option<f64>,
-    /// Whether more than one packet in a hundred, in either direction, arrived later than the limit: then this
-    /// machine, not the line, made part of the delay.
+    /// True if more than one packet in a hundred, in either direction, was later than the limit: part of the delay was
+    /// this machine's, not the line's.
     pub limited: Option<bool>,
     pub lateness_limit_seconds: Option<f64>,
     /// From the clients to the server.
@@ -43,9 +42,9 @@ pub struct Report {
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Way {
-    /// Of each line; none is unlimited.
+    /// The rate of each line; null is unlimited.
     pub rate_bits_per_second: Option<f64>,
-    /// Of a packet, without what each line adds.
+    /// The mean delay of a packet, without what each line adds.
     pub mean_delay_seconds: f64,
     /// The share of packets that is to be lost.
     pub loss_probability: f64,
@@ -66,10 +65,10 @@ pub struct Way {
     pub foreign_packets: Option<u64>,
     /// Packets that the kernel did not take at the other end.
     pub refused_packets: Option<u64>,
-    /// Packets that were still on their way at the end.
+    /// Packets in transit at the end.
     pub pending_packets: u64,
     /// The most packets of one line that waited or were being sent.
     pub queue_packets_max: Option<usize>,
-    /// How much later than due packets were handed over.
+    /// Delivery time less due time.
     pub lateness_seconds: Option<Summary>,
 }

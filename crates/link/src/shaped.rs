@@ -1,7 +1,7 @@
-//! A link whose packets the kernel carries: a veth pair, and at each end a queueing discipline for what it sends.
+//! A link whose packets the kernel carries: a veth pair with a queueing discipline at each end.
 //!
 //! Nothing passes through this program, which only waits for the end. The clients' end is in the link's namespace, and
-//! with it the pair is gone: when we end it, or when nobody holds the namespace any more, whatever ended us.
+//! the pair disappears with it: when we end it, or when no process holds the namespace any more.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,8 +21,7 @@ use crate::tc::{self, Counts, Discipline};
 /// The clients' end: its namespace has no other devices but loopback.
 const CLIENT_DEVICE: &str = "sojourn0";
 
-/// What both ends are like. With one hardware address for both, and without ARP, each knows the other without asking:
-/// what goes over the line is IP's.
+/// Both ends have one hardware address and no ARP, so each knows the other without asking: only IP crosses the line.
 const END: &str = "address 02:00:00:00:00:01 arp off";
 
 /// A link that is up.

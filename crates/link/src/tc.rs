@@ -1,7 +1,7 @@
-//! A line in the words of tc(8): which queueing discipline stands for it, with which limits; and what one has counted.
+//! A line in the words of tc(8): its queueing discipline and limits, and the discipline's counters.
 //!
-//! A rate alone is a token bucket (tc-tbf(8)), a delay or a loss tc-netem(8), which has a rate of its own. Without any
-//! of them it is a first-in first-out queue that never fills, for its counters.
+//! A rate alone is a token bucket (tc-tbf(8)); a delay or a loss is tc-netem(8), which has a rate of its own. Otherwise
+//! it is a first-in first-out queue that never fills, for its counters.
 
 use std::io;
 
@@ -18,27 +18,27 @@ const PACKET_BYTES_MAX: u32 = 1500;
 /// An Ethernet header. The kernel counts frames; a line's lengths are those of IP packets.
 const HEADER_BYTES: u32 = 14;
 
-/// How late the kernel's timer may wake a bucket up without a loss of rate: what the bucket holds beyond one frame. The
-/// timers are those of high resolution, and this is what our own link may be late by default.
+/// How late the kernel's timer may be without losing rate: the bucket's size beyond one frame. It is also the default
+/// lateness limit of the emulator.
 const TIMER_LATENESS_SECONDS: f64 = 1e-3;
 
 /// Packets that travel, where no rate says how many they can be at most.
 const TRAVELLING_PACKETS_MAX: u64 = 1_000_000;
 
-/// How long what TCP may hand over as one takes to be sent: at a gigabit, packets one by one are too many.
+/// Transmission time of what TCP may hand over as one: at a gigabit, single packets are too many.
 const AT_ONCE_SECONDS: f64 = 1e-4;
 
-/// The most that TCP hands over as one, 64 kB.
+/// At most 64 kB at once.
 const AT_ONCE_PACKETS_MAX: u32 = 45;
 
-/// At a lower rate the time of a packet does not go into the numbers by which a bucket is told its depth.
+/// Below this rate, a packet's transmission time overflows the kernel's numbers for the bucket's size.
 const RATE_BITS_PER_SECOND_MIN: f64 = 1000.0;
 
 /// A queueing discipline: what an end of a link does with what it sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discipline {
     pub kind: &'static str,
-    /// As many packets TCP may hand over as one: one, where they wait and get lost by themselves.
+    /// Packets that TCP may hand over as one. With 1, each waits and is lost by itself.
     pub at_once_packets: u32,
     options: String,
 }
@@ -83,8 +83,8 @@ impl Discipline {
         counts.bytes - counts.packets * u64::from(header_bytes)
     }
 
-    /// Whether lengths are those of frames: a size table makes them those of IP packets, but sees one header in what
-    /// was handed over as one.
+    /// True if lengths are those of frames. A size table makes them IP lengths, but sees only one header in packets
+    /// handed over as one.
     fn counts_headers(&self) -> bool {
         self.at_once_packets > 1
     }
@@ -136,7 +136,7 @@ fn network_emulator(line: &Line, delay_seconds: f64) -> Discipline {
     Discipline { kind: "netem", at_once_packets: 1, options }
 }
 
-/// What a discipline has counted since it was there.
+/// A discipline's counters since it was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Counts {
     /// Packets that were sent on.
@@ -145,7 +145,7 @@ pub struct Counts {
     /// Packets that were dropped, for whatever reason.
     #[serde(rename = "drops")]
     pub dropped_packets: u64,
-    /// Packets that are there still.
+    /// Packets still queued.
     #[serde(rename = "qlen")]
     pub queued_packets: u64,
 }

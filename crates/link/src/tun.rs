@@ -1,4 +1,4 @@
-//! A TUN device: packets of the kernel's network as bytes of a file.
+//! A TUN device: the kernel's IP packets as reads and writes of a descriptor.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -15,7 +15,6 @@ pub const PACKET_BYTES_MAX: usize = 2048;
 #[derive(Debug)]
 pub struct Tun {
     file: OwnedFd,
-    /// What the kernel has called it.
     pub name: String,
 }
 

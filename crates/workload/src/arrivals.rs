@@ -1,8 +1,8 @@
-//! When sessions start: as the log has them, or drawn at random at a wanted rate.
+//! Start times of sessions: as logged, or drawn at random at a given rate.
 //!
-//! Both kinds are iterators in order of `connect_ns` that know no clock; whoever runs them compares the
-//! times with its own. Think times are scaled where requests are timed, not here, but for the sessions
-//! that a [`Staircase`] finds in progress, whose first due request depends on them.
+//! Both kinds are iterators in order of `connect_ns` without a clock; the runner compares the times with its own. Think
+//! times are scaled where requests are timed, not here. The exception is the sessions that a [`Staircase`] finds in
+//! progress: their first due request depends on the scale.
 
 mod staircase;
 mod templates;
@@ -21,9 +21,9 @@ use crate::trace::Trace;
 /// Request `k` of the session is due at `start_ns + think_scale * offset_ns(k)` after the run's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When its connection is opened, in nanoseconds since the run's start.
+    /// Nanoseconds from the run's start until the connection opens.
     pub connect_ns: u64,
-    /// When the session began; negative (or before `connect_ns`) for one that is already in progress.
+    /// The session's start; negative (or before `connect_ns`) if it is already in progress.
     pub start_ns: i64,
     /// Index into `Trace::sessions`.
     pub session: u32,
@@ -31,7 +31,6 @@ pub struct Arrival {
     pub first_request: u32,
 }
 
-/// Why arrivals cannot be drawn.
 #[derive(Debug, Error, PartialEq)]
 pub enum ArrivalsError {
     /// There is nothing to draw from.
@@ -56,7 +55,7 @@ pub enum ArrivalsError {
     TooManyInProgress {
         /// The rate it happens at.
         requests_per_second: f64,
-        /// How many of the trace's sessions that means (Little's law).
+        /// The mean number of sessions in progress that this needs (Little's law).
         sessions: f64,
     },
 }

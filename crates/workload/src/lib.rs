@@ -1,7 +1,7 @@
-//! Workloads without input or output: access logs in, documents, sessions and arrival times out.
+//! Workloads without I/O: access logs in; documents, sessions and arrival times out.
 //!
-//! Read `trace` first (what everything here is about), then `import` (where traces come from) and
-//! `arrivals` (how they are replayed). Randomness is always an argument, so that a seed says it all.
+//! Read `trace` first (the central type), then `import` (where traces come from) and `arrivals` (how they are
+//! replayed). Randomness is always an argument, so a seed determines everything.
 
 pub mod arrivals;
 pub mod characterise;

@@ -36,12 +36,10 @@ pub struct Row {
 pub struct Grouped {
     /// Its start, in nanoseconds since 1970.
     pub start_ns: i64,
-    /// How many sessions were made before it.
     pub number: u64,
     pub requests: Box<[Request]>,
 }
 
-/// What rows are grouped by.
 #[derive(Clone, Copy, Debug)]
 pub struct Grouping {
     /// Requests of one client that are further apart are of different sessions.
@@ -76,7 +74,7 @@ pub fn group<E>(
     if session.is_empty() { Ok(()) } else { finish(&mut session) }
 }
 
-/// Whether a row, the next of all, belongs to the session of the one before it.
+/// True if `row` continues the session of the row before it.
 fn follows(before: &Row, row: &Row, gap_ns: u64) -> bool {
     before.client == row.client && (row.time_ns - before.time_ns) as u64 <= gap_ns
 }
@@ -95,7 +93,6 @@ fn spread(session: &mut [Row], resolution_ns: i64, random: &mut Xoshiro256PlusPl
 }
 
 impl Grouped {
-    /// Of rows that were spread.
     fn new(number: u64, rows: &[Row]) -> Self {
         let start_ns = rows[0].time_ns;
         let request =

@@ -1,7 +1,7 @@
-//! Sorts more records than memory is to hold: runs are sorted, spilled, and merged as they are read back.
+//! Sorts more records than fit in memory: runs are sorted, spilled, and merged as they are read back.
 //!
-//! What is within the budget never leaves memory, so that a short log needs no file. Records of the same key
-//! keep the order they came in, whether they were spilled or not: the result does not depend on the budget.
+//! Records within the budget never leave memory, so a short log needs no file. The sort is stable, spilled or not: the
+//! result does not depend on the budget.
 
 mod merge;
 
@@ -14,7 +14,7 @@ pub trait Scratch: Read + Write + Seek + Send {}
 
 impl<T: Read + Write + Seek + Send> Scratch for T {}
 
-/// How much memory sorting may take, and where the rest goes.
+/// The memory budget of a sort, and the place for the rest.
 pub struct Spill<'s> {
     /// The bytes of records that one sort holds; merging takes as much for its buffers.
     pub budget_bytes: usize,
@@ -22,14 +22,12 @@ pub struct Spill<'s> {
     pub open: &'s mut dyn FnMut() -> io::Result<Box<dyn Scratch>>,
 }
 
-/// What sorting holds in memory unless it is said otherwise: 8 MiB, half a million requests.
+/// The default memory budget: 8 MiB, half a million requests.
 pub const SORT_BYTES: usize = 8 << 20;
 
 pub trait Record: Sized {
-    /// What it is sorted by.
     type Key: Ord;
     fn key(&self) -> Self::Key;
-    /// What it takes in memory.
     fn memory_bytes(&self) -> usize;
     fn encode(&self, bytes: &mut Vec<u8>);
     /// Reads what `encode` wrote.
@@ -47,7 +45,7 @@ pub struct Sorter<R> {
 /// Sorted runs, one behind the other.
 struct Spilled {
     scratch: Box<dyn Scratch>,
-    /// Where each run begins, and at last where the last one ends.
+    /// The start of each run, and the end of the last one.
     bounds: Vec<u64>,
 }
 
@@ -61,7 +59,6 @@ impl<R> Default for Sorter<R> {
 }
 
 impl<R: Record> Sorter<R> {
-    /// How many records it took.
     pub fn count(&self) -> u64 {
         self.count
     }

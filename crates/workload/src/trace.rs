@@ -1,8 +1,8 @@
-//! A trace: the documents a log names and the sessions that asked for them.
+//! A trace: the documents of a log and the sessions that requested them.
 //!
-//! Times are nanoseconds. A session is one client's run of requests over one persistent connection; its
-//! requests hold their offset from the session's start, so that scaling session arrivals leaves think
-//! times alone. Requests with the same offset form a burst.
+//! Times are nanoseconds. A session is one client's sequence of requests over one persistent connection. Requests hold
+//! their offset from the session's start, so scaling session arrivals leaves think times alone. Requests with the same
+//! offset form a burst.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ impl Document {
         Document { name: name.into(), host: String::new(), size_bytes, status: 200 }
     }
 
-    /// Whether it was not got: a status other than 200 (304 stands for the document that the client had).
+    /// True for statuses other than 200 (304 stands for the document that the client had).
     pub fn is_failed(&self) -> bool {
         self.status != 200
     }
@@ -38,7 +38,7 @@ pub struct Session {
     pub start_ns: u64,
     /// Index of its first request in [`Trace::requests`].
     pub first: u32,
-    /// How many requests it holds, at least one.
+    /// Requests, at least one.
     pub count: u32,
 }
 
@@ -52,7 +52,6 @@ pub struct Request {
 }
 
 impl Request {
-    /// What it takes in a file.
     pub const ENCODED_BYTES: usize = 12;
 
     /// As a file has it: offset and document, little-endian.
@@ -63,7 +62,6 @@ impl Request {
         bytes
     }
 
-    /// What `encoded` gave.
     pub fn decoded(bytes: [u8; Self::ENCODED_BYTES]) -> Self {
         let [a, b, c, d, e, f, g, h, document @ ..] = bytes;
         let offset_ns = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
@@ -71,12 +69,12 @@ impl Request {
     }
 }
 
-/// Where the trace lies in real time; only the daily rhythm needs it.
+/// The trace's position in real time; only the daily rhythm needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The first request of the trace, in nanoseconds since 1970-01-01 00:00 UTC.
     pub unix_ns: i64,
-    /// What the log's clock is ahead of UTC, by its first line.
+    /// The UTC offset of the log's first line.
     pub utc_offset_seconds: i32,
 }
 
@@ -88,7 +86,6 @@ pub struct Trace {
     pub sessions: Vec<Session>,
     /// The requests of all sessions.
     pub requests: Vec<Request>,
-    /// When the trace was recorded.
     pub origin: Origin,
 }
 
@@ -118,8 +115,8 @@ impl Trace {
         self.sessions.iter().map(|session| self.duration_ns(session) as f64).sum()
     }
 
-    /// The trace without the requests for documents that were not got; these documents stay, with nobody
-    /// asking for them, so that all keep their numbers. A trace without such requests is not copied.
+    /// The trace without failed requests. Their documents stay, unreferenced, so that all keep their numbers. A trace
+    /// without failed requests is not copied.
     pub fn without_failed(&self) -> Cow<'_, Trace> {
         let is_failed = |request: &Request| self.documents[request.document as usize].is_failed();
         if !self.documents.iter().any(Document::is_failed) {
@@ -157,7 +154,6 @@ impl Trace {
         }
     }
 
-    /// How often each document is asked for.
     pub fn requests_per_document(&self) -> Vec<u32> {
         let mut counts = vec![0; self.documents.len()];
         for request in &self.requests {
@@ -167,8 +163,8 @@ impl Trace {
     }
 }
 
-/// Where a document lives on a built site, with a leading slash: by index and size, so that no name of
-/// the log (`..`, a directory that is also a file, 300 characters) can reach the file system.
+/// The path of a document on a generated site, with a leading slash. It is made of index and size, so no name of the
+/// log (`..`, a directory that is also a file, 300 characters) reaches the file system.
 pub fn site_path(document: u32, size_bytes: u64) -> String {
     format!("/{:03}/{document:06}-{size_bytes}", document / 1000)
 }

@@ -33,7 +33,7 @@ use crate::import::{HOST_BYTES_MAX, LINE_BYTES_MAX};
 use crate::trace::Origin;
 
 const MAGIC: [u8; 8] = *b"SJTRACE3";
-/// What all magics begin with; the last byte is the version.
+/// Common prefix of all versions; the last byte of the magic is the version.
 const MAGIC_NAME: &[u8] = b"SJTRACE";
 
 /// The longest name: a whole line of a log, each byte of it replaced by the three of U+FFFD, behind another
@@ -47,19 +47,15 @@ pub const HOST_TEXT_BYTES_MAX: usize = 3 * HOST_BYTES_MAX;
 /// sums stay within 63 bits.
 pub const TIME_NS_MAX: u64 = 1 << 62;
 
-/// What a trace file begins with, before its documents.
+/// The header of a trace file, before its documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Where the trace lies in real time.
     pub origin: Origin,
-    /// How many documents there are.
     pub documents: u32,
     pub sessions: u32,
-    /// How many requests these have together.
     pub requests: u32,
 }
 
-/// Why bytes are not a trace.
 #[derive(Debug, Error)]
 pub enum TraceFileError {
     #[error(transparent)]

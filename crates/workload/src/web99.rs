@@ -4,7 +4,7 @@
 //! There are 25 + 0.66 L directories for L connections, each with four classes of nine files: 102 bytes to
 //! 900 KB, 4.88 MiB together. Directories and the files of a class are popular by Zipf's law.
 
-/// What a connection should receive: the next request waits until its bytes would have taken this long.
+/// The target rate of a connection: the next request waits until the bytes would have taken this long.
 pub const BITS_PER_SECOND: f64 = 400_000.0;
 /// The highest load: ten times what any machine of its day was measured at.
 pub const LOAD_MAX: u32 = 100_000;
@@ -26,7 +26,6 @@ pub struct File {
     pub share: f64,
 }
 
-/// How many directories there are for so many connections.
 pub fn directories(load: u32) -> u32 {
     // The kit's constants: the bits per second of a connection over those of a mean reply.
     (25.0 + BITS_PER_SECOND / 122_000.0 * f64::from(load) / 5.0) as u32

@@ -1,9 +1,9 @@
 //! A staircase of request rates, stationary from the first moment of every level.
 //!
-//! Poisson arrivals alone would need a session's whole duration to build up the wanted request rate. So
-//! at each level, sessions *in progress* join as a stationary process of the added rate would have them
-//! at that moment: an M/G/∞ population, Poisson in number with mean rate × mean duration, each of a
-//! template drawn in proportion to its duration and at a uniform age (length-biased sampling).
+//! With Poisson arrivals alone the request rate would need a session's whole duration to build up. At each level,
+//! sessions *in progress* therefore join, as a stationary process of the added rate would have them at that moment: an
+//! M/G/∞ population, Poisson in number with mean rate × mean duration, each of a template drawn in proportion to its
+//! duration and at a uniform age (length-biased sampling).
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -35,12 +35,12 @@ pub struct Level {
 pub struct Staircase {
     /// The levels, each later and no lower than the one before it.
     pub levels: Vec<Level>,
-    /// When new sessions stop arriving.
+    /// No session starts after this.
     pub end_ns: u64,
-    /// How long before a level its sessions in progress connect, evenly spread, so that their connections
-    /// stand when the level starts. Cut to what lies between this level and the one before it.
+    /// The time before a level in which its sessions in progress connect, evenly spread, so that their connections
+    /// exist when the level starts. At most the distance to the previous level.
     pub settle_ns: u64,
-    /// What think times are multiplied by; the runner must use the same factor.
+    /// A factor on think times; the runner must use the same.
     pub think_scale: f64,
     /// Says everything that is random.
     pub seed: u64,
@@ -74,7 +74,7 @@ impl Staircase {
         })
     }
 
-    /// How many sessions are in progress on average at a request rate: Little's law over durations.
+    /// The mean number of sessions in progress at a request rate: Little's law over durations.
     pub fn sessions_in_progress(&self, totals: &Totals, requests_per_second: f64) -> f64 {
         let duration_seconds = totals.mean_session_duration_ns() * self.think_scale / NS_PER_SECOND;
         requests_per_second / totals.mean_requests_per_session().max(1.0) * duration_seconds
@@ -103,7 +103,7 @@ impl Staircase {
     }
 }
 
-/// What [`Staircase::arrivals_of`] gives: beside the templates one batch of sessions in progress is all it holds.
+/// The iterator of [`Staircase::arrivals_of`]. It holds the templates and one batch of sessions in progress.
 pub struct StaircaseArrivals<T> {
     templates: T,
     totals: Totals,
@@ -136,7 +136,6 @@ impl<T: Templates> Iterator for StaircaseArrivals<T> {
 }
 
 impl<T: Templates> StaircaseArrivals<T> {
-    /// What the sessions are drawn from.
     pub fn templates(&mut self) -> &mut T {
         &mut self.templates
     }

@@ -1,14 +1,13 @@
-//! What sessions are drawn from at random: a trace in memory, or one that lies in a file.
+//! The population from which sessions are drawn at random: a trace in memory or in a file.
 
 use std::convert::Infallible;
 
 use crate::trace::{Request, Session, Trace};
 
-/// What all sessions come to.
+/// Sums over all sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
     pub sessions: u32,
-    /// How many requests they hold.
     pub requests: u64,
     /// The sum of their durations, one added to the other in their order.
     pub duration_ns: f64,
@@ -29,7 +28,6 @@ impl Totals {
 }
 
 pub trait Templates {
-    /// Why a session cannot be had.
     type Error;
     fn totals(&self) -> Totals;
     /// The first session with which the sum of scaled durations passes the mark, else the last; and its requests.

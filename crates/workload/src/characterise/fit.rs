@@ -1,8 +1,8 @@
-//! Fits of the two laws that web sizes are known for: log-normal body, Pareto tail.
+//! Fits the two distributions that web sizes are known for: log-normal body, Pareto tail.
 //!
-//! How good a fit is, is said by its Kolmogorov–Smirnov distance and a word for it. There is no p-value on
-//! purpose: the parameters come from the same data, sizes repeat, and among a million requests any law is
-//! rejected however useful it is.
+//! The goodness of a fit is its Kolmogorov–Smirnov distance and a word for it. There is deliberately no p-value: the
+//! parameters come from the same data, sizes repeat, and with a million requests any distribution is rejected however
+//! useful it is.
 
 use serde::Serialize;
 
@@ -37,21 +37,20 @@ impl Goodness {
     }
 }
 
-/// The log-normal law of the positive sizes, by maximum likelihood.
+/// The log-normal distribution of the positive sizes, by maximum likelihood.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LogNormalFit {
     /// Mean of the logarithm of the size in bytes.
     pub mu: f64,
     /// Standard deviation of the logarithm.
     pub sigma: f64,
-    /// The mean that the law implies, to hold against the sample's.
+    /// The fitted distribution's mean, to compare with the sample's.
     pub implied_mean_bytes: f64,
-    /// Distance between law and sample.
     pub kolmogorov_smirnov: f64,
     pub goodness: Goodness,
 }
 
-/// The Pareto law `P[X > x] = (x / minimum)^-alpha` of the largest sizes.
+/// The Pareto distribution `P[X > x] = (x / minimum)^-alpha` of the largest sizes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ParetoFit {
     /// The exponent; at most 2 means an infinite variance, at most 1 an infinite mean.
@@ -59,11 +58,10 @@ pub struct ParetoFit {
     /// Its standard error, alpha / sqrt(n), as if sizes were independent.
     pub alpha_standard_error: f64,
     pub minimum_bytes: u64,
-    /// How much of the sample lies in it.
+    /// The share of the sample in the tail.
     pub tail_fraction: f64,
-    /// How many sizes that is, repeated ones counted again.
+    /// The number of sizes in the tail, counting repetitions.
     pub tail_count: u64,
-    /// Distance between law and tail.
     pub kolmogorov_smirnov: f64,
     pub goodness: Goodness,
 }
@@ -86,9 +84,9 @@ pub fn log_normal(sample: &Weighted) -> Option<LogNormalFit> {
     })
 }
 
-/// Clauset, Shalizi, Newman, "Power-law distributions in empirical data" (2009), 3.1 and 3.3: for each
-/// start of the tail alpha by maximum likelihood (Hill), and the start with the least distance. Starts are
-/// looked for from the median up, evenly among the distinct sizes.
+/// Clauset, Shalizi, Newman, "Power-law distributions in empirical data" (2009), 3.1 and 3.3: for each start of the
+/// tail, alpha by maximum likelihood (Hill); the start with the smallest distance wins. Candidate starts lie above the
+/// median, evenly among the distinct sizes.
 pub fn pareto_tail(sample: &Weighted) -> Option<ParetoFit> {
     let pairs = &sample.pairs;
     let median = sample.quantile(0.5).max(1);

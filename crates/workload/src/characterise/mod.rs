@@ -1,10 +1,10 @@
-//! What a log is like: rates, sizes, popularity, rhythm and sessions, as figures for people and models.
+//! Characterises a log: rates, sizes, popularity, daily rhythm and sessions, as figures for people and models.
 //!
-//! Everything is computed from the trace alone, so a trace that was stored is characterised like a fresh
-//! one. Keys end in their unit. A fit says how far it is from the data; it never says "significant".
+//! Everything is computed from the trace alone, so a stored trace gives the same result as a fresh one. Keys end in
+//! their unit. A fit states its distance from the data; it never says "significant".
 //!
-//! A trace is gone through five times and never held: once for what is counted by document and by minute, four
-//! times for the percentiles of sessions, which are exact (see `selection`).
+//! A trace is read five times and never held: once for counts by document and by minute, four times for the exact
+//! percentiles of sessions (see `selection`).
 
 mod fit;
 mod overview;

@@ -1,4 +1,4 @@
-//! What one look at every session tells: how much there is of all, by document and by minute.
+//! Counts from one pass over the sessions: totals, by document and by minute.
 
 use hashbrown::HashMap;
 
@@ -7,14 +7,13 @@ use crate::trace::Origin;
 
 pub const NS_PER_MINUTE: i64 = 60_000_000_000;
 
-/// Of the requests for documents that were got.
+/// Requests that failed in the log are excluded.
 pub struct Overview {
     pub origin: Origin,
     /// From the first to the last.
     pub span_ns: u64,
-    /// How many sessions hold one.
+    /// Sessions with at least one request.
     pub sessions: u64,
-    /// How many of these hold no other.
     pub single_request_sessions: u64,
     pub requests: u64,
     pub requests_per_document: Vec<u32>,

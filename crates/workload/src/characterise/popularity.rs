@@ -1,8 +1,8 @@
-//! Popularity: how requests fall off with a document's rank, and the slope of Zipf's law.
+//! Popularity: requests by a document's rank, and the slope of Zipf's law.
 //!
-//! The slope is the maximum-likelihood exponent over all ranks, not a line through log-log points: that
-//! line hangs on the many documents asked for once or twice. Ranks come from the same counts, which makes
-//! the slope of a short log a little too steep.
+//! The slope is the maximum-likelihood exponent over all ranks, not a line through log-log points, which would depend
+//! on the many documents requested once or twice. Ranks come from the same counts, which makes the slope of a short log
+//! slightly too steep.
 
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ const ROUNDS_MAX: usize = 100;
 pub struct Popularity {
     /// The exponent s of `P[rank r] ∝ r^-s`; `None` with fewer than two documents.
     pub slope: Option<f64>,
-    /// The largest distance between the shares of the first r ranks, by law and by log.
+    /// The largest difference between the fitted and the logged share of the first r ranks.
     pub kolmogorov_smirnov: Option<f64>,
     pub goodness: Option<Goodness>,
     /// The fraction of documents asked for exactly once.
@@ -39,12 +39,11 @@ pub struct Popularity {
 pub struct RankPoint {
     /// One for the most requested.
     pub rank: u64,
-    /// How often it is asked for.
     pub requests: u32,
 }
 
 impl Popularity {
-    /// Of how often each document is asked for.
+    /// From the number of requests for each document.
     pub fn new(mut counts: Vec<u32>) -> Self {
         counts.retain(|&count| count > 0);
         counts.sort_unstable_by(|a, b| b.cmp(a));
@@ -68,8 +67,8 @@ impl Popularity {
     }
 }
 
-/// Maximum likelihood: the mean of ln r under the law equals that of the log. Newton's method; the
-/// derivative of the mean is minus the variance of ln r.
+/// Maximum likelihood: the mean of ln r under Zipf's law equals that of the log. Newton's method; the derivative of the
+/// mean is minus the variance of ln r.
 fn slope(counts: &[u32], total: u64) -> Option<f64> {
     if counts.len() < 2 {
         return None;

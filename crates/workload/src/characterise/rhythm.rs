@@ -16,7 +16,7 @@ const MINUTE_SECONDS: f64 = 60.0;
 pub struct Rhythm {
     /// The hours of the day, by the log's clock as it was at its first line.
     pub hours: Vec<Hour>,
-    /// How long the intervals of the timeline are, a multiple of a minute.
+    /// A multiple of a minute.
     pub timeline_interval_seconds: u64,
     /// The rate along the log. Its first and last intervals may be cut off by the ends of the log.
     pub timeline: Vec<TimelinePoint>,
@@ -72,7 +72,7 @@ fn hours(overview: &Overview) -> Vec<Hour> {
     (0..24).map(hour).collect()
 }
 
-/// How many seconds of this hour of the day lie before `seconds` since a midnight.
+/// The number of seconds of this hour of the day before `seconds` since a midnight.
 fn covered_seconds(hour: u32, seconds: f64) -> f64 {
     let days = (seconds / DAY_SECONDS).floor();
     let today = seconds - days * DAY_SECONDS - f64::from(hour) * HOUR_SECONDS;

@@ -1,13 +1,13 @@
-//! Exact quantiles of values that are not held: they are gone through again and again, each time to learn
-//! sixteen more bits of every quantile.
+//! Exact quantiles of values that are not held in memory: each pass over them determines sixteen more bits of every
+//! quantile.
 //!
-//! A pass counts, of the values that begin like a quantile, what their next sixteen bits are. Memory is that of
-//! the counters, whatever the number of values.
+//! Among the values that share a quantile's known prefix, a pass counts the next sixteen bits. Memory is that of the
+//! counters, whatever the number of values.
 
-/// How many bits a pass learns.
+/// Bits determined by one pass.
 const DIGIT_BITS: u32 = 16;
 
-/// How many passes there have to be: as many as a value has digits.
+/// The number of passes: one per digit of a value.
 pub const PASSES: u32 = u64::BITS / DIGIT_BITS;
 
 /// The search for some quantiles of one quantity.
@@ -26,7 +26,7 @@ struct Wanted {
     fraction: f64,
     /// The bits that are known.
     beginning: u64,
-    /// Which of the values that begin so it is, from one.
+    /// Rank among the values with this prefix, from one.
     rank: u64,
 }
 
@@ -82,7 +82,6 @@ impl<const N: usize> Selection<N> {
         (self.count > 0).then(|| self.wanted.map(|wanted| wanted.beginning))
     }
 
-    /// How many values there are.
     pub fn count(&self) -> u64 {
         self.count
     }

@@ -1,4 +1,4 @@
-//! Sessions in figures: how long, how many requests, what pauses, what bursts.
+//! Figures of sessions: duration, requests, think times, bursts.
 
 use serde::Serialize;
 
@@ -8,7 +8,6 @@ use super::selection::{PASSES, Selection};
 use super::source::{Source, for_each_got};
 use crate::trace::Request;
 
-/// Those of a [`Summary`].
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,7 +15,7 @@ pub struct SessionStatistics {
     pub count: u64,
     /// The fraction of them that are a single request.
     pub single_request_fraction: f64,
-    /// How many are in progress on average: their durations over the span of the log.
+    /// The mean number in progress: the sum of durations over the span of the log.
     pub mean_in_progress: f64,
     pub requests: Summary,
     /// From a session's first request to its last.
@@ -41,7 +40,7 @@ pub struct Summary {
 }
 
 impl SessionStatistics {
-    /// Of a trace that has a session.
+    /// The trace must have a session.
     pub fn new<S: Source>(overview: &Overview, source: &mut S) -> Result<Self, S::Error> {
         let [mut lengths, mut durations, mut think_times, mut bursts] =
             [(); 4].map(|()| Selection::new(QUANTILES));
@@ -72,7 +71,7 @@ impl SessionStatistics {
 }
 
 impl Summary {
-    /// Of whole numbers of which `per_unit` are one.
+    /// The values are integers in units of 1 / `per_unit`.
     fn new(selection: &Selection<4>, per_unit: f64) -> Self {
         let Some([p50, p90, p95, p99]) = selection.values() else { return Summary::default() };
         let value = |value: u64| value as f64 / per_unit;

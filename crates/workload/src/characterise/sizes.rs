@@ -1,4 +1,4 @@
-//! A distribution of sizes: moments, quantiles, its function as points, and two fits.
+//! A distribution of sizes: moments, quantiles, its distribution function as points, and two fits.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ const CDF_TAIL_RATIO: f64 = 0.9;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeDistribution {
     pub count: u64,
-    /// How many of them are zero; no fit holds those.
+    /// Zero sizes; no fit includes them.
     pub zero_count: u64,
     pub mean_bytes: f64,
     /// Variance over squared mean: C².
@@ -24,9 +24,7 @@ pub struct SizeDistribution {
     pub quantiles_bytes: SizeQuantiles,
     /// The distribution function, a few hundred points of it.
     pub cdf: Vec<CdfPoint>,
-    /// The log-normal law that fits best.
     pub log_normal: Option<LogNormalFit>,
-    /// The Pareto law of the largest.
     pub pareto_tail: Option<ParetoFit>,
 }
 
@@ -57,7 +55,7 @@ pub struct CdfPoint {
 }
 
 impl SizeDistribution {
-    /// Of sizes with how often they occur.
+    /// From sizes and their frequencies.
     pub fn new(sizes: impl Iterator<Item = (u64, u64)>) -> Self {
         let sample = Weighted::new(sizes);
         let mean_bytes = sample.mean(|size_bytes| size_bytes);

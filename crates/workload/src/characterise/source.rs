@@ -1,4 +1,4 @@
-//! Where the sessions of a trace come from when it is characterised: memory, or a file that is read again.
+//! The sessions of a trace to characterise: in memory, or in a file that is read again.
 
 use std::convert::Infallible;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -6,15 +6,12 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use crate::trace::{Document, Origin, Request, Trace};
 use crate::trace_file::{Head, Place, TraceFileError, TraceReader, got};
 
-/// What is read of a file at once.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// A trace that can be gone through more than once.
 pub trait Source {
-    /// Why it cannot be read on.
     type Error;
     fn documents(&self) -> &[Document];
-    /// Where it lies in real time.
     fn origin(&self) -> Origin;
     /// Shows every session: its start after the origin, and its requests.
     fn for_each_session(&mut self, visit: &mut dyn FnMut(u64, &[Request])) -> Result<(), Self::Error>;
@@ -52,7 +49,6 @@ impl<R: Read + Seek> StoredTrace<R> {
         Ok(StoredTrace { reader, head, documents, first })
     }
 
-    /// What the file begins with.
     pub fn head(&self) -> Head {
         self.head
     }

@@ -1,4 +1,4 @@
-//! A sample in which values come with how often they occur: all statistics of sizes work on it.
+//! A sample of values with frequencies; all statistics of sizes use it.
 
 /// Distinct values in rising order, each with its weight.
 pub struct Weighted {

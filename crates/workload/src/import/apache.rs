@@ -1,7 +1,7 @@
 //! Compiles an Apache `LogFormat` string (mod_log_config, httpd 2.4).
 //!
-//! A directive is `%`, then maybe statuses it is for (`!200,304`), `<` or `>`, and an argument in braces,
-//! then a letter. A `strftime` argument of `%{…}t` compiles into fields of its own, a conversion each.
+//! A directive is `%`, optional statuses (`!200,304`), `<` or `>`, an optional argument in braces, then a letter. A
+//! `strftime` argument of `%{…}t` compiles into one field per conversion.
 
 use super::fields::{Field, Stamp, Time};
 use super::template::Part;
@@ -52,7 +52,7 @@ struct Directive<'a> {
 }
 
 impl<'a> Directive<'a> {
-    /// What follows the `%`, and what follows that.
+    /// Parses the text after a `%`; returns the directive and the rest.
     fn parse(text: &'a str) -> Result<(Self, &'a str), String> {
         let is_modifier = |c: char| c.is_ascii_digit() || matches!(c, '!' | ',' | '<' | '>');
         let mut rest = text.trim_start_matches(is_modifier);

@@ -1,8 +1,8 @@
-//! One line of Common or Combined Log Format, told apart into its fields as tolerantly as real logs need.
+//! Parses one line of Common or Combined Log Format, as tolerantly as real logs need.
 //!
-//! `host identity user [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.0" 200 2326 …`: whatever follows the
-//! size is ignored, so both formats and their extensions are read alike. Requests may hold spaces and
-//! quotes: the request ends at the first quote that a status and a size follow.
+//! `host identity user [10/Oct/2000:13:55:36 -0700] "GET /x HTTP/1.0" 200 2326 …`: everything after the size is
+//! ignored, so both formats and their extensions are read alike. Requests may contain spaces and quotes: the request
+//! ends at the first quote that is followed by a status and a size.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use super::entry::{Entry, HOST_BYTES_MAX, Malformed, method_and_target, size_byt
 use super::lines::LINE_BYTES_MAX;
 use super::time::{self, CLF_BYTES, NS_PER_SECOND};
 
-/// How many opening brackets are tried for a date: user names may hold one.
+/// Opening brackets tried for a date: user names may contain one.
 const BRACKETS_MAX: usize = 8;
 
 pub fn parse(line: &[u8]) -> Result<Entry<'_>, Malformed> {

@@ -1,6 +1,6 @@
-//! Turns entries into rows of numbers, sixteen bytes each, and counts everything on the way.
+//! Turns entries into rows of sixteen bytes, and counts everything on the way.
 //!
-//! Of a document its name, size and status are kept, of a client its address: once, however often they come.
+//! The name, size and status of a document, and the address of a client, are kept once however often they occur.
 
 use std::hash::BuildHasher;
 
@@ -26,7 +26,8 @@ pub const REQUESTS_MAX: usize = u32::MAX as usize;
 /// The most documents, distinct in name or in size.
 pub const DOCUMENTS_MAX: usize = NAMES_MAX;
 
-/// Marks a row whose `document` is still a name: it came before the name's first size. Above all numbers.
+/// Marks a row whose `document` is still a name, because it came before the name's first size. Above all document
+/// numbers.
 const BY_NAME: u32 = 1 << 31;
 
 /// Stands for no document yet.
@@ -57,7 +58,7 @@ pub struct Collector<'o> {
     rows: Sorter<Row>,
     /// The first and the latest moment of the log.
     window_ns: Option<(i64, i64)>,
-    /// Target and host of the line at hand.
+    /// Target and host of the current line.
     name: Vec<u8>,
 }
 
@@ -231,8 +232,7 @@ impl<'o> Collector<'o> {
         ImportError::TooMany { what, limit, line: self.report.lines }
     }
 
-    /// What was collected, if there is anything. Requests are still to be counted: it is not known yet which
-    /// names never got a size.
+    /// The collected rows. Requests are counted later: names without any size are not known yet.
     pub fn finish(mut self, spill: &mut Option<Spill<'_>>) -> Result<Collected, ImportError> {
         let entries = self.tally.fill(&mut self.report);
         let mut report = self.report;
@@ -252,7 +252,6 @@ impl<'o> Collector<'o> {
     }
 }
 
-/// What a log comes to.
 pub struct Collected {
     pub documents: Documents,
     pub rows: Rows,
@@ -310,7 +309,7 @@ impl Iterator for Rows {
     }
 }
 
-/// Why a log has no entry that counts.
+/// The error for a log without a usable entry.
 fn nothing(report: ImportReport, format: Option<&Format>, window_ns: Option<(i64, i64)>) -> ImportError {
     if let Some((first_ns, last_ns)) = window_ns {
         let offset_seconds = report.utc_offset_seconds;

@@ -1,4 +1,4 @@
-//! Tells plain, gzip and zstd logs apart by their first bytes and decompresses them on the way.
+//! Recognises plain, gzip and zstd logs by their first bytes and decompresses them on the fly.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -12,7 +12,6 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 const MAGIC_BYTES: usize = 4;
 
-/// How a log is compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Compression {

@@ -1,4 +1,4 @@
-//! Finds out which format a log is in, by trying all that have a name on its first lines.
+//! Detects a log's format by trying all named formats on its first lines.
 
 use std::io::{self, BufRead};
 
@@ -6,23 +6,20 @@ use super::ImportError;
 use super::entry::Malformed;
 use super::format::Format;
 
-/// How many lines are tried at most.
 pub const SAMPLE_LINES_MAX: usize = 100;
 
-/// How many bytes are read ahead for them at most.
 pub const SAMPLE_BYTES_MAX: usize = 256 * 1024;
 
 /// In the order in which they are preferred: a line of `vhost_combined` can be read as `common`.
 const CANDIDATES: [&str; 5] = ["vhost_combined", "common", "squid", "json", "w3c"];
 
-/// What a format was chosen by.
+/// The evidence for a format.
 #[derive(Clone, Debug)]
 pub struct Detected {
     /// The format; the fast path where none fits.
     pub format: Format,
-    /// How many of the first lines were tried.
     pub sample_lines: usize,
-    /// How many of these it reads; directives count, blank lines do not.
+    /// Lines that the format can read; directives count, blank lines do not.
     pub sample_entries: usize,
 }
 

@@ -1,4 +1,4 @@
-//! An entry: what any format says of one request, in one shape; and why a line is none.
+//! An entry: one request in the same shape for every format; or the reason why a line is not one.
 
 use std::borrow::Cow;
 
@@ -21,16 +21,15 @@ pub const HOST_BYTES_MAX: usize = 259;
 pub struct Entry<'a> {
     /// Address or name of the client.
     pub client: Cow<'a, [u8]>,
-    /// When the request began: what the log says, less how long the request took where the log says when
-    /// it ended and how long it took. In nanoseconds since 1970-01-01 00:00 UTC.
+    /// The request's start in nanoseconds since 1970-01-01 00:00 UTC: the logged time, less the duration if the log has
+    /// it and its timestamps mark ends.
     pub unix_ns: i64,
-    /// What the log itself says; lines are in or out of order by this.
+    /// The logged timestamp; decides whether lines are in order.
     pub logged_unix_ns: i64,
-    /// How finely the log tells the time: the request began within this of `unix_ns`.
+    /// The timestamp's resolution: the request began within this of `unix_ns`.
     pub resolution_ns: i64,
-    /// What the log's clock is ahead of UTC.
     pub utc_offset_seconds: i32,
-    /// How long the request took, where the log says.
+    /// `None` if the log does not have it.
     pub duration_ns: Option<i64>,
     /// The site that was asked for; empty where the log does not say.
     pub host: Cow<'a, [u8]>,

@@ -1,4 +1,4 @@
-//! Why a log cannot be imported, and what to do about it.
+//! Errors of an import, each with its cure.
 
 use std::io;
 
@@ -33,7 +33,7 @@ pub enum ImportError {
     NoStaticRequest { requests: u64, skipped: Skipped },
     #[error("more than {limit} {what} by line {line} of the log")]
     TooMany { what: &'static str, limit: usize, line: u64 },
-    /// What does not fit in memory could not be kept elsewhere.
+    /// Spilling to disk failed.
     #[error("the temporary file of the import failed: {0}")]
     Scratch(#[source] io::Error),
     /// The trace could not be written.

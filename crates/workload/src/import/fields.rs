@@ -1,7 +1,7 @@
-//! What a field of a log means, and a draft that fields fill in one by one until it is an entry.
+//! The meanings of log fields, and a draft that they fill in one by one until it is an entry.
 //!
-//! Every format but the fast path comes down to this: texts with a meaning each, in any order, however they
-//! were told apart. A moment may come whole or in parts; a request whole or in parts.
+//! Every format but the fast path uses this: texts with a meaning each, in any order, however they were split. A
+//! timestamp or a request may come whole or in parts.
 
 use std::borrow::Cow;
 
@@ -28,9 +28,9 @@ pub enum Field {
     /// The site that was asked for, where no [`Field::Host`] says it better.
     ServerName,
     Port,
-    /// When the request was made or logged, or a part of that.
+    /// The timestamp, or a part of it.
     Time(Time),
-    /// How long the request took, in units of so many nanoseconds.
+    /// The request's duration, in a unit of this many nanoseconds.
     Duration {
         unit_ns: i64,
     },
@@ -54,7 +54,7 @@ pub enum Field {
     SizeWithHead,
 }
 
-/// How a moment, or a part of it, is written.
+/// The notation of a timestamp or of a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
     /// `10/Oct/2000:13:55:36 -0700`.
@@ -65,13 +65,13 @@ pub enum Time {
     Epoch {
         unit_ns: i64,
     },
-    /// Whatever of the above it looks like.
+    /// Any of the above, by its appearance.
     Any,
     /// `2000-10-10`.
     Date,
     /// `13:55:36`.
     Clock,
-    /// Of a second, to be added, in units of so many nanoseconds.
+    /// A fraction of a second to add, in a unit of this many nanoseconds.
     Fraction {
         unit_ns: i64,
     },
@@ -85,10 +85,10 @@ pub enum Time {
     Zone,
 }
 
-/// Which end of a request its time stamp marks.
+/// The end of a request that its timestamp marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
-    /// Its start, or nobody knows.
+    /// The start, or unknown.
     #[default]
     Start,
     /// Its end: a known duration leads back to the start.
@@ -99,7 +99,7 @@ pub enum Stamp {
 /// seconds is 1973 in milliseconds.
 const EPOCH_UNIT_STEP: i64 = 100_000_000_000;
 
-/// What is known of a line so far.
+/// The fields of a line read so far.
 #[derive(Default)]
 pub struct Draft<'a> {
     client: Text<'a>,
@@ -269,7 +269,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// What a moment looks like that comes without a word about its form.
+/// Guesses the notation of a timestamp.
 fn guess(text: &[u8]) -> Option<Time> {
     if text.get(2) == Some(&b'/') {
         return Some(Time::Clf);

@@ -1,8 +1,7 @@
-//! A log format: its name, and how its lines become entries. All formats are read through this one face.
+//! A log format: its name, and how its lines become entries.
 //!
-//! `clf` is the fast path for the two formats that most logs are in; every other one is a template or a tree
-//! of names that fills in a draft. Formats are chosen by name, by the server's own format string, or by
-//! `detect`.
+//! `clf` is the fast path for the two most common formats. Every other one is a template or a tree of names that fills
+//! in a draft. Formats are chosen by name, by the server's own format string, or by `detect`.
 
 use thiserror::Error;
 
@@ -20,7 +19,6 @@ const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{U
 /// The names a format can be chosen by.
 pub const FORMAT_NAMES: [&str; 6] = ["common", "combined", "vhost_combined", "squid", "w3c", "json"];
 
-/// How the lines of a log are read.
 #[derive(Clone, Debug)]
 pub struct Format {
     name: String,
@@ -35,7 +33,6 @@ enum Reader {
     Json(Names),
 }
 
-/// Why a format cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormatError {
     /// Neither a name nor a format string.
@@ -43,11 +40,7 @@ pub enum FormatError {
     Unknown(String),
     /// A format string that does not compile.
     #[error("the log format {format:?} cannot be read: {why}")]
-    Syntax {
-        format: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    Syntax { format: String, why: String },
     /// A format string that leaves out what is needed.
     #[error("the log format {format:?} says nothing of the {missing}")]
     Incomplete { format: String, missing: &'static str },
@@ -128,12 +121,12 @@ impl Format {
         Ok(Format::of(name, Reader::Template { template, stamp, escapes: true }))
     }
 
-    /// What it is called; a format string is its own name.
+    /// A format string is its own name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether targets are logged with backslash escapes, as Apache and nginx write them.
+    /// True if targets are logged with backslash escapes, as Apache and nginx write them.
     pub(super) fn escapes(&self) -> bool {
         match &self.reader {
             Reader::Clf => true,

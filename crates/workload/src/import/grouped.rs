@@ -1,7 +1,7 @@
-//! From the bytes of a log to its sessions in order of their starts, which are counted but not yet held.
+//! From the bytes of a log to its sessions in order of their starts, without holding them in memory.
 //!
-//! Two sorts do it: rows by client and time, so that sessions can be told apart one after the other, and
-//! sessions by their starts.
+//! There are two sorts: rows by client and time, so that sessions can be split one after the other, and sessions by
+//! their starts.
 
 use std::io::{self, BufRead, Cursor, Read};
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::{Origin, Request};
 use crate::trace_file::Head;
 
-/// Progress is told every so many lines, and every so many sessions.
+/// Lines, and sessions, between two progress reports.
 const PROGRESS_LINES: u64 = 1 << 16;
 
 /// A log as what a trace is written of.

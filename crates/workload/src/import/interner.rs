@@ -1,4 +1,4 @@
-//! Numbers for byte strings, each kept once: four bytes per name besides its text.
+//! Numbers for byte strings, each stored once: four bytes per name besides its text.
 
 use std::hash::BuildHasher;
 
@@ -14,7 +14,7 @@ pub const NAMES_BYTES_MAX: usize = 1 << 30;
 #[derive(Default)]
 pub struct Interner {
     text: Vec<u8>,
-    /// Where each name ends in `text`; it begins where the one before it ends.
+    /// The end of each name in `text`; it begins where the one before it ends.
     ends: Vec<u32>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -38,7 +38,6 @@ impl Interner {
         Some(number)
     }
 
-    /// How many names there are.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

@@ -1,8 +1,8 @@
-//! JSON lines: an object a line, its values found by their names, which are those of nginx, Caddy, Traefik
-//! and Google Cloud unless they are given.
+//! JSON lines: one object per line, its values found by name. The default names are those of nginx, Caddy, Traefik and
+//! Google Cloud.
 //!
-//! Only the values that matter are looked at; serde_json skips over the others without building anything.
-//! Objects within objects are named with dots: `request.uri`.
+//! Only relevant values are parsed; serde_json skips the others without building anything. Dots name objects within
+//! objects: `request.uri`.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use super::time::NS_PER_SECOND;
 
 const MILLISECOND_NS: i64 = NS_PER_SECOND / 1000;
 
-/// What can be said with `--json-field MEANING=NAME`.
+/// The meanings for `--json-field MEANING=NAME`.
 pub const MEANINGS: [(&str, Field); 16] = [
     ("time", Field::Time(Time::Any)),
     ("client", Field::Client),

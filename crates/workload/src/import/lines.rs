@@ -1,4 +1,4 @@
-//! Cuts a stream into lines without copying them, but for those that straddle two reads.
+//! Splits a stream into lines; copies only those that straddle two reads.
 
 use std::io::{self, BufRead};
 
@@ -9,7 +9,6 @@ use super::ImportError;
 /// A longer line is malformed; of its bytes no more than this many are ever held.
 pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What the reader of lines reports.
 pub enum Step<'a> {
     Line {
         /// Its length as read, the line feed included.

@@ -1,11 +1,10 @@
-//! Import of access logs: bytes in, a [`Trace`] and a report of what was kept and what was not.
+//! Imports access logs: bytes in, a [`Trace`] out, with a report of the lines kept and skipped.
 //!
-//! A line goes through four hands: `lines` cuts it out of the stream without copying, `format` tells its
-//! fields apart, `selection` and `policy` decide whether it is taken and what it counts as, `collector` gives
-//! its names numbers. `grouped` makes sessions of them, see [`crate::sessions`].
+//! `lines` splits the stream without copying, `format` parses the fields, `selection` and `policy` decide what an entry
+//! counts as, `collector` numbers its names, and `grouped` makes sessions (see [`crate::sessions`]).
 //!
-//! [`import`] gives a trace in memory. [`import_to_file`] writes one, and its memory does not grow with the
-//! requests but with the distinct names, each within its limit. Both give the same.
+//! [`import`] returns a trace in memory. [`import_to_file`] writes one; its memory grows only with the distinct names,
+//! each within its limit. Both give the same trace.
 
 mod apache;
 mod clf;
@@ -55,7 +54,6 @@ use crate::trace::{Session, Trace};
 use crate::trace_file::TraceWriter;
 use grouped::grouped;
 
-/// How a log is read.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The format of its lines; `None` finds it out.
@@ -63,7 +61,7 @@ pub struct Options {
     /// Requests of one client that are further apart than this are of different sessions.
     pub session_gap_ns: u64,
     pub selection: Selection,
-    /// Which of these are kept beside good answers to GET and HEAD for static documents.
+    /// Entries to keep besides successful GET and HEAD of static documents.
     pub keep: Keep,
 }
 
@@ -82,11 +80,9 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Imported {
     pub trace: Trace,
-    /// What the log held and what became of it.
     pub report: ImportReport,
 }
 
-/// How far an import is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     pub lines: u64,

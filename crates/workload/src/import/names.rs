@@ -1,7 +1,7 @@
-//! Names of documents as the collector keeps them: a target, and a host behind it where the log has one.
+//! Names of documents as the collector keeps them: a target, and its host if the log has one.
 //!
-//! A line feed parts the two, for no line holds one. Escapes are taken out only when a name is spelled at
-//! last: once per document, not once per line.
+//! A line feed separates the two, because no line contains one. Escapes are decoded at the end: once per document, not
+//! once per line.
 
 /// Target and host as one name, in a buffer that is used again.
 pub fn join<'b>(buffer: &'b mut Vec<u8>, target: &[u8], host: &[u8]) -> &'b [u8] {

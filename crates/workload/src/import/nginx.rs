@@ -1,7 +1,7 @@
 //! Compiles an nginx `log_format` string (ngx_http_log_module, ngx_http_core_module).
 //!
-//! A variable is `$name` or `${name}`; those that do not matter here are skipped over. nginx writes a line
-//! when the request has ended, so its time stamps mark ends.
+//! A variable is `$name` or `${name}`; irrelevant ones are skipped. nginx writes a line when the request has ended, so
+//! its timestamps mark ends.
 
 use super::fields::{Field, Time};
 use super::template::Part;

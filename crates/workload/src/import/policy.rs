@@ -17,7 +17,7 @@
 
 use super::entry::Entry;
 
-/// What is kept beside good answers to GET and HEAD for static documents.
+/// Entries to keep besides successful GET and HEAD of static documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
     /// Requests that did not get a whole document, marked with their status.
@@ -27,7 +27,6 @@ pub struct Keep {
     pub as_get: bool,
 }
 
-/// What becomes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// A request for the document of this size under the entry's target.
@@ -40,7 +39,6 @@ pub enum Verdict {
     Skip(Reason),
 }
 
-/// Why an entry is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No request line was sent.
@@ -52,7 +50,6 @@ pub enum Reason {
     Partial,
     /// Neither 200, 206 nor 304.
     Failed,
-    /// 200 and no size.
     WithoutSize,
 }
 

@@ -1,4 +1,4 @@
-//! What an import tells about the log, for people and for JSON.
+//! The report of an import, for people and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,16 +8,12 @@ use serde::Serialize;
 use super::compression::Compression;
 use super::entry::{Entry, Malformed};
 
-/// How many malformed lines are shown.
 pub const MALFORMED_SHOWN_MAX: usize = 10;
 
-/// How much of a malformed line is shown.
 pub const MALFORMED_TEXT_BYTES_MAX: usize = 160;
 
-/// What the log held and what became of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ImportReport {
-    /// How the log was compressed.
     pub compression: Compression,
     /// The format of its lines.
     pub format: String,
@@ -47,7 +43,7 @@ pub struct ImportReport {
     pub failed_requests: u64,
     /// Entries that say how long they took.
     pub with_duration: u64,
-    /// How finely the log tells the time, at its coarsest.
+    /// The coarsest resolution of the timestamps.
     pub time_resolution_ns: i64,
     /// Entries that are not in the trace.
     pub skipped: Skipped,
@@ -55,22 +51,21 @@ pub struct ImportReport {
     pub out_of_order_lines: u64,
     /// By how much at most.
     pub largest_backward_jump_seconds: u64,
-    /// What the log's clock is ahead of UTC, by its first entry.
+    /// The UTC offset of the first entry.
     pub utc_offset_seconds: i32,
     /// Distinct clients of the trace's requests.
     pub clients: u64,
     pub documents: u64,
     pub sessions: u64,
-    /// What to keep in mind when the trace is used, in sentences.
+    /// Full sentences for the user.
     pub warnings: Vec<String>,
 }
 
 /// The evidence for a format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DetectedBy {
-    /// How many of the first lines were tried.
     pub sample_lines: usize,
-    /// How many of these the format reads.
+    /// Lines that the format can read.
     pub sample_entries: usize,
 }
 
@@ -80,7 +75,7 @@ const CLIENTS_FEW: u64 = 10;
 /// From this many requests on, few clients are suspicious.
 const REQUESTS_MANY: u64 = 1000;
 
-/// What may be damaged, or left out as dynamic, before the trace stops standing for the log.
+/// With a larger share of damaged or dynamic entries the trace no longer represents the log, and a warning says so.
 const MALFORMED_FRACTION_MAX: f64 = 0.01;
 const WITH_QUERY_FRACTION_MAX: f64 = 0.1;
 
@@ -153,9 +148,7 @@ impl fmt::Display for Skipped {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MalformedLine {
     pub line: u64,
-    /// Why it is none, for programs.
     pub reason: Malformed,
-    /// Why it is none, for people.
     pub message: String,
     /// Its beginning, decoded with replacement.
     pub text: String,

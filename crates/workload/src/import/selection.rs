@@ -1,8 +1,7 @@
-//! Which entries of a log are taken, and under which paths and hosts.
+//! Selects and renames entries of a log by time, status, method, path, host and client.
 //!
-//! Every criterion is a list; an empty one takes everything, and an entry has to pass all of them. Patterns
-//! are globs (`*` any text, `?` one byte), or regular expressions behind a tilde. What is renamed is renamed
-//! after it was chosen.
+//! Every criterion is a list; an empty one accepts everything, and an entry must match all of them. Patterns are globs
+//! (`*` any text, `?` one byte), or regular expressions after a tilde. Renaming happens after selection.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -19,7 +18,6 @@ const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// The longest `OLD=NEW`.
 pub const MAP_BYTES_MAX: usize = 256;
 
-/// What is taken of a log, and what it is renamed to.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     pub statuses: Vec<RangeInclusive<u16>>,
@@ -28,7 +26,7 @@ pub struct Selection {
     pub hosts: Vec<Pattern>,
     pub clients: Vec<Pattern>,
     pub from: Option<Bound>,
-    /// What starts have to lie before.
+    /// Exclusive.
     pub to: Option<Bound>,
     /// Prefixes of targets and what takes their place; the first that fits.
     pub path_map: Vec<(String, String)>,
@@ -47,17 +45,12 @@ pub struct Bound {
     has_zone: bool,
 }
 
-/// What cannot be understood as part of a selection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SelectionError {
     #[error("{0:?} is not a status like 200, 4xx or 500-504")]
     Status(String),
     #[error("{pattern:?} is not a pattern: {why}")]
-    Pattern {
-        pattern: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    Pattern { pattern: String, why: String },
     #[error("{0:?} is not a time like 2026-11-21T10:00:00, 2026-11-21 or 2026-11-21T10:00:00+01:00")]
     Time(String),
     #[error("{0:?} is not OLD=NEW, in printable characters and at most {MAP_BYTES_MAX} bytes")]
@@ -65,7 +58,6 @@ pub enum SelectionError {
 }
 
 impl Selection {
-    /// Whether an entry is taken.
     pub fn takes(&self, entry: &Entry<'_>) -> bool {
         let any = |patterns: &[Pattern], text: &[u8]| {
             patterns.is_empty() || patterns.iter().any(|pattern| pattern.0.is_match(text))

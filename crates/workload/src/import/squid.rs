@@ -1,7 +1,7 @@
-//! Squid's native access.log: ten columns, the client's end of each exchange.
+//! Squid's native access.log: ten columns for each exchange with a client.
 //!
-//! `1066036250.129     7 10.0.0.1 TCP_MISS/200 4242 GET http://host/path user HIER_DIRECT/1.2.3.4 text/html`:
-//! when the exchange ended, how many milliseconds it took, and the bytes sent with the head.
+//! `1066036250.129     7 10.0.0.1 TCP_MISS/200 4242 GET http://host/path user HIER_DIRECT/1.2.3.4 text/html`: the end
+//! of the exchange, its duration in milliseconds, and the bytes sent including the head.
 
 use super::fields::{Field, Time};
 use super::template::Template;

@@ -1,8 +1,7 @@
-//! A compiled format: literal text and fields by turns, matched in one pass without backtracking.
+//! A compiled format: alternating literal text and fields, matched in one pass without backtracking.
 //!
-//! A field ends where the literal behind it begins. Between quotes a quote behind a backslash ends nothing;
-//! in a log of columns any run of blanks is one separator. What follows the last field that matters is not
-//! looked at, so that formats with something appended are read too.
+//! A field ends where the next literal begins. Within quotes an escaped quote ends nothing; in a log of columns any run
+//! of blanks is one separator. Text after the last relevant field is ignored, so extended formats are read, too.
 
 use std::borrow::Cow;
 
@@ -20,10 +19,9 @@ pub struct Template {
     steps: Vec<Step>,
 }
 
-/// A field and how it is told from what follows.
+/// A field and the text around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
-    /// What stands before the field.
     before: Before,
     field: Field,
     end: End,
@@ -116,7 +114,7 @@ impl Template {
     }
 }
 
-/// Where a field ends that has `before` before it and `rest` behind it.
+/// The end of a field between `before` and `rest`.
 fn end_of(field: Field, before: &[u8], rest: &[Part]) -> Option<End> {
     let mut text = Vec::new();
     for part in rest {
@@ -151,13 +149,13 @@ impl End {
     }
 }
 
-/// What follows `text`, which is a byte or two: comparing them here is cheaper than a call.
+/// The rest after `text`, which is a byte or two: comparing them here is cheaper than a call.
 fn after<'a>(text: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
     let (head, rest) = rest.split_at_checked(text.len())?;
     head.iter().eq(text).then_some(rest)
 }
 
-/// Where `text` begins in `rest`, from the front.
+/// Positions of `text` in `rest`, in order.
 fn positions(rest: &[u8], text: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memchr_iter(text[0], rest).filter(move |&at| after(text, &rest[at..]).is_some())
 }

@@ -1,7 +1,7 @@
-//! Moments as logs write them: the calendar, the forms that have a name, and decimal numbers of seconds.
+//! Timestamps as logs write them: the calendar, the named notations, and decimal seconds.
 //!
-//! Every function takes exactly the text of its form and answers `None` for any other. How fine a stamp is
-//! matters as much as what it says: a stamp of whole seconds is spread within its second later.
+//! Every function accepts exactly its notation and returns `None` for any other. The resolution matters as much as the
+//! value: a timestamp of whole seconds is spread within its second later.
 
 /// Years a log can be of: its first and its last moment are less than `trace_file::TIME_NS_MAX` apart.
 pub const YEARS: std::ops::RangeInclusive<i64> = 1970..=2115;
@@ -21,7 +21,7 @@ pub const CLF_BYTES: usize = 26;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
     pub ns: i64,
-    /// What its last digit stands for.
+    /// The unit of its last digit.
     pub resolution_ns: i64,
 }
 

@@ -1,7 +1,7 @@
-//! W3C Extended Log File Format: the log itself says what its columns are, and may say it again.
+//! W3C Extended Log File Format: directives in the log name its columns, and may change them.
 //!
-//! `#Fields:` names the columns; IIS repeats it at every start, maybe with others. Columns stand between
-//! blanks (IIS) or tabs (CloudFront). Moments are UTC; servers write a line when the request has ended.
+//! `#Fields:` names the columns; IIS repeats it at every start, possibly with others. Columns are separated by blanks
+//! (IIS) or tabs (CloudFront). Times are UTC; servers write a line when the request has ended.
 
 use super::entry::Malformed;
 use super::fields::{Draft, Field, Time};
@@ -11,7 +11,7 @@ use super::template::Template;
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     template: Option<Template>,
-    /// Of the last `#Date`, for logs whose lines have a time of day only.
+    /// The last `#Date`, for logs whose lines have only a time of day.
     date: Option<Vec<u8>>,
 }
 

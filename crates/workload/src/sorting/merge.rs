@@ -1,4 +1,4 @@
-//! Merges sorted runs that lie one behind the other in one place, each read through a buffer of its own.
+//! Merges sorted runs stored one after the other, each read through a buffer of its own.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -17,7 +17,7 @@ pub struct Merge<R: Record> {
     heads: BinaryHeap<Head<R>>,
 }
 
-/// What is left of a run: a part in the buffer, the rest where it was spilled.
+/// The rest of a run: a part in the buffer, the remainder where it was spilled.
 struct Run {
     buffer: Box<[u8]>,
     begin: usize,

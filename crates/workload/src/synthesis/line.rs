@@ -1,4 +1,4 @@
-//! How the server of a synthetic site logs: Combined Log Format, on one fixed day.
+//! The log lines of a synthetic site: Combined Log Format, on one fixed day.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};

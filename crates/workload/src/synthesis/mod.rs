@@ -25,7 +25,6 @@ pub const DOCUMENTS_MAX: u32 = 1_000_000;
 /// all are in memory at once, 24 bytes each.
 pub const REQUESTS_MAX: u32 = 10_000_000;
 
-/// What the day is like.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Synthesis {
     pub documents: u32,
@@ -52,13 +51,11 @@ impl Default for Synthesis {
     }
 }
 
-/// Why no log was written.
 #[derive(Debug, Error)]
 pub enum SynthesisError {
     /// A count of nothing, or of too much.
     #[error("{what} must be from {least} to {most}, not {value}")]
     Count { what: &'static str, least: u32, most: u32, value: u32 },
-    /// Parameters of a law that are none.
     #[error("sizes and popularity need finite parameters that are not negative")]
     Law,
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! A synthetic site: documents with sizes, and how popular they are.
+//! A synthetic site: documents with sizes and popularity.
 
 use rand::{Rng, RngExt};
 

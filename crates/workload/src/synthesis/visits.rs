@@ -1,4 +1,4 @@
-//! A day of visits: when people come, what they look at, how long they think.
+//! A day of visits: arrival times, pages, think times.
 
 use rand::{Rng, RngExt};
 
@@ -29,7 +29,7 @@ const CLIENTS: u32 = 3000;
 /// The busy times of the day: hour, width in hours, height over the quiet level of one.
 const HUMPS: [(f64, f64, f64); 2] = [(11.0, 2.5, 3.0), (20.5, 2.0, 4.0)];
 
-/// What kinds of entries there are besides the plain ones, and how many of a thousand requests they are.
+/// The kinds of entries other than plain ones, per thousand requests.
 const KINDS: [(Kind, f64); 8] = [
     (Kind::NotModified, 120.0),
     (Kind::Query, 22.0),

@@ -1,7 +1,7 @@
-//! Sessions of a trace file in any order: by their number, or by their part of all durations.
+//! Random access to the sessions of a trace file: by number, or by their share of all durations.
 //!
-//! A file is scanned once. Of so many sessions one is a landmark whose place is kept; to get at a session, those
-//! from its landmark up to the next are read. However long the file is, the landmarks stay as few.
+//! A file is scanned once. Every n-th session is an index point whose position is kept; to find a session, those from
+//! its index point on are read. The number of index points does not grow with the file.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 
@@ -12,10 +12,9 @@ use crate::trace::{Request, Session};
 /// The most landmarks, of 40 bytes each.
 pub const PLACES_MAX: usize = 1 << 16;
 
-/// What is read of a file at once.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Where landmarks are, and what lies before them.
+/// Index points, and sums over the sessions before them.
 #[derive(Clone, Debug)]
 pub struct Index {
     landmarks: Vec<Landmark>,
@@ -78,14 +77,13 @@ pub struct IndexedTrace<R: Read + Seek> {
 
 #[derive(Default)]
 struct Block {
-    /// Which landmark it begins with.
     landmark: Option<usize>,
     sessions: Vec<Session>,
     requests: Vec<Request>,
 }
 
 impl<R: Read + Seek> IndexedTrace<R> {
-    /// Of a file that was scanned.
+    /// `index` is the result of scanning the same file.
     pub fn new(reader: R, head: Head, index: Index) -> Self {
         let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
         IndexedTrace { reader, head, index, block: Block::default(), requests: Vec::new() }

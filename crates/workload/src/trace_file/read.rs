@@ -1,4 +1,4 @@
-//! Reads a trace file forward, a session at a time, and checks all that replay relies on.
+//! Reads a trace file forward, one session at a time, and checks everything that replay relies on.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use super::{HOST_TEXT_BYTES_MAX, Head, MAGIC, MAGIC_NAME, NAME_BYTES_MAX, TIME_N
 use crate::import::{DOCUMENTS_MAX, REQUESTS_MAX};
 use crate::trace::{Document, Origin, Request, Session, Trace};
 
-/// How many items are reserved before any of them is read, and how many requests are read at once.
+/// Items reserved before any is read, and requests read at once.
 const RESERVED_MAX: usize = 4096;
 
 /// Gives the sessions of a file one after the other.
@@ -17,14 +17,13 @@ pub struct TraceReader<R> {
     bytes: Vec<u8>,
 }
 
-/// Where in a file its reader is; another reader of the same file can go on from there.
+/// A reader's position; another reader of the same file can continue there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub at_bytes: u64,
-    /// How many sessions lie before it.
     pub sessions_before: u32,
     requests_before: u32,
-    /// When the session before it starts.
+    /// Start of the previous session.
     before_ns: u64,
 }
 
@@ -46,12 +45,11 @@ impl<R: Read> TraceReader<R> {
         TraceReader { reader, head, place, bytes: Vec::new() }
     }
 
-    /// What the file begins with.
     pub fn head(&self) -> Head {
         self.head
     }
 
-    /// Where the next session begins.
+    /// The position of the next session.
     pub fn place(&self) -> Place {
         self.place
     }

@@ -1,8 +1,7 @@
-//! A trace without the requests for documents that were not got: these documents stay, with nobody asking for
-//! them, so that all keep their numbers.
+//! A trace without failed requests. Their documents stay, unreferenced, so that all keep their numbers.
 //!
-//! A session whose first requests failed starts later than it did, maybe after sessions that came behind it. It
-//! is held until no session that is still to come can start before it.
+//! A session whose first requests failed starts later than before, possibly after sessions that followed it. It is held
+//! until no remaining session can start before it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,17 +13,16 @@ use crate::trace::Request;
 /// Gives what is left of a file's sessions, by their starts.
 pub struct WithoutFailed<'f, R> {
     reader: TraceReader<R>,
-    /// Whether each document was not got.
     failed: &'f [bool],
     /// Sessions by start and by their number in the file.
     held: BinaryHeap<Reverse<(u64, u32, Vec<Request>)>>,
-    /// No session of the file that is still to come starts earlier; `None` where none is.
+    /// No remaining session of the file starts earlier; `None` at the end.
     horizon_ns: Option<u64>,
     requests: Vec<Request>,
 }
 
 impl<'f, R: Read> WithoutFailed<'f, R> {
-    /// Of what the reader is still to give; `failed` says of each document whether it was not got.
+    /// `failed` has a flag per document.
     pub fn new(reader: TraceReader<R>, failed: &'f [bool]) -> Self {
         WithoutFailed { reader, failed, held: BinaryHeap::new(), horizon_ns: Some(0), requests: Vec::new() }
     }

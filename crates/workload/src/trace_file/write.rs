@@ -1,4 +1,4 @@
-//! Writes a trace file from front to back: what a trace holds has to be counted before it is written.
+//! Writes a trace file from front to back; its totals must be known before.
 
 use std::io::{self, Write};
 
