@@ -23,7 +23,7 @@ from sojourn.planning.plan import Questions, parse_sweep, plan
 from sojourn.planning.search import largest_traffic, smallest
 from sojourn.planning.system_document import SystemDocument
 from sojourn.planning.target import Metric, parse_target
-from sojourn.text.toml_text import toml_text
+from sojourn.text import toml
 
 SYSTEMS = Path(__file__).parents[2] / "studies" / "systems"
 NAMES = ("public-site", "isp-with-proxy", "entire-model")
@@ -50,7 +50,7 @@ VALUES = st.recursive(
 @settings(deadline=None)
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), VALUES, max_size=4))
 def test_what_is_written_as_toml_is_read_again(document: dict[str, Any]) -> None:
-    assert tomllib.loads(toml_text(document)) == document
+    assert tomllib.loads(toml.write(document)) == document
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,8 +20,8 @@ from typing import Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.queueing import System, SystemFileError
-from sojourn.text.document import read_text
-from sojourn.text.toml_text import toml_text
+from sojourn.text import toml
+from sojourn.text.toml import read_text
 
 _QUANTITY = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(.*?)\s*")
 _LINE = re.compile(r" \(line ([0-9]+)\)")
@@ -39,7 +39,7 @@ class SystemDocument:
         self._content = content
         self.source = source
         """The file that it was read from."""
-        self.text = toml_text(content) if text is None else text
+        self.text = toml.write(content) if text is None else text
         """A system file: the original, or one without its comments and layout where settings were made."""
         self.settings = settings
         """What was changed, in order."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sojourn.text import toml_text
+from sojourn.text import toml
 
 SIZE_GROUPS = 60
 LINE_LENGTH = 110
@@ -35,7 +35,7 @@ def write(system: Mapping[str, Any], comment: str = "") -> str:
         parts += _table("document", system["document"])
     for kind in ("stations", "classes"):
         for name, table in system[kind].items():
-            parts += _table(f"{kind}.{toml_text.key(name)}", table)
+            parts += _table(f"{kind}.{toml.key(name)}", table)
     return "\n".join(parts) + "\n"
 
 
@@ -94,15 +94,15 @@ def _table(name: str, table: Mapping[str, Any]) -> list[str]:
 
 
 def _assignments(table: Mapping[str, Any]) -> list[str]:
-    return [f"{toml_text.key(key)} = {_value(value)}" for key, value in table.items() if key != "comment"]
+    return [f"{toml.key(key)} = {_value(value)}" for key, value in table.items() if key != "comment"]
 
 
 def _value(value: Any) -> str:
-    return toml_text.inline(value, _number, _list)
+    return toml.inline(value, _number, _list)
 
 
 def _list(texts: Sequence[str]) -> str:
-    line = toml_text.one_line(texts)
+    line = toml.one_line(texts)
     if len(line) <= LINE_LENGTH:
         return line
     lines = [""]

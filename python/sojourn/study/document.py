@@ -38,7 +38,7 @@ from sojourn.study.declarations import (
 )
 from sojourn.study.differences import differences
 from sojourn.study.figures import Figure, find
-from sojourn.text.document import read_text
+from sojourn.text.toml import read_text
 
 _KINDS = ("workload", "model", "program")
 _PLANNED = ("repetitions", "warm_up_seconds", "duration_seconds", "seed", "log", "factors", "listed")

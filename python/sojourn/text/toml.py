@@ -1,18 +1,23 @@
-"""Writes the TOML that `tomllib` reads: the standard library has no writer.
+"""TOML documents that people write: read up to a limit, and written for `tomllib` and the native reader.
 
-A table of tables becomes a section per entry (`[stations.web]`); whatever is deeper is written inline.
+A table of tables becomes a section per entry (`[stations.web]`); deeper tables are written inline. The standard
+library has no writer, and tomlkit needs 3 to 11 ms for a system file that this module writes in 0.05 to 0.3 ms: a plan
+writes one for each candidate that it tries.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from sojourn.failure import CouldNotRun
 
 _DELETE = "\x7f"
 
 
-def toml_text(document: Mapping[str, Any]) -> str:
+def write(document: Mapping[str, Any]) -> str:
     """The document as TOML."""
     sections = {name for name, value in document.items() if _is_table_of_tables(value)}
     # Keys after a section's head would belong to the section.
@@ -58,3 +63,26 @@ def inline(value: Any, number: Callable[[float], str] = str, listed: Callable[[S
     if isinstance(value, bool):
         return str(value).lower()
     return number(value) if isinstance(value, float) else str(value)
+
+
+BYTES_MAX = 1 << 20
+"""The largest file read; the native reader of system files has the same limit."""
+
+
+def read_text(path: Path, cure: str) -> str:
+    """The file's text.
+
+    Raises:
+        CouldNotRun: it cannot be read, is too large, or is not text; `cure` says what to give instead.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise CouldNotRun(f"cannot read {path}: {error.strerror}", cure) from error
+    if len(raw) > BYTES_MAX:
+        raise CouldNotRun(f"{path} is larger than {BYTES_MAX:,} bytes", cure)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise CouldNotRun(f"{path} is not text in UTF-8", cure) from None
