@@ -27,7 +27,7 @@ impl<'a> Key<'a> {
     }
 
     /// The key with this text, a variant's or not.
-    pub(super) fn of_text(text: &'a [u8]) -> Key<'a> {
+    pub(crate) fn of_text(text: &'a [u8]) -> Key<'a> {
         Key { hash: xxh3_128(text), text: Cow::Borrowed(text) }
     }
 
@@ -42,7 +42,7 @@ impl<'a> Key<'a> {
     }
 
     /// The key of the parts that are held of what this key names.
-    pub(super) fn parts(&self) -> Key<'static> {
+    pub(crate) fn parts(&self) -> Key<'static> {
         let text = [&[PARTS], self.text()].concat();
         Key { hash: xxh3_128(&text), text: Cow::Owned(text) }
     }

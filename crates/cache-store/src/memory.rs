@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::admission::{Admission, AdmissionKind};
-use super::key::{Key, identity};
-use super::object::Object;
+use crate::admission::{Admission, AdmissionKind};
+use crate::key::{Key, identity};
+use crate::object::Object;
 use crate::replacement::{Departure, Item, Kind, Policy};
 
 /// The tier.
@@ -20,7 +20,7 @@ pub struct Memory {
     shards: Box<[Mutex<Shard>]>,
     hasher: DefaultHashBuilder,
     budget_bytes: usize,
-    /// Bytes of all objects held, of those about to be, and of fills.
+    /// Bytes of all objects held, of those about to be, and of insertions.
     used_bytes: AtomicUsize,
     evictions: AtomicU64,
     refused: AtomicU64,

@@ -14,11 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use memmap2::Mmap;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-use super::Store;
-use super::object::Object;
-
 /// What a file takes of memory beside its pages: the kernel's part of it. docs/cache-storage.md has the measurement.
-pub const FILE_BYTES_BESIDE: usize = 2048;
+pub const FILE_OVERHEAD_BYTES: usize = 2048;
 
 /// A file's pages have so many bytes at least.
 const PAGE_BYTES: usize = 4096;
@@ -27,7 +24,7 @@ const PAGE_BYTES: usize = 4096;
 pub struct MemoryFile {
     file: File,
     bytes: Mmap,
-    _place: Place,
+    _place: FilePermit,
 }
 
 /// How many files there are, and may be.
@@ -39,11 +36,11 @@ pub struct MemoryFiles {
 
 /// The right to one of them.
 #[derive(Debug)]
-pub struct Place(Arc<MemoryFiles>);
+pub struct FilePermit(Arc<MemoryFiles>);
 
 /// Bytes that several share, wherever they are.
 #[derive(Clone, Debug)]
-pub enum Shared {
+pub enum SharedBytes {
     /// In an allocation.
     Heap(Arc<[u8]>),
     /// In a file.
@@ -57,31 +54,14 @@ impl MemoryFiles {
     }
 
     /// The right to one more, if there is one left.
-    pub fn take(self: &Arc<MemoryFiles>) -> Option<Place> {
-        let place = Place(Arc::clone(self));
+    pub fn take(self: &Arc<MemoryFiles>) -> Option<FilePermit> {
+        let place = FilePermit(Arc::clone(self));
         // Who finds none left gives back what was taken.
         (self.open.fetch_add(1, Ordering::Relaxed) < self.max).then_some(place)
     }
 }
 
-impl Store {
-    /// `object`, the body of which is in memory and about to be sent, as it is sent from now on: if that happens often, from
-    /// a file in memory.
-    pub fn for_sending(&self, object: &Arc<Object>) -> Arc<Object> {
-        let place = if object.is_due_for_file() { self.0.files.take() } else { None };
-        // Without a descriptor or memory for a file it stays where it is.
-        match place.and_then(|place| object.with_file(place).ok()) {
-            Some(moved) => {
-                let moved = Arc::new(moved);
-                self.0.memory.exchange(object, &moved);
-                moved
-            }
-            None => Arc::clone(object),
-        }
-    }
-}
-
-impl Drop for Place {
+impl Drop for FilePermit {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -89,7 +69,7 @@ impl Drop for Place {
 
 impl MemoryFile {
     /// A file with these `pieces`, of which not all are empty, one behind the other.
-    pub fn new<'p>(pieces: impl Iterator<Item = &'p [u8]>, place: Place) -> io::Result<MemoryFile> {
+    pub fn new<'p>(pieces: impl Iterator<Item = &'p [u8]>, place: FilePermit) -> io::Result<MemoryFile> {
         let mut file = File::from(memfd_create("body", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
         for piece in pieces {
             file.write_all(piece)?;
@@ -102,7 +82,7 @@ impl MemoryFile {
 
     /// What it takes of memory.
     pub fn memory_bytes(&self) -> usize {
-        FILE_BYTES_BESIDE + self.bytes.len().next_multiple_of(PAGE_BYTES)
+        FILE_OVERHEAD_BYTES + self.bytes.len().next_multiple_of(PAGE_BYTES)
     }
 }
 
@@ -118,23 +98,23 @@ impl fmt::Debug for MemoryFile {
     }
 }
 
-impl Shared {
+impl SharedBytes {
     /// What it takes of memory.
     pub fn memory_bytes(&self) -> usize {
         match self {
-            Shared::Heap(bytes) => bytes.len(),
-            Shared::File(file) => file.memory_bytes(),
+            SharedBytes::Heap(bytes) => bytes.len(),
+            SharedBytes::File(file) => file.memory_bytes(),
         }
     }
 }
 
-impl Deref for Shared {
+impl Deref for SharedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Shared::Heap(bytes) => bytes,
-            Shared::File(file) => &file.bytes,
+            SharedBytes::Heap(bytes) => bytes,
+            SharedBytes::File(file) => &file.bytes,
         }
     }
 }
@@ -153,7 +133,7 @@ mod tests {
         assert_eq!(rustix::io::pwrite(&file, b"x", 0), Err(Errno::PERM), "it is sealed");
         assert_eq!(rustix::fs::ftruncate(&file, 1), Err(Errno::PERM), "it is sealed");
         assert!(file.memory_bytes() >= PAGE_BYTES);
-        assert_eq!(&*Shared::File(Arc::new(file)), b"abcdefgh");
+        assert_eq!(&*SharedBytes::File(Arc::new(file)), b"abcdefgh");
     }
 
     #[test]

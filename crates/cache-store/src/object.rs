@@ -7,12 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::chunks::{Chunks, concatenate};
-use super::disk::DiskBody;
-use super::extent::Slice;
-use super::held::Held;
-use super::key::Key;
-use super::memory_file::{MemoryFile, Place, Shared};
+use crate::body::{Chunks, ExternalBody, Slice, concatenate};
+use crate::key::Key;
+use crate::memory_file::{FilePermit, MemoryFile, SharedBytes};
+use crate::ranges::StoredRanges;
 use sojourn_http::range::ByteRange;
 
 /// A body of at most so many bytes lies in one allocation with its metadata.
@@ -20,7 +18,7 @@ pub const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// What an object in memory takes beside its bytes: itself, its place in the table, what the policy remembers and
 /// what the allocator rounds up. docs/cache-storage.md has the measurement; a test holds it.
-pub const OBJECT_BYTES: usize = 320;
+pub const OBJECT_OVERHEAD_BYTES: usize = 320;
 
 /// A body that was sent so often is sent from a file from then on: making one costs what about as many sends gain
 /// (docs/architectures.md). If there is no place for one, it is tried again 256 sends later.
@@ -60,14 +58,14 @@ enum Body {
     Small,
     Chunks(Arc<Chunks>),
     /// Not all of it.
-    Parts(Arc<(Held, Chunks)>),
+    Parts(Arc<(StoredRanges, Chunks)>),
     /// In its file.
-    Disk(Arc<DiskBody>),
+    External(Arc<dyn ExternalBody>),
 }
 
 impl Object {
     /// An object of the `chunks` of a body. Its `number` tells it from others that were or will be found at the key.
-    pub(super) fn new(
+    pub(crate) fn new(
         key: &Key<'_>,
         kind: ObjectKind,
         number: u64,
@@ -85,11 +83,11 @@ impl Object {
     }
 
     /// An object of the parts of a body that are `held`, whose bytes `chunks` are, in order.
-    pub(super) fn of_parts(
+    pub(crate) fn of_parts(
         key: &Key<'_>,
         number: u64,
         metadata: &[u8],
-        held: Held,
+        held: StoredRanges,
         chunks: Vec<Arc<[u8]>>,
     ) -> Object {
         let body = Body::Parts(Arc::new((held, Chunks::new(chunks))));
@@ -104,18 +102,18 @@ impl Object {
     }
 
     /// The same object with its body in a file.
-    pub(super) fn with_disk_body(&self, body: Arc<DiskBody>) -> Object {
-        Object { body: Body::Disk(body), ..self.clone() }
+    pub(crate) fn with_external_body(&self, body: Arc<dyn ExternalBody>) -> Object {
+        Object { body: Body::External(body), ..self.clone() }
     }
 
     /// Counts that the body is sent, and says whether it is time for a file of it. Parts of a body stay where they are.
-    pub(super) fn is_due_for_file(&self) -> bool {
+    pub(crate) fn is_due_for_file(&self) -> bool {
         let can_move = matches!(self.body, Body::Small | Body::Chunks(_)) && self.file().is_none();
         can_move && self.sends.0.fetch_add(1, Ordering::Relaxed) == SENDS_BEFORE_FILE
     }
 
     /// The same object with its body, which is in memory and not empty, in a file there.
-    pub(super) fn with_file(&self, place: Place) -> std::io::Result<Object> {
+    pub(crate) fn with_file(&self, place: FilePermit) -> std::io::Result<Object> {
         let mut position = 0;
         let pieces = std::iter::from_fn(|| {
             let piece = self.piece(position)?;
@@ -123,7 +121,7 @@ impl Object {
             Some(piece)
         });
         let file = MemoryFile::new(pieces, place)?;
-        let body = Body::Chunks(Arc::new(Chunks::of(vec![Shared::File(Arc::new(file))])));
+        let body = Body::Chunks(Arc::new(Chunks::of(vec![SharedBytes::File(Arc::new(file))])));
         let bytes = self.bytes[..self.text_length + self.metadata_length].into();
         Ok(Object { bytes, body, ..self.clone() })
     }
@@ -132,44 +130,44 @@ impl Object {
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         let Body::Chunks(chunks) = &self.body else { return None };
         match &*chunks.chunks {
-            [Shared::File(file)] => Some(file.as_fd()),
+            [SharedBytes::File(file)] => Some(file.as_fd()),
             _ => None,
         }
     }
 
     /// The body, if it is in a file.
-    pub(super) fn disk_body(&self) -> Option<&Arc<DiskBody>> {
+    pub(crate) fn external_body(&self) -> Option<&Arc<dyn ExternalBody>> {
         match &self.body {
-            Body::Disk(body) => Some(body),
+            Body::External(body) => Some(body),
             Body::Small | Body::Chunks(_) | Body::Parts(_) => None,
         }
     }
 
     /// Which parts of the body these are, if it is not all of it.
-    pub fn held(&self) -> Option<&Held> {
+    pub fn stored_ranges(&self) -> Option<&StoredRanges> {
         match &self.body {
             Body::Parts(parts) => Some(&parts.0),
-            Body::Small | Body::Chunks(_) | Body::Disk(_) => None,
+            Body::Small | Body::Chunks(_) | Body::External(_) => None,
         }
     }
 
     /// Bytes of the whole body, whether it is all there or not.
     pub fn whole_bytes(&self) -> u64 {
-        self.held().map_or_else(|| self.length(), Held::whole_bytes)
+        self.stored_ranges().map_or_else(|| self.length(), StoredRanges::whole_bytes)
     }
 
     /// Where `range` of the whole body lies in what there is of it, if it is there.
-    pub fn place(&self, range: ByteRange) -> Option<ByteRange> {
-        self.held().map_or(Some(range), |held| held.place(range))
+    pub fn stored_position(&self, range: ByteRange) -> Option<ByteRange> {
+        self.stored_ranges().map_or(Some(range), |held| held.stored_position(range))
     }
 
     /// Whether the body is in memory.
     pub fn is_in_memory(&self) -> bool {
-        self.disk_body().is_none()
+        self.external_body().is_none()
     }
 
     /// What tells it from others that were or will be found at its key.
-    pub(super) fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
@@ -204,7 +202,7 @@ impl Object {
             Body::Small => (self.bytes.len() - self.text_length - self.metadata_length) as u64,
             Body::Chunks(chunks) => chunks.length(),
             Body::Parts(parts) => parts.1.length(),
-            Body::Disk(body) => body.length(),
+            Body::External(body) => body.length(),
         }
     }
 
@@ -212,7 +210,7 @@ impl Object {
     pub fn small_body(&self) -> Option<&[u8]> {
         match &self.body {
             Body::Small => Some(&self.bytes[self.text_length + self.metadata_length..]),
-            Body::Chunks(_) | Body::Parts(_) | Body::Disk(_) => None,
+            Body::Chunks(_) | Body::Parts(_) | Body::External(_) => None,
         }
     }
 
@@ -222,16 +220,29 @@ impl Object {
             Body::Small => {
                 let start = self.text_length + self.metadata_length + usize::try_from(position).ok()?;
                 let end = self.bytes.len();
-                (start < end).then(|| Slice::new(Shared::Heap(Arc::clone(&self.bytes)), start, end))
+                (start < end).then(|| Slice::new(SharedBytes::Heap(Arc::clone(&self.bytes)), start, end))
             }
             Body::Chunks(chunks) => chunks.slice(position),
             Body::Parts(parts) => parts.1.slice(position),
-            Body::Disk(_) => None,
+            Body::External(_) => None,
         }
     }
 
+    /// The bytes at `position` of what is stored, in chunks. Whole chunks are shared, others copied.
+    pub fn chunks(&self, position: ByteRange) -> Vec<Arc<[u8]>> {
+        let (mut chunks, mut at) = (Vec::new(), position.first);
+        while at <= position.last
+            && let Some(slice) = self.slice(at)
+        {
+            let bytes = slice.up_to(position.last + 1 - at).into_bytes();
+            at += bytes.len() as u64;
+            chunks.push(bytes);
+        }
+        chunks
+    }
+
     /// The same without a hold on it.
-    pub(super) fn piece(&self, position: u64) -> Option<&[u8]> {
+    pub(crate) fn piece(&self, position: u64) -> Option<&[u8]> {
         match &self.body {
             Body::Small => {
                 let rest = self.small_body()?.get(usize::try_from(position).ok()?..)?;
@@ -239,18 +250,18 @@ impl Object {
             }
             Body::Chunks(chunks) => chunks.piece(position),
             Body::Parts(parts) => parts.1.piece(position),
-            Body::Disk(_) => None,
+            Body::External(_) => None,
         }
     }
 
     /// What it takes of the memory budget.
     pub fn memory_bytes(&self) -> usize {
         let body = match &self.body {
-            Body::Small | Body::Disk(_) => 0,
+            Body::Small | Body::External(_) => 0,
             Body::Chunks(chunks) => chunks.memory_bytes(),
             Body::Parts(parts) => parts.0.memory_bytes() + parts.1.memory_bytes(),
         };
-        OBJECT_BYTES + self.bytes.len() + body
+        OBJECT_OVERHEAD_BYTES + self.bytes.len() + body
     }
 }
 
@@ -258,5 +269,51 @@ impl Clone for Sends {
     /// Of another object nothing was sent yet.
     fn clone(&self) -> Sends {
         Sends::default()
+    }
+}
+
+/// Part of the body of an object in memory, in any number of pieces. It keeps the object, wherever that is found or no
+/// longer found.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    object: Arc<Object>,
+    start: u64,
+    end: u64,
+}
+
+impl Extent {
+    /// From `start` up to `end` of the body of `object`; `None` if that is not in memory.
+    pub fn new(object: &Arc<Object>, start: u64, end: u64) -> Option<Extent> {
+        let end = end.min(object.length());
+        object.is_in_memory().then(|| Extent { object: Arc::clone(object), start: start.min(end), end })
+    }
+
+    /// Bytes.
+    pub fn length(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+
+    /// What follows its first `from` bytes, piece by piece.
+    pub fn pieces(&self, from: usize) -> impl Iterator<Item = &[u8]> {
+        let mut position = self.start + from as u64;
+        std::iter::from_fn(move || {
+            let left = self.end.checked_sub(position).filter(|left| *left > 0)?;
+            let piece = self.object.piece(position)?;
+            let piece = &piece[..piece.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+            position += piece.len() as u64;
+            Some(piece)
+        })
+    }
+
+    /// The file in memory in which it is, if it is in one, and where what follows its first `from` bytes begins there.
+    pub fn in_file(&self, from: usize) -> Option<(BorrowedFd<'_>, u64)> {
+        self.object.file().map(|file| (file, self.start + from as u64))
+    }
+
+    /// Its first piece, and what follows that.
+    pub fn split_first(mut self) -> Option<(Slice, Extent)> {
+        let slice = self.object.slice(self.start)?.up_to(self.end - self.start);
+        self.start += slice.as_bytes().len() as u64;
+        (!slice.as_bytes().is_empty()).then_some((slice, self))
     }
 }

@@ -6,10 +6,9 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::disk::DiskReader;
-use super::extent::Slice;
-use super::filling::{At, Filling};
-use super::object::Object;
+use crate::body::{ExternalReader, ReadStep, Slice};
+use crate::busy_object::{Attached, BusyObject};
+use crate::object::Object;
 
 /// A position in a body.
 #[derive(Debug)]
@@ -22,8 +21,8 @@ pub struct Reader {
 #[derive(Debug)]
 enum Source {
     Object(Arc<Object>),
-    Disk(Arc<Object>, DiskReader),
-    Filling(Arc<Filling>, usize),
+    External(Box<dyn ExternalReader>),
+    BusyObject(Arc<BusyObject>, usize),
 }
 
 /// What comes next.
@@ -42,15 +41,15 @@ pub enum Next {
 impl Reader {
     /// Reads the body of `object`.
     pub fn of_object(object: Arc<Object>) -> Reader {
-        let source = match object.disk_body() {
-            Some(_) => Source::Disk(object, DiskReader::default()),
+        let source = match object.external_body() {
+            Some(body) => Source::External(Arc::clone(body).reader()),
             None => Source::Object(object),
         };
         Reader { source, position: 0, end: u64::MAX }
     }
 
-    pub(super) fn of_filling(filling: Arc<Filling>, place: usize) -> Reader {
-        Reader { source: Source::Filling(filling, place), position: 0, end: u64::MAX }
+    pub(crate) fn of_busy_object(busy: Arc<BusyObject>, place: usize) -> Reader {
+        Reader { source: Source::BusyObject(busy, place), position: 0, end: u64::MAX }
     }
 
     /// Reads only from `start` up to `end`.
@@ -77,37 +76,44 @@ impl Reader {
             return Next::End;
         }
         let at = match &mut self.source {
-            Source::Object(object) => object.slice(self.position).map_or(At::End, At::Bytes),
-            Source::Disk(object, reader) => {
-                let body = object.disk_body().expect("its body is on disk");
-                reader.at(body, self.position, waker)
-            }
-            Source::Filling(filling, place) => filling.at(*place, self.position, waker),
+            Source::Object(object) => object.slice(self.position).map_or(ReadStep::End, ReadStep::Bytes),
+            Source::External(reader) => reader.read_at(self.position, waker),
+            Source::BusyObject(busy, place) => busy.at(*place, self.position, waker),
         };
         match at {
-            At::Bytes(slice) => {
+            ReadStep::Bytes(slice) => {
                 let slice = slice.up_to(self.end - self.position);
                 self.position += slice.as_bytes().len() as u64;
                 self.tell();
                 Next::Bytes(slice)
             }
-            At::Later => Next::Wait,
-            At::End => Next::End,
-            At::Gone | At::Truncated => Next::Truncated,
+            ReadStep::Pending => Next::Wait,
+            ReadStep::End => Next::End,
+            ReadStep::Gone | ReadStep::Truncated => Next::Truncated,
         }
     }
 
     fn tell(&self) {
-        if let Source::Filling(filling, place) = &self.source {
-            filling.moved(*place, Some(self.position));
+        if let Source::BusyObject(busy, place) = &self.source {
+            busy.moved(*place, Some(self.position));
         }
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        if let Source::Filling(filling, place) = &self.source {
-            filling.moved(*place, None);
+        if let Source::BusyObject(busy, place) = &self.source {
+            busy.moved(*place, None);
+        }
+    }
+}
+
+impl BusyObject {
+    /// Reads the body from its beginning; `None` if its first bytes are no longer held.
+    pub fn reader(self: &Arc<Self>) -> Option<Reader> {
+        match self.attach()? {
+            Attached::Object(object) => Some(Reader::of_object(object)),
+            Attached::Reader(index) => Some(Reader::of_busy_object(Arc::clone(self), index)),
         }
     }
 }

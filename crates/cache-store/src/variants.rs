@@ -3,10 +3,20 @@
 //! The list is an object itself, found at the primary key, so that it is kept, evicted and written to disk like any
 //! other. Each variant is an object of its own at the [key of the variant](Key::variant).
 
-use super::key::Key;
+use crate::key::Key;
+use crate::object::{Object, ObjectKind};
 
 /// More variants of one resource are not listed; the oldest is no longer found.
 pub const VARIANTS_MAX: usize = 64;
+
+/// Which variant of a resource a response is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vary {
+    /// The request fields by which the response was chosen.
+    pub fields: Vec<Box<[u8]>>,
+    /// Their values, normalised: equal for requests that it answers.
+    pub secondary_key: Box<[u8]>,
+}
 
 /// What the variants of a resource differ in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +28,12 @@ pub struct Variants {
 }
 
 impl Variants {
+    /// The list that `object` is, if it is one.
+    pub(crate) fn of(object: &Object) -> Option<Variants> {
+        let is_list = object.kind() == ObjectKind::Variants;
+        is_list.then(|| Variants::decode(object.metadata()).unwrap_or_default())
+    }
+
     /// The keys of the variants of `primary`, the latest first.
     pub fn keys<'a>(&'a self, primary: &'a Key<'_>) -> impl Iterator<Item = Key<'static>> + 'a {
         self.secondaries.iter().rev().map(|secondary| primary.variant(secondary))

@@ -22,8 +22,8 @@
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::super::key::KEY_TEXT_BYTES_MAX;
-use super::super::object::ObjectKind;
+use crate::key::KEY_TEXT_BYTES_MAX;
+use crate::object::ObjectKind;
 
 const MAGIC: [u8; 8] = *b"SJCACHE1";
 const FIXED_BYTES: usize = 72;

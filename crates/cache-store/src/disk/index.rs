@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::super::admission::{Admission, AdmissionKind};
-use super::super::key::identity;
+use crate::admission::{Admission, AdmissionKind};
+use crate::key::identity;
 use crate::replacement::{Departure, Item, Kind, Policy};
 
 /// The index.

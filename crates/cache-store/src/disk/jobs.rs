@@ -6,39 +6,39 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::directory::FANOUT;
-use super::open::{Opened, Opening};
-use super::read::Loading;
+use super::open::{DiskLookup, OpenedFile};
+use super::read::ChunkRead;
 use super::write::Writer;
 use super::{Disk, lock};
 use crate::key::Key;
 use crate::object::Object;
-use crate::variants_of;
+use crate::variants::Variants;
 
 /// Jobs that wait at most; what would be one more is not written, or not found.
-pub const JOBS_MAX: usize = 16 * 1024;
+pub const DISK_JOBS_MAX: usize = 16 * 1024;
 
 /// Something to do that may wait for the disk.
-pub struct Job {
+pub struct DiskJob {
     disk: Arc<Disk>,
     work: Work,
 }
 
 pub(super) enum Work {
-    Open(Arc<Opening>),
-    Read(Arc<Loading>),
+    Open(Arc<DiskLookup>),
+    Read(Arc<ChunkRead>),
     Write(Arc<Writer>),
     Freshen(Arc<Object>),
     Remove(Key<'static>),
     Scan(u32),
 }
 
-impl Job {
+impl DiskJob {
     /// Does it, waiting as long as it takes; who waits for it is woken.
     pub fn perform(self) {
-        let Job { disk, work } = self;
+        let DiskJob { disk, work } = self;
         match work {
-            Work::Open(opening) => disk.perform_open(&opening),
-            Work::Read(loading) => loading.perform(),
+            Work::Open(lookup) => disk.perform_open(&lookup),
+            Work::Read(chunk_read) => chunk_read.perform(),
             Work::Write(writer) => disk.perform_write(&writer),
             Work::Freshen(object) => disk.perform_freshen(&object),
             Work::Remove(key) => disk.perform_remove(&key),
@@ -48,7 +48,7 @@ impl Job {
     }
 }
 
-impl std::fmt::Debug for Job {
+impl std::fmt::Debug for DiskJob {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = match &self.work {
             Work::Open(_) => "Open",
@@ -64,19 +64,19 @@ impl std::fmt::Debug for Job {
 
 impl Disk {
     /// A job, if there is one.
-    pub fn take_job(self: &Arc<Self>) -> Option<Job> {
+    pub fn take_job(self: &Arc<Self>) -> Option<DiskJob> {
         let work = lock(&self.queue).pop_front()?;
-        Some(Job { disk: Arc::clone(self), work })
+        Some(DiskJob { disk: Arc::clone(self), work })
     }
 
     /// A job, waited for at most so long.
-    pub fn wait_for_job(self: &Arc<Self>, timeout: Duration) -> Option<Job> {
+    pub fn wait_for_job(self: &Arc<Self>, timeout: Duration) -> Option<DiskJob> {
         let queue = lock(&self.queue);
         let is_idle =
             |queue: &mut VecDeque<Work>| queue.is_empty() && !self.is_ending.load(Ordering::Acquire);
         let waited = self.arrival.wait_timeout_while(queue, timeout, is_idle);
         let work = waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()?;
-        Some(Job { disk: Arc::clone(self), work })
+        Some(DiskJob { disk: Arc::clone(self), work })
     }
 
     /// Nobody is to wait for jobs any more.
@@ -89,8 +89,8 @@ impl Disk {
 
     pub(super) fn schedule(&self, writer: Arc<Writer>) {
         let mut queue = lock(&self.queue);
-        if queue.len() >= JOBS_MAX {
-            self.count(&self.counters.write_failures);
+        if queue.len() >= DISK_JOBS_MAX {
+            self.count(&self.counters.write_failures, 1);
             writer.cancel();
         }
         // A cancelled one has something to clear away, and is done soon.
@@ -100,7 +100,7 @@ impl Disk {
 
     pub(super) fn submit(&self, work: Work) -> bool {
         let mut queue = lock(&self.queue);
-        let has_room = queue.len() < JOBS_MAX;
+        let has_room = queue.len() < DISK_JOBS_MAX;
         if has_room {
             queue.push_back(work);
             self.arrival.notify_one();
@@ -127,7 +127,7 @@ impl Disk {
                 drop(index);
                 self.remove_files(&evicted);
             }
-            Err(_) => self.count(&self.counters.read_failures),
+            Err(_) => self.count(&self.counters.read_failures, 1),
         }
         if self.is_ending.load(Ordering::Acquire) {
             return;
@@ -155,13 +155,45 @@ impl Disk {
         }
         drop(removals);
         // A list that was on disk alone: what it lists goes, too.
-        if let Ok(Some(Opened { object, .. })) = opened
-            && let Some(variants) = variants_of(&object)
+        if let Ok(Some(OpenedFile { object, .. })) = opened
+            && let Some(variants) = Variants::of(&object)
         {
             for variant in variants.keys(key) {
                 self.memory.remove(variant.hash());
                 self.purge(&variant);
             }
         }
+    }
+}
+
+impl Disk {
+    /// Gives up what has waited for longer than `timeout`. Whether the disk has kept somebody waiting for so long and has
+    /// done nothing since.
+    pub fn expire_waits(&self, timeout: Duration) -> bool {
+        let (lookups, chunk_reads) = (self.overdue_lookups(timeout), self.overdue_chunk_reads(timeout));
+        let writers = self.overdue_writers(timeout);
+        if !(lookups.is_empty() && chunk_reads.is_empty() && writers.is_empty()) {
+            self.is_hanging.store(true, Ordering::Release);
+        }
+        self.count(&self.counters.read_failures, lookups.len() + chunk_reads.len());
+        self.count(&self.counters.write_failures, writers.len());
+        lookups.iter().for_each(|lookup| lookup.finish(None));
+        chunk_reads.iter().for_each(|chunk_read| chunk_read.give_up());
+        writers.iter().for_each(|writer| writer.cancel());
+        self.is_hanging.load(Ordering::Acquire)
+    }
+
+    fn overdue_lookups(&self, timeout: Duration) -> Vec<Arc<DiskLookup>> {
+        let mut lookups = lock(&self.lookups);
+        lookups.extract_if(|_, lookup| lookup.is_overdue(timeout)).map(|(_, lookup)| lookup).collect()
+    }
+
+    fn overdue_chunk_reads(&self, timeout: Duration) -> Vec<Arc<ChunkRead>> {
+        lock(&self.chunk_reads).take_overdue(timeout)
+    }
+
+    fn overdue_writers(&self, timeout: Duration) -> Vec<Arc<Writer>> {
+        let mut writers = lock(&self.writers);
+        writers.extract_if(|_, writer| writer.is_overdue(timeout)).map(|(_, writer)| writer).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The disk tier: objects as files that survive restarts and crashes, verified whenever they are read.
 //!
-//! Whatever may wait for the disk is a [`Job`], performed by whoever may wait. Lookups ask only the index, which knows
+//! Whatever may wait for the disk is a [`DiskJob`], performed by whoever may wait. Lookups ask only the index, which knows
 //! what is certainly absent. A write that fails, for want of space or whatever, costs the object its place on disk and
 //! nothing else; a file that does not prove itself is removed and counts as absent.
 
@@ -9,7 +9,6 @@ mod format;
 mod index;
 mod jobs;
 mod open;
-mod patience;
 mod read;
 mod write;
 
@@ -19,20 +18,19 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::admission::AdmissionKind;
-use super::filling::Filling;
-use super::key::Key;
-use super::memory::Memory;
-use super::object::Object;
+use crate::admission::AdmissionKind;
+use crate::busy_object::BusyObject;
+use crate::key::Key;
+use crate::memory::Memory;
+use crate::object::Object;
 use crate::replacement;
 use directory::Directory;
 use index::Index;
 use jobs::Work;
-pub use jobs::{JOBS_MAX, Job};
-use open::Opened;
-pub use open::Opening;
-use read::Loadings;
-pub(super) use read::{DiskBody, DiskReader};
+pub use jobs::{DISK_JOBS_MAX, DiskJob};
+pub use open::DiskLookup;
+use open::OpenedFile;
+use read::ChunkReads;
 use write::{Source, Writer};
 
 /// Bytes of complete bodies that wait for the disk at most, beside the memory budget; what would be more is not
@@ -69,13 +67,13 @@ pub(super) struct Disk {
     is_hanging: AtomicBool,
     queue: Mutex<VecDeque<Work>>,
     arrival: Condvar,
-    openings: Mutex<HashMap<u128, Arc<Opening>>>,
-    loadings: Mutex<Loadings>,
+    lookups: Mutex<HashMap<u128, Arc<DiskLookup>>>,
+    chunk_reads: Mutex<ChunkReads>,
     /// The latest writer of each object.
     writers: Mutex<HashMap<u128, Arc<Writer>>>,
     /// Objects purged whose files may still be there.
     removals: Mutex<HashMap<u128, usize>>,
-    /// Held while a file gets or loses an object's name, so that a purge is not overtaken. Only jobs take it.
+    /// StoredRanges while a file gets or loses an object's name, so that a purge is not overtaken. Only jobs take it.
     naming: Mutex<()>,
     /// Bytes of complete bodies that wait to be written.
     waiting_bytes: AtomicU64,
@@ -135,8 +133,8 @@ impl Disk {
             memory_object_bytes_max,
             queue: Mutex::new(VecDeque::from([Work::Scan(0)])),
             arrival: Condvar::new(),
-            openings: Mutex::default(),
-            loadings: Mutex::default(),
+            lookups: Mutex::default(),
+            chunk_reads: Mutex::default(),
             writers: Mutex::default(),
             removals: Mutex::default(),
             naming: Mutex::new(()),
@@ -146,7 +144,7 @@ impl Disk {
     }
 
     /// Sees whether other processes have gone; then what they have written is looked for.
-    pub fn look_round(&self) {
+    pub fn claim_directory(&self) {
         let is_due = !self.is_alone.load(Ordering::Acquire) && lock(&self.index).is_complete;
         if is_due && self.directory.lock() && !self.is_alone.swap(true, Ordering::AcqRel) {
             lock(&self.index).is_complete = false;
@@ -161,14 +159,14 @@ impl Disk {
     }
 
     /// Looks for what is at `key`, unless it is certainly absent.
-    pub fn look_up(&self, key: &Key<'_>) -> Option<Arc<Opening>> {
+    pub fn look_up(&self, key: &Key<'_>) -> Option<Arc<DiskLookup>> {
         if self.is_hanging.load(Ordering::Acquire) {
             return None;
         }
         let hash = key.hash();
-        let mut openings = lock(&self.openings);
-        if let Some(opening) = openings.get(&hash).filter(|opening| opening.key() == key) {
-            return Some(Arc::clone(opening));
+        let mut lookups = lock(&self.lookups);
+        if let Some(lookup) = lookups.get(&hash).filter(|lookup| lookup.key() == key) {
+            return Some(Arc::clone(lookup));
         }
         let mut index = lock(&self.index);
         index.asked(hash);
@@ -177,17 +175,17 @@ impl Disk {
         if !may_be_there || lock(&self.removals).contains_key(&hash) {
             return None;
         }
-        let opening = Arc::new(Opening::new(key.clone().into_owned()));
-        if !self.submit(Work::Open(Arc::clone(&opening))) {
+        let lookup = Arc::new(DiskLookup::new(key.clone().into_owned()));
+        if !self.submit(Work::Open(Arc::clone(&lookup))) {
             return None;
         }
-        openings.insert(hash, Arc::clone(&opening));
-        Some(opening)
+        lookups.insert(hash, Arc::clone(&lookup));
+        Some(lookup)
     }
 
     /// What is being opened at `hash` is no longer what is wanted there.
-    pub fn cancel_opening(&self, hash: u128) {
-        lock(&self.openings).remove(&hash);
+    pub fn cancel_lookup(&self, hash: u128) {
+        lock(&self.lookups).remove(&hash);
     }
 
     /// Whether there is a file for `hash`, as far as is known.
@@ -205,23 +203,23 @@ impl Disk {
         if lock(&self.removals).contains_key(&key.hash()) {
             return None;
         }
-        let Opened { object, header, .. } = self.read_front(key).ok()??;
+        let OpenedFile { object, header, .. } = self.read_front(key).ok()??;
         Some((object, header.length))
     }
 
     /// Writes a body while it comes, unless it is not let in.
-    pub fn begin_write(&self, filling: &Arc<Filling>, key: &Key<'static>) {
-        let Some(started) = filling.started() else { return };
-        let length = started.length.unwrap_or(0);
+    pub fn begin_write(&self, busy: &Arc<BusyObject>, key: &Key<'static>) {
+        let Some(head) = busy.head() else { return };
+        let length = head.length.unwrap_or(0);
         let is_let_in = !self.is_hanging.load(Ordering::Acquire)
             && length <= self.settings.object_bytes_max
             && lock(&self.index).admits(key.hash(), length);
         if !is_let_in {
-            return self.count(&self.counters.refused);
+            return self.count(&self.counters.refused, 1);
         }
-        let source = Source::Filling(Arc::clone(filling));
-        let writer = Writer::new(key.clone(), filling.number(), &started.metadata, source);
-        filling.write_to_disk();
+        let source = Source::BusyObject(Arc::clone(busy));
+        let writer = Writer::new(key.clone(), busy.number(), &head.metadata, source);
+        busy.write_to_disk();
         self.register(Arc::new(writer));
     }
 
@@ -236,13 +234,12 @@ impl Disk {
     }
 
     /// There is more to write of the body that is filled at `key`, or it has ended.
-    pub fn more_to_write(&self, filling: &Arc<Filling>, key: &Key<'_>) {
-        let writer =
-            lock(&self.writers).get(&key.hash()).filter(|writer| writer.is_of(filling)).map(Arc::clone);
+    pub fn more_to_write(&self, busy: &Arc<BusyObject>, key: &Key<'_>) {
+        let writer = lock(&self.writers).get(&key.hash()).filter(|writer| writer.is_of(busy)).map(Arc::clone);
         match writer {
             Some(writer) => {
-                let is_turn = filling.claim_disk_turn();
-                if let Some(bytes) = filling.bytes_left_at_end() {
+                let is_turn = busy.claim_disk_turn();
+                if let Some(bytes) = busy.bytes_left_at_end() {
                     self.await_turn(&writer, bytes);
                 }
                 if is_turn {
@@ -250,7 +247,7 @@ impl Disk {
                 }
             }
             // A newer one took its place.
-            None => filling.leave_disk(),
+            None => busy.leave_disk(),
         }
     }
 
@@ -265,7 +262,7 @@ impl Disk {
     /// Forgets what is at `key`, and who is about to put it there.
     pub fn purge(&self, key: &Key<'_>) -> bool {
         let hash = key.hash();
-        let was_opening = lock(&self.openings).remove(&hash).is_some();
+        let was_looked_up = lock(&self.lookups).remove(&hash).is_some();
         let writer = lock(&self.writers).remove(&hash);
         if let Some(writer) = &writer {
             writer.cancel();
@@ -281,7 +278,7 @@ impl Disk {
             lock(&self.queue).push_back(Work::Remove(key.clone().into_owned()));
             self.arrival.notify_one();
         }
-        was_known || was_opening || writer.is_some()
+        was_known || was_looked_up || writer.is_some()
     }
 
     /// The counters.
@@ -313,7 +310,7 @@ impl Disk {
     fn await_turn(&self, writer: &Writer, bytes: u64) {
         writer.await_turn(bytes);
         if self.waiting_bytes.fetch_add(bytes, Ordering::AcqRel) + bytes > WAITING_BYTES_MAX {
-            self.count(&self.counters.write_failures);
+            self.count(&self.counters.write_failures, 1);
             writer.cancel();
         }
     }
@@ -326,14 +323,14 @@ impl Disk {
 
     /// The file does not prove itself.
     fn remove_damaged(&self, hash: u128) {
-        self.count(&self.counters.damaged);
+        self.count(&self.counters.damaged, 1);
         let _naming = lock(&self.naming);
         let _ = self.directory.remove(hash);
         lock(&self.index).remove(hash);
     }
 
-    fn count(&self, counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
+    fn count(&self, counter: &AtomicU64, events: usize) {
+        counter.fetch_add(events as u64, Ordering::Relaxed);
     }
 }
 

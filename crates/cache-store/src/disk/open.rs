@@ -1,4 +1,4 @@
-//! Opening an object's file: its header, key, metadata and table are read and proved; a body that fits memory too.
+//! DiskLookup an object's file: its header, key, metadata and table are read and proved; a body that fits memory too.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use super::super::key::Key;
-use super::super::object::Object;
 use super::format::{CHUNK_BYTES, Damaged, Header, chunk_checksum, decode_table};
 use super::read::DiskBody;
 use super::{Disk, lock};
+use crate::key::Key;
+use crate::object::Object;
 
 /// Bodies up to this size are read as a whole when their file is opened, and kept in memory if they are let in.
 const WHOLE_BODY_BYTES_MAX: u64 = 1024 * 1024;
@@ -21,7 +21,7 @@ const WHOLE_BODY_BYTES_MAX: u64 = 1024 * 1024;
 const FRONT_BYTES: usize = 128 * 1024;
 
 /// A lookup that waits for the disk.
-pub struct Opening {
+pub struct DiskLookup {
     key: Key<'static>,
     begun: Instant,
     state: Mutex<State>,
@@ -34,7 +34,7 @@ struct State {
 }
 
 /// An object whose body is on disk or in memory.
-pub struct Opened {
+pub struct OpenedFile {
     pub object: Arc<Object>,
     pub sequence: u64,
     pub header: Header,
@@ -64,9 +64,9 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-impl Opening {
-    pub(super) fn new(key: Key<'static>) -> Opening {
-        Opening { key, begun: Instant::now(), state: Mutex::default() }
+impl DiskLookup {
+    pub(super) fn new(key: Key<'static>) -> DiskLookup {
+        DiskLookup { key, begun: Instant::now(), state: Mutex::default() }
     }
 
     /// What is looked for.
@@ -93,9 +93,9 @@ impl Opening {
         lock(&self.state).outcome.clone()
     }
 
-    /// Whether it has been waited for as long as `patience`.
-    pub(super) fn is_overdue(&self, patience: Duration) -> bool {
-        self.begun.elapsed() >= patience
+    /// Whether it has been waited for as long as `timeout`.
+    pub(super) fn is_overdue(&self, timeout: Duration) -> bool {
+        self.begun.elapsed() >= timeout
     }
 
     /// What was found; that comes to nothing if it has been given up.
@@ -106,19 +106,19 @@ impl Opening {
     }
 }
 
-impl std::fmt::Debug for Opening {
+impl std::fmt::Debug for DiskLookup {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Opening").field("is_done", &lock(&self.state).outcome.is_some()).finish()
+        formatter.debug_struct("DiskLookup").field("is_done", &lock(&self.state).outcome.is_some()).finish()
     }
 }
 
 impl Disk {
-    pub(super) fn perform_open(self: &Arc<Self>, opening: &Arc<Opening>) {
-        let hash = opening.key.hash();
-        let found = match self.open_whole(&opening.key) {
+    pub(super) fn perform_open(self: &Arc<Self>, lookup: &Arc<DiskLookup>) {
+        let hash = lookup.key.hash();
+        let found = match self.open_whole(&lookup.key) {
             Ok(found) => found,
             Err(Failure::Io) => {
-                self.count(&self.counters.read_failures);
+                self.count(&self.counters.read_failures, 1);
                 None
             }
             Err(Failure::Damaged) => {
@@ -126,31 +126,31 @@ impl Disk {
                 None
             }
         };
-        let mut openings = lock(&self.openings);
+        let mut lookups = lock(&self.lookups);
         // Purged or replaced meanwhile: it is not what is wanted any more.
-        let is_current = openings.get(&hash).is_some_and(|current| Arc::ptr_eq(current, opening));
+        let is_current = lookups.get(&hash).is_some_and(|current| Arc::ptr_eq(current, lookup));
         let found = found.filter(|_| is_current);
         if let Some(object) = &found {
             lock(&self.index).touch(hash);
-            if object.disk_body().is_none() {
+            if object.external_body().is_none() {
                 self.memory.insert(object);
             }
         }
         if is_current {
-            openings.remove(&hash);
+            lookups.remove(&hash);
         }
-        drop(openings);
-        opening.finish(found);
+        drop(lookups);
+        lookup.finish(found);
     }
 
     fn open_whole(self: &Arc<Self>, key: &Key<'_>) -> Result<Option<Arc<Object>>, Failure> {
-        let Some(Opened { object, header, file, .. }) = self.read_front(key)? else { return Ok(None) };
+        let Some(OpenedFile { object, header, file, .. }) = self.read_front(key)? else { return Ok(None) };
         let mut table = vec![0; 8 * header.chunks() as usize];
         file.read_exact_at(&mut table, header.table_start())?;
         let checksums = decode_table(&header, &table)?;
         if header.length > WHOLE_BODY_BYTES_MAX.min(self.memory_object_bytes_max) {
             let body = DiskBody::new(Arc::clone(self), file, &header, checksums);
-            return Ok(Some(Arc::new(object.with_disk_body(Arc::new(body)))));
+            return Ok(Some(Arc::new(object.with_external_body(Arc::new(body)))));
         }
         let mut body = vec![0; header.length as usize];
         file.read_exact_at(&mut body, header.front_bytes() as u64)?;
@@ -164,7 +164,7 @@ impl Disk {
     }
 
     /// Header, key and metadata of the file at `key`; `None` if there is none, or it is another key's.
-    pub(super) fn read_front(&self, key: &Key<'_>) -> Result<Option<Opened>, Failure> {
+    pub(super) fn read_front(&self, key: &Key<'_>) -> Result<Option<OpenedFile>, Failure> {
         let file = match self.directory.open_object(key.hash(), false) {
             Ok(file) => file,
             Err(Errno::NOENT) => {
@@ -189,6 +189,6 @@ impl Disk {
         }
         let (sequence, metadata) = header.metadata(&front)?;
         let object = Arc::new(Object::new(key, header.kind, header.number, metadata, Vec::new()));
-        Ok(Some(Opened { object, sequence, header, file }))
+        Ok(Some(OpenedFile { object, sequence, header, file }))
     }
 }

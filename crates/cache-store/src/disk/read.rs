@@ -10,16 +10,15 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::super::extent::Slice;
-use super::super::filling::At;
 use super::format::{CHUNK_BYTES, Header, chunk_checksum};
 use super::{Disk, Work, lock};
+use crate::body::{ExternalBody, ExternalReader, ReadStep, Slice};
 
 /// Chunks that are read at once.
 const CHUNKS_PER_READ: u64 = 4;
 
 /// A body in a file, which stays readable when the object is evicted or replaced.
-pub struct DiskBody {
+pub(super) struct DiskBody {
     disk: Arc<Disk>,
     file: File,
     start: u64,
@@ -30,42 +29,38 @@ pub struct DiskBody {
 }
 
 /// Chunks on their way from the disk to one reader.
-pub(super) struct Loading {
+pub(super) struct ChunkRead {
     body: Arc<DiskBody>,
     first_chunk: u64,
-    /// Which of the [`Loadings`].
+    /// Which of the [`ChunkReads`].
     number: u64,
     begun: Instant,
-    state: Mutex<LoadingState>,
+    state: Mutex<ChunkReadState>,
 }
 
 /// What is on its way, in the order in which it was asked for.
 #[derive(Default)]
-pub(super) struct Loadings {
-    under_way: BTreeMap<u64, Arc<Loading>>,
+pub(super) struct ChunkReads {
+    under_way: BTreeMap<u64, Arc<ChunkRead>>,
     next_number: u64,
 }
 
 #[derive(Default)]
-struct LoadingState {
+struct ChunkReadState {
     outcome: Option<Result<Arc<[u8]>, ()>>,
     waker: Option<Waker>,
 }
 
 /// What a reader of such a body has at hand.
-#[derive(Default)]
-pub struct DiskReader {
-    loading: Option<Arc<Loading>>,
+struct DiskReader {
+    body: Arc<DiskBody>,
+    chunk_read: Option<Arc<ChunkRead>>,
 }
 
 impl DiskBody {
     pub(super) fn new(disk: Arc<Disk>, file: File, header: &Header, checksums: Box<[u64]>) -> DiskBody {
         let (start, length) = (header.front_bytes() as u64, header.length);
         DiskBody { disk, file, start, length, number: header.number, hash: header.hash, checksums }
-    }
-
-    pub fn length(&self) -> u64 {
-        self.length
     }
 
     /// Bytes of the chunks from `first` on that are read at once.
@@ -79,7 +74,7 @@ impl DiskBody {
         if let Err(error) = &read
             && error.kind() != std::io::ErrorKind::UnexpectedEof
         {
-            self.disk.count(&self.disk.counters.read_failures);
+            self.disk.count(&self.disk.counters.read_failures, 1);
             return Err(());
         }
         let is_proved = |(at, chunk): (usize, &[u8])| {
@@ -94,16 +89,26 @@ impl DiskBody {
     }
 }
 
+impl ExternalBody for DiskBody {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn reader(self: Arc<Self>) -> Box<dyn ExternalReader> {
+        Box::new(DiskReader { body: self, chunk_read: None })
+    }
+}
+
 impl std::fmt::Debug for DiskBody {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("DiskBody").field("length", &self.length).finish_non_exhaustive()
     }
 }
 
-impl Loading {
+impl ChunkRead {
     pub(super) fn perform(&self) {
         let outcome = self.body.read(self.first_chunk);
-        lock(&self.body.disk.loadings).under_way.remove(&self.number);
+        lock(&self.body.disk.chunk_reads).under_way.remove(&self.number);
         self.finish(outcome);
     }
 
@@ -122,23 +127,23 @@ impl Loading {
     }
 }
 
-impl Loadings {
+impl ChunkReads {
     /// The next: chunks of `body` from the `first` on, of which `waker` tells.
-    fn begin(&mut self, body: &Arc<DiskBody>, first: u64, waker: &Waker) -> Arc<Loading> {
+    fn begin(&mut self, body: &Arc<DiskBody>, first: u64, waker: &Waker) -> Arc<ChunkRead> {
         let number = self.next_number;
         self.next_number += 1;
-        let state = Mutex::new(LoadingState { outcome: None, waker: Some(waker.clone()) });
+        let state = Mutex::new(ChunkReadState { outcome: None, waker: Some(waker.clone()) });
         let (body, begun) = (Arc::clone(body), Instant::now());
-        let loading = Arc::new(Loading { body, first_chunk: first, number, begun, state });
-        self.under_way.insert(number, Arc::clone(&loading));
-        loading
+        let chunk_read = Arc::new(ChunkRead { body, first_chunk: first, number, begun, state });
+        self.under_way.insert(number, Arc::clone(&chunk_read));
+        chunk_read
     }
 
-    /// Takes out those that have been waited for as long as `patience`.
-    pub(super) fn take_overdue(&mut self, patience: Duration) -> Vec<Arc<Loading>> {
+    /// Takes out those that have been waited for as long as `timeout`.
+    pub(super) fn take_overdue(&mut self, timeout: Duration) -> Vec<Arc<ChunkRead>> {
         let mut overdue = Vec::new();
         while let Some(oldest) = self.under_way.first_entry()
-            && oldest.get().begun.elapsed() >= patience
+            && oldest.get().begun.elapsed() >= timeout
         {
             overdue.push(oldest.remove());
         }
@@ -146,42 +151,45 @@ impl Loadings {
     }
 }
 
-impl DiskReader {
-    /// What there is at `position`.
-    pub fn at(&mut self, body: &Arc<DiskBody>, position: u64, waker: &Waker) -> At {
+impl ExternalReader for DiskReader {
+    fn read_at(&mut self, position: u64, waker: &Waker) -> ReadStep {
+        let body = &self.body;
         if position >= body.length {
-            return At::End;
+            return ReadStep::End;
         }
         let chunk = position / CHUNK_BYTES;
-        if let Some(loading) = &self.loading {
-            let start = loading.first_chunk * CHUNK_BYTES;
-            let covers = start <= position && position < start + body.read_bytes(loading.first_chunk) as u64;
-            let mut state = lock(&loading.state);
+        if let Some(chunk_read) = &self.chunk_read {
+            let start = chunk_read.first_chunk * CHUNK_BYTES;
+            let covers =
+                start <= position && position < start + body.read_bytes(chunk_read.first_chunk) as u64;
+            let mut state = lock(&chunk_read.state);
             match &state.outcome {
                 Some(Ok(bytes)) if covers => {
-                    return At::Bytes(Slice::whole(Arc::clone(bytes)).from((position - start) as usize));
+                    return ReadStep::Bytes(
+                        Slice::whole(Arc::clone(bytes)).from((position - start) as usize),
+                    );
                 }
-                Some(Err(())) if covers => return At::Truncated,
+                Some(Err(())) if covers => return ReadStep::Truncated,
                 None if covers => {
                     state.waker = Some(waker.clone());
-                    return At::Later;
+                    return ReadStep::Pending;
                 }
                 _ => {}
             }
         }
-        let loading = lock(&body.disk.loadings).begin(body, chunk, waker);
-        self.loading = Some(Arc::clone(&loading));
-        let number = loading.number;
-        if body.disk.submit(Work::Read(loading)) {
-            return At::Later;
+        let chunk_read = lock(&body.disk.chunk_reads).begin(body, chunk, waker);
+        self.chunk_read = Some(Arc::clone(&chunk_read));
+        let number = chunk_read.number;
+        if body.disk.submit(Work::Read(chunk_read)) {
+            return ReadStep::Pending;
         }
-        lock(&body.disk.loadings).under_way.remove(&number);
-        At::Truncated
+        lock(&body.disk.chunk_reads).under_way.remove(&number);
+        ReadStep::Truncated
     }
 }
 
 impl std::fmt::Debug for DiskReader {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("DiskReader").field("is_loading", &self.loading.is_some()).finish()
+        formatter.debug_struct("DiskReader").field("is_loading", &self.chunk_read.is_some()).finish()
     }
 }

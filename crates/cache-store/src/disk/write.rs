@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::super::disk_turn::ToDisk;
-use super::super::extent::Slice;
-use super::super::filling::Filling;
-use super::super::key::{KEY_TEXT_BYTES_MAX, Key};
-use super::super::object::{Object, ObjectKind};
 use super::directory::{Temporary, allocated_bytes};
 use super::format::{CHUNK_BYTES, Header, METADATA_BYTES_MAX, encode_table};
 use super::{Disk, lock};
+use crate::body::Slice;
+use crate::busy_object::{BusyObject, WriteStep};
+use crate::key::{KEY_TEXT_BYTES_MAX, Key};
+use crate::object::{Object, ObjectKind};
 
 /// The budget is taken in pieces of so many bytes: what file systems allocate at least.
 const BLOCK_BYTES: u64 = 4096;
@@ -37,7 +36,7 @@ pub struct Writer {
 
 /// Where the body comes from.
 pub enum Source {
-    Filling(Arc<Filling>),
+    BusyObject(Arc<BusyObject>),
     Object(Arc<Object>),
 }
 
@@ -83,21 +82,21 @@ impl Writer {
         self.key.hash()
     }
 
-    pub fn is_of(&self, filling: &Arc<Filling>) -> bool {
-        matches!(&self.source, Source::Filling(own) if Arc::ptr_eq(own, filling))
+    pub fn is_of(&self, busy: &Arc<BusyObject>) -> bool {
+        matches!(&self.source, Source::BusyObject(own) if Arc::ptr_eq(own, busy))
     }
 
     /// It is not to be published any more.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
-        if let Source::Filling(filling) = &self.source {
-            filling.leave_disk();
+        if let Source::BusyObject(busy) = &self.source {
+            busy.leave_disk();
         }
     }
 
-    /// Whether it has held back, for as long as `patience`, who fills the body.
-    pub fn is_overdue(&self, patience: Duration) -> bool {
-        matches!(&self.source, Source::Filling(filling) if filling.is_held_back_by_disk(patience))
+    /// Whether it has held back, for as long as `timeout`, who insertions the body.
+    pub fn is_overdue(&self, timeout: Duration) -> bool {
+        matches!(&self.source, Source::BusyObject(busy) if busy.is_held_back_by_disk(timeout))
     }
 
     /// So many bytes are held for it.
@@ -114,16 +113,16 @@ impl Writer {
 
     fn kind(&self) -> ObjectKind {
         match &self.source {
-            Source::Filling(_) => ObjectKind::Response,
+            Source::BusyObject(_) => ObjectKind::Response,
             Source::Object(object) => object.kind(),
         }
     }
 
-    fn next(&self, position: u64) -> ToDisk {
+    fn next(&self, position: u64) -> WriteStep {
         match &self.source {
-            Source::Filling(filling) => filling.to_disk(position),
+            Source::BusyObject(busy) => busy.to_disk(position),
             Source::Object(object) => {
-                object.slice(position).map_or(ToDisk::Complete, |it| ToDisk::Bytes(vec![it]))
+                object.slice(position).map_or(WriteStep::Complete, |it| WriteStep::Bytes(vec![it]))
             }
         }
     }
@@ -136,12 +135,12 @@ impl Disk {
             let is_cancelled = writer.is_cancelled.load(Ordering::Acquire);
             let outcome = match writer.next(progress.position) {
                 _ if is_cancelled => break,
-                ToDisk::Later => return,
-                ToDisk::Truncated => break,
-                ToDisk::Bytes(slices) => {
+                WriteStep::Pending => return,
+                WriteStep::Truncated => break,
+                WriteStep::Bytes(slices) => {
                     slices.iter().try_for_each(|slice| self.write_body(writer, &mut progress, slice))
                 }
-                ToDisk::Complete => {
+                WriteStep::Complete => {
                     let outcome = self.publish(writer, &mut progress);
                     if outcome.is_ok() {
                         self.forget(writer, &mut progress);
@@ -151,7 +150,7 @@ impl Disk {
                 }
             };
             if outcome.is_err() {
-                self.count(&self.counters.write_failures);
+                self.count(&self.counters.write_failures, 1);
                 break;
             }
         }
@@ -192,8 +191,8 @@ impl Disk {
             }
             bytes = rest;
         }
-        if let Source::Filling(filling) = &writer.source {
-            filling.is_on_disk(progress.position);
+        if let Source::BusyObject(busy) = &writer.source {
+            busy.is_on_disk(progress.position);
         }
         Ok(())
     }
@@ -270,7 +269,7 @@ impl Disk {
         drop(index);
         self.remove_files(&evicted);
         drop(naming);
-        self.count(&self.counters.written);
+        self.count(&self.counters.written, 1);
         Ok(())
     }
 

@@ -173,7 +173,7 @@ impl CacheOptions {
             },
             policy: replacement::by_name(&self.cache_policy).unwrap_or(replacement::DEFAULT),
             admission: admission_by_name(&self.cache_admission).unwrap_or(ADMISSIONS[0]),
-            files_max,
+            memory_files_max: files_max,
             ..Settings::default()
         }
     }

@@ -343,7 +343,7 @@ impl Http1 {
         }
         head::content_length(output, parts.iter().map(Part::length).sum());
         for part in &mut parts {
-            part.range = part.range.and_then(|range| object.place(range));
+            part.range = part.range.and_then(|range| object.stored_position(range));
         }
         parts
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use sojourn_cache_store::{Filling, Stage};
+use sojourn_cache_store::{BusyObject, Stage};
 use sojourn_http::head;
 use sojourn_http::request::{Request, Version};
 use sojourn_http_cache::{CacheStatus, Forwarded};
@@ -20,7 +20,7 @@ use crate::handler::reverse_proxy::{Outcome, Stored, fits, metadata};
 /// What a request waits for.
 #[derive(Debug)]
 pub(super) struct Following {
-    pub filling: Arc<Filling>,
+    pub filling: Arc<BusyObject>,
     /// Why the cache did not answer it.
     pub why: Option<Forwarded>,
 }
@@ -30,7 +30,7 @@ impl Http1 {
     pub(super) fn follow(
         &mut self,
         request: &Request<'_>,
-        filling: Arc<Filling>,
+        filling: Arc<BusyObject>,
         why: Option<Forwarded>,
         context: &mut Context<'_>,
     ) -> Step {
@@ -40,7 +40,7 @@ impl Http1 {
                 self.dealings().following = Some(Following { filling, why });
                 Step::Search
             }
-            Stage::Started(_) => self.answer_from_filling(request, &filling, why, context),
+            Stage::Head(_) => self.answer_from_filling(request, &filling, why, context),
             // What was stored may have been found current.
             Stage::Failed => self.look_again(request, context),
         }
@@ -55,7 +55,7 @@ impl Http1 {
     fn answer_from_filling(
         &mut self,
         request: &Request<'_>,
-        filling: &Arc<Filling>,
+        filling: &Arc<BusyObject>,
         why: Option<Forwarded>,
         context: &mut Context<'_>,
     ) -> Step {
@@ -70,7 +70,7 @@ impl Http1 {
         if is_current(request, &stored) {
             return self.answer_not_modified(request, &stored, stored.status, status, context);
         }
-        let length = filling.started().and_then(|started| started.length);
+        let length = filling.head().and_then(|started| started.length);
         self.start_stored(stored.status, request, context);
         self.output.extend_from_slice(stored.fields);
         let mut framing = Framing::Plain;

@@ -3,7 +3,7 @@
 //! While the answer is awaited the request's head stays in the input buffer, as it does while a disk is; once the
 //! answer has begun the request is read once more. Body bytes behind it go into the flow as they arrive.
 
-use sojourn_cache_store::Fill;
+use sojourn_cache_store::Insertion;
 use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::request::{Body, BodyReader, Method, Request, Scheme};
@@ -134,7 +134,7 @@ impl Http1 {
         &mut self,
         request: &Request<'_>,
         keyed: Option<Keyed>,
-        claim: Option<Fill>,
+        claim: Option<Insertion>,
         why: Option<Forwarded>,
         context: &mut Context<'_>,
     ) -> Step {

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::task::Poll;
 use std::time::Duration;
 
-use sojourn_cache_store::{Begun, DiskSettings, Found, Key, Object, Settings, Store, Variants};
+use sojourn_cache_store::{DiskSettings, InsertOutcome, Key, Lookup, Object, Settings, Store, Variants};
 use sojourn_http::condition::Conditions;
 use sojourn_http::request::{Body, Method, Request};
 use sojourn_http_cache::fields::Section;
@@ -184,9 +184,9 @@ impl Cache {
             return Claim::Theirs(Arc::clone(filling));
         }
         match self.store.begin(&keyed.key, keyed.known.as_ref()) {
-            Begun::Fill(fill) => Claim::Ours(fill),
-            Begun::Filling(filling) => Claim::Theirs(filling),
-            Begun::Hit(_) => Claim::Nobodys,
+            InsertOutcome::Insert(fill) => Claim::Ours(fill),
+            InsertOutcome::Busy(filling) => Claim::Theirs(filling),
+            InsertOutcome::Hit(_) => Claim::Nobodys,
         }
     }
 
@@ -263,7 +263,7 @@ impl Cache {
     /// What is in memory at `key`: nobody waits for the disk to ask an upstream about more.
     pub(super) fn held(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         match self.store.lookup_in_memory(key) {
-            Found::Hit(object) => Some(object),
+            Lookup::Hit(object) => Some(object),
             _ => None,
         }
     }

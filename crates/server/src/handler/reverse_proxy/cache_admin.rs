@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use http::Uri;
 use serde_json::{Value, json};
-use sojourn_cache_store::{Found, Held, Inspected, Key, Object};
+use sojourn_cache_store::{Key, Lookup, Object, ObjectInfo, StoredRanges};
 use sojourn_http::Status;
 use sojourn_http::head::field_lines;
 use sojourn_http::request::{Method, Request, Scheme};
@@ -69,22 +69,22 @@ impl Cache {
     }
 
     /// What is stored at `key`, for people to look at; waits for the disk.
-    pub fn inspect(&self, key: &Key<'_>) -> Option<Inspected> {
+    pub fn inspect(&self, key: &Key<'_>) -> Option<ObjectInfo> {
         self.store.inspect(key)
     }
 
     /// The parts that are held of what is not stored whole at `key`.
-    pub fn inspect_parts(&self, key: &Key<'_>) -> Option<Inspected> {
+    pub fn inspect_parts(&self, key: &Key<'_>) -> Option<ObjectInfo> {
         let object = self.store.inspect_parts(key)?;
         let body_bytes = object.length();
-        Some(Inspected { object, body_bytes, is_in_memory: true, is_on_disk: false })
+        Some(ObjectInfo { object, body_bytes, is_in_memory: true, is_on_disk: false })
     }
 
     pub(super) fn forget_if_purged(&self, object: &Object) -> bool {
         let is_purged = self.purges.has_any()
             && Metadata::read(object.metadata()).is_ok_and(|stored| self.is_purged(&stored));
         if is_purged {
-            self.store.forget(object);
+            self.store.purge_object(object);
         }
         is_purged
     }
@@ -181,8 +181,8 @@ fn inspect(cache: &Cache, url: &[u8]) -> (Status, Value) {
     let primary = Key::new(&key);
     let stored = match cache.inspect(&primary) {
         None => Vec::new(),
-        Some(inspected) => match Found::of(inspected.object.clone()) {
-            Found::Varies(variants) => {
+        Some(inspected) => match Lookup::of(inspected.object.clone()) {
+            Lookup::Varies(variants) => {
                 variants.keys(&primary).filter_map(|key| cache.inspect(&key)).collect()
             }
             _ => vec![inspected],
@@ -197,13 +197,13 @@ fn inspect(cache: &Cache, url: &[u8]) -> (Status, Value) {
 
 fn describe(
     cache: &Cache,
-    Inspected { object, body_bytes, is_in_memory, is_on_disk }: &Inspected,
+    ObjectInfo { object, body_bytes, is_in_memory, is_on_disk }: &ObjectInfo,
 ) -> Option<Value> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let stored = Metadata::read(object.metadata()).ok()?;
     let fields: Vec<_> = field_lines(stored.fields).map(|(name, value)| (text(name), text(value))).collect();
-    let parts = object.held().map(|held| {
-        let ends = held.parts().iter().map(|part| [part.first, part.last]);
+    let parts = object.stored_ranges().map(|held| {
+        let ends = held.ranges().iter().map(|part| [part.first, part.last]);
         ends.collect::<Vec<_>>()
     });
     Some(json!({
@@ -211,7 +211,7 @@ fn describe(
         "fields": fields,
         "body_bytes": body_bytes,
         "parts": parts,
-        "whole_bytes": object.held().map_or(*body_bytes, Held::whole_bytes),
+        "whole_bytes": object.stored_ranges().map_or(*body_bytes, StoredRanges::whole_bytes),
         "is_in_memory": is_in_memory,
         "is_on_disk": is_on_disk,
         "is_purged": cache.is_purged(&stored),

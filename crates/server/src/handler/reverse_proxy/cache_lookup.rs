@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::task::{Poll, Waker, ready};
 
-use sojourn_cache_store::{Filling, Found, Key, Object, Opening, Store, Variants};
+use sojourn_cache_store::{BusyObject, DiskLookup, Key, Lookup, Object, Store, Variants};
 use sojourn_http::request::Request;
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::vary::secondary_key;
@@ -15,22 +15,22 @@ pub(super) struct Kept {
     /// If the object varies; it may have none that fits.
     pub variants: Option<Arc<Variants>>,
     /// What is on its way for another request, perhaps in another loop.
-    pub filling: Option<Arc<Filling>>,
+    pub filling: Option<Arc<BusyObject>>,
 }
 
 /// What was looked for on disk: the list of variants and one of them, at most.
 #[derive(Debug, Default)]
 pub struct CacheLookup {
-    openings: Vec<Arc<Opening>>,
+    openings: Vec<Arc<DiskLookup>>,
     was_on_disk: bool,
 }
 
 impl Kept {
-    fn of(found: Found) -> Kept {
+    fn of(found: Lookup) -> Kept {
         match found {
-            Found::Hit(object) => Kept { object: Some(object), ..Kept::default() },
-            Found::Filling(filling) => Kept { filling: Some(filling), ..Kept::default() },
-            Found::Varies(_) | Found::Opening(_) | Found::Miss => Kept::default(),
+            Lookup::Hit(object) => Kept { object: Some(object), ..Kept::default() },
+            Lookup::Busy(filling) => Kept { filling: Some(filling), ..Kept::default() },
+            Lookup::Varies(_) | Lookup::OnDisk(_) | Lookup::Miss => Kept::default(),
         }
     }
 }
@@ -39,7 +39,7 @@ impl CacheLookup {
     /// What is stored at `key` for `request`; pending until the disk has told: then the [wait](CacheLookup::waits) begins.
     pub(super) fn find(&mut self, store: &Store, key: &Key<'_>, request: &Request<'_>) -> Poll<Kept> {
         Poll::Ready(match ready!(self.look(store, key)) {
-            Found::Varies(variants) => {
+            Lookup::Varies(variants) => {
                 let found = ready!(self.look(store, &variant_key(&variants, key, request)));
                 Kept { variants: Some(variants), ..Kept::of(found) }
             }
@@ -57,13 +57,13 @@ impl CacheLookup {
         self.was_on_disk
     }
 
-    fn look(&mut self, store: &Store, key: &Key<'_>) -> Poll<Found> {
+    fn look(&mut self, store: &Store, key: &Key<'_>) -> Poll<Lookup> {
         self.was_on_disk = false;
         let known = self.openings.iter().find(|opening| opening.key() == key).map(Arc::clone);
         let opening = match known {
             Some(opening) => opening,
             None => match store.lookup(key) {
-                Found::Opening(opening) => {
+                Lookup::OnDisk(opening) => {
                     self.openings.push(Arc::clone(&opening));
                     opening
                 }
@@ -74,7 +74,7 @@ impl CacheLookup {
             None => Poll::Pending,
             Some(Some(object)) => {
                 self.was_on_disk = true;
-                Poll::Ready(Found::of(object))
+                Poll::Ready(Lookup::of(object))
             }
             // It may have come from elsewhere meanwhile.
             Some(None) => Poll::Ready(store.lookup_in_memory(key)),

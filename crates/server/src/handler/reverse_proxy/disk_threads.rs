@@ -54,7 +54,7 @@ impl Drop for DiskThreads {
             watch.thread().unpark();
             let _ = watch.join();
         }
-        if self.store.give_up_on_disk(self.patience) {
+        if self.store.expire_disk_waits(self.patience) {
             // It may never come back, and the process's end does not wait for it.
             return;
         }
@@ -76,7 +76,7 @@ fn keep(store: &Store, is_ending: &AtomicBool) {
                 return;
             }
         } else if looked_round.elapsed() >= LOOK_ROUND_PERIOD {
-            store.look_round();
+            store.claim_directory();
             looked_round = Instant::now();
         }
         if let Some(job) = job {
@@ -89,7 +89,7 @@ fn keep(store: &Store, is_ending: &AtomicBool) {
 fn watch(store: &Store, patience: Duration, is_ending: &AtomicBool) {
     let mut was_hanging = false;
     while !is_ending.load(Ordering::Acquire) {
-        let is_hanging = store.give_up_on_disk(patience);
+        let is_hanging = store.expire_disk_waits(patience);
         if is_hanging != was_hanging {
             eprintln!(
                 "{}",

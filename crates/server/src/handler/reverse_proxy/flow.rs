@@ -9,7 +9,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use http::StatusCode;
-use sojourn_cache_store::{Fill, Filling, Next, PartFill, Reader, Slice};
+use sojourn_cache_store::{BusyObject, Insertion, Next, PartInsertion, Reader, Slice};
 use sojourn_content::HostId;
 use sojourn_http::Status;
 use sojourn_http::upstream::{Asked, Body, Head};
@@ -84,17 +84,17 @@ pub struct Flow {
     /// What it may change, for requests that are not safe.
     pub changes: Option<Changes>,
     /// Who will keep it, if it may be kept: requests of other loops wait for that.
-    pub claim: Option<Fill>,
+    pub claim: Option<Insertion>,
     /// Who keeps it.
-    pub fill: Option<Fill>,
+    pub fill: Option<Insertion>,
     /// Who keeps it as a part.
-    pub(super) part: Option<PartFill>,
+    pub(super) part: Option<PartInsertion>,
     /// The metadata of that part.
     pub part_metadata: Option<Box<[u8]>>,
     /// What is held already and goes behind what comes.
     behind: Vec<Arc<[u8]>>,
     /// What is kept, or was to be, also when it is complete.
-    pub kept: Option<Arc<Filling>>,
+    pub kept: Option<Arc<BusyObject>>,
     /// Too long for memory, it is kept on disk all the same, whether clients wait for it or not.
     pub is_for_disk: bool,
     /// Where the rest comes from, if it is stored already.
@@ -204,7 +204,7 @@ impl Flow {
     /// Takes an answer that is put together of what comes and what is held already.
     pub fn begin_joined(&mut self, joined: Joined) {
         let Joined { status, fields, length, before, behind, fill, part } = joined;
-        self.kept = fill.as_ref().map(|fill| Arc::clone(fill.filling()));
+        self.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
         (self.fill, self.behind) = (fill, behind);
         self.keep_part(part);
         let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
@@ -226,7 +226,7 @@ impl Flow {
     }
 
     /// What comes is kept as a part, if there is somebody for that.
-    pub fn keep_part(&mut self, part: Option<(PartFill, Box<[u8]>)>) {
+    pub fn keep_part(&mut self, part: Option<(PartInsertion, Box<[u8]>)>) {
         (self.part, self.part_metadata) = part.unzip();
     }
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use sojourn_cache_store::{Fill, Key, Object, PartFill, PartHead, pieces};
+use sojourn_cache_store::{Insertion, Key, Object, PartHead, PartInsertion};
 use sojourn_http::condition::Conditions;
 use sojourn_http::head;
 use sojourn_http::range::ByteRange;
@@ -47,7 +47,7 @@ pub struct Rest {
 impl Rest {
     /// Why an upstream is asked.
     pub(super) fn purpose(&self) -> Purpose<'_> {
-        Purpose::Rest { tag: self.held.held().map_or(&[], |held| held.tag()), range: self.missing }
+        Purpose::Rest { tag: self.held.stored_ranges().map_or(&[], |held| held.tag()), range: self.missing }
     }
 
     /// What is asked for if that cannot be completed.
@@ -70,9 +70,9 @@ pub struct Joined {
     /// What goes behind them.
     pub behind: Vec<Arc<[u8]>>,
     /// Who keeps the whole.
-    pub fill: Option<Fill>,
+    pub fill: Option<Insertion>,
     /// Who keeps what comes, with that metadata, if nobody keeps the whole.
-    pub part: Option<(PartFill, Box<[u8]>)>,
+    pub part: Option<(PartInsertion, Box<[u8]>)>,
 }
 
 impl Cache {
@@ -105,7 +105,7 @@ pub(super) fn answers(
         Answer::Parts(ranges) => {
             // Several ranges of a coded body are the whole.
             let is_told = ranges.len() == 1 || !Section(stored.fields).has("content-encoding");
-            is_told && ranges.into_iter().all(|range| parts.place(range).is_some())
+            is_told && ranges.into_iter().all(|range| parts.stored_position(range).is_some())
         }
     }
 }
@@ -129,7 +129,8 @@ pub(super) fn wish(
     let plain = if request.range.is_some() { Wish::Part } else { Wish::Whole };
     let is_for_anybody =
         *directives == RequestDirectives::default() && request.field("authorization").is_none();
-    let Some((parts, held)) = parts.filter(|_| is_for_anybody).and_then(|parts| Some((parts, parts.held()?)))
+    let Some((parts, held)) =
+        parts.filter(|_| is_for_anybody).and_then(|parts| Some((parts, parts.stored_ranges()?)))
     else {
         return plain;
     };
@@ -155,8 +156,8 @@ pub(super) fn wish(
 }
 
 /// Keeps what came of a whole that broke off, if it can be completed later.
-pub(super) fn keep_as_part(fill: Fill) {
-    let filling = Arc::clone(fill.filling());
+pub(super) fn keep_as_part(fill: Insertion) {
+    let filling = Arc::clone(fill.busy_object());
     let tag = metadata(&filling).map_or(&[][..], |stored| stored.entity_tag);
     if !tag.starts_with(b"W/") {
         fill.end_as_part(tag);
@@ -169,14 +170,14 @@ impl Cache {
         &self,
         keyed: &Keyed,
         received: &Received<'_>,
-        claim: &mut Option<Fill>,
+        claim: &mut Option<Insertion>,
     ) -> Option<Heard> {
         match (&keyed.wish, received.head.status) {
             (Wish::Part, 206) => Some(self.begin_part(keyed, received, claim)),
             (Wish::Rest(rest), 206) => Some(match self.join(keyed, rest, received, claim) {
                 Some(joined) => Heard::Joined(Box::new(joined)),
                 None => {
-                    self.store.forget(&rest.held);
+                    self.store.purge_object(&rest.held);
                     Heard::Again
                 }
             }),
@@ -187,10 +188,11 @@ impl Cache {
     }
 
     /// Begins to keep the part that comes; one that is all is kept as that.
-    fn begin_part(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Fill>) -> Heard {
+    fn begin_part(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Insertion>) -> Heard {
         let tag = strong_tag(Section(received.head.fields));
         let known = self.store.inspect_parts(&keyed.key);
-        let known = known.as_ref().filter(|known| known.held().is_some_and(|held| held.tag() == tag));
+        let known =
+            known.as_ref().filter(|known| known.stored_ranges().is_some_and(|held| held.tag() == tag));
         let known = known.filter(|_| !tag.is_empty()).and_then(|known| Metadata::read(known.metadata()).ok());
         let (request, response) = (received.request(keyed), received.response());
         let Ok((ContentRange { part, complete: Some(whole_bytes) }, metadata)) =
@@ -213,7 +215,7 @@ impl Cache {
         range: ByteRange,
         whole_bytes: u64,
         metadata: &[u8],
-    ) -> Option<PartFill> {
+    ) -> Option<PartInsertion> {
         let vary = vary_of(&Metadata::read(metadata).ok()?);
         let head = PartHead { metadata: metadata.into(), vary, tag: tag.into(), range, whole_bytes };
         self.store.begin_part(&keyed.key, head)
@@ -225,10 +227,10 @@ impl Cache {
         keyed: &Keyed,
         rest: &Rest,
         received: &Received<'_>,
-        claim: &mut Option<Fill>,
+        claim: &mut Option<Insertion>,
     ) -> Option<Joined> {
         let Rest { held: object, missing, wanted } = rest;
-        let (held, head) = (object.held()?, received.head);
+        let (held, head) = (object.stored_ranges()?, received.head);
         let (tag, whole_bytes) = (strong_tag(Section(head.fields)), held.whole_bytes());
         let expected = ContentRange { part: *missing, complete: Some(whole_bytes) };
         let is_expected = tag == held.tag()
@@ -247,15 +249,15 @@ impl Cache {
             head::content_range(&mut fields, *range, whole_bytes);
         }
         let between = |first: u64, end: u64| {
-            let place = (first < end).then(|| held.place(ByteRange { first, last: end - 1 }));
-            place.map_or(Some(Vec::new()), |place| Some(pieces(object, place?)))
+            let place = (first < end).then(|| held.stored_position(ByteRange { first, last: end - 1 }));
+            place.map_or(Some(Vec::new()), |place| Some(object.chunks(place?)))
         };
         let (before, behind) = (between(all.first, missing.first)?, between(missing.last + 1, all.last + 1)?);
         // What was purged meanwhile does not come back.
         let is_held = self
             .store
             .inspect_parts(&keyed.key)
-            .is_some_and(|now| now.held().is_some_and(|now| now.tag() == tag));
+            .is_some_and(|now| now.stored_ranges().is_some_and(|now| now.tag() == tag));
         let fill = wanted.is_none() && is_held && whole_bytes <= self.store.object_bytes_max();
         let fill = fill.then(|| self.start(keyed, metadata.clone(), Some(whole_bytes), claim)).flatten();
         let part = match fill {

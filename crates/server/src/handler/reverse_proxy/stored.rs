@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sojourn_cache_store::{Fill, Filling, Key, Object};
+use sojourn_cache_store::{BusyObject, Insertion, Key, Object};
 use sojourn_http_cache::{Forwarded, Metadata, RequestDirectives};
 
 use super::Wish;
@@ -22,7 +22,7 @@ pub struct Keyed {
     /// What is there and cannot be used as it is.
     pub(super) known: Option<Arc<Object>>,
     /// What is on its way for another request.
-    pub(super) under_way: Option<Arc<Filling>>,
+    pub(super) under_way: Option<Arc<BusyObject>>,
     /// What the upstream is asked about: is one of them current?
     pub(super) about: Vec<Arc<Object>>,
 }
@@ -31,9 +31,9 @@ pub struct Keyed {
 #[derive(Debug)]
 pub enum Claim {
     /// Whoever asked.
-    Ours(Fill),
+    Ours(Insertion),
     /// Another request, perhaps of another loop: follow what comes of it.
-    Theirs(Arc<Filling>),
+    Theirs(Arc<BusyObject>),
     /// It has come meanwhile.
     Nobodys,
 }

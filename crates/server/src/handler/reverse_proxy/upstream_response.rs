@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sojourn_cache_store::{Begun, Fill, Filling, Key, Object, PartFill, Sharing, Started, Vary};
+use sojourn_cache_store::{
+    BusyObject, InsertOutcome, Insertion, Key, Object, ObjectHead, PartInsertion, Sharing, Vary,
+};
 use sojourn_http::upstream::{self, Asked, Head};
 use sojourn_http_cache::fields::{Section, append_line};
 use sojourn_http_cache::forward::Via;
@@ -34,9 +36,9 @@ pub struct Received<'a> {
 #[derive(Debug)]
 pub enum Heard {
     /// It is passed on, and kept if there is somebody for that.
-    Answer(Option<Fill>),
+    Answer(Option<Insertion>),
     /// It is passed on, and kept as a part, with that metadata, if there is somebody for that.
-    Part(Option<(PartFill, Box<[u8]>)>),
+    Part(Option<(PartInsertion, Box<[u8]>)>),
     /// It completes what is held.
     Joined(Box<Joined>),
     /// What is stored answers.
@@ -59,7 +61,7 @@ pub enum Without {
 impl Cache {
     /// What becomes of what an upstream has said to the request of `keyed`.
     /// `claim` is who keeps it, if somebody is to keep it already.
-    pub fn hear(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Fill>) -> Heard {
+    pub fn hear(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Insertion>) -> Heard {
         let status = received.head.status;
         if status == 304 && keyed.is_validation() {
             return self.validate(keyed, received);
@@ -158,7 +160,12 @@ impl Cache {
     }
 
     /// Begins to keep the answer; `None` if it must not be kept, or somebody else does.
-    fn begin(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Fill>) -> Option<Fill> {
+    fn begin(
+        &self,
+        keyed: &Keyed,
+        received: &Received<'_>,
+        claim: &mut Option<Insertion>,
+    ) -> Option<Insertion> {
         let Received { head, moments, .. } = received;
         // While an origin fails, one request at a time is enough.
         let pass = || {
@@ -193,18 +200,18 @@ impl Cache {
         keyed: &Keyed,
         metadata: Box<[u8]>,
         length: Option<u64>,
-        claim: &mut Option<Fill>,
-    ) -> Option<Fill> {
+        claim: &mut Option<Insertion>,
+    ) -> Option<Insertion> {
         let vary = vary_of(&Metadata::read(&metadata).ok()?);
         let mut fill = match claim.take() {
             Some(fill) => fill,
             None => match self.store.begin(&keyed.key, keyed.known.as_ref()) {
-                Begun::Fill(fill) => fill,
-                Begun::Filling(_) | Begun::Hit(_) => return None,
+                InsertOutcome::Insert(fill) => fill,
+                InsertOutcome::Busy(_) | InsertOutcome::Hit(_) => return None,
             },
         };
         self.hit_for_miss.forget(&keyed.key);
-        fill.start(Started { metadata, length, vary, sharing: Sharing::Stored });
+        fill.start(ObjectHead { metadata, length, vary, sharing: Sharing::Stored });
         Some(fill)
     }
 
@@ -222,7 +229,7 @@ impl Cache {
 impl Cache {
     /// Begins to store the answer to a POST that a later GET gets (RFC 9110, 9.3.3): it says so by Content-Location, and
     /// for how long.
-    pub(super) fn begin_posted(&self, changes: &Changes, received: &Received<'_>) -> Option<Fill> {
+    pub(super) fn begin_posted(&self, changes: &Changes, received: &Received<'_>) -> Option<Insertion> {
         let (target, head) = (changes.target(), received.head);
         let is_posted = *changes.method == *b"POST" && head.status == 200;
         // Requests with one key must get the same answer from every origin: this one went as it was.
@@ -292,8 +299,10 @@ pub(super) fn length_of(head: &Head<'_>) -> Option<Option<u64>> {
 
 /// What a stored response varies by.
 pub(super) fn vary_of(stored: &Metadata<'_>) -> Option<Vary> {
-    (!stored.vary.is_empty())
-        .then(|| Vary { fields: vec![stored.vary.as_bytes().into()], secondary: stored.secondary_key.into() })
+    (!stored.vary.is_empty()).then(|| Vary {
+        fields: vec![stored.vary.as_bytes().into()],
+        secondary_key: stored.secondary_key.into(),
+    })
 }
 
 /// Where a stored response is found.
@@ -305,6 +314,6 @@ fn key_of(primary: &Key<'_>, stored: &Metadata<'_>) -> Key<'static> {
 }
 
 /// The metadata of what is being kept.
-pub fn metadata(kept: &Filling) -> Option<Metadata<'_>> {
-    Metadata::read(&kept.started()?.metadata).ok()
+pub fn metadata(kept: &BusyObject) -> Option<Metadata<'_>> {
+    Metadata::read(&kept.head()?.metadata).ok()
 }

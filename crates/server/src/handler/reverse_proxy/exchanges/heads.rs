@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sojourn_cache_store::Fill;
+use sojourn_cache_store::Insertion;
 use sojourn_http::upstream::Head;
 use sojourn_http_cache::Moments;
 use sojourn_http_cache::fields::Section;
@@ -24,7 +24,7 @@ impl Exchanges {
         heard
     }
 
-    fn hear_of(&self, flow: &Flow, head: &Head<'_>, now: i64, claim: &mut Option<Fill>) -> Heard {
+    fn hear_of(&self, flow: &Flow, head: &Head<'_>, now: i64, claim: &mut Option<Insertion>) -> Heard {
         let Some(cache) = &self.proxy.cache else { return Heard::Answer(None) };
         if let Some(changes) = &flow.changes {
             cache.invalidate(&changes.method, &changes.target(), head.status, head.fields);
@@ -41,13 +41,13 @@ impl Exchanges {
     }
 
     /// The answer with this head is passed on, and kept if there is somebody for that.
-    pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Fill>) {
+    pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Insertion>) {
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
         let mut fields = Vec::with_capacity(head.head_len);
         append_response(&mut fields, Section(head.fields), via, now, |_| true);
         self.settle(id, fill.is_some());
         let flow = &mut self.flows[id.0];
-        flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.filling()));
+        flow.kept = fill.as_ref().map(|fill| Arc::clone(fill.busy_object()));
         flow.fill = fill;
         flow.begin_answer(head, &fields);
     }

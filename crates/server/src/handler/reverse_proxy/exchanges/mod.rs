@@ -15,7 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use slab::Slab;
-use sojourn_cache_store::Fill;
+use sojourn_cache_store::Insertion;
 use sojourn_http::Status;
 use sojourn_http::upstream::Asked;
 
@@ -237,7 +237,7 @@ impl Exchanges {
         let flow = &mut self.flows[id.0];
         if flow.is_for_disk || (flow.is_shared && flow.held_bytes() as u64 > max) {
             // Without a disk, or if that would not have it, nobody keeps it.
-            flow.is_for_disk = flow.fill.as_ref().is_some_and(Fill::is_wanted);
+            flow.is_for_disk = flow.fill.as_ref().is_some_and(Insertion::is_wanted);
             flow.fill = flow.fill.take().filter(|_| flow.is_for_disk);
             self.settle(id, false);
             self.flows[id.0].drop_read();

@@ -5,7 +5,6 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::task::Poll;
 
-use super::tests::{put, read_all, stored};
 use super::*;
 
 /// A store on `path`, its index built.
@@ -35,21 +34,21 @@ pub type Got = Result<(Vec<u8>, Vec<u8>), Vec<u8>>;
 /// The body and metadata at `key`, wherever they are.
 pub fn get(store: &Store, key: &Key<'_>) -> Option<Got> {
     let object = match store.lookup(key) {
-        Found::Hit(object) => object,
-        Found::Opening(opening) => {
+        Lookup::Hit(object) => object,
+        Lookup::OnDisk(lookup) => {
             work(store);
-            match opening.object(std::task::Waker::noop()) {
+            match lookup.object(Waker::noop()) {
                 Poll::Ready(object) => object?,
                 Poll::Pending => panic!("its job was performed"),
             }
         }
-        Found::Miss => return None,
+        Lookup::Miss => return None,
         other => panic!("{other:?}"),
     };
     let mut reader = Reader::of_object(Arc::clone(&object));
     let mut body = Vec::new();
     loop {
-        match reader.next(std::task::Waker::noop()) {
+        match reader.next(Waker::noop()) {
             Next::Bytes(slice) => body.extend_from_slice(slice.as_bytes()),
             Next::Wait => work(store),
             Next::End => return Some(Ok((body, object.metadata().to_vec()))),
@@ -111,13 +110,13 @@ fn a_body_larger_than_memory_goes_to_disk_as_it_comes() {
         Settings { memory_bytes: 4 << 20, memory_object_bytes_max: 1 << 20, ..Settings::default() };
     let store = open(directory.path(), 100 * MIB, settings.clone());
     let key = Key::new(A);
-    let Begun::Fill(mut fill) = store.begin(&key, None) else { panic!("nobody else is at it") };
+    let InsertOutcome::Insert(mut fill) = store.begin(&key, None) else { panic!("nobody else is at it") };
     fill.start(stored(b"metadata"));
     let reader = fill.reader().unwrap();
     let whole = body(9_000_000);
     let follower = std::thread::spawn(move || read_all(reader));
     for chunk in whole.chunks(100_000) {
-        while !fill.has_room(std::task::Waker::noop()) {
+        while !fill.has_room(Waker::noop()) {
             work(&store);
             std::thread::yield_now();
         }
@@ -240,7 +239,7 @@ fn what_is_purged_does_not_come_back() {
             work(&store);
         }
         assert!(store.purge(&key));
-        assert!(matches!(store.lookup(&key), Found::Miss));
+        assert!(matches!(store.lookup(&key), Lookup::Miss));
         work(&store);
         assert!(get(&store, &key).is_none() && files(directory.path()).is_empty());
     }
@@ -249,11 +248,11 @@ fn what_is_purged_does_not_come_back() {
     work(&store);
     drop(store);
     let store = open(directory.path(), MIB, Settings::default());
-    let Found::Opening(opening) = store.lookup(&key) else { panic!("it is on disk") };
+    let Lookup::OnDisk(lookup) = store.lookup(&key) else { panic!("it is on disk") };
     store.purge(&key);
     work(&store);
-    assert!(matches!(opening.object(std::task::Waker::noop()), Poll::Ready(None)));
-    assert!(matches!(store.lookup(&key), Found::Miss));
+    assert!(matches!(lookup.object(Waker::noop()), Poll::Ready(None)));
+    assert!(matches!(store.lookup(&key), Lookup::Miss));
 }
 
 #[test]
@@ -261,18 +260,18 @@ fn lists_of_variants_survive_and_are_purged_with_what_they_list() {
     let directory = tempfile::tempdir().unwrap();
     let primary = Key::new(A);
     let store = open(directory.path(), MIB, Settings::default());
-    let Begun::Fill(mut fill) = store.begin(&primary, None) else { panic!("nobody else is at it") };
+    let InsertOutcome::Insert(mut fill) = store.begin(&primary, None) else { panic!("nobody else is at it") };
     let vary =
-        Vary { fields: vec![b"accept-encoding".as_slice().into()], secondary: b"gzip".as_slice().into() };
-    fill.start(Started { vary: Some(vary), ..stored(b"") });
+        Vary { fields: vec![b"accept-encoding".as_slice().into()], secondary_key: b"gzip".as_slice().into() };
+    fill.start(ObjectHead { vary: Some(vary), ..stored(b"") });
     fill.append(Arc::from(*b"zipped"));
     fill.complete().unwrap();
     work(&store);
     drop(store);
     let store = open(directory.path(), MIB, Settings::default());
-    let Found::Opening(_) = store.lookup(&primary) else { panic!("it is on disk") };
+    let Lookup::OnDisk(_) = store.lookup(&primary) else { panic!("it is on disk") };
     work(&store);
-    let Found::Varies(variants) = store.lookup(&primary) else { panic!("it varies") };
+    let Lookup::Varies(variants) = store.lookup(&primary) else { panic!("it varies") };
     let key = variants.keys(&primary).next().unwrap();
     assert_eq!(get(&store, &key).unwrap().unwrap().0, b"zipped");
     drop(store);
@@ -312,9 +311,11 @@ fn fresh_metadata_reaches_the_file_it_belongs_to() {
 }
 
 fn put_again(store: &Store, key: &Key<'_>, known: &Arc<Object>) -> Arc<Object> {
-    let Found::Hit(current) = store.lookup(key) else { panic!("it is in memory") };
+    let Lookup::Hit(current) = store.lookup(key) else { panic!("it is in memory") };
     assert!(!Arc::ptr_eq(&current, known));
-    let Begun::Fill(mut fill) = store.begin(key, Some(&current)) else { panic!("nobody else is at it") };
+    let InsertOutcome::Insert(mut fill) = store.begin(key, Some(&current)) else {
+        panic!("nobody else is at it")
+    };
     fill.start(stored(b"newer metadata"));
     fill.append(Arc::from(*b"newer"));
     fill.complete().unwrap().unwrap()

@@ -9,13 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sojourn_http::range::ByteRange;
 
-use super::chunks::CHUNK_BYTES_BESIDE;
-use super::held::joined;
-use super::object::Object;
-use super::{Begun, Fill, Key, Sharing, Started, Store, Vary};
+use super::{InsertOutcome, Insertion, Store};
+use crate::body::CHUNK_OVERHEAD_BYTES;
+use crate::busy_object::{ObjectHead, Sharing};
+use crate::key::Key;
+use crate::object::Object;
+use crate::ranges::{RANGES_MAX, StoredRanges};
+use crate::variants::Vary;
 
 /// Keys share so many counts of what was forgotten. Two keys that share one cost each other a part, seldom.
-const STAMPS: usize = 256;
+const GENERATIONS: usize = 256;
 
 /// What is known of a part before it comes.
 #[derive(Clone, Debug)]
@@ -34,10 +37,10 @@ pub struct PartHead {
 
 /// A part on its way. Dropped before its end it leaves nothing.
 #[derive(Debug)]
-pub struct PartFill {
+pub struct PartInsertion {
     store: Store,
     key: Key<'static>,
-    stamp: u64,
+    generation: u64,
     head: PartHead,
     chunks: Vec<Arc<[u8]>>,
     got_bytes: u64,
@@ -47,24 +50,24 @@ pub struct PartFill {
 }
 
 /// How often something at one of the keys that share a place was forgotten: what began before must not come after.
-pub(super) struct Stamps {
+pub(super) struct PurgeGenerations {
     forgotten: Box<[AtomicU64]>,
     /// Whether there has been any part: until then nobody pays for them.
     has_any: AtomicBool,
 }
 
-impl Default for Stamps {
-    fn default() -> Stamps {
-        Stamps {
-            forgotten: (0..STAMPS).map(|_| AtomicU64::new(0)).collect(),
+impl Default for PurgeGenerations {
+    fn default() -> PurgeGenerations {
+        PurgeGenerations {
+            forgotten: (0..GENERATIONS).map(|_| AtomicU64::new(0)).collect(),
             has_any: AtomicBool::new(false),
         }
     }
 }
 
-impl Stamps {
+impl PurgeGenerations {
     fn at(&self, key: &Key<'_>) -> &AtomicU64 {
-        &self.forgotten[key.hash() as usize % STAMPS]
+        &self.forgotten[key.hash() as usize % GENERATIONS]
     }
 
     /// What is kept of `key` must find the same afterwards.
@@ -81,7 +84,7 @@ impl Stamps {
 impl Store {
     /// The parts that are held of the body at `key`.
     pub fn parts(&self, key: &Key<'_>) -> Option<Arc<Object>> {
-        self.0.stamps.has_any().then(|| self.0.memory.find(&key.parts())).flatten()
+        self.0.generations.has_any().then(|| self.0.memory.find(&key.parts())).flatten()
     }
 
     /// The same, without counting as use of them.
@@ -90,13 +93,13 @@ impl Store {
     }
 
     /// Begins to take a part of the body at `key`; `None` if it would be too long.
-    pub fn begin_part(&self, key: &Key<'_>, head: PartHead) -> Option<PartFill> {
+    pub fn begin_part(&self, key: &Key<'_>, head: PartHead) -> Option<PartInsertion> {
         let fits = head.range.length() <= self.0.settings.memory_object_bytes_max;
         let is_sound = head.range.first <= head.range.last && head.range.last < head.whole_bytes;
-        (fits && is_sound).then(|| PartFill {
+        (fits && is_sound).then(|| PartInsertion {
             store: self.clone(),
             key: key.clone().into_owned(),
-            stamp: self.0.stamps.begin(key),
+            generation: self.0.generations.begin(key),
             head,
             chunks: Vec::new(),
             got_bytes: 0,
@@ -107,21 +110,21 @@ impl Store {
 
     /// Forgets the parts of what is at `key`, those on their way included; whether there were any.
     pub(super) fn forget_parts(&self, key: &Key<'_>) -> bool {
-        if !self.0.stamps.has_any() {
+        if !self.0.generations.has_any() {
             return false;
         }
         // In this order: who keeps a part looks afterwards whether it still may.
-        self.0.stamps.at(key).fetch_add(1, Ordering::SeqCst);
+        self.0.generations.at(key).fetch_add(1, Ordering::SeqCst);
         self.0.memory.remove(key.parts().hash()).is_some()
     }
 
     /// Keeps a part, or the whole if that is what it makes; whether anything came of it.
-    fn keep_part(&self, key: &Key<'static>, stamp: u64, head: PartHead, chunks: Vec<Arc<[u8]>>) -> bool {
+    fn keep_part(&self, key: &Key<'static>, generation: u64, head: PartHead, chunks: Vec<Arc<[u8]>>) -> bool {
         let known = self.0.memory.peek(&key.parts());
         let bytes_max = self.0.settings.memory_object_bytes_max;
         let may_be_whole = head.whole_bytes <= self.object_bytes_max();
         let (held, chunks) = joined(known.as_deref(), &head, chunks, bytes_max, may_be_whole);
-        let is_current = || self.0.stamps.at(key).load(Ordering::SeqCst) == stamp;
+        let is_current = || self.0.generations.at(key).load(Ordering::SeqCst) == generation;
         if held.is_whole() {
             return is_current() && self.keep_whole(key, head, chunks);
         }
@@ -136,18 +139,18 @@ impl Store {
 
     /// The parts are the whole: it is kept in their place, as if it had come at once.
     fn keep_whole(&self, key: &Key<'static>, head: PartHead, chunks: Vec<Arc<[u8]>>) -> bool {
-        let Begun::Fill(mut fill) = self.begin(key, None) else { return false };
+        let InsertOutcome::Insert(mut fill) = self.begin(key, None) else { return false };
         let PartHead { metadata, vary, whole_bytes, .. } = head;
-        fill.start(Started { metadata, length: Some(whole_bytes), vary, sharing: Sharing::Stored });
+        fill.start(ObjectHead { metadata, length: Some(whole_bytes), vary, sharing: Sharing::Stored });
         chunks.into_iter().for_each(|chunk| fill.append(chunk));
         fill.complete().is_ok()
     }
 }
 
-impl PartFill {
+impl PartInsertion {
     /// The next bytes.
     pub fn append(&mut self, bytes: &Arc<[u8]>) {
-        let cost = bytes.len() + CHUNK_BYTES_BESIDE;
+        let cost = bytes.len() + CHUNK_OVERHEAD_BYTES;
         let is_more = self.got_bytes + bytes.len() as u64 > self.head.range.length();
         if self.is_lost || is_more || !self.store.0.memory.reserve(cost, self.key.hash()) {
             self.is_lost = true;
@@ -168,7 +171,7 @@ impl PartFill {
         self.release();
         let mut head = self.head.clone();
         head.range.last = head.range.first + self.got_bytes - 1;
-        self.store.clone().keep_part(&self.key, self.stamp, head, std::mem::take(&mut self.chunks))
+        self.store.clone().keep_part(&self.key, self.generation, head, std::mem::take(&mut self.chunks))
     }
 
     fn release(&mut self) {
@@ -176,35 +179,103 @@ impl PartFill {
     }
 }
 
-impl Drop for PartFill {
+impl Drop for PartInsertion {
     fn drop(&mut self) {
         self.release();
     }
 }
 
-impl Fill {
+impl Insertion {
     /// What came of a body that broke off is kept as a part of it, if its length is known and it has a `tag`, and all of
     /// that is held; whether it is.
     pub fn end_as_part(self, tag: &[u8]) -> bool {
-        let key = self.filling().key().clone();
-        let (Some(started), Some(chunks)) = (self.filling().started(), self.filling().whole()) else {
+        let key = self.busy_object().key().clone();
+        let (Some(head), Some(chunks)) = (self.busy_object().head(), self.busy_object().whole()) else {
             return false;
         };
-        let Some(whole_bytes) = started.length else { return false };
+        let Some(whole_bytes) = head.length else { return false };
         let last = chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>().checked_sub(1);
         let Some(last) = last.filter(|last| last + 1 < whole_bytes && !tag.is_empty()) else { return false };
         let head = PartHead {
-            metadata: started.metadata.clone(),
-            vary: started.vary.clone(),
+            metadata: head.metadata.clone(),
+            vary: head.vary.clone(),
             tag: tag.into(),
             range: ByteRange { first: 0, last },
             whole_bytes,
         };
         let store = self.store().clone();
         // In this order: what is forgotten from here on changes one or the other.
-        let stamp = store.0.stamps.begin(&key);
+        let generation = store.0.generations.begin(&key);
         let is_found = self.is_found();
         drop(self);
-        is_found && store.keep_part(&key, stamp, head, chunks)
+        is_found && store.keep_part(&key, generation, head, chunks)
     }
+}
+
+/// Bytes, and where they belong.
+type Segment = (ByteRange, Vec<Arc<[u8]>>);
+
+/// The part `chunks` together with what is held, within the limits.
+pub(super) fn joined(
+    known: Option<&Object>,
+    head: &PartHead,
+    chunks: Vec<Arc<[u8]>>,
+    bytes_max: u64,
+    may_be_whole: bool,
+) -> (StoredRanges, Vec<Arc<[u8]>>) {
+    let known = known.and_then(|object| object.stored_ranges().map(|held| (object, held)));
+    let is_same = |held: &StoredRanges| {
+        !held.tag().is_empty() && *held.tag() == *head.tag && held.whole_bytes() == head.whole_bytes
+    };
+    let joins = known
+        .filter(|(object, held)| is_same(held) && agrees(object, held, head.range, &chunks))
+        .map_or(Vec::new(), |(object, held)| others(object, held, head.range));
+    let mut segments = vec![(head.range, chunks)];
+    segments.extend(joins);
+    let mut held = held_of(head, &segments);
+    while segments.len() > 1 {
+        let bytes: u64 = held.ranges().iter().map(|part| part.length()).sum();
+        let is_too_much = bytes > bytes_max && !(may_be_whole && held.is_whole());
+        if held.ranges().len() <= RANGES_MAX && !is_too_much {
+            break;
+        }
+        let is_new = |part: &ByteRange| part.first <= head.range.first && head.range.last <= part.last;
+        let smallest = held.ranges().iter().filter(|part| !is_new(part)).min_by_key(|part| part.length());
+        match smallest {
+            Some(gone) => segments.retain(|(range, _)| range.last < gone.first || gone.last < range.first),
+            // What it touches is too much with it.
+            None => segments.truncate(1),
+        }
+        held = held_of(head, &segments);
+    }
+    segments.sort_by_key(|(range, _)| range.first);
+    (held, segments.into_iter().flat_map(|(_, chunks)| chunks).collect())
+}
+
+fn held_of(head: &PartHead, segments: &[Segment]) -> StoredRanges {
+    StoredRanges::new(&head.tag, head.whole_bytes, segments.iter().map(|(range, _)| *range))
+}
+
+/// What is held outside `range`.
+fn others(object: &Object, held: &StoredRanges, range: ByteRange) -> Vec<Segment> {
+    let outside = held.ranges().iter().flat_map(|part| {
+        let before = range.first.checked_sub(1).map(|last| ByteRange { last: last.min(part.last), ..*part });
+        let after = ByteRange { first: part.first.max(range.last.saturating_add(1)), ..*part };
+        before.into_iter().chain([after]).filter(|rest| rest.first <= rest.last)
+    });
+    outside.map(|rest| (rest, object.chunks(held.stored_position(rest).expect("it is held")))).collect()
+}
+
+/// Whether a part has the bytes that are held already, where it has them. An origin that gives one tag to different
+/// bytes is not to be believed: then only what it said last is kept.
+fn agrees(object: &Object, held: &StoredRanges, range: ByteRange, chunks: &[Arc<[u8]>]) -> bool {
+    let is_common = |part: &ByteRange| part.first <= range.last && range.first <= part.last;
+    let all = if held.ranges().iter().any(is_common) { chunks.concat() } else { Vec::new() };
+    held.ranges().iter().all(|part| {
+        let common = ByteRange { first: part.first.max(range.first), last: part.last.min(range.last) };
+        common.first > common.last || {
+            let came = &all[(common.first - range.first) as usize..=(common.last - range.first) as usize];
+            object.chunks(held.stored_position(common).expect("it is held")).concat() == came
+        }
+    })
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use super::tests::put;
 use super::*;
 
 /// More than it takes.
 const SENDS: usize = 20;
 
-fn store(files_max: usize) -> Store {
-    Store::new(Settings { memory_bytes: 4 << 20, shards: 1, files_max, ..Settings::default() })
+fn store(memory_files_max: usize) -> Store {
+    Store::new(Settings { memory_bytes: 4 << 20, shards: 1, memory_files_max, ..Settings::default() })
 }
 
 fn body(length: usize) -> Vec<u8> {
@@ -18,7 +17,7 @@ fn body(length: usize) -> Vec<u8> {
 
 fn found(store: &Store, key: &Key<'_>) -> Arc<Object> {
     match store.lookup(key) {
-        Found::Hit(object) => object,
+        Lookup::Hit(object) => object,
         other => panic!("{other:?}"),
     }
 }
@@ -98,7 +97,7 @@ fn what_is_gone_does_not_come_back_by_being_sent() {
     for _ in 0..SENDS {
         store.for_sending(&object);
     }
-    assert!(matches!(store.lookup(&key), Found::Miss));
+    assert!(matches!(store.lookup(&key), Lookup::Miss));
     assert_eq!(store.memory_counts().bytes, 0);
 }
 
@@ -118,7 +117,7 @@ fn the_budget_holds_with_files_in_it() {
     let held: Vec<_> = texts
         .iter()
         .filter_map(|text| match store.lookup(&Key::new(text.as_bytes())) {
-            Found::Hit(object) => Some(object),
+            Lookup::Hit(object) => Some(object),
             _ => None,
         })
         .collect();

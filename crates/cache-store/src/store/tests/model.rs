@@ -6,8 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use proptest::prelude::*;
 
-use super::disk_tests::{files, get, open, work};
-use super::tests::stored;
+use super::disk::{files, get, open, work};
 use super::*;
 
 const MEMORY_BYTES: usize = 600_000;
@@ -59,7 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// A fill under way: what it will be, and how much of that is appended.
 struct Writing {
-    fill: Fill,
+    fill: Insertion,
     key: u8,
     version: u32,
     appended: usize,
@@ -108,9 +107,9 @@ fn check_parts(store: &Store, key: &Key<'_>, known: &[u32]) {
     let Some(object) = store.parts(key) else { return };
     let version: u32 = std::str::from_utf8(object.metadata()).unwrap().parse().unwrap();
     assert!(known.contains(&version), "version {version} is not one of {known:?}");
-    let (held, body) = (object.held().unwrap(), body(version));
-    for part in held.parts() {
-        let bytes = pieces(&object, held.place(*part).unwrap()).concat();
+    let (held, body) = (object.stored_ranges().unwrap(), body(version));
+    for part in held.ranges() {
+        let bytes = object.chunks(held.stored_position(*part).unwrap()).concat();
         assert!(bytes == body[part.first as usize..=part.last as usize], "wrong bytes in version {version}");
     }
 }
@@ -148,7 +147,7 @@ fn check(store: &Store, key: u8, model: &Model) {
     let text = text(key);
     let key_of = Key::new(text.as_bytes());
     check_parts(store, &key_of, model.complete.get(&key).map_or(&[], Vec::as_slice));
-    if matches!(store.lookup(&key_of), Found::Filling(_)) {
+    if matches!(store.lookup(&key_of), Lookup::Busy(_)) {
         return;
     }
     let known = model.complete.get(&key).map_or(&[][..], Vec::as_slice);
@@ -196,14 +195,14 @@ fn run(steps: Vec<Step>) {
                 let text = text(key);
                 let key_of = Key::new(text.as_bytes());
                 let known = match store.lookup(&key_of) {
-                    Found::Hit(object) => Some(object),
+                    Lookup::Hit(object) => Some(object),
                     _ => None,
                 };
-                if let Begun::Fill(mut fill) = store.begin(&key_of, known.as_ref()) {
+                if let InsertOutcome::Insert(mut fill) = store.begin(&key_of, known.as_ref()) {
                     model.versions += 1;
                     let said = (model.versions % 2 == 1).then(|| length(model.versions) as u64);
                     let started = stored(model.versions.to_string().as_bytes());
-                    fill.start(Started { length: said, ..started });
+                    fill.start(ObjectHead { length: said, ..started });
                     writing.push(Writing { fill, key, version: model.versions, appended: 0 });
                 }
             }
@@ -212,7 +211,7 @@ fn run(steps: Vec<Step>) {
                 let Writing { fill, version, appended, .. } = &mut writing[index];
                 let body = body(*version);
                 let end = (*appended + 40_000).min(body.len());
-                if fill.has_room(std::task::Waker::noop()) {
+                if fill.has_room(Waker::noop()) {
                     fill.append(Arc::from(&body[*appended..end]));
                     *appended = end;
                 }
@@ -236,7 +235,7 @@ fn run(steps: Vec<Step>) {
             Step::Part { key, is_new, first, length } => {
                 give_part(&store, key, is_new, (first, length), &mut model);
             }
-            Step::Work { jobs } => (0..jobs).filter_map(|_| store.take_job()).for_each(Job::perform),
+            Step::Work { jobs } => (0..jobs).filter_map(|_| store.take_job()).for_each(DiskJob::perform),
             Step::LookUp { key } => check(&store, key, &model),
             Step::Purge { key } => {
                 store.purge(&Key::new(text(key).as_bytes()));
@@ -266,7 +265,7 @@ fn run(steps: Vec<Step>) {
             Step::Append { .. } | Step::Complete { .. } | Step::Abandon { .. } | Step::BreakOff { .. } => {}
         }
         // Bodies on their way that are not kept may exceed it by their windows.
-        let windows = writing.len() * (WINDOW_BYTES as usize + 100_000);
+        let windows = writing.len() * (BUFFER_BYTES_MAX as usize + 100_000);
         // So may complete ones that wait for the disk.
         if store.disk_counts().unwrap().jobs == 0 {
             model.purged.clear();

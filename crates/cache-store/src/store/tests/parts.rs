@@ -35,20 +35,22 @@ fn give(store: &Store, tag: &[u8], part: ByteRange, body: &[u8]) -> bool {
 /// What is held of `wanted`.
 fn held(store: &Store, wanted: ByteRange) -> Option<Vec<u8>> {
     let object = store.parts(&Key::new(KEY))?;
-    Some(pieces(&object, object.place(wanted)?).concat())
+    Some(object.chunks(object.stored_position(wanted)?).concat())
 }
 
 fn whole(store: &Store) -> Option<Vec<u8>> {
     match store.lookup(&Key::new(KEY)) {
-        Found::Hit(object) => Some(pieces(&object, range(0, object.length() - 1)).concat()),
+        Lookup::Hit(object) => Some(object.chunks(range(0, object.length() - 1)).concat()),
         _ => None,
     }
 }
 
 /// A whole of 100 bytes on its way, of which 11 have come.
-fn begun(store: &Store, body: &[u8]) -> Fill {
-    let Begun::Fill(mut fill) = store.begin(&Key::new(KEY), None) else { panic!("nobody else is at it") };
-    fill.start(Started {
+fn begun(store: &Store, body: &[u8]) -> Insertion {
+    let InsertOutcome::Insert(mut fill) = store.begin(&Key::new(KEY), None) else {
+        panic!("nobody else is at it")
+    };
+    fill.start(ObjectHead {
         metadata: b"about"[..].into(),
         length: Some(100),
         vary: None,
@@ -65,7 +67,7 @@ fn parts_join_and_become_the_whole() {
     assert_eq!(held(&store, range(52, 55)).unwrap(), body[52..=55]);
     assert_eq!(held(&store, range(5, 55)), None, "there is a gap");
     let parts = store.parts(&Key::new(KEY)).unwrap();
-    let missing = |first, last| parts.held().unwrap().missing(range(first, last));
+    let missing = |first, last| parts.stored_ranges().unwrap().missing(range(first, last));
     assert_eq!(missing(5, 55), Some(range(10, 49)));
     assert_eq!((missing(0, 9), missing(0, 99)), (None, Some(range(10, 99))));
     assert!(give(&store, b"\"x\"", range(5, 55), &body));
@@ -130,11 +132,11 @@ fn what_is_forgotten_does_not_come_back() {
 fn limits() {
     let (store, body) = (store(1000), body(100_000, 0));
     assert!(!give(&store, b"\"x\"", range(0, 1000), &body), "too long");
-    for number in 0..=PARTS_MAX as u64 {
+    for number in 0..=RANGES_MAX as u64 {
         assert!(give(&store, b"\"x\"", range(number * 100, number * 100 + number), &body));
     }
     let parts = store.parts(&Key::new(KEY)).unwrap();
-    assert_eq!(parts.held().unwrap().parts().len(), PARTS_MAX);
+    assert_eq!(parts.stored_ranges().unwrap().ranges().len(), RANGES_MAX);
     assert_eq!(held(&store, range(0, 0)), None, "the smallest went");
     assert!(give(&store, b"\"x\"", range(50_000, 50_950), &body));
     assert!(store.parts(&Key::new(KEY)).unwrap().length() <= 1000);
@@ -175,18 +177,18 @@ proptest! {
                 latest = Some(version);
             }
             if let Some(object) = store.parts(&Key::new(KEY)) {
-                let held = object.held().unwrap();
+                let held = object.stored_ranges().unwrap();
                 let body = self::body(length, latest.expect("somebody gave them"));
-                prop_assert!(held.parts().len() <= PARTS_MAX);
-                prop_assert!(held.parts().windows(2).all(|two| two[0].last + 1 < two[1].first));
-                prop_assert_eq!(held.parts().iter().map(|part| part.length()).sum::<u64>(), object.length());
-                for part in held.parts() {
-                    let bytes = pieces(&object, held.place(*part).unwrap()).concat();
+                prop_assert!(held.ranges().len() <= RANGES_MAX);
+                prop_assert!(held.ranges().windows(2).all(|two| two[0].last + 1 < two[1].first));
+                prop_assert_eq!(held.ranges().iter().map(|part| part.length()).sum::<u64>(), object.length());
+                for part in held.ranges() {
+                    let bytes = object.chunks(held.stored_position(*part).unwrap()).concat();
                     prop_assert_eq!(&bytes[..], &body[part.first as usize..=part.last as usize]);
                 }
                 for wanted in (0..length).map(|last| range(last / 2, last)) {
                     let missing = held.missing(wanted);
-                    prop_assert_eq!(missing.is_none(), held.place(wanted).is_some());
+                    prop_assert_eq!(missing.is_none(), held.stored_position(wanted).is_some());
                 }
             }
         }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::extent::Slice;
-use super::filling::Filling;
-use super::filling_state::Ending;
+use super::{BusyObject, Ending};
+use crate::body::Slice;
 
 /// A writer to disk is called when so many bytes wait for it.
 const DISK_WRITE_BYTES: u64 = 256 * 1024;
@@ -13,36 +12,36 @@ const DISK_TURN_BYTES: u64 = 1024 * 1024;
 
 /// How far a body is on disk.
 #[derive(Clone, Copy, Default)]
-pub(super) struct DiskTurn {
+pub(crate) struct DiskProgress {
     pub position: u64,
     /// Somebody is at it, or about to be.
     pub is_taken: bool,
 }
 
 /// What a writer to disk finds at its position.
-pub(super) enum ToDisk {
+pub(crate) enum WriteStep {
     Bytes(Vec<Slice>),
     /// Nothing yet: its turn is over.
-    Later,
+    Pending,
     Complete,
     Truncated,
 }
 
-impl Filling {
+impl BusyObject {
     /// It is to be on disk, too.
-    pub(super) fn write_to_disk(&self) {
-        self.lock().disk = Some(DiskTurn::default());
+    pub(crate) fn write_to_disk(&self) {
+        self.lock().disk = Some(DiskProgress::default());
     }
 
     /// It is not to be on disk any more.
-    pub(super) fn leave_disk(&self) {
+    pub(crate) fn leave_disk(&self) {
         let mut state = self.lock();
         state.disk = None;
         state.trim(self);
     }
 
     /// Whether a writer to disk is to be called now; then its turn has begun.
-    pub(super) fn claim_disk_turn(&self) -> bool {
+    pub(crate) fn claim_disk_turn(&self) -> bool {
         let mut state = self.lock();
         let (end, has_ended) = (state.end, !matches!(state.ending, Ending::Open));
         let Some(turn) = state.disk.as_mut().filter(|turn| !turn.is_taken) else { return false };
@@ -51,20 +50,20 @@ impl Filling {
     }
 
     /// Bytes that are held for the disk once the body has come.
-    pub(super) fn bytes_left_at_end(&self) -> Option<u64> {
+    pub(crate) fn bytes_left_at_end(&self) -> Option<u64> {
         let state = self.lock();
         let is_complete = matches!(state.ending, Ending::Complete(_));
         state.disk.filter(|_| is_complete).map(|turn| state.end - turn.position)
     }
 
     /// What is to be written from `position` on.
-    pub(super) fn to_disk(&self, position: u64) -> ToDisk {
+    pub(crate) fn to_disk(&self, position: u64) -> WriteStep {
         let mut state = self.lock();
         let mut slices = Vec::new();
         let mut at = position;
         while at < position + DISK_TURN_BYTES {
             let slice = match &state.ending {
-                Ending::Truncated => return ToDisk::Truncated,
+                Ending::Truncated => return WriteStep::Truncated,
                 Ending::Complete(Some(object)) => object.slice(at),
                 _ => state.slice(at),
             };
@@ -73,27 +72,27 @@ impl Filling {
             slices.push(slice);
         }
         match &state.ending {
-            _ if !slices.is_empty() => ToDisk::Bytes(slices),
+            _ if !slices.is_empty() => WriteStep::Bytes(slices),
             Ending::Open => {
                 if let Some(turn) = &mut state.disk {
                     turn.is_taken = false;
                 }
-                ToDisk::Later
+                WriteStep::Pending
             }
-            _ => ToDisk::Complete,
+            _ => WriteStep::Complete,
         }
     }
 
-    /// Whether the disk has held back who fills the body, for as long as `patience`.
-    pub(super) fn is_held_back_by_disk(&self, patience: Duration) -> bool {
+    /// Whether the disk has held back who insertions the body, for as long as `timeout`.
+    pub(crate) fn is_held_back_by_disk(&self, timeout: Duration) -> bool {
         let state = self.lock();
-        let is_overdue = state.writer.as_ref().is_some_and(|writer| writer.since.elapsed() >= patience);
+        let is_overdue = state.writer.as_ref().is_some_and(|writer| writer.since.elapsed() >= timeout);
         // A reader that is as slow holds it back all the same.
         is_overdue && state.disk.is_some_and(|turn| turn.position < state.slowest_reader())
     }
 
     /// Everything before `position` is on disk.
-    pub(super) fn is_on_disk(&self, position: u64) {
+    pub(crate) fn is_on_disk(&self, position: u64) {
         let mut state = self.lock();
         if let Some(turn) = &mut state.disk {
             turn.position = position;

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use sojourn_cache_store::replacement;
 use sojourn_cache_store::{
-    ADMISSIONS, Begun, DiskSettings, Found, Key, Next, Object, Reader, Settings, Sharing, Started, Store,
+    ADMISSIONS, DiskSettings, InsertOutcome, Key, Lookup, Next, Object, ObjectHead, Reader, Settings,
+    Sharing, Store,
 };
 
 const ROLE: &str = "SOJOURN_STORE_TEST_ROLE";
@@ -49,9 +50,9 @@ fn body(number: u64) -> Vec<u8> {
 
 fn put(store: &Store, number: u64) {
     let text = text(number);
-    let Begun::Fill(mut fill) = store.begin(&Key::new(text.as_bytes()), None) else { return };
+    let InsertOutcome::Insert(mut fill) = store.begin(&Key::new(text.as_bytes()), None) else { return };
     let metadata = text.as_bytes().into();
-    fill.start(Started { metadata, length: None, vary: None, sharing: Sharing::Stored });
+    fill.start(ObjectHead { metadata, length: None, vary: None, sharing: Sharing::Stored });
     for chunk in body(number).chunks(50_000) {
         while !fill.has_room(Waker::noop()) {
             work(store);
@@ -65,10 +66,10 @@ fn put(store: &Store, number: u64) {
 
 fn find(store: &Store, number: u64) -> Option<Arc<Object>> {
     match store.lookup(&Key::new(text(number).as_bytes())) {
-        Found::Hit(object) => Some(object),
-        Found::Opening(opening) => {
+        Lookup::Hit(object) => Some(object),
+        Lookup::OnDisk(lookup) => {
             work(store);
-            match opening.object(Waker::noop()) {
+            match lookup.object(Waker::noop()) {
                 Poll::Ready(object) => object,
                 Poll::Pending => panic!("its job was performed"),
             }
@@ -109,7 +110,8 @@ fn killed_while_writing() {
     let (mut written, mut first) = (Vec::<u64>::new(), 0_u64);
     for round in 0..KILLS {
         let start = |writer: u64| {
-            let mut command = again(&(first + writer).to_string(), directory.path(), "killed_while_writing");
+            let mut command =
+                again(&(first + writer).to_string(), directory.path(), "disk::killed_while_writing");
             command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
         };
         let mut writers: Vec<Child> = (0..WRITERS).map(start).collect();
@@ -163,7 +165,7 @@ fn on_a_full_disk() {
         return fill_the_disk();
     }
     let directory = tempfile::tempdir().unwrap();
-    let itself = again("full", directory.path(), "on_a_full_disk");
+    let itself = again("full", directory.path(), "disk::on_a_full_disk");
     let script = "mount -t tmpfs -o size=3m none \"$SOJOURN_STORE_TEST_DIRECTORY\" || exit 77; exec \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);

@@ -2,8 +2,7 @@
 
 use std::task::Waker;
 
-use super::disk_tests::{body, get, open, work};
-use super::tests::{put, read_all, stored};
+use super::disk::{body, get, open, work};
 use super::*;
 
 /// A store whose memory holds no long bodies.
@@ -21,19 +20,19 @@ fn a_disk_that_hangs_is_not_waited_for() {
     }
     work(&store);
     let store = open(directory.path(), 1 << 30, Settings::default());
-    let Found::Opening(opening) = store.lookup(&first) else { panic!("it is on disk") };
+    let Lookup::OnDisk(lookup) = store.lookup(&first) else { panic!("it is on disk") };
     let job = store.take_job().unwrap();
-    assert!(!store.give_up_on_disk(Duration::from_secs(3600)) && opening.outcome().is_none());
-    assert!(store.give_up_on_disk(Duration::ZERO));
-    assert!(matches!(opening.outcome(), Some(None)));
+    assert!(!store.expire_disk_waits(Duration::from_secs(3600)) && lookup.outcome().is_none());
+    assert!(store.expire_disk_waits(Duration::ZERO));
+    assert!(matches!(lookup.outcome(), Some(None)));
     for key in [&first, &second] {
-        assert!(matches!(store.lookup(key), Found::Miss), "nobody else waits");
+        assert!(matches!(store.lookup(key), Lookup::Miss), "nobody else waits");
     }
     assert_eq!(store.disk_counts().unwrap().read_failures, 1);
     // It comes back, with nothing for those who have gone on.
     job.perform();
-    assert!(matches!(opening.outcome(), Some(None)));
-    assert!(!store.give_up_on_disk(Duration::ZERO));
+    assert!(matches!(lookup.outcome(), Some(None)));
+    assert!(!store.expire_disk_waits(Duration::ZERO));
     assert!(get(&store, &first).is_some_and(|got| got.is_ok()));
 }
 
@@ -44,9 +43,9 @@ fn a_body_that_is_being_read_breaks_off() {
     let (key, whole) = (Key::new(b"http://h/1"), body(3_000_000));
     put(&store, &key, &[&whole]);
     work(&store);
-    let Found::Opening(opening) = store.lookup(&key) else { panic!("it is on disk") };
+    let Lookup::OnDisk(lookup) = store.lookup(&key) else { panic!("it is on disk") };
     work(&store);
-    let mut reader = Reader::of_object(opening.outcome().flatten().unwrap());
+    let mut reader = Reader::of_object(lookup.outcome().flatten().unwrap());
     assert!(matches!(reader.next(Waker::noop()), Next::Wait));
     work(&store);
     let Next::Bytes(slice) = reader.next(Waker::noop()) else { panic!("it was read") };
@@ -56,13 +55,13 @@ fn a_body_that_is_being_read_breaks_off() {
     }
     let job = store.take_job().unwrap();
     let follower = std::thread::spawn(move || read_all(reader));
-    assert!(!store.give_up_on_disk(Duration::from_secs(3600)));
-    assert!(store.give_up_on_disk(Duration::ZERO));
+    assert!(!store.expire_disk_waits(Duration::from_secs(3600)));
+    assert!(store.expire_disk_waits(Duration::ZERO));
     let rest = follower.join().unwrap().unwrap_err();
     assert!(rest.is_empty() && whole.starts_with(&read) && read.len() < whole.len());
     assert_eq!(store.disk_counts().unwrap().read_failures, 1);
     job.perform();
-    assert!(!store.give_up_on_disk(Duration::ZERO), "it is back, and nobody waits");
+    assert!(!store.expire_disk_waits(Duration::ZERO), "it is back, and nobody waits");
     assert!(get(&store, &key) == Some(Ok((whole, b"metadata".to_vec()))));
 }
 
@@ -71,17 +70,17 @@ fn a_body_that_is_being_written_goes_on_without_it() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path(), 1 << 30, small_memory());
     let (key, whole) = (Key::new(b"http://h/1"), body(4_000_000));
-    let Begun::Fill(mut fill) = store.begin(&key, None) else { panic!("nobody else is at it") };
+    let InsertOutcome::Insert(mut fill) = store.begin(&key, None) else { panic!("nobody else is at it") };
     fill.start(stored(b"metadata"));
     let reader = fill.reader().unwrap();
     let mut chunks = whole.chunks(100_000);
     while fill.has_room(Waker::noop()) {
         fill.append(Arc::from(chunks.next().expect("the disk takes nothing")));
     }
-    assert!(!store.give_up_on_disk(Duration::ZERO), "who reads is as slow");
+    assert!(!store.expire_disk_waits(Duration::ZERO), "who reads is as slow");
     let follower = std::thread::spawn(move || read_all(reader));
     let begun = std::time::Instant::now();
-    while !store.give_up_on_disk(Duration::from_millis(1)) {
+    while !store.expire_disk_waits(Duration::from_millis(1)) {
         assert!(begun.elapsed() < Duration::from_secs(20), "the reader is at the end by now");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -95,6 +94,6 @@ fn a_body_that_is_being_written_goes_on_without_it() {
     assert!(follower.join().unwrap().unwrap() == whole);
     assert_eq!(store.disk_counts().unwrap().write_failures, 1);
     work(&store);
-    assert!(matches!(store.lookup(&key), Found::Miss), "it is not kept");
+    assert!(matches!(store.lookup(&key), Lookup::Miss), "it is not kept");
     assert_eq!(store.memory_counts().bytes, 0);
 }

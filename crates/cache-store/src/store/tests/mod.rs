@@ -1,9 +1,19 @@
-//! The store as its users see it: filling, following, variants, purging, budgets.
+//! The store as its users see it: busy, following, variants, purging, budgets.
+
+mod disk;
+mod hanging_disk;
+mod memory_file;
+mod model;
+mod parts;
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use super::*;
+use crate::busy_object::{BUFFER_BYTES_MAX, ObjectHead, Sharing, Stage};
+use crate::object::Extent;
+use crate::ranges::RANGES_MAX;
+use crate::reader::{Next, Reader};
 
 /// Wakes a thread that parks.
 pub struct Parked(std::thread::Thread);
@@ -33,13 +43,13 @@ pub fn read_all(mut reader: Reader) -> Result<Vec<u8>, Vec<u8>> {
 }
 
 /// A head that everybody may have.
-pub fn stored(metadata: &[u8]) -> Started {
-    Started { metadata: metadata.into(), length: None, vary: None, sharing: Sharing::Stored }
+pub fn stored(metadata: &[u8]) -> ObjectHead {
+    ObjectHead { metadata: metadata.into(), length: None, vary: None, sharing: Sharing::Stored }
 }
 
-fn fill(store: &Store, key: &Key<'_>) -> Fill {
+fn fill(store: &Store, key: &Key<'_>) -> Insertion {
     match store.begin(key, None) {
-        Begun::Fill(fill) => fill,
+        InsertOutcome::Insert(fill) => fill,
         other => panic!("{other:?}"),
     }
 }
@@ -54,7 +64,7 @@ pub fn put(store: &Store, key: &Key<'_>, chunks: &[&[u8]]) -> Option<Arc<Object>
 
 fn hit(store: &Store, key: &Key<'_>) -> Option<Arc<Object>> {
     match store.lookup(key) {
-        Found::Hit(object) => Some(object),
+        Lookup::Hit(object) => Some(object),
         _ => None,
     }
 }
@@ -65,7 +75,7 @@ const A: &[u8] = b"http://example.com/a";
 fn what_was_filled_is_found() {
     let store = Store::new(Settings::default());
     let key = Key::new(A);
-    assert!(matches!(store.lookup(&key), Found::Miss));
+    assert!(matches!(store.lookup(&key), Lookup::Miss));
     put(&store, &key, &[b"hello, ", b"world"]).unwrap();
     let object = hit(&store, &key).unwrap();
     assert_eq!(
@@ -98,18 +108,18 @@ fn many_follow_one() {
     let body: Vec<u8> = (0..200_000_u32).map(|at| (at % 249) as u8).collect();
     let followers: Vec<_> = (0..8)
         .map(|_| {
-            let Found::Filling(filling) = store.lookup(&key) else { panic!("it is on its way") };
+            let Lookup::Busy(busy) = store.lookup(&key) else { panic!("it is on its way") };
             std::thread::spawn(move || {
                 let waker = waker();
-                while let Stage::Waiting = filling.stage(&waker) {
+                while let Stage::Waiting = busy.stage(&waker) {
                     std::thread::park_timeout(Duration::from_secs(10));
                 }
-                assert_eq!(&*filling.started().unwrap().metadata, b"head");
-                read_all(filling.reader().unwrap())
+                assert_eq!(&*busy.head().unwrap().metadata, b"head");
+                read_all(busy.reader().unwrap())
             })
         })
         .collect();
-    assert!(matches!(store.begin(&key, None), Begun::Filling(_)));
+    assert!(matches!(store.begin(&key, None), InsertOutcome::Busy(_)));
     fill.start(stored(b"head"));
     for chunk in body.chunks(1000) {
         fill.append(Arc::from(chunk));
@@ -118,7 +128,7 @@ fn many_follow_one() {
     for follower in followers {
         assert_eq!(follower.join().unwrap().unwrap(), body);
     }
-    assert!(matches!(store.begin(&key, None), Begun::Hit(_)));
+    assert!(matches!(store.begin(&key, None), InsertOutcome::Hit(_)));
 }
 
 #[test]
@@ -126,17 +136,17 @@ fn an_abandoned_fill_is_truncated_and_never_found() {
     let store = Store::new(Settings::default());
     let key = Key::new(A);
     let mut fill = fill(&store, &key);
-    fill.start(Started { length: Some(100), ..stored(b"") });
+    fill.start(ObjectHead { length: Some(100), ..stored(b"") });
     let reader = fill.reader().unwrap();
     fill.append(Arc::from(*b"some"));
     drop(fill);
     assert_eq!(read_all(reader), Err(b"some".to_vec()));
-    assert!(matches!(store.lookup(&key), Found::Miss));
+    assert!(matches!(store.lookup(&key), Lookup::Miss));
     let mut short = self::fill(&store, &key);
-    short.start(Started { length: Some(100), ..stored(b"") });
+    short.start(ObjectHead { length: Some(100), ..stored(b"") });
     short.append(Arc::from(*b"some"));
     assert_eq!(short.complete().unwrap_err(), Truncated { got: 4, promised: 100 });
-    assert!(matches!(store.lookup(&key), Found::Miss));
+    assert!(matches!(store.lookup(&key), Lookup::Miss));
     assert_eq!(store.memory_counts().bytes, 0);
 }
 
@@ -144,10 +154,10 @@ fn an_abandoned_fill_is_truncated_and_never_found() {
 fn followers_of_a_fill_without_a_head_are_told() {
     let store = Store::new(Settings::default());
     let fill = fill(&store, &Key::new(A));
-    let filling = Arc::clone(fill.filling());
-    assert!(matches!(filling.stage(Waker::noop()), Stage::Waiting));
+    let busy = Arc::clone(fill.busy_object());
+    assert!(matches!(busy.stage(Waker::noop()), Stage::Waiting));
     drop(fill);
-    assert!(matches!(filling.stage(Waker::noop()), Stage::Failed));
+    assert!(matches!(busy.stage(Waker::noop()), Stage::Failed));
 }
 
 #[test]
@@ -155,15 +165,15 @@ fn what_is_private_is_for_who_began_it() {
     let store = Store::new(Settings::default());
     let key = Key::new(A);
     let mut fill = fill(&store, &key);
-    let filling = Arc::clone(fill.filling());
+    let busy = Arc::clone(fill.busy_object());
     let reader = fill.reader().unwrap();
-    fill.start(Started { sharing: Sharing::Private, ..stored(b"") });
-    assert!(matches!(filling.stage(Waker::noop()), Stage::Failed));
-    assert!(matches!(store.begin(&key, None), Begun::Fill(_)));
+    fill.start(ObjectHead { sharing: Sharing::Private, ..stored(b"") });
+    assert!(matches!(busy.stage(Waker::noop()), Stage::Failed));
+    assert!(matches!(store.begin(&key, None), InsertOutcome::Insert(_)));
     fill.append(Arc::from(*b"mine"));
     assert!(fill.complete().unwrap().is_none());
     assert_eq!(read_all(reader).unwrap(), b"mine");
-    assert!(matches!(store.lookup(&key), Found::Miss));
+    assert!(matches!(store.lookup(&key), Lookup::Miss));
 }
 
 #[test]
@@ -177,11 +187,11 @@ fn what_is_not_kept_waits_for_its_slowest_reader() {
     while fill.has_room(Waker::noop()) {
         fill.append(Arc::clone(&chunk));
         appended += chunk.len() as u64;
-        assert!(appended <= WINDOW_BYTES + chunk.len() as u64);
+        assert!(appended <= BUFFER_BYTES_MAX + chunk.len() as u64);
     }
     assert!(matches!(slow.next(Waker::noop()), Next::Bytes(_)));
     assert!(fill.has_room(Waker::noop()));
-    assert!(fill.filling().reader().is_none(), "its beginning is gone");
+    assert!(fill.busy_object().reader().is_none(), "its beginning is gone");
     assert!(fill.is_wanted());
     drop(slow);
     assert!(!fill.is_wanted());
@@ -196,21 +206,21 @@ fn variants_are_found_by_what_they_vary_in() {
     let fields: Vec<Box<[u8]>> = vec![b"accept-encoding".as_slice().into()];
     for coding in ["gzip", "br"] {
         let begun = store.begin(&primary, None);
-        let Begun::Fill(mut fill) = begun else { panic!("{begun:?}") };
-        let vary = Vary { fields: fields.clone(), secondary: coding.as_bytes().into() };
-        fill.start(Started { vary: Some(vary), ..stored(b"") });
+        let InsertOutcome::Insert(mut fill) = begun else { panic!("{begun:?}") };
+        let vary = Vary { fields: fields.clone(), secondary_key: coding.as_bytes().into() };
+        fill.start(ObjectHead { vary: Some(vary), ..stored(b"") });
         let key = primary.variant(coding.as_bytes());
-        assert!(matches!(store.lookup(&key), Found::Filling(_)));
+        assert!(matches!(store.lookup(&key), Lookup::Busy(_)));
         fill.append(Arc::from(coding.as_bytes()));
         fill.complete().unwrap();
     }
-    let Found::Varies(variants) = store.lookup(&primary) else { panic!("it varies") };
+    let Lookup::Varies(variants) = store.lookup(&primary) else { panic!("it varies") };
     assert_eq!(variants.fields, fields);
     let bodies: Vec<_> = variants.keys(&primary).map(|key| hit(&store, &key).unwrap()).collect();
     assert_eq!(bodies[0].small_body(), Some(b"br".as_slice()));
     assert_eq!(bodies[1].small_body(), Some(b"gzip".as_slice()));
     assert!(store.purge(&primary));
-    assert!(matches!(store.lookup(&primary.variant(b"gzip")), Found::Miss));
+    assert!(matches!(store.lookup(&primary.variant(b"gzip")), Lookup::Miss));
     assert_eq!(store.memory_counts().objects, 0);
 }
 
@@ -233,7 +243,7 @@ fn a_stale_object_serves_until_its_successor_is_complete() {
     let key = Key::new(A);
     let stale = put(&store, &key, &[b"old"]).unwrap();
     let begun = store.begin(&key, Some(&stale));
-    let Begun::Fill(mut fill) = begun else { panic!("{begun:?}") };
+    let InsertOutcome::Insert(mut fill) = begun else { panic!("{begun:?}") };
     fill.start(stored(b""));
     fill.append(Arc::from(*b"new"));
     assert_eq!(hit(&store, &key).unwrap().small_body(), Some(b"old".as_slice()));
@@ -256,9 +266,9 @@ fn the_budget_holds_whatever_the_threads_do() {
                     let text = format!("http://a/{}", number.wrapping_mul(2_654_435_761) % 500);
                     let key = Key::new(text.as_bytes());
                     match store.lookup(&key) {
-                        Found::Hit(object) => assert_eq!(object.key_text(), text.as_bytes()),
+                        Lookup::Hit(object) => assert_eq!(object.key_text(), text.as_bytes()),
                         _ => {
-                            if let Begun::Fill(mut fill) = store.begin(&key, None) {
+                            if let InsertOutcome::Insert(mut fill) = store.begin(&key, None) {
                                 fill.start(stored(text.as_bytes()));
                                 fill.append(vec![thread as u8; (number % 97 * 100) as usize].into());
                                 fill.complete().unwrap();

@@ -1,17 +1,20 @@
 //! What an object in memory really takes, counted by the allocator, against what the budget counts; and what a lookup
-//! costs, alone and beside others (`cargo test --release --test memory_cost -- --ignored --nocapture`).
+//! costs, alone and beside others (`cargo test --release --test integration -- --ignored --nocapture`).
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use sojourn_cache_store::replacement;
-use sojourn_cache_store::{Begun, Found, Key, Settings, Sharing, Started, Store};
+use sojourn_cache_store::{InsertOutcome, Key, Lookup, ObjectHead, Settings, Sharing, Store};
 
 /// Counts what the allocator hands out, in its own size classes.
 struct Counting;
 
-static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Bytes that this thread has allocated and not freed. Other tests run beside this one.
+    static HELD_BYTES: Cell<usize> = const { Cell::new(0) };
+}
 
 /// glibc's malloc adds a word to each block and rounds up to 16 bytes.
 fn block_bytes(layout: &Layout) -> usize {
@@ -21,13 +24,13 @@ fn block_bytes(layout: &Layout) -> usize {
 // SAFETY: every call is passed on unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD_BYTES.fetch_add(block_bytes(&layout), Ordering::Relaxed);
+        HELD_BYTES.set(HELD_BYTES.get().wrapping_add(block_bytes(&layout)));
         // SAFETY: the caller keeps the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        HELD_BYTES.fetch_sub(block_bytes(&layout), Ordering::Relaxed);
+        HELD_BYTES.set(HELD_BYTES.get().wrapping_sub(block_bytes(&layout)));
         // SAFETY: the caller keeps the contract.
         unsafe { System.dealloc(block, layout) }
     }
@@ -48,11 +51,11 @@ fn filled(settings: Settings) -> Store {
     let store = Store::new(settings);
     for number in 0..OBJECTS {
         let text = text(number);
-        let Begun::Fill(mut fill) = store.begin(&Key::new(text.as_bytes()), None) else {
+        let InsertOutcome::Insert(mut fill) = store.begin(&Key::new(text.as_bytes()), None) else {
             panic!("it is new")
         };
         let metadata = vec![b'm'; METADATA_BYTES].into();
-        fill.start(Started { metadata, length: None, vary: None, sharing: Sharing::Stored });
+        fill.start(ObjectHead { metadata, length: None, vary: None, sharing: Sharing::Stored });
         fill.append(vec![b'b'; BODY_BYTES].into());
         fill.complete().unwrap();
     }
@@ -62,9 +65,9 @@ fn filled(settings: Settings) -> Store {
 #[test]
 fn the_budget_counts_at_least_what_is_taken() {
     for policy in replacement::ALL {
-        let before = HELD_BYTES.load(Ordering::Relaxed);
+        let before = HELD_BYTES.get();
         let store = filled(Settings { policy: *policy, ..Settings::default() });
-        let held = HELD_BYTES.load(Ordering::Relaxed) - before;
+        let held = HELD_BYTES.get().wrapping_sub(before);
         let counts = store.memory_counts();
         assert_eq!(counts.objects, OBJECTS as u64);
         let content = text(0).len() + METADATA_BYTES + BODY_BYTES;
@@ -110,7 +113,7 @@ fn look_up(store: &Store, seed: usize) -> (u64, i64) {
     let (start, cpu_start, mut lookups) = (Instant::now(), cpu_ns(), 0);
     while start.elapsed() < Duration::from_secs(1) {
         for text in &keys {
-            let Found::Hit(object) = store.lookup(&Key::new(text.as_bytes())) else { panic!("it is there") };
+            let Lookup::Hit(object) = store.lookup(&Key::new(text.as_bytes())) else { panic!("it is there") };
             std::hint::black_box(object.small_body());
             lookups += 1;
         }

@@ -1,0 +1,174 @@
+//! A body in pieces: as many as it came in, or fewer where they were small.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::memory_file::SharedBytes;
+
+/// What each further chunk of a body takes beside its bytes.
+pub(crate) const CHUNK_OVERHEAD_BYTES: usize = 64;
+
+/// Chunks that are smaller together are put together: a slow upstream sends a body in thousands of segments, and each
+/// chunk has to be pointed to in every system call that sends it.
+const CHUNK_BYTES_MIN: usize = 32 * 1024;
+
+/// A body in pieces of any size.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    pub(crate) chunks: Box<[SharedBytes]>,
+    /// Where each ends in the body.
+    ends: Box<[u64]>,
+}
+
+impl Chunks {
+    pub(crate) fn new(chunks: Vec<Arc<[u8]>>) -> Chunks {
+        Chunks::of(put_together(chunks).into_iter().map(SharedBytes::Heap).collect())
+    }
+
+    pub(crate) fn of(chunks: Vec<SharedBytes>) -> Chunks {
+        let mut end = 0;
+        let ends = chunks.iter().map(|chunk| {
+            end += chunk.len() as u64;
+            end
+        });
+        let ends = ends.collect();
+        Chunks { chunks: chunks.into(), ends }
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    pub(crate) fn slice(&self, position: u64) -> Option<Slice> {
+        let (chunk, start) = self.find(position)?;
+        Some(Slice::new(chunk.clone(), start, chunk.len()))
+    }
+
+    pub(crate) fn piece(&self, position: u64) -> Option<&[u8]> {
+        let (chunk, start) = self.find(position)?;
+        Some(&chunk[start..])
+    }
+
+    /// The chunk in which `position` of the body is, and where in it.
+    fn find(&self, position: u64) -> Option<(&SharedBytes, usize)> {
+        let index = self.ends.partition_point(|end| *end <= position);
+        let chunk = self.chunks.get(index)?;
+        Some((chunk, chunk.len() - (self.ends[index] - position) as usize))
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| CHUNK_OVERHEAD_BYTES + chunk.memory_bytes()).sum()
+    }
+}
+
+/// The same bytes in fewer chunks: neighbours that are small together become one.
+fn put_together(chunks: Vec<Arc<[u8]>>) -> Vec<Arc<[u8]>> {
+    let (mut fewer, mut small) = (Vec::with_capacity(chunks.len()), Vec::new());
+    let mut small_bytes = 0;
+    for chunk in chunks {
+        if small_bytes + chunk.len() > CHUNK_BYTES_MIN {
+            fewer.extend(joined(&mut small));
+            small_bytes = 0;
+        }
+        small_bytes += chunk.len();
+        small.push(chunk);
+    }
+    fewer.extend(joined(&mut small));
+    fewer
+}
+
+/// The chunks as one; a single one stays what it is.
+fn joined(chunks: &mut Vec<Arc<[u8]>>) -> Option<Arc<[u8]>> {
+    let one = if chunks.len() > 1 { Some(concatenate(&[], chunks)) } else { chunks.pop() };
+    chunks.clear();
+    one
+}
+
+/// Everything in one allocation, each byte copied once.
+pub(crate) fn concatenate(parts: &[&[u8]], chunks: &[Arc<[u8]>]) -> Arc<[u8]> {
+    let parts = parts.iter().copied().chain(chunks.iter().map(|chunk| &**chunk));
+    let mut bytes = Vec::with_capacity(parts.clone().map(<[u8]>::len).sum());
+    parts.for_each(|part| bytes.extend_from_slice(part));
+    bytes.into()
+}
+
+/// Part of a body, sharing its memory.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    bytes: SharedBytes,
+    start: usize,
+    end: usize,
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
+impl Slice {
+    pub(crate) fn new(bytes: SharedBytes, start: usize, end: usize) -> Slice {
+        Slice { bytes, start, end }
+    }
+
+    /// All of `bytes`.
+    pub fn whole(bytes: Arc<[u8]>) -> Slice {
+        let end = bytes.len();
+        Slice { bytes: SharedBytes::Heap(bytes), start: 0, end }
+    }
+
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// The bytes alone: the allocation they lie in, if that has no others, else a copy.
+    pub fn into_bytes(self) -> Arc<[u8]> {
+        match self.bytes {
+            SharedBytes::Heap(bytes) if (self.start, self.end) == (0, bytes.len()) => bytes,
+            bytes => bytes[self.start..self.end].into(),
+        }
+    }
+
+    /// The first `length` bytes at most.
+    #[must_use]
+    pub fn up_to(mut self, length: u64) -> Slice {
+        let kept =
+            usize::try_from(length).map_or(self.end - self.start, |length| length.min(self.end - self.start));
+        self.end = self.start + kept;
+        self
+    }
+
+    /// What follows the first `length` bytes.
+    #[must_use]
+    pub fn from(mut self, length: usize) -> Slice {
+        self.start = (self.start + length).min(self.end);
+        self
+    }
+}
+
+/// What a reader finds at its position.
+pub(crate) enum ReadStep {
+    Bytes(Slice),
+    Pending,
+    End,
+    /// The bytes were here and are no longer.
+    Gone,
+    Truncated,
+}
+
+/// A body that is not in memory. Reading it may have to wait.
+pub(crate) trait ExternalBody: fmt::Debug + Send + Sync {
+    /// The length of the body in bytes.
+    fn length(&self) -> u64;
+
+    /// Begins to read it. The reader keeps the body readable.
+    fn reader(self: Arc<Self>) -> Box<dyn ExternalReader>;
+}
+
+/// Reads an [`ExternalBody`].
+pub(crate) trait ExternalReader: fmt::Debug + Send + Sync {
+    /// Reads at `position`. If the answer is [`ReadStep::Pending`], `waker` is called once it is worth asking again.
+    fn read_at(&mut self, position: u64, waker: &Waker) -> ReadStep;
+}

@@ -1,0 +1,352 @@
+//! A body on its way: one writes, many read, each at its own pace.
+//!
+//! Bytes appended are there for every reader at once. What is to be kept is held from its first byte to its last;
+//! what is not is held for the readers alone, and the writer is asked to pause when it is a window ahead of the
+//! slowest. Who waits leaves a [`Waker`] and is woken once.
+
+mod disk;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::body::{CHUNK_OVERHEAD_BYTES, ReadStep, Slice};
+use crate::key::Key;
+use crate::memory::Memory;
+use crate::object::Object;
+use crate::variants::Vary;
+use disk::DiskProgress;
+pub(crate) use disk::WriteStep;
+
+/// How far the writer of a body that is not kept may be ahead of its slowest reader.
+pub const BUFFER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A body on its way, as its readers see it.
+pub struct BusyObject {
+    key: Key<'static>,
+    number: u64,
+    memory: Arc<Memory>,
+    head: OnceLock<ObjectHead>,
+    state: Mutex<State>,
+}
+
+/// What is known when the response's head is.
+#[derive(Clone, Debug)]
+pub struct ObjectHead {
+    /// What others keep with the object.
+    pub metadata: Box<[u8]>,
+    /// Bytes of the body, if the head says so.
+    pub length: Option<u64>,
+    /// What it varies by.
+    pub vary: Option<Vary>,
+    /// Who may have it.
+    pub sharing: Sharing,
+}
+
+/// Who may have a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Everybody, now and later: it is kept.
+    Stored,
+    /// Who waits for it already.
+    Coalesced,
+    /// Only who began it.
+    Private,
+}
+
+/// How far a busy object is.
+#[derive(Debug)]
+pub enum Stage<'a> {
+    /// The head is not here yet; the waker is called.
+    Waiting,
+    /// Read on.
+    Head(&'a ObjectHead),
+    /// There will be none, or it is not for others: ask for yourself.
+    Failed,
+}
+
+impl BusyObject {
+    pub(crate) fn new(key: Key<'static>, number: u64, memory: Arc<Memory>) -> BusyObject {
+        let state = Mutex::new(State { is_whole: true, ..State::default() });
+        BusyObject { key, number, memory, head: OnceLock::new(), state }
+    }
+
+    /// What was asked for.
+    pub fn key(&self) -> &Key<'static> {
+        &self.key
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How far it is; `waker` is called at the next change if it waits for the head.
+    pub fn stage(&self, waker: &Waker) -> Stage<'_> {
+        let mut state = self.lock();
+        match (self.head.get(), &state.ending) {
+            (Some(head), _) if head.sharing == Sharing::Private => Stage::Failed,
+            (Some(head), _) => Stage::Head(head),
+            (None, Ending::Open) => {
+                state.wait(waker);
+                Stage::Waiting
+            }
+            (None, _) => Stage::Failed,
+        }
+    }
+
+    /// What is known since the head is here.
+    pub fn head(&self) -> Option<&ObjectHead> {
+        self.head.get()
+    }
+
+    /// Registers a reader at the beginning; `None` if the first bytes are no longer held.
+    pub(crate) fn attach(&self) -> Option<Attached> {
+        let mut state = self.lock();
+        if let Ending::Complete(Some(object)) = &state.ending {
+            return Some(Attached::Object(Arc::clone(object)));
+        }
+        if state.first > 0 {
+            return None;
+        }
+        let index = state.readers.iter().position(Option::is_none).unwrap_or(state.readers.len());
+        if index == state.readers.len() {
+            state.readers.push(None);
+        }
+        state.readers[index] = Some(0);
+        Some(Attached::Reader(index))
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        !matches!(self.lock().ending, Ending::Open)
+    }
+
+    pub(crate) fn start(&self, head: ObjectHead) {
+        let is_kept = head.sharing == Sharing::Stored;
+        let was_first = self.head.set(head).is_ok();
+        assert!(was_first, "a fill starts once");
+        let mut state = self.lock();
+        state.is_whole &= is_kept;
+        state.wake_readers(self);
+    }
+
+    /// Adds bytes; `object_bytes_max` is what an object in memory may have at most.
+    pub(crate) fn append(&self, bytes: Arc<[u8]>, object_bytes_max: u64) {
+        let cost = bytes.len() + CHUNK_OVERHEAD_BYTES;
+        let mut state = self.lock();
+        let length = state.end + bytes.len() as u64;
+        let promised = self.head.get().and_then(|head| head.length).unwrap_or(0);
+        let is_to_be_whole = state.is_whole && length.max(promised) <= object_bytes_max;
+        drop(state);
+        // Evicting takes time and other locks: readers go on meanwhile.
+        let fits = is_to_be_whole && self.memory.reserve(cost, self.key.hash());
+        if !fits {
+            self.memory.reserve_regardless(cost);
+        }
+        state = self.lock();
+        state.is_whole &= fits;
+        state.reserved_bytes += cost;
+        state.end = length;
+        state.chunks.push_back(bytes);
+        state.wake_readers(self);
+    }
+
+    /// Whether the writer may go on; `waker` is called when it may again.
+    pub(crate) fn has_room(&self, waker: &Waker) -> bool {
+        let mut state = self.lock();
+        let has_room = state.is_whole || state.end - state.first < BUFFER_BYTES_MAX;
+        if !has_room {
+            let since = state.writer.take().map_or_else(Instant::now, |writer| writer.since);
+            state.writer = Some(Writer { waker: waker.clone(), since });
+        }
+        has_room
+    }
+
+    /// Whether anybody wants the bytes that are still to come.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let state = self.lock();
+        let is_kept = state.is_whole && self.head.get().is_none_or(|it| it.sharing == Sharing::Stored);
+        is_kept || state.disk.is_some() || state.readers.iter().any(Option::is_some)
+    }
+
+    /// The whole body, if all of it is held.
+    pub(crate) fn whole(&self) -> Option<Vec<Arc<[u8]>>> {
+        let state = self.lock();
+        state.is_whole.then(|| state.chunks.iter().map(Arc::clone).collect())
+    }
+
+    /// It is over.
+    pub(crate) fn end(&self, ending: Ending) {
+        let mut state = self.lock();
+        if let Ending::Complete(Some(_)) = ending {
+            state.chunks.clear();
+            state.first = state.end;
+        }
+        state.is_whole = false;
+        state.ending = ending;
+        state.wake_readers(self);
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.lock().end
+    }
+
+    /// What there is at `position`, for the reader at `place`, who is woken when there is more.
+    pub(crate) fn at(&self, place: usize, position: u64, waker: &Waker) -> ReadStep {
+        let mut state = self.lock();
+        if let Ending::Complete(Some(object)) = &state.ending {
+            return object.slice(position).map_or(ReadStep::End, ReadStep::Bytes);
+        }
+        if position < state.first {
+            return ReadStep::Gone;
+        }
+        if let Some(slice) = state.slice(position) {
+            return ReadStep::Bytes(slice);
+        }
+        debug_assert!(state.readers[place].is_some(), "who reads is registered");
+        match state.ending {
+            Ending::Open => {
+                state.wait(waker);
+                ReadStep::Pending
+            }
+            Ending::Complete(_) => ReadStep::End,
+            Ending::Truncated => ReadStep::Truncated,
+        }
+    }
+
+    /// The reader at `place` has come to `position`, or is gone.
+    pub(crate) fn moved(&self, place: usize, position: Option<u64>) {
+        let mut state = self.lock();
+        state.readers[place] = position;
+        state.trim(self);
+    }
+
+    /// Gives its part of the memory budget back.
+    pub(crate) fn release_all(&self) {
+        self.release(&mut self.lock(), 0);
+    }
+
+    fn release(&self, state: &mut State, bytes_left: usize) {
+        self.memory.release(state.reserved_bytes - bytes_left);
+        state.reserved_bytes = bytes_left;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for BusyObject {
+    fn drop(&mut self) {
+        let reserved = self.lock().reserved_bytes;
+        self.memory.release(reserved);
+    }
+}
+
+impl std::fmt::Debug for BusyObject {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.lock();
+        formatter.debug_struct("BusyObject").field("end", &state.end).field("ending", &state.ending).finish()
+    }
+}
+
+/// What a new reader follows.
+pub(crate) enum Attached {
+    /// The body is complete.
+    Object(Arc<Object>),
+    /// The number of the reader among those of the busy object.
+    Reader(usize),
+}
+
+/// What is held.
+#[derive(Default)]
+struct State {
+    /// The bytes from `first` to `end`.
+    chunks: VecDeque<Arc<[u8]>>,
+    first: u64,
+    end: u64,
+    ending: Ending,
+    /// Everything is held, from the first byte on.
+    is_whole: bool,
+    /// Where each reader is.
+    readers: Vec<Option<u64>>,
+    waiting: Vec<Waker>,
+    writer: Option<Writer>,
+    /// What it takes of the memory budget.
+    reserved_bytes: usize,
+    /// While it is to be on disk, too.
+    disk: Option<DiskProgress>,
+}
+
+/// Who insertions the body and waits for room.
+struct Writer {
+    waker: Waker,
+    since: Instant,
+}
+
+/// How a body ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Ending {
+    /// Not yet.
+    #[default]
+    Open,
+    /// All of it came; the object, if all of it is held.
+    Complete(Option<Arc<Object>>),
+    /// The writer went away before the end.
+    Truncated,
+}
+
+impl State {
+    fn slice(&self, position: u64) -> Option<Slice> {
+        // Readers are mostly near the end, and chunks few.
+        let mut end = self.end;
+        for chunk in self.chunks.iter().rev() {
+            let start = end - chunk.len() as u64;
+            if start <= position && position < end {
+                return Some(Slice::whole(Arc::clone(chunk)).from((position - start) as usize));
+            }
+            end = start;
+        }
+        None
+    }
+
+    fn wait(&mut self, waker: &Waker) {
+        if !self.waiting.iter().any(|known| known.will_wake(waker)) {
+            self.waiting.push(waker.clone());
+        }
+    }
+
+    fn wake_readers(&mut self, busy: &BusyObject) {
+        self.waiting.drain(..).for_each(Waker::wake);
+        self.trim(busy);
+    }
+
+    /// Where the slowest reader is; the end if nobody reads.
+    fn slowest_reader(&self) -> u64 {
+        self.readers.iter().flatten().copied().min().unwrap_or(self.end)
+    }
+
+    /// Lets go of what nobody will read again, unless all is held.
+    fn trim(&mut self, busy: &BusyObject) {
+        if self.is_whole {
+            return;
+        }
+        let on_disk = self.disk.map_or(self.end, |turn| turn.position);
+        let slowest = self.slowest_reader().min(on_disk);
+        while let Some(chunk) = self.chunks.front() {
+            let end = self.first + chunk.len() as u64;
+            if end > slowest {
+                break;
+            }
+            let left = self.reserved_bytes.saturating_sub(chunk.len() + CHUNK_OVERHEAD_BYTES);
+            busy.release(self, left);
+            self.chunks.pop_front();
+            self.first = end;
+        }
+        if self.end - self.first < BUFFER_BYTES_MAX
+            && let Some(writer) = self.writer.take()
+        {
+            writer.waker.wake();
+        }
+    }
+}

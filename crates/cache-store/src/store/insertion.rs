@@ -1,0 +1,202 @@
+//! Who writes a body. There is one fill of a key at a time; dropping it before it is complete truncates the body.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use super::Store;
+use crate::busy_object::{BusyObject, Ending, ObjectHead, Sharing};
+use crate::key::Key;
+use crate::object::{Object, ObjectKind};
+use crate::reader::Reader;
+
+/// The one that writes.
+#[derive(Debug)]
+pub struct Insertion {
+    store: Store,
+    busy: Arc<BusyObject>,
+    /// Where others find it; `None` once they no longer do.
+    found_at: Option<Key<'static>>,
+}
+
+/// The body did not have the length that its head promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body ended after {got} bytes of {promised}")]
+pub struct Truncated {
+    /// Bytes that came.
+    pub got: u64,
+    /// Bytes that should have come.
+    pub promised: u64,
+}
+
+impl Insertion {
+    pub(super) fn new(store: Store, busy: Arc<BusyObject>) -> Insertion {
+        let found_at = Some(busy.key().clone());
+        Insertion { store, busy, found_at }
+    }
+
+    /// What its readers see.
+    pub fn busy_object(&self) -> &Arc<BusyObject> {
+        &self.busy
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Whether others find what is written: it was neither purged nor replaced.
+    pub(super) fn is_found(&self) -> bool {
+        self.found_at.as_ref().is_some_and(|key| self.store.finds(key, &self.busy))
+    }
+
+    /// Reads what is written, whoever else may. To be called before bytes are appended.
+    pub fn reader(&self) -> Option<Reader> {
+        self.busy.reader()
+    }
+
+    /// The head is here: those who wait for it are woken.
+    ///
+    /// # Panics
+    /// If it was called before.
+    pub fn start(&mut self, head: ObjectHead) {
+        let primary = self.busy.key();
+        match (head.sharing, &head.vary) {
+            (Sharing::Stored, Some(vary)) => {
+                self.store.add_variant(primary, vary);
+                self.found_at = self.store.move_busy_object(&self.busy, primary.variant(&vary.secondary_key));
+            }
+            (Sharing::Stored, None) => {}
+            (Sharing::Coalesced | Sharing::Private, _) => self.hide(),
+        }
+        let is_stored = head.sharing == Sharing::Stored;
+        self.busy.start(head);
+        if let Some(key) = self.found_at.as_ref().filter(|_| is_stored) {
+            self.store.begin_write(key, &self.busy);
+        }
+    }
+
+    /// The next bytes of the body.
+    pub fn append(&mut self, bytes: Arc<[u8]>) {
+        if !bytes.is_empty() {
+            self.busy.append(bytes, self.store.settings().memory_object_bytes_max);
+            if let Some(key) = &self.found_at {
+                self.store.more_to_write(key, &self.busy);
+            }
+        }
+    }
+
+    /// Whether more may come now. If not, `waker` is called when it may.
+    pub fn has_room(&self, waker: &Waker) -> bool {
+        self.busy.has_room(waker)
+    }
+
+    /// Whether anybody wants the rest: it is kept, or read.
+    pub fn is_wanted(&self) -> bool {
+        self.busy.is_wanted()
+    }
+
+    /// All of the body came. The object, if it is held in memory.
+    pub fn complete(mut self) -> Result<Option<Arc<Object>>, Truncated> {
+        let head = self.busy.head();
+        let (got, promised) = (self.busy.length(), head.and_then(|head| head.length));
+        match (head, promised) {
+            (_, Some(promised)) if promised != got => Err(Truncated { got, promised }),
+            // Without a head there is nothing to keep.
+            (None, _) => Ok(None),
+            (Some(head), _) => Ok(self.publish(&head.clone())),
+        }
+    }
+
+    fn publish(&mut self, head: &ObjectHead) -> Option<Arc<Object>> {
+        let found_at = self.found_at.take();
+        let object = found_at.as_ref().zip(self.busy.whole()).map(|(key, chunks)| {
+            Arc::new(Object::new(key, ObjectKind::Response, self.busy.number(), &head.metadata, chunks))
+        });
+        // The object has the bytes now, and its own part of the budget.
+        if object.is_some() {
+            self.busy.release_all();
+        }
+        if let Some(key) = &found_at {
+            self.store.end_busy_object(key, &self.busy, object.as_ref());
+            // Whatever they are parts of: there is a whole now.
+            self.store.forget_parts(self.busy.key());
+        }
+        self.busy.end(Ending::Complete(object.clone()));
+        if let Some(key) = &found_at {
+            self.store.more_to_write(key, &self.busy);
+        }
+        object
+    }
+
+    /// Lets nobody else find it.
+    fn hide(&mut self) {
+        if let Some(key) = self.found_at.take() {
+            self.store.end_busy_object(&key, &self.busy, None);
+        }
+    }
+}
+
+impl Drop for Insertion {
+    fn drop(&mut self) {
+        if !self.busy.has_ended() {
+            self.busy.end(Ending::Truncated);
+        }
+        if let Some(key) = &self.found_at {
+            self.store.more_to_write(key, &self.busy);
+        }
+        self.hide();
+    }
+}
+
+/// The bodies on their way, by the hash of the key at which they are found now.
+pub(super) type BusyObjects = HashMap<u128, (Key<'static>, Arc<BusyObject>)>;
+
+impl Store {
+    /// Lets a busy be found at `key`, where it is told from other variants, and no longer where it was; unless it
+    /// was purged, or another is there.
+    pub(super) fn move_busy_object(&self, busy: &Arc<BusyObject>, key: Key<'static>) -> Option<Key<'static>> {
+        let mut busy_objects = self.busy_objects();
+        if !is_at(&busy_objects, busy.key(), busy) {
+            return None;
+        }
+        busy_objects.remove(&busy.key().hash());
+        if busy_objects.contains_key(&key.hash()) {
+            return None;
+        }
+        busy_objects.insert(key.hash(), (key.clone(), Arc::clone(busy)));
+        Some(key)
+    }
+
+    /// Whether `busy` is what is found at `key`.
+    pub(super) fn finds(&self, key: &Key<'_>, busy: &Arc<BusyObject>) -> bool {
+        is_at(&self.busy_objects(), key, busy)
+    }
+
+    /// Lets a busy no longer be found at `key`; `object` is found there instead, unless it was purged.
+    pub(super) fn end_busy_object(
+        &self,
+        key: &Key<'_>,
+        busy: &Arc<BusyObject>,
+        object: Option<&Arc<Object>>,
+    ) {
+        let mut busy_objects = self.busy_objects();
+        if is_at(&busy_objects, key, busy) {
+            // What is being read from disk is what was there before.
+            self.0.disk.iter().for_each(|disk| disk.cancel_lookup(key.hash()));
+            object.into_iter().for_each(|object| self.keep(object));
+            busy_objects.remove(&key.hash());
+        }
+    }
+
+    pub(super) fn busy_objects(&self) -> MutexGuard<'_, BusyObjects> {
+        self.0.busy_objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn busy_at(busy_objects: &BusyObjects, key: &Key<'_>) -> Option<Arc<BusyObject>> {
+    busy_objects.get(&key.hash()).filter(|(at, _)| at == key).map(|(_, busy)| Arc::clone(busy))
+}
+
+fn is_at(busy_objects: &BusyObjects, key: &Key<'_>, busy: &Arc<BusyObject>) -> bool {
+    busy_at(busy_objects, key).is_some_and(|found| Arc::ptr_eq(&found, busy))
+}

@@ -1,0 +1,298 @@
+//! The store: what finds objects wherever they are, and keeps memory, disk and insertions in step.
+
+mod insertion;
+mod lookup;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+use std::hash::BuildHasher;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use hashbrown::DefaultHashBuilder;
+
+use crate::admission::{ADMISSIONS, AdmissionKind};
+use crate::busy_object::BusyObject;
+use crate::disk::{Disk, DiskCounts, DiskJob, DiskSettings};
+use crate::key::Key;
+use crate::memory::Memory;
+use crate::memory_file::MemoryFiles;
+use crate::object::{Object, ObjectKind};
+use crate::replacement;
+use crate::variants::{Variants, Vary};
+use insertion::{BusyObjects, busy_at};
+pub use insertion::{Insertion, Truncated};
+pub use lookup::{InsertOutcome, Lookup, ObjectInfo};
+use parts::PurgeGenerations;
+pub use parts::{PartHead, PartInsertion};
+
+/// How much is kept, and by which rules.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The budget of the memory tier: all that objects take, see [`OBJECT_OVERHEAD_BYTES`], and bodies on their way.
+    pub memory_bytes: usize,
+    /// Bytes of the largest body kept in memory.
+    pub memory_object_bytes_max: u64,
+    /// The memory tier's parts, each with its lock. One, and the policy sees everything; many, and threads seldom
+    /// meet.
+    pub shards: usize,
+    /// Who goes.
+    pub policy: replacement::Kind,
+    /// Who gets in.
+    pub admission: AdmissionKind,
+    /// Bodies that are sent often are moved to files in memory; there are so many files at most, a descriptor each.
+    pub memory_files_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            memory_bytes: 256 << 20,
+            memory_object_bytes_max: 8 << 20,
+            shards: 16,
+            policy: replacement::DEFAULT,
+            admission: ADMISSIONS[0],
+            memory_files_max: 0,
+        }
+    }
+}
+
+/// The counters of the memory tier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryCounts {
+    /// Bytes used of the budget now.
+    pub bytes: u64,
+    /// Objects held now.
+    pub objects: u64,
+    /// Objects evicted to make room.
+    pub evictions: u64,
+    /// Objects not let in: too large, or not admitted.
+    pub refused: u64,
+}
+
+/// The store. Clones share it.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    memory: Arc<Memory>,
+    files: Arc<MemoryFiles>,
+    busy_objects: Mutex<BusyObjects>,
+    disk: Option<Arc<Disk>>,
+    numbering: DefaultHashBuilder,
+    numbered: AtomicU64,
+    generations: PurgeGenerations,
+}
+
+impl Store {
+    /// An empty store in memory alone.
+    pub fn new(settings: Settings) -> Store {
+        let memory = memory_of(&settings);
+        Store::over(settings, memory, None)
+    }
+
+    /// A store with a disk behind its memory, and what an earlier one left there. Its [jobs](Store::take_job) have to
+    /// be performed.
+    pub fn open(settings: Settings, disk: DiskSettings) -> io::Result<Store> {
+        let memory = memory_of(&settings);
+        let disk = Disk::open(disk, Arc::clone(&memory), settings.memory_object_bytes_max)?;
+        Ok(Store::over(settings, memory, Some(Arc::new(disk))))
+    }
+
+    fn over(settings: Settings, memory: Arc<Memory>, disk: Option<Arc<Disk>>) -> Store {
+        let (numbering, numbered) = (DefaultHashBuilder::default(), AtomicU64::new(0));
+        Store(Arc::new(Inner {
+            files: MemoryFiles::new(settings.memory_files_max),
+            settings,
+            memory,
+            busy_objects: Mutex::default(),
+            disk,
+            numbering,
+            numbered,
+            generations: PurgeGenerations::default(),
+        }))
+    }
+
+    /// Something to do for the disk, for whoever may wait; `None` if there is nothing, or no disk.
+    pub fn take_job(&self) -> Option<DiskJob> {
+        self.0.disk.as_ref()?.take_job()
+    }
+
+    /// The same, waited for at most so long: what a thread for such jobs does in a loop.
+    pub fn wait_for_job(&self, timeout: Duration) -> Option<DiskJob> {
+        self.0.disk.as_ref()?.wait_for_job(timeout)
+    }
+
+    /// Has nobody wait for jobs any more: there are those that are there, and then none.
+    pub fn end_jobs(&self) {
+        self.0.disk.iter().for_each(|disk| disk.end_jobs());
+    }
+
+    /// Sees whether the disk has become this process's alone, as when a predecessor ends. To be called now and then.
+    pub fn claim_directory(&self) {
+        self.0.disk.iter().for_each(|disk| disk.claim_directory());
+    }
+
+    /// Gives up whatever the disk has kept somebody waiting for, for longer than `timeout`: lookups have found nothing,
+    /// bodies that are read break off, those that are written go on without it.
+    /// Returns whether the disk hangs: then nothing is asked of it until it has done something. To be called now and then.
+    pub fn expire_disk_waits(&self, timeout: Duration) -> bool {
+        self.0.disk.as_ref().is_some_and(|disk| disk.expire_waits(timeout))
+    }
+
+    /// Begins to fill `key`. `known` is what the caller found there and will not use as it is, such as a stale object.
+    pub fn begin(&self, key: &Key<'_>, known: Option<&Arc<Object>>) -> InsertOutcome {
+        let mut busy_objects = self.busy_objects();
+        if let Some(busy) = busy_at(&busy_objects, key) {
+            return InsertOutcome::Busy(busy);
+        }
+        // Between a lookup that missed and now somebody else may have completed it.
+        if let Some(object) = self.0.memory.peek(key)
+            && object.kind() == ObjectKind::Response
+            && known.is_none_or(|known| !Arc::ptr_eq(known, &object))
+        {
+            return InsertOutcome::Hit(object);
+        }
+        let key = key.clone().into_owned();
+        let busy = Arc::new(BusyObject::new(key.clone(), self.next_number(), Arc::clone(&self.0.memory)));
+        busy_objects.insert(key.hash(), (key, Arc::clone(&busy)));
+        drop(busy_objects);
+        InsertOutcome::Insert(Insertion::new(self.clone(), busy))
+    }
+
+    /// Whether `object` is still what is kept at `key`, as far as that can be told without waiting.
+    pub fn is_current(&self, key: &Key<'_>, object: &Object) -> bool {
+        match self.0.memory.peek(key) {
+            Some(held) => held.number() == object.number(),
+            None => self.0.disk.as_ref().is_some_and(|disk| disk.holds(key.hash())),
+        }
+    }
+
+    /// `object`, the body of which is in memory and about to be sent, as it is sent from now on: if that happens often, from
+    /// a file in memory.
+    pub fn for_sending(&self, object: &Arc<Object>) -> Arc<Object> {
+        let place = if object.is_due_for_file() { self.0.files.take() } else { None };
+        // Without a descriptor or memory for a file it stays where it is.
+        match place.and_then(|place| object.with_file(place).ok()) {
+            Some(moved) => {
+                let moved = Arc::new(moved);
+                self.0.memory.exchange(object, &moved);
+                moved
+            }
+            None => Arc::clone(object),
+        }
+    }
+
+    /// Gives the object other metadata, as after a 304. The body stays, and so do those who read it.
+    pub fn freshen(&self, object: &Arc<Object>, metadata: &[u8]) -> Arc<Object> {
+        let fresh = Arc::new(object.with_metadata(metadata));
+        if fresh.external_body().is_none() {
+            self.keep(&fresh);
+        }
+        if let Some(disk) = &self.0.disk {
+            disk.freshen(&fresh);
+        }
+        fresh
+    }
+
+    /// Forgets what is at `key`, its variants included; whether there was anything. A body on its way is not kept.
+    pub fn purge(&self, key: &Key<'_>) -> bool {
+        let removed = self.0.memory.remove(key.hash());
+        let was_busy = self.busy_objects().remove(&key.hash()).is_some();
+        let was_on_disk = self.0.disk.as_ref().is_some_and(|disk| disk.purge(key));
+        let were_parts = self.forget_parts(key);
+        if let Some(variants) = removed.as_ref().and_then(|object| Variants::of(object)) {
+            for variant in variants.keys(key) {
+                self.purge(&variant);
+            }
+        }
+        removed.is_some() || was_busy || was_on_disk || were_parts
+    }
+
+    /// Forgets `object`, or what is in its place by now; whether there was anything.
+    pub fn purge_object(&self, object: &Object) -> bool {
+        self.purge(&Key::of_text(object.key_text()))
+    }
+
+    /// The counters.
+    pub fn memory_counts(&self) -> MemoryCounts {
+        let memory = &self.0.memory;
+        let (evictions, refused) = memory.evicted_and_refused();
+        MemoryCounts {
+            bytes: memory.used_bytes() as u64,
+            objects: memory.objects() as u64,
+            evictions,
+            refused,
+        }
+    }
+
+    /// The counters of the disk tier, if there is one.
+    pub fn disk_counts(&self) -> Option<DiskCounts> {
+        self.0.disk.as_ref().map(|disk| disk.counts())
+    }
+
+    /// Bytes of the largest body kept in either tier.
+    pub fn object_bytes_max(&self) -> u64 {
+        let on_disk = self.0.disk.as_ref().map_or(0, |disk| disk.object_bytes_max());
+        on_disk.max(self.0.settings.memory_object_bytes_max)
+    }
+
+    /// How much is kept, and by which rules.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    fn keep(&self, object: &Arc<Object>) {
+        self.0.memory.insert(object);
+    }
+
+    /// Lists a variant at its primary key.
+    fn add_variant(&self, primary: &Key<'_>, vary: &Vary) {
+        let known = self.0.memory.peek(primary);
+        let mut variants = known.and_then(|object| Variants::of(&object)).unwrap_or_default();
+        variants.add(&vary.fields, &vary.secondary_key);
+        let metadata = variants.encode();
+        let object = Object::new(primary, ObjectKind::Variants, self.next_number(), &metadata, Vec::new());
+        let object = Arc::new(object);
+        self.keep(&object);
+        if let Some(disk) = &self.0.disk {
+            disk.write(&object, primary);
+        }
+    }
+
+    /// Lets the disk have the body that is filled at `key`, too.
+    fn begin_write(&self, key: &Key<'static>, busy: &Arc<BusyObject>) {
+        if let Some(disk) = &self.0.disk {
+            disk.begin_write(busy, key);
+        }
+    }
+
+    /// There is more of it, or it has ended.
+    fn more_to_write(&self, key: &Key<'static>, busy: &Arc<BusyObject>) {
+        if let Some(disk) = &self.0.disk {
+            disk.more_to_write(busy, key);
+        }
+    }
+
+    /// A number that no other object has, whichever process made it.
+    fn next_number(&self) -> u64 {
+        let count = self.0.numbered.fetch_add(1, Ordering::Relaxed);
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        self.0.numbering.hash_one((count, std::process::id(), now))
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Store").field("memory", &self.memory_counts()).finish_non_exhaustive()
+    }
+}
+
+fn memory_of(settings: &Settings) -> Arc<Memory> {
+    let Settings { memory_bytes, shards, policy, admission, .. } = *settings;
+    Arc::new(Memory::new(memory_bytes, shards.max(1), policy, admission))
+}
