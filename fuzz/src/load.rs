@@ -1,7 +1,7 @@
 //! What must hold for any bytes given to the load generator: as an answer, or as a file that says what to ask for. The
 //! fuzz targets and the replay of their corpora in `crates/load/tests/corpora.rs` call the same functions.
 
-use sojourn_load::reception::{Progress, Reception, Response};
+use sojourn_load::http::response_reader::{Progress, Reception, Response};
 use sojourn_load::{Catalogue, Cause, Connections, Form, Requests, Target, Version, parse_schedule};
 
 /// The first byte says in what pieces the rest arrives: an answer is read alike however it is cut, and ends where it

@@ -1,8 +1,8 @@
 //! What must hold whatever a streaming server replies to a viewer. The fuzz target and the replay of its corpus in
 //! `crates/load/tests/corpora.rs` call the same function.
 
-use sojourn_load::streaming::authorization::Credentials;
-use sojourn_load::streaming::dialogue::{Dialogue, Next, Request};
+use sojourn_load::rtsp::authentication::Credentials;
+use sojourn_load::rtsp::dialogue::{Dialogue, Next, Request};
 use sojourn_media::rtsp::{Message, Parsed, Parser, Transport};
 
 /// Replies are followed to their end, and every request that they lead to is a whole one.

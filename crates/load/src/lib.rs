@@ -1,78 +1,39 @@
-//! Virtual clients: one thread, one epoll loop, any number of connections, honest latencies.
+//! Virtual clients and viewers: one thread, one epoll loop, any number of connections, honest latencies.
 //!
-//! A [`Plan`] says what is wanted as independent values: arrivals × requests × think times × connections × schedule × stop rule.
-//! [`run`] does it and answers a [`Report`] that distrusts itself: it says how late the generator was, how
-//! busy its core was, and whether it, not the server, was the limit.
+//! A [`Plan`] says what is wanted as independent values: arrivals × requests × think times × connections × schedule × stop
+//! rule. [`run`] carries it out and returns an [`Outcome`], whose [`Report`] distrusts itself: it says how late the
+//! generator was, how busy its core was, and whether it, not the server, was the limit. [`viewers`] does the same for
+//! players of video, over RTSP or HLS.
 //!
-//! Reading order for HTTP: `plan`, `run`, `event_loop`, `rhythm`, `client`, `connection`, `reception` (pure), `ledger`, `record`, `report`.
-//! [`streaming`] has its own: viewers of films, over RTSP.
+//! The rooms, from the top down; a room uses only those below it:
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `clients`, [`viewers`] | the two kinds of run: the loop, its table of clients, what each of them does next |
+//! | [`rtsp`], `hls` | the two ways to watch: dialogue and digest; playlists and what to fetch next |
+//! | `playout` | the playout buffer: what came in time, what was lost, when there was nothing to show |
+//! | `statistics` | recorder, snapshots, histograms per step and interval, checks, the report |
+//! | `plan` | what is asked, when, by whom: arrivals, think times, mixes, sessions, schedules, the stop rule |
+//! | [`http`] | the one HTTP client: requests, the response reader, TLS, causes of failure |
+//! | `runtime` | sockets, timestamps, connector, timers, epoll, batching |
 
-mod agenda;
-mod catalogue;
-mod cause;
-mod check;
-mod client;
-mod connection;
-mod connector;
-pub mod duration;
-mod event_loop;
-mod filelist;
-mod form;
-mod intake;
-mod intervals;
-mod law;
-mod ledger;
-mod mark;
-mod observer;
-mod outcome;
-mod picker;
+mod clients;
+mod hls;
+pub mod http;
 mod plan;
-mod rates;
-mod reader;
-mod readiness;
-pub mod reception;
-mod record;
-mod replayed;
-pub mod report;
-mod rhythm;
-mod run;
-mod schedule;
-mod secured;
-mod session_file;
-mod sources;
-mod span;
-mod spans;
-mod stamped;
-pub mod streaming;
-mod suspect;
-mod target;
-mod timeline;
-mod timers;
-mod tls;
-mod turns;
-mod walk;
-pub mod webstone;
+mod playout;
+pub mod rtsp;
+mod runtime;
+mod statistics;
+pub mod viewers;
 
-pub use catalogue::Catalogue;
-pub use cause::Cause;
-pub use filelist::FilelistError;
-pub use form::{Form, FormError, Version};
-pub use law::{Count, Law, Shape};
-pub use observer::TICK;
-pub use outcome::Outcome;
+pub use clients::{Progress, run};
+pub use http::{Cause, Form, FormError, Target, TargetError, Tls, TlsError, Trust, Version, client_config};
 pub use plan::{
-    Arrivals, Connections, Limits, LoggedVisit, Observe, PIPELINE_MAX, Pick, Plan, Requests, StopRule, Think,
-    Transport, Waiting,
+    ArrivalLaw, Arrivals, Catalogue, Connections, Count, Failed, FilelistError, Host, Law, Limits,
+    LoggedVisit, Observe, PIPELINE_MAX, Paths, Pick, Plan, Replayed, Requests, Schedule, ScheduleError,
+    Segment, SessionFileError, Shape, Step, StopRule, Think, Transport, Waiting, WalkError, duration,
+    parse_rate, parse_schedule,
 };
-pub use rates::{ArrivalLaw, ScheduleError, Segment, parse as parse_schedule, rate as parse_rate};
-pub use replayed::{Failed, Host, Paths, Replayed};
-pub use report::Report;
-pub use rhythm::Progress;
-pub use run::{RunError, run};
-pub use schedule::{Schedule, Step};
-pub use session_file::SessionFileError;
-pub use target::{Target, TargetError};
-pub use timeline::Timeline;
-pub use tls::{Tls, TlsError, Trust, client_config};
-pub use turns::TIMER_SLACK_MAX;
-pub use walk::WalkError;
+pub use runtime::{RunError, TIMER_SLACK_MAX, timestamps};
+pub use statistics::{Outcome, Report, TICK, Timeline, report, webstone};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use film_server::{FilmServer, Script, goodbye, packet};
-use sojourn_load::streaming::{
+use sojourn_load::viewers::{
     Film, HlsPlan, Quality, StreamLimits, StreamPlan, StreamReport, Transport, run_streams,
 };
 use sojourn_measure::Nanos;

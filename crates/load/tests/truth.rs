@@ -4,10 +4,6 @@
 //! came to the client between the two. However late the threads of a busy machine wake up, the client's percentiles
 //! have to lie between those of the server's two records.
 
-#[allow(dead_code, reason = "it only receives")]
-#[path = "../src/stamped.rs"]
-mod stamped;
-
 mod scripted;
 
 use std::{
@@ -27,7 +23,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use scripted::{MS, ok};
 use sojourn_load::{
     ArrivalLaw, Arrivals, Catalogue, Connections, Form, Law, Limits, Observe, Pick, Plan, Requests, Schedule,
-    Segment, StopRule, Target, Think, Transport, Version, Waiting,
+    Segment, StopRule, Target, Think, Transport, Version, Waiting, timestamps,
 };
 use sojourn_measure::{Histogram, Nanos, clock};
 
@@ -66,9 +62,9 @@ impl Server {
 
 fn serve(mut stream: TcpStream, delays: &[Duration], number: &AtomicUsize, truth: &Mutex<Truth>) {
     stream.set_nodelay(true).unwrap();
-    stamped::enable(stream.as_fd()).unwrap();
+    timestamps::enable(stream.as_fd()).unwrap();
     let (response, mut request) = (ok(100), [0; 4096]);
-    while let Ok((1.., arrived)) = stamped::receive(stream.as_fd(), &mut request) {
+    while let Ok((1.., arrived)) = timestamps::receive(stream.as_fd(), &mut request) {
         let number = number.fetch_add(1, Ordering::Relaxed);
         thread::sleep(delays[number % delays.len()]);
         let before = wall_clock();
@@ -89,7 +85,7 @@ fn serve(mut stream: TcpStream, delays: &[Duration], number: &AtomicUsize, truth
 
 fn wall_clock() -> Nanos {
     let now = clock::now();
-    now + stamped::wall_ahead(now)
+    now + timestamps::wall_ahead(now)
 }
 
 fn plan(address: SocketAddr, arrivals: Arrivals<'static>, timer_slack: Nanos) -> Plan<'static> {

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context;
 use schemars::JsonSchema;
 use serde::Serialize;
-use sojourn_load::streaming::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
+use sojourn_load::viewers::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
 use sojourn_measure::{affinity, machine::Machine};
 
 use super::common::{Format, interrupt_flag, write_file};

@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use sojourn_load::{
     TICK, duration, parse_rate,
-    streaming::{Film, HlsPlan, Quality, StreamLimits, StreamPlan, Transport, Variant},
+    viewers::{Film, HlsPlan, Quality, StreamLimits, StreamPlan, Transport, Variant},
 };
 use sojourn_measure::Nanos;
 

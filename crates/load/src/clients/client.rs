@@ -1,0 +1,206 @@
+//! What a client does next: wait, connect, send, go on, give up.
+//!
+//! A client makes one visit, or in a closed loop one after another. It has at most one connection, and one
+//! errand: a request that waits for its time or for a connection. What it has sent is the connection's.
+
+use crate::{
+    clients::{connection::State, run::Run},
+    http::cause::Cause,
+    plan::workload::{Due, Itinerary},
+    statistics::recorder::Errand,
+};
+use sojourn_measure::{Nanos, clock};
+
+/// How long a client of a closed loop waits after a failure, lest a dead server be hammered.
+pub const RETRY_AFTER: Nanos = Nanos(50_000_000);
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    /// Its place in the agenda.
+    pub itinerary: Itinerary,
+    /// The key of its connection.
+    pub connection: Option<usize>,
+    /// Its request that is not yet sent.
+    pub errand: Option<Errand>,
+    /// Why one of the requests that went together failed, while the others are under way.
+    pub failure: Option<Cause>,
+    /// Tells this client from an earlier one under the same key, in late timers.
+    pub serial: u32,
+    /// Bytes received in this visit.
+    pub received_bytes: u64,
+    /// Of these, before the step under way.
+    pub received_before_step: u64,
+}
+
+impl Run<'_> {
+    /// Lets the next client in, or sends it away where there are too many. One whose first request is due
+    /// later connects now and waits.
+    pub(crate) fn start_client(&mut self, at: Nanos, now: Nanos) {
+        if self.clients.len() >= self.under_way_max {
+            self.agenda.skip();
+            if let Some(step) = self.step_of(at) {
+                self.ledger.steps[step].skipped += 1;
+            }
+            return;
+        }
+        let Some(mut itinerary) = self.agenda.start() else { return };
+        let Some(due) = self.agenda.first(&mut itinerary) else { return };
+        self.ledger.totals.sessions_started += 1;
+        self.serial = self.serial.wrapping_add(1);
+        let key = self.clients.insert(Client {
+            itinerary,
+            connection: None,
+            errand: None,
+            failure: None,
+            serial: self.serial,
+            received_bytes: 0,
+            received_before_step: 0,
+        });
+        self.take_parked(key);
+        self.take_errand(key, due, Nanos::ZERO, now);
+        if due.at > now {
+            self.open(key);
+        }
+    }
+
+    /// A timer of a client went off.
+    pub(crate) fn wake(&mut self, key: usize, serial: u32) {
+        if self.clients.get(key).is_some_and(|client| client.serial == serial) {
+            self.dispatch(key);
+        }
+    }
+
+    /// Goes on after an answer, or after a failure, that was complete at `at`; nothing else is under way.
+    pub(crate) fn advance(&mut self, key: usize, at: Nanos, failure: Option<Cause>) {
+        let client = &mut self.clients[key];
+        client.errand = None;
+        // A complete response of the wrong kind is as slow as a good one; anything else may fail at once.
+        let pause = if failure.is_some() && client.connection.is_none() { RETRY_AFTER } else { Nanos::ZERO };
+        if failure.is_some() && self.agenda.failure_ends_visit() {
+            self.ledger.totals.sessions_failed += 1;
+            self.count_abandoned(key);
+            return self.end_visit(key, at + pause, at);
+        }
+        // What was due before the end and waited for this answer is still sent; it is part of the load.
+        let end = self.draining.unwrap_or(Nanos::MAX);
+        match self.agenda.next(&mut client.itinerary, at + pause, client.received_bytes) {
+            Some(due) if due.at < end => self.take_errand(key, due, at + pause, at),
+            Some(_) => self.dismiss(key),
+            None => {
+                match failure {
+                    Some(_) => self.ledger.totals.sessions_failed += 1,
+                    None => self.ledger.totals.sessions_completed += 1,
+                }
+                self.end_visit(key, at + pause, at);
+            }
+        }
+    }
+
+    /// Sends a client's request, over a new connection if there is none.
+    pub(crate) fn dispatch(&mut self, key: usize) {
+        let now = clock::now();
+        let client = &mut self.clients[key];
+        let Some(errand) = client.errand.as_mut().filter(|errand| errand.acted == Nanos::ZERO) else {
+            return;
+        };
+        errand.acted = now;
+        self.ledger.begin(errand.step, now);
+        match client.connection {
+            None => self.open(key),
+            Some(connection) if self.connections[connection].state == State::Idle => {
+                self.send(connection, now)
+            }
+            // Still connecting: sent as soon as that is done.
+            Some(_) => {}
+        }
+    }
+
+    /// Lets a client go; its connection waits for the next where visitors share them.
+    pub(crate) fn dismiss(&mut self, key: usize) {
+        let client = self.clients.remove(key);
+        let Some(connection) = client.connection else { return };
+        if self.parks && self.draining.is_none() && self.connections[connection].state == State::Idle {
+            let connection_ref = &mut self.connections[connection];
+            connection_ref.owner = None;
+            self.parked.push_back((connection, connection_ref.serial));
+        } else {
+            self.close(connection);
+        }
+    }
+
+    /// Counts the requests of a session that were due before `end` but wait for the one before them.
+    pub(crate) fn count_held_up(&mut self, key: usize, end: Nanos) {
+        for due in self.agenda.rest(&self.clients[key].itinerary) {
+            if let Some(step) = self.step_of(due).filter(|_| due < end) {
+                self.ledger.steps[step].unfinished += 1;
+            }
+        }
+    }
+
+    /// The requests that a failed session still had are counted, not forgotten.
+    fn count_abandoned(&mut self, key: usize) {
+        for due in self.agenda.rest(&self.clients[key].itinerary) {
+            if let Some(step) = self.step_of(due) {
+                self.ledger.steps[step].abandoned += 1;
+            }
+        }
+    }
+
+    /// A client of a closed loop begins another visit, as somebody else with a connection of their own.
+    fn end_visit(&mut self, key: usize, answered: Nanos, now: Nanos) {
+        if self.draining.is_some() {
+            return self.dismiss(key);
+        }
+        let Some(mut itinerary) = self.agenda.renew(answered) else { return self.dismiss(key) };
+        let Some(due) = self.agenda.first(&mut itinerary) else { return self.dismiss(key) };
+        if let Some(connection) = self.clients[key].connection.take() {
+            self.close(connection);
+        }
+        self.ledger.totals.sessions_started += 1;
+        let client = &mut self.clients[key];
+        client.itinerary = itinerary;
+        client.received_bytes = 0;
+        client.received_before_step = 0;
+        self.take_errand(key, due, answered, now);
+    }
+
+    /// Gives a client the connection that has waited longest: all are used in turn, so that none is idle
+    /// until the server closes it.
+    fn take_parked(&mut self, key: usize) {
+        while let Some((connection, serial)) = self.parked.pop_front() {
+            let parked = self.connections.get_mut(connection).filter(|parked| parked.serial == serial);
+            if let Some(parked) = parked {
+                parked.owner = Some(key);
+                self.clients[key].connection = Some(connection);
+                return;
+            }
+        }
+    }
+
+    fn take_errand(&mut self, key: usize, due: Due, answered: Nanos, now: Nanos) {
+        let intended = due.at.max(answered);
+        let errand = self.errand(due, intended);
+        let client = &mut self.clients[key];
+        client.errand = Some(errand);
+        // After an answer, connections are opened when all answers are in: bunched together, their requests find a
+        // server that is awake and need not wake it one by one.
+        let opens_later = answered > Nanos::ZERO && client.connection.is_none();
+        if intended > now || opens_later {
+            self.timers.set(intended, key, client.serial);
+        } else {
+            self.dispatch(key);
+        }
+    }
+
+    /// What a due request amounts to before it is sent.
+    pub(crate) fn errand(&self, due: Due, intended: Nanos) -> Errand {
+        Errand {
+            document: due.document,
+            step: self.step_of(due.at),
+            intended,
+            acted: Nanos::ZERO,
+            retried: false,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The loop: wait for sockets or for the next due time, whichever comes first, and do what is due.
+//!
+//! The thread sleeps when there is nothing to do, or polls on a core of its own; what it spends polling for nothing is
+//! counted apart, so its CPU time is the cost of the load it makes either way.
+
+use std::{
+    mem::{self, MaybeUninit},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use rustix::{
+    event::epoll::Event,
+    io::Errno,
+    thread::clock_nanosleep_absolute,
+    time::{ClockId, Timespec},
+};
+use sojourn_measure::{Nanos, clock};
+
+use crate::{
+    clients::{
+        progress::{Progress, Rhythm},
+        run::Run,
+    },
+    plan::Waiting,
+    runtime::{RunError, epoll as readiness, timestamps as stamped},
+    statistics::outcome::Stopped,
+};
+
+/// Events taken at once: enough to save waits under load, few enough that due requests are not held up.
+const EVENTS_MAX: usize = 128;
+/// New clients and due requests served before sockets are looked at again.
+const WAKES_MAX: usize = 64;
+/// A poll that finds nothing takes less; one that took longer was kept from its core, which is not idling.
+const POLL_MAX: Nanos = Nanos(20_000);
+const SECOND: u64 = 1_000_000_000;
+
+impl Run<'_> {
+    /// Turns until the plan is done; answers why it ended.
+    pub(crate) fn until_stopped(
+        &mut self,
+        interrupted: &AtomicBool,
+        progress: Option<&mut dyn FnMut(&Progress)>,
+    ) -> Result<Stopped, RunError> {
+        let mut rhythm = Rhythm::new(self.origin, progress);
+        let end = self.origin + self.schedule.end();
+        let mut stopped = None;
+        let mut drain_until = Nanos::MAX;
+        let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
+        loop {
+            let now = clock::now();
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(Stopped::Interrupted);
+            }
+            if let Some(failing) = self.take_marks(now) {
+                stopped.get_or_insert(Stopped::Failing(failing));
+            }
+            if now >= rhythm.next_tick
+                && let Some(gone) = self.tick(now, &mut rhythm)
+            {
+                return Ok(Stopped::ServerGone(gone));
+            }
+            if stopped.is_none() && (now >= end || self.is_exhausted()) {
+                stopped = Some(Stopped::Completed);
+            }
+            if stopped.is_some() && self.draining.is_none() {
+                self.draining = Some(now);
+                drain_until = now + self.limits.drain;
+            }
+            if self.draining.is_some() && (now >= drain_until || self.ledger.totals.in_flight.count == 0) {
+                return Ok(stopped.unwrap_or(Stopped::Completed));
+            }
+            self.read_on(now);
+            let next = self
+                .wake_due(now)
+                .min(self.next_read())
+                .min(rhythm.next_tick)
+                .min(drain_until)
+                .min(self.next_mark());
+            self.wait(next, &mut events)?;
+        }
+    }
+
+    /// Lets in the clients and wakes those whose time has come; answers the next such time.
+    fn wake_due(&mut self, now: Nanos) -> Nanos {
+        if self.draining.is_some() {
+            return Nanos::MAX;
+        }
+        for _ in 0..WAKES_MAX {
+            let start = self.agenda.next_start().unwrap_or(Nanos::MAX);
+            let timer = self.timers.next().unwrap_or(Nanos::MAX);
+            if start.min(timer) > now {
+                return start.min(timer);
+            }
+            if start <= timer {
+                self.start_client(start, now);
+            } else if let Some((client, serial)) = self.timers.take_due(now) {
+                self.wake(client, serial);
+            }
+        }
+        now
+    }
+
+    /// Reads on where more has come than one turn takes, and where slow lines are free again.
+    fn read_on(&mut self, now: Nanos) {
+        for (key, serial) in mem::take(&mut self.unread) {
+            self.read_on_one(key, serial, now);
+        }
+        while let Some((key, serial)) = self.readers.take_due(now) {
+            self.read_on_one(key, serial, now);
+        }
+    }
+
+    fn read_on_one(&mut self, key: usize, serial: u32, now: Nanos) {
+        let live = self.connections.get_mut(key).filter(|connection| connection.serial == serial);
+        let Some(connection) = live else { return };
+        if let Some(reader) = &mut connection.reader {
+            reader.waiting = false;
+        }
+        if connection.is_busy() {
+            self.receive(key, serial, now);
+        }
+    }
+
+    fn next_read(&self) -> Nanos {
+        if self.unread.is_empty() { self.readers.next().unwrap_or(Nanos::MAX) } else { Nanos::ZERO }
+    }
+
+    fn wait(&mut self, until: Nanos, events: &mut [MaybeUninit<Event>]) -> Result<(), RunError> {
+        let mut before = clock::now();
+        if until > before
+            && let Some(turn) = self.turns.put_off_until(before)
+        {
+            let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
+            // A signal ends it early: the loop looks at what it asks for.
+            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
+            before = clock::now();
+        }
+        loop {
+            let timeout = match self.waiting {
+                Waiting::Sleep { .. } => until - before,
+                Waiting::Spin => Nanos::ZERO,
+            };
+            let ready = match readiness::wait(&self.epoll, &mut *events, timeout) {
+                Ok(ready) => ready,
+                // A signal: the loop looks at what it asks for.
+                Err(Errno::INTR) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let at = clock::now();
+            if self.transport.timestamps {
+                self.wall_ahead = stamped::wall_ahead(at);
+            }
+            let is_idle = ready.is_empty();
+            for event in ready {
+                let data = event.data.u64();
+                self.on_event((data & u64::from(u32::MAX)) as usize, (data >> 32) as u32, event.flags, at);
+            }
+            self.turns.begin(at);
+            self.ledger.totals.turns += u64::from(!is_idle || at >= until);
+            if self.waiting != Waiting::Spin || !is_idle || at >= until {
+                return Ok(());
+            }
+            let totals = &mut self.ledger.totals;
+            totals.idle = totals.idle + (at - before).min(POLL_MAX);
+            before = at;
+        }
+    }
+
+    /// Whether every visit is over and no more will come.
+    fn is_exhausted(&mut self) -> bool {
+        self.clients.is_empty() && self.agenda.next_start().is_none()
+    }
+}

@@ -1,0 +1,10 @@
+//! A run of HTTP clients: the event loop, the table of clients and connections, and what each does next.
+
+mod client;
+mod connection;
+mod event_loop;
+mod progress;
+mod run;
+
+pub use progress::Progress;
+pub use run::run;

@@ -1,0 +1,208 @@
+//! What is done by the clock: marks where steps begin and end, ticks ten times a second, and among them
+//! a report of progress every second.
+
+use sojourn_measure::{Histogram, Nanos, Summary, clock};
+
+use crate::{
+    clients::{
+        client::Client,
+        connection::{Connection, State},
+        run::Run,
+    },
+    http::cause::Cause,
+    plan::StopRule,
+    statistics::{
+        checks as check,
+        observer::TICK,
+        recorder::Totals,
+        snapshot::{RateMarks, StepMarks},
+    },
+};
+
+const SECOND: Nanos = Nanos(1_000_000_000);
+/// How long a server that said it closes is given to do so.
+const LINGER_MAX: Nanos = Nanos(1_000_000_000);
+/// A server that only refuses connections for this long is taken to be gone.
+const REFUSED_MAX: Nanos = Nanos(1_000_000_000);
+/// Connections looked at in one tick for having waited too long.
+const EXPIRED_SCAN_MAX: usize = 2_000;
+
+/// How a run is going, once a second.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The share of the schedule that is over.
+    pub fraction: f64,
+    /// The step whose measured part it is in.
+    pub step: Option<usize>,
+    /// Good answers in the last second.
+    pub requests_per_second: f64,
+    /// Requests that failed in the last second.
+    pub errors_per_second: f64,
+    /// Requests under way.
+    pub in_flight: u64,
+    /// CPU time over wall time of the generator in the last second.
+    pub generator_cpu_fraction: f64,
+    /// From the intended start to the first byte, of the last second's answers.
+    pub time_to_first_byte: Summary,
+}
+
+impl Run<'_> {
+    /// When the next mark is to be taken.
+    pub(crate) fn next_mark(&self) -> Nanos {
+        if self.draining.is_some() {
+            return Nanos::MAX;
+        }
+        let times = self.schedule.steps().iter().zip(&self.marks).find_map(|(step, marks)| {
+            let (from, end) = (step.measured_from(), step.end());
+            match marks {
+                StepMarks { from: None, .. } => Some(from),
+                StepMarks { middle: None, .. } => Some(Nanos(from.0 / 2 + end.0 / 2)),
+                StepMarks { end: None, .. } => Some(end),
+                _ => None,
+            }
+        });
+        times.map_or(Nanos::MAX, |time| self.origin + time)
+    }
+
+    /// Takes the marks whose time has come; answers why the run should stop, at the end of a failed step.
+    pub(crate) fn take_marks(&mut self, now: Nanos) -> Option<String> {
+        while self.next_mark() <= now {
+            let index = self.marks.iter().position(|marks| marks.end.is_none())?;
+            let totals = self.ledger.totals;
+            let marks = &mut self.marks[index];
+            if marks.from.is_none() {
+                marks.from = Some(self.observer.mark(&totals));
+                self.clients.iter_mut().for_each(|(_, client)| {
+                    client.received_before_step = client.received_bytes;
+                });
+            } else if marks.middle.is_none() {
+                marks.middle = Some(self.observer.light_mark(&totals));
+            } else {
+                marks.end = Some(self.observer.mark(&totals));
+                marks.rates = self.think.conforming_bits_per_second().map(|least| {
+                    let seconds = self.schedule.steps()[index].measured.seconds();
+                    let rate = |client: &Client| {
+                        (client.received_bytes - client.received_before_step) as f64 * 8.0 / seconds
+                    };
+                    let conforming = self.clients.iter().filter(|(_, client)| rate(client) >= least);
+                    RateMarks { clients: self.clients.len(), conforming: conforming.count() }
+                });
+                if let Some(failing) = self.failing(index, now) {
+                    return Some(failing);
+                }
+            }
+        }
+        None
+    }
+
+    fn failing(&self, index: usize, now: Nanos) -> Option<String> {
+        let StopRule::Failing { target_p95 } = self.stop else { return None };
+        let unsent = self.clients.iter().filter_map(|(_, client)| client.errand);
+        let sent = self.connections.iter().flat_map(|(_, connection)| connection.under_way());
+        let waiting = unsent
+            .chain(sent.map(|exchange| exchange.errand))
+            .filter(|errand| errand.step == Some(index) && errand.acted > Nanos::ZERO);
+        let overdue = waiting.filter(|errand| now - errand.intended > target_p95).count() as u64;
+        check::failing(&self.ledger.steps[index], &self.marks[index], overdue, target_p95)
+            .map(|why| format!("step {}: {why}", index + 1))
+    }
+
+    /// What is done ten times a second; answers why the server is taken to be gone, if it is.
+    pub(crate) fn tick(&mut self, now: Nanos, rhythm: &mut Rhythm<'_>) -> Option<String> {
+        let p95 = self.ledger.recent.as_mut().and_then(|recent| {
+            let p95 = recent.quantile_seconds(0.95);
+            rhythm.second.merge(recent);
+            recent.reset();
+            p95
+        });
+        let step = self.step_of(now);
+        let with_plan = step.map(|index| (index, &self.schedule.steps()[index]));
+        self.observer.tick(&self.ledger.totals, with_plan, p95);
+        if let (Some(intervals), Some((index, step))) = (&mut self.intervals, with_plan) {
+            intervals.tick(now - self.origin, index, step.measured_from(), &self.ledger.steps[index]);
+        }
+        rhythm.advance(now, self.fraction(now), step, &self.ledger.totals);
+        self.expire(now);
+        if let Some(pid) = self.observer.ended_process() {
+            return Some(format!("the observed process {pid} ended"));
+        }
+        let refused = self.refused_since.is_some_and(|since| now - since > REFUSED_MAX);
+        refused.then(|| "the server refuses every connection".to_owned())
+    }
+
+    /// Ends what has waited too long: looks at some connections in every tick, and so at all of twenty
+    /// thousand within a second. Looking at all of them at once would hold up those that are due.
+    fn expire(&mut self, now: Nanos) {
+        let limits = self.limits;
+        let late = |connection: &Connection| match connection.state {
+            State::Connecting if now - connection.opened > limits.connect_timeout => {
+                Some(Cause::ConnectTimeout)
+            }
+            State::Shaking if connection.shaking_for(now) > limits.connect_timeout => {
+                Some(Cause::HandshakeTimeout)
+            }
+            State::Sending | State::Receiving if now - connection.exchange.sent > limits.response_timeout => {
+                Some(match (connection.state, connection.exchange.first_byte) {
+                    (_, Some(_)) => Cause::TransferTimeout,
+                    (State::Sending, None) => Cause::SendTimeout,
+                    _ => Cause::ResponseTimeout,
+                })
+            }
+            State::Lingering if now - connection.exchange.sent > LINGER_MAX => Some(Cause::ClosedEarly),
+            _ => None,
+        };
+        let keys = self.connections.capacity();
+        for _ in 0..keys.min(EXPIRED_SCAN_MAX) {
+            self.scan_from = (self.scan_from + 1) % keys;
+            let key = self.scan_from;
+            if let Some(cause) = self.connections.get(key).and_then(late) {
+                self.fail(key, cause, now);
+            }
+        }
+    }
+}
+
+/// Ticks, and reports of progress among them.
+pub(crate) struct Rhythm<'p> {
+    pub(crate) next_tick: Nanos,
+    next_report: Nanos,
+    report: Option<&'p mut dyn FnMut(&Progress)>,
+    second: Histogram,
+    before: Totals,
+    generator_cpu_before: Nanos,
+}
+
+impl<'p> Rhythm<'p> {
+    pub(crate) fn new(origin: Nanos, report: Option<&'p mut dyn FnMut(&Progress)>) -> Rhythm<'p> {
+        let (next_tick, next_report) = (origin + TICK, origin + SECOND);
+        let (second, before) = (Histogram::coarse(), Totals::default());
+        Rhythm { next_tick, next_report, report, second, before, generator_cpu_before: clock::thread_cpu() }
+    }
+
+    fn advance(&mut self, now: Nanos, fraction: f64, step: Option<usize>, totals: &Totals) {
+        // Ticks that were missed are left out, not made up for.
+        while self.next_tick <= now {
+            self.next_tick = self.next_tick + TICK;
+        }
+        if now < self.next_report {
+            return;
+        }
+        let seconds = (now - (self.next_report - SECOND)).seconds();
+        let generator_cpu = clock::thread_cpu() - totals.idle;
+        if let Some(report) = &mut self.report {
+            report(&Progress {
+                fraction,
+                step,
+                requests_per_second: (totals.answered - self.before.answered) as f64 / seconds,
+                errors_per_second: (totals.errors - self.before.errors) as f64 / seconds,
+                in_flight: totals.in_flight.count,
+                generator_cpu_fraction: (generator_cpu - self.generator_cpu_before).seconds() / seconds,
+                time_to_first_byte: self.second.summary(),
+            });
+        }
+        self.second.reset();
+        self.before = *totals;
+        self.generator_cpu_before = generator_cpu;
+        self.next_report = now + SECOND;
+    }
+}

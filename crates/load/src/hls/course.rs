@@ -1,0 +1,80 @@
+//! What a viewer of HLS has beside what every viewer has: its film, the answer under way, its connection's state.
+
+use sojourn_measure::Nanos;
+
+use crate::{
+    hls::{
+        playback::{Asked, Playback},
+        playlist::PLAYLIST_BYTES_MAX,
+    },
+    http::response_reader::Reception,
+};
+
+/// A connection as the next request finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// Not there yet, since then.
+    Connecting(Nanos),
+    /// Ready.
+    Open,
+    /// The server closed it.
+    Closed,
+}
+
+/// How far a viewer is with its film.
+pub struct Course {
+    /// The film.
+    pub playback: Playback,
+    /// The answer under way.
+    pub reception: Reception,
+    /// The connection.
+    pub line: Line,
+    /// Answers on this connection.
+    pub answered: u32,
+    /// Whether the request under way has been sent on an earlier connection, which was closed before it was answered.
+    pub is_retried: bool,
+    /// Whether the generator was too late for the answer under way to say when it came.
+    pub is_void: bool,
+    /// When something of an answer came last, media or not.
+    pub last_byte: Option<Nanos>,
+    /// Whether the player was seen to begin.
+    pub has_begun: bool,
+}
+
+impl std::fmt::Debug for Course {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Course").field("playback", &self.playback).field("line", &self.line).finish()
+    }
+}
+
+impl Course {
+    /// Before its connection is there.
+    pub fn new(playback: Playback, now: Nanos) -> Course {
+        Course {
+            playback,
+            reception: Reception::keeping(PLAYLIST_BYTES_MAX),
+            line: Line::Connecting(now),
+            answered: 0,
+            is_retried: false,
+            is_void: false,
+            last_byte: None,
+            has_begun: false,
+        }
+    }
+
+    /// The request that was sent and is not answered in full.
+    pub fn under_way(&self) -> Option<&Asked> {
+        self.playback.asked().filter(|asked| asked.sent.is_some())
+    }
+
+    /// Whether the first byte of an answer is missing, or any of a playlist.
+    pub fn is_waiting(&self) -> bool {
+        self.under_way().is_some_and(|asked| asked.first_byte.is_none() || !asked.is_media())
+    }
+
+    /// Whether a connection that was closed now had been closed for idleness, most likely: it had served before, and
+    /// nothing of an answer is there.
+    pub fn is_stale(&self) -> bool {
+        self.answered > 0 && !self.is_retried && !self.reception.has_begun()
+    }
+}

@@ -1,0 +1,239 @@
+//! What a player takes from a playlist of HLS (RFC 8216): variants, or segments with their lengths and where they lie.
+//!
+//! The library reads the lines; what is kept of them is bounded and checked here, whatever a server sends.
+
+use std::sync::Arc;
+
+use m3u8_rs::{ByteRange, MasterPlaylist, MediaPlaylist, parse_playlist_res};
+use sojourn_measure::Nanos;
+
+use crate::hls::location::Place;
+
+/// A longer playlist is refused: a film of ten hours in parts of two seconds needs less.
+pub const PLAYLIST_BYTES_MAX: usize = 4 << 20;
+/// More segments are refused.
+const SEGMENTS_MAX: usize = 100_000;
+/// More variants are not looked at.
+const VARIANTS_MAX: usize = 100;
+/// No film has so many: a number beyond is rubbish.
+const NUMBER_MAX: u64 = 1 << 62;
+/// A longer segment is refused.
+const SEGMENT_SECONDS_MAX: f32 = 3_600.0;
+
+/// A playlist.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Playlist {
+    /// Of one film in several qualities.
+    Master(Vec<Stream>),
+    /// Of segments.
+    Media(Arc<Segments>),
+}
+
+/// A film in one quality.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Where its playlist is.
+    pub path: String,
+    /// What it needs at most.
+    pub bits_per_second: u64,
+}
+
+/// The segments of a film, or of that part of a live one which can be had.
+#[derive(Debug, PartialEq)]
+pub struct Segments {
+    /// In the order in which they are shown.
+    pub all: Vec<Segment>,
+    /// The number of the first.
+    pub first_number: u64,
+    /// No segment is longer, as it says.
+    pub target: Nanos,
+    /// Whether no more segments follow later.
+    pub is_ended: bool,
+}
+
+/// A segment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// Where it is.
+    pub part: Part,
+    /// How long it is shown.
+    pub length: Nanos,
+    /// What has to be read before it.
+    pub map: Option<Arc<Part>>,
+}
+
+/// A document or bytes of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where.
+    pub path: String,
+    /// The first byte and how many, if not all.
+    pub range: Option<(u64, u64)>,
+}
+
+impl Playlist {
+    /// Reads the playlist that was found at a place; an error says why it is of no use.
+    pub fn read(text: &[u8], place: &Place) -> Result<Playlist, &'static str> {
+        match parse_playlist_res(text) {
+            Err(_) => Err("what should be a playlist is none"),
+            Ok(m3u8_rs::Playlist::MasterPlaylist(found)) => master(&found, place),
+            Ok(m3u8_rs::Playlist::MediaPlaylist(found)) => media(&found, place),
+        }
+    }
+}
+
+fn master(found: &MasterPlaylist, place: &Place) -> Result<Playlist, &'static str> {
+    let playable = found.variants.iter().filter(|variant| !variant.is_i_frame).take(VARIANTS_MAX);
+    let streams: Vec<Stream> = playable
+        .map(|variant| Ok(Stream { path: place.join(&variant.uri)?, bits_per_second: variant.bandwidth }))
+        .collect::<Result<_, &'static str>>()?;
+    if streams.is_empty() {
+        Err("a playlist has no variant to be played")
+    } else {
+        Ok(Playlist::Master(streams))
+    }
+}
+
+fn media(found: &MediaPlaylist, place: &Place) -> Result<Playlist, &'static str> {
+    if found.media_sequence > NUMBER_MAX {
+        return Err("the number of a playlist's first segment is none");
+    }
+    if found.segments.len() > SEGMENTS_MAX {
+        return Err("a playlist has too many segments");
+    }
+    let mut all: Vec<Segment> = Vec::with_capacity(found.segments.len());
+    let (mut map, mut map_ends, mut ends) = (None, Ends::default(), Ends::default());
+    for each in &found.segments {
+        if let Some(named) = &each.map {
+            map = Some(Arc::new(part(&named.uri, named.byte_range.as_ref(), place, &mut map_ends)?));
+        }
+        if !(0.0..=SEGMENT_SECONDS_MAX).contains(&each.duration) {
+            return Err("a segment's length is none");
+        }
+        all.push(Segment {
+            part: part(&each.uri, each.byte_range.as_ref(), place, &mut ends)?,
+            length: Nanos::from_seconds(f64::from(each.duration)),
+            map: map.clone(),
+        });
+    }
+    // Who has seen a film begins with the next: one without length would be asked for without end.
+    if found.end_list && all.iter().all(|segment| segment.length == Nanos::ZERO) {
+        return Err("a playlist has nothing to show");
+    }
+    let target = found.target_duration.clamp(1, SEGMENT_SECONDS_MAX as u64);
+    Ok(Playlist::Media(Arc::new(Segments {
+        all,
+        first_number: found.media_sequence,
+        target: Nanos::from_seconds(target as f64),
+        is_ended: found.end_list,
+    })))
+}
+
+/// Where the last bytes ended that were named of a document, and of which: what says no beginning goes on there.
+#[derive(Default)]
+struct Ends {
+    uri: String,
+    at: u64,
+}
+
+fn part(uri: &str, range: Option<&ByteRange>, place: &Place, ends: &mut Ends) -> Result<Part, &'static str> {
+    let path = place.join(uri)?;
+    let Some(range) = range else { return Ok(Part { path, range: None }) };
+    let follows = if ends.uri == uri { ends.at } else { 0 };
+    let first = range.offset.unwrap_or(follows);
+    let end = first.checked_add(range.length).filter(|_| range.length > 0);
+    let end = end.ok_or("the bytes of a segment are none")?;
+    *ends = Ends { uri: uri.to_owned(), at: end };
+    Ok(Part { path, range: Some((first, range.length)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Playlist, &'static str> {
+        Playlist::read(text.as_bytes(), &Place { host: "h".into(), path: "/f/index.m3u8".into() })
+    }
+
+    fn segments(text: &str) -> Arc<Segments> {
+        match read(text) {
+            Ok(Playlist::Media(segments)) => segments,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn segments_with_a_map() {
+        let found = segments(
+            "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:6\n#EXT-X-MEDIA-SEQUENCE:7\n#EXT-X-PLAYLIST-TYPE:VOD\n\
+             #EXT-X-MAP:URI=\"init.mp4\"\n#EXTINF:5.500000,\n7.m4s\n#EXTINF:0.25,title\n8.m4s\n#EXT-X-ENDLIST\n",
+        );
+        assert_eq!((found.first_number, found.is_ended, found.target.seconds()), (7, true, 6.0));
+        let parts: Vec<_> =
+            found.all.iter().map(|each| (each.part.path.as_str(), each.length.seconds())).collect();
+        assert_eq!(parts, [("/f/7.m4s", 5.5), ("/f/8.m4s", 0.25)]);
+        assert!(found.all.iter().all(|each| each.map.as_ref().is_some_and(|map| map.path == "/f/init.mp4")));
+    }
+
+    #[test]
+    fn bytes_of_one_file() {
+        let found = segments(
+            "#EXTM3U\r\n#EXT-X-TARGETDURATION:2\r\n#EXT-X-MAP:URI=\"a.mp4\",BYTERANGE=\"800@0\"\r\n\
+             #EXTINF:2,\r\n#EXT-X-BYTERANGE:100@800\r\na.mp4\r\n#EXTINF:2,\r\n#EXT-X-BYTERANGE:50\r\na.mp4\r\n",
+        );
+        assert_eq!(found.all[0].map.as_ref().unwrap().range, Some((0, 800)));
+        let ranges: Vec<_> = found.all.iter().map(|each| each.part.range).collect();
+        assert_eq!((ranges, found.is_ended), (vec![Some((800, 100)), Some((900, 50))], false));
+    }
+
+    #[test]
+    fn variants() {
+        let text = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=300000,CODECS=\"avc1\"\nlow/index.m3u8\n\
+            #EXT-X-I-FRAME-STREAM-INF:BANDWIDTH=100,URI=\"i.m3u8\"\n#EXT-X-STREAM-INF:BANDWIDTH=900000\nhigh.m3u8\n";
+        let Ok(Playlist::Master(found)) = read(text) else { panic!("no variants") };
+        let found: Vec<_> = found.iter().map(|each| (each.path.as_str(), each.bits_per_second)).collect();
+        assert_eq!(found, [("/f/low/index.m3u8", 300_000), ("/f/high.m3u8", 900_000)]);
+    }
+
+    #[test]
+    fn rubbish_is_refused() {
+        for text in [
+            "",
+            "<html>",
+            "#EXTM3U",
+            "#EXTM3U\n#EXT-X-ENDLIST\n",
+            "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nhttp://elsewhere/x\n",
+            "#EXTM3U\n#EXTINF:-1,\na.ts\n#EXT-X-ENDLIST\n",
+            "#EXTM3U\n#EXTINF:99999,\na.ts\n#EXT-X-ENDLIST\n",
+            "#EXTM3U\n#EXTINF:1,\n#EXT-X-BYTERANGE:0@5\na.ts\n#EXT-X-ENDLIST\n",
+            "#EXTM3U\n#EXTINF:1,\n#EXT-X-BYTERANGE:18446744073709551615@5\na.ts\n#EXT-X-ENDLIST\n",
+        ] {
+            let found = read(text);
+            let is_empty = |found: &Playlist| matches!(found, Playlist::Media(list) if list.all.is_empty());
+            assert!(found.as_ref().map_or(true, is_empty), "{text:?}: {found:?}");
+        }
+        let many = format!("#EXTM3U\n{}", "#EXTINF:1,\na\n".repeat(SEGMENTS_MAX + 1));
+        assert!(read(&many).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_a_server_sends_breaks_it(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let place = Place { host: "h".into(), path: "/x".into() };
+            let _ = Playlist::read(&bytes, &place);
+            let _ = Playlist::read(&[b"#EXTM3U\n", &bytes[..]].concat(), &place);
+        }
+
+        #[test]
+        fn nor_do_its_own_words(lines in prop::collection::vec(prop::sample::select(vec![
+            "#EXTINF:1,", "#EXTINF:", "#EXTINF:nan,", "#EXTINF:1e30,", "a.ts", "#EXT-X-BYTERANGE:9@", "#EXT-X-BYTERANGE:7",
+            "#EXT-X-MAP:URI=\"m\"", "#EXT-X-MAP:BYTERANGE=\"3\"", "#EXT-X-ENDLIST", "#EXT-X-STREAM-INF:BANDWIDTH=1",
+            "#EXT-X-KEY:METHOD=AES-128", "#EXT-X-MEDIA-SEQUENCE:18446744073709551615", "#EXT-X-TARGETDURATION:0", "", "\"",
+            "#EXT-X-DISCONTINUITY", "#EXT-X-PROGRAM-DATE-TIME:x", "#EXT-X-MEDIA:TYPE=AUDIO",
+        ]), 0..40)) {
+            let _ = read(&format!("#EXTM3U\n{}", lines.join("\n")));
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The one HTTP client: what requests say, the reader of responses, TLS, and why a request fails.
+
+pub(crate) mod cause;
+pub(crate) mod request;
+pub mod response_reader;
+pub(crate) mod target;
+pub(crate) mod tls;
+pub(crate) mod tls_stream;
+
+pub use cause::Cause;
+pub use request::{Form, FormError, Version};
+pub use target::{Target, TargetError};
+pub use tls::{Tls, TlsError, Trust, client_config};

@@ -1,0 +1,130 @@
+//! How requests look, whatever they ask for: the method, the version of HTTP, the fields.
+
+use thiserror::Error;
+
+use crate::{http::target::Target, plan::Connections};
+
+/// The version of HTTP to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0, which closes unless asked to keep the connection.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+}
+
+/// How requests look, whatever they ask for.
+#[derive(Clone, Debug)]
+pub struct Form<'a> {
+    /// The server, and the path below which documents lie.
+    pub target: &'a Target,
+    /// The version of HTTP.
+    pub version: Version,
+    /// Whether requests say that the connection closes.
+    pub connections: Connections,
+    /// The method, where the documents do not say.
+    pub method: &'a str,
+    /// More fields, as `Name: value`. A Host or User-Agent among them takes the place of ours.
+    pub fields: &'a [String],
+    /// What is sent as the body, where the documents do not say.
+    pub body: &'a [u8],
+    /// Whether a document of unknown size may have another in each answer.
+    pub any_size: bool,
+}
+
+/// Why requests cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FormError {
+    /// Not a method.
+    #[error("{0:?} is not a method: a word of letters, as in GET")]
+    Method(String),
+    /// Not a field.
+    #[error("{0:?} is not a header field of the form `Name: value`")]
+    Field(String),
+    /// A field that decides where a message ends: a wrong one would upset everything that follows.
+    #[error("{0:?} is set by the generator; for the connection see --connection and --http")]
+    Framing(String),
+}
+
+impl<'a> Form<'a> {
+    /// GET without anything special.
+    pub fn get(target: &'a Target, version: Version, connections: Connections) -> Form<'a> {
+        Form { target, version, connections, method: "GET", fields: &[], body: b"", any_size: false }
+    }
+
+    /// Whether requests of this form can be framed.
+    pub fn check(&self) -> Result<(), FormError> {
+        if self.method.is_empty() || !self.method.bytes().all(is_token) {
+            return Err(FormError::Method(self.method.to_owned()));
+        }
+        for field in self.fields {
+            let Some((name, value)) = field.split_once(':') else {
+                return Err(FormError::Field(field.clone()));
+            };
+            let printable = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+            if name.is_empty() || !name.bytes().all(is_token) || !value.bytes().all(printable) {
+                return Err(FormError::Field(field.clone()));
+            }
+            let framing = ["content-length", "transfer-encoding", "connection"];
+            if framing.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+                return Err(FormError::Framing(name.to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The path of a document, from the root.
+    pub(crate) fn below(&self, path: &str) -> String {
+        format!("{}{path}", self.target.base_path())
+    }
+
+    /// What stands between the path and the fields about the body.
+    pub(crate) fn suffix(&self) -> String {
+        let (protocol, connection) = match (self.version, self.connections) {
+            (Version::Http10, Connections::Close) => ("1.0", ""),
+            (Version::Http10, _) => ("1.0", "Connection: keep-alive\r\n"),
+            (Version::Http11, Connections::Close) => ("1.1", "Connection: close\r\n"),
+            (Version::Http11, _) => ("1.1", ""),
+        };
+        let names = |field: &String, name| {
+            field.split(':').next().is_some_and(|own| name == own.to_ascii_lowercase())
+        };
+        let given = |name| self.fields.iter().any(|field| names(field, name));
+        let mut suffix = format!(" HTTP/{protocol}\r\n");
+        if !given("host") {
+            suffix += &format!("Host: {}\r\n", self.target.host);
+        }
+        if !given("user-agent") {
+            suffix += concat!("User-Agent: sojourn/", env!("CARGO_PKG_VERSION"), "\r\n");
+        }
+        suffix += connection;
+        self.fields.iter().for_each(|field| suffix += &format!("{field}\r\n"));
+        suffix
+    }
+}
+
+/// RFC 9110, 5.6.2.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_framed_is_refused() {
+        let target = Target::resolve("http://127.0.0.1:81/base/").unwrap();
+        let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
+        let check = |fields: &[&str]| {
+            let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
+            Form { fields: &fields, ..form.clone() }.check()
+        };
+        assert_eq!(check(&["Accept: text/html", "user-agent: me"]), Ok(()));
+        for bad in ["x", ": y", "a b: c", "a: b\r\nc: d"] {
+            assert_eq!(check(&[bad]), Err(FormError::Field(bad.into())));
+        }
+        assert!(matches!(check(&["Content-Length: 5"]), Err(FormError::Framing(_))));
+        assert!(matches!(Form { method: "GE T", ..form.clone() }.check(), Err(FormError::Method(_))));
+    }
+}

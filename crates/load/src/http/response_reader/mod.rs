@@ -1,0 +1,233 @@
+//! Receives one response: bytes go in, progress comes out. Pure: it knows no socket and no clock.
+//!
+//! Only the head is looked at. Of a body with a known length the receiver may throw bytes away unseen and
+//! just say how many ([`Reception::discarded`]); that is what makes large bodies cheap to receive.
+
+use ring::digest::{Context, SHA256};
+use sojourn_http::chunked::Chunked;
+use sojourn_http::response::{self, Head, Parsed};
+
+use crate::http::cause::Cause;
+
+/// What tells one body from another: SHA-256.
+pub type Digest = [u8; 32];
+
+/// A response being received.
+#[derive(Default)]
+pub struct Reception {
+    state: State,
+    /// The head so far, only when it comes in pieces.
+    partial: Vec<u8>,
+    /// Whether there is no body whatever the head says.
+    bodiless: bool,
+    /// What has come of the body, where it is to be told from others.
+    content: Option<Context>,
+    /// The body so far, where it is kept.
+    kept: Option<Vec<u8>>,
+    /// A longer one is not kept but refused.
+    kept_bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Head,
+    Sized(Head, Body),
+    Chunked(Head, Chunked),
+    UntilClose(Head, Body),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Body {
+    received: u64,
+    expected: u64,
+}
+
+/// What the bytes so far amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More has to come.
+    More,
+    /// The response is complete.
+    Complete(Response),
+}
+
+/// A complete response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status code.
+    pub status: u16,
+    /// The body's size.
+    pub body_bytes: u64,
+    /// Whether the server keeps the connection open.
+    pub keep_alive: bool,
+}
+
+impl Reception {
+    /// One that tells bodies from each other, if `digests`.
+    pub fn new(digests: bool) -> Reception {
+        Reception { content: digests.then(|| Context::new(&SHA256)), ..Reception::default() }
+    }
+
+    /// One that keeps bodies, of so many bytes at most, where [`Reception::reset_keeping`] says so.
+    pub fn keeping(bytes_max: usize) -> Reception {
+        Reception { kept_bytes_max: bytes_max, ..Reception::default() }
+    }
+
+    /// Makes ready for the next response, whose body is kept or not.
+    pub fn reset_keeping(&mut self, keeps: bool) {
+        self.reset(false);
+        self.kept = keeps.then(Vec::new);
+    }
+
+    /// The body that was kept.
+    pub fn take_kept(&mut self) -> Vec<u8> {
+        self.kept.take().unwrap_or_default()
+    }
+
+    /// Makes ready for the next response; the one to HEAD is `bodiless` whatever it says.
+    pub fn reset(&mut self, bodiless: bool) {
+        self.state = State::Head;
+        self.partial.clear();
+        self.bodiless = bodiless;
+        if self.content.is_some() {
+            self.content = Some(Context::new(&SHA256));
+        }
+    }
+
+    /// Takes bytes in; answers how many belong to this response: fewer than given only when it is complete.
+    /// An error means that the connection is of no further use.
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
+        match &mut self.state {
+            State::Head if self.partial.is_empty() => self.head(bytes),
+            State::Head => {
+                let mut whole = std::mem::take(&mut self.partial);
+                let before = whole.len();
+                whole.extend_from_slice(bytes);
+                self.head(&whole).map(|(used, progress)| (used - before, progress))
+            }
+            _ => self.body(bytes),
+        }
+    }
+
+    /// The digest of the body so far, where it is told from others.
+    pub fn digest(&self) -> Option<Digest> {
+        self.content.clone()?.finish().as_ref().try_into().ok()
+    }
+
+    /// How many bytes of the body are still to come, if that is known and they need not be looked at.
+    pub fn discardable(&self) -> Option<u64> {
+        match &self.state {
+            State::Sized(_, body) if self.content.is_none() && self.kept.is_none() => {
+                Some(body.expected - body.received)
+            }
+            _ => None,
+        }
+    }
+
+    /// Notes that body bytes were received and thrown away, at most [`Reception::discardable`] many.
+    pub fn discarded(&mut self, bytes: u64) -> Progress {
+        let State::Sized(head, body) = &mut self.state else {
+            unreachable!("only a body of known length is discarded");
+        };
+        body.received += bytes;
+        debug_assert!(body.received <= body.expected);
+        sized_progress(head, body)
+    }
+
+    /// Whether any byte of the response is in.
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.state, State::Head) || !self.partial.is_empty()
+    }
+
+    /// The server closed the connection: the end of some bodies, and too early for others.
+    pub fn end(&self) -> Result<Response, Cause> {
+        match &self.state {
+            State::UntilClose(head, body) => {
+                Ok(Response { status: head.status, body_bytes: body.received, keep_alive: false })
+            }
+            _ => Err(Cause::ClosedEarly),
+        }
+    }
+
+    fn head(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
+        let mut at = 0;
+        loop {
+            match response::parse(&bytes[at..]) {
+                Err(_) => return Err(Cause::BadResponse),
+                Ok(Parsed::Partial) => {
+                    self.partial.extend_from_slice(&bytes[at..]);
+                    return Ok((bytes.len(), Progress::More));
+                }
+                // RFC 9110, 15.2: interim responses precede the final one.
+                Ok(Parsed::Complete(head)) if head.status < 200 => at += head.head_len,
+                Ok(Parsed::Complete(head)) => {
+                    self.state = framing(head, self.bodiless);
+                    at += head.head_len;
+                    return self.body(&bytes[at..]).map(|(used, progress)| (at + used, progress));
+                }
+            }
+        }
+    }
+
+    fn body(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Cause> {
+        let available = bytes.len() as u64;
+        let mut look = |data: &[u8]| {
+            if let Some(content) = &mut self.content {
+                content.update(data);
+            }
+            if let Some(kept) = &mut self.kept {
+                // One byte too many says that it is too long.
+                let room = (self.kept_bytes_max + 1).saturating_sub(kept.len());
+                kept.extend_from_slice(&data[..data.len().min(room)]);
+            }
+        };
+        let taken = match &mut self.state {
+            State::Head => unreachable!("the head is in"),
+            State::Sized(head, body) => {
+                let used = available.min(body.expected - body.received);
+                body.received += used;
+                look(&bytes[..used as usize]);
+                Ok((used as usize, sized_progress(head, body)))
+            }
+            State::Chunked(head, chunked) => {
+                let used = chunked.decode(bytes, look).map_err(|_| Cause::BadResponse)?;
+                let (status, keep_alive) = (head.status, head.keep_alive);
+                let response = Response { status, body_bytes: chunked.body_bytes(), keep_alive };
+                Ok((used, if chunked.is_done() { Progress::Complete(response) } else { Progress::More }))
+            }
+            State::UntilClose(_, body) => {
+                body.received += available;
+                look(bytes);
+                Ok((bytes.len(), Progress::More))
+            }
+        };
+        let is_too_long = self.kept.as_ref().is_some_and(|kept| kept.len() > self.kept_bytes_max);
+        if is_too_long { Err(Cause::BadResponse) } else { taken }
+    }
+}
+
+/// RFC 9112, 6.3: what ends the body.
+fn framing(head: Head, bodiless: bool) -> State {
+    match (head.status, head.content_length) {
+        _ if bodiless => State::Sized(head, Body::default()),
+        (204 | 304, _) => State::Sized(head, Body::default()),
+        _ if head.chunked => State::Chunked(head, Chunked::default()),
+        (_, Some(expected)) => State::Sized(head, Body { received: 0, expected }),
+        (_, None) => State::UntilClose(head, Body::default()),
+    }
+}
+
+fn sized_progress(head: &Head, body: &Body) -> Progress {
+    if body.received < body.expected {
+        return Progress::More;
+    }
+    Progress::Complete(Response {
+        status: head.status,
+        body_bytes: body.received,
+        keep_alive: head.keep_alive,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! How https is spoken: whom to trust, what is resumed, and which name the server has to answer to.
+//!
+//! One configuration serves all connections of a run, so that a session that one of them was given is resumed by the
+//! next. What happens on a connection is in `secured`.
+
+use std::{path::PathBuf, sync::Arc};
+
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+    client::{
+        Resumption,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    },
+    crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+};
+use thiserror::Error as ThisError;
+
+use crate::http::{cause::Cause, target::Target};
+
+/// The protocol that is offered: HTTP/2 is not spoken.
+const PROTOCOL: &[u8] = b"http/1.1";
+/// Servers whose sessions are kept for resumption: there is one, under one name.
+const SERVERS_REMEMBERED: usize = 8;
+
+/// Whose certificates are good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Those that the system's authorities have signed.
+    System,
+    /// Those that the authorities in this file have signed, or that are in it themselves.
+    File(PathBuf),
+    /// Anybody's: nothing is verified.
+    Anybody,
+}
+
+/// How https is spoken with one server.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+/// Why https cannot be spoken.
+#[derive(Debug, ThisError)]
+pub enum TlsError {
+    /// The host of the URL is none that a certificate could be for.
+    #[error(
+        "{0:?} is no name that a certificate could be for\nhint: use a host name or an address without brackets"
+    )]
+    Name(String),
+    /// No authority to trust.
+    #[error(
+        "no authorities in {from}: {why}\nhint: give the server's certificate or its authority's: --cacert FILE"
+    )]
+    Authorities {
+        /// Where they were looked for.
+        from: String,
+        /// What is wrong there.
+        why: String,
+    },
+    /// The library refuses.
+    #[error("TLS cannot be set up: {0}")]
+    Setup(#[from] Error),
+}
+
+impl Tls {
+    /// Speaks with the target's server; without `resumes` each connection shakes hands in full.
+    pub fn new(target: &Target, trust: &Trust, resumes: bool) -> Result<Tls, TlsError> {
+        let name = target.host_name();
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))?;
+        let remembered = if resumes { SERVERS_REMEMBERED } else { 0 };
+        Ok(Tls { config: Arc::new(client_config(trust, remembered)?), name })
+    }
+
+    /// The client's side of a new connection.
+    pub(crate) fn session(&self) -> Result<ClientConnection, Cause> {
+        let session = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
+        let mut session = session.map_err(|error| cause(&error))?;
+        // The request is ours and in memory already: a limit would only cut it in pieces.
+        session.set_buffer_limit(None);
+        Ok(session)
+    }
+}
+
+/// How HTTP/1 over TLS is spoken with servers of whose certificates `trust` says which are good; the sessions of so many
+/// are `remembered` for resumption.
+pub fn client_config(trust: &Trust, remembered: usize) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+    let mut config = match authorities(trust)? {
+        Some(roots) => builder.with_root_certificates(roots).with_no_client_auth(),
+        None => {
+            let anybody = Arc::new(Anybody(provider));
+            builder.dangerous().with_custom_certificate_verifier(anybody).with_no_client_auth()
+        }
+    };
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.resumption = match remembered {
+        0 => Resumption::disabled(),
+        servers => Resumption::in_memory_sessions(servers),
+    };
+    Ok(config)
+}
+
+/// What a failure of TLS amounts to.
+pub(crate) fn cause(error: &Error) -> Cause {
+    use CertificateError::{
+        BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext, UnknownIssuer, UnsupportedSignatureAlgorithmForPublicKeyContext,
+    };
+    match error {
+        Error::InvalidCertificate(
+            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
+        ) => Cause::CertificateExpired,
+        Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => Cause::CertificateName,
+        // A wrong signature is that of somebody else who has a trusted one's name.
+        Error::InvalidCertificate(
+            UnknownIssuer | BadSignature | UnsupportedSignatureAlgorithmForPublicKeyContext { .. },
+        ) => Cause::CertificateUntrusted,
+        Error::InvalidCertificate(_) => Cause::CertificateInvalid,
+        _ => Cause::TlsFailed,
+    }
+}
+
+/// `None` trusts anybody.
+fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let failed = |from: &str, why: String| TlsError::Authorities { from: from.to_owned(), why };
+    let from = match trust {
+        Trust::Anybody => return Ok(None),
+        Trust::System => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            "the system's store".to_owned()
+        }
+        Trust::File(path) => {
+            let from = path.display().to_string();
+            let certificates =
+                CertificateDer::pem_file_iter(path).map_err(|error| failed(&from, error.to_string()))?;
+            for certificate in certificates {
+                let added = certificate.map_err(|error| error.to_string());
+                let added = added.and_then(|good| roots.add(good).map_err(|error| error.to_string()));
+                added.map_err(|why| failed(&from, why))?;
+            }
+            from
+        }
+    };
+    if roots.is_empty() { Err(failed(&from, "it holds no certificate".to_owned())) } else { Ok(Some(roots)) }
+}
+
+/// Takes whatever certificate a server has; that the server holds its key is still checked.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,270 @@
+//! What can be asked for: the bytes of each document's request, prepared once, and the size to expect.
+//!
+//! Requests lie one after another in a single block of memory, so that sending allocates nothing.
+
+use std::collections::HashMap;
+
+use sojourn_workload::web99;
+
+use crate::{
+    http::{request::Form, response_reader::Digest},
+    plan::{
+        Pick, Requests, file_list as filelist,
+        file_list::FilelistError,
+        markov_chain as walk,
+        markov_chain::WalkError,
+        session_file::{self, Burst, SessionFileError},
+    },
+};
+
+/// The most bytes that all requests together may take.
+const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
+/// Shares of requests are made whole numbers by this factor.
+const WEIGHT_SCALE: f64 = 1e12;
+
+/// Documents with their requests.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    requests: Vec<u8>,
+    /// Where each request ends; it begins where the one before it ends.
+    ends: Vec<u32>,
+    sizes: Vec<Size>,
+    expected: Vec<Expected>,
+    /// Whether an answer has no body whatever its head says (RFC 9112, 6.3: HEAD).
+    bodiless: Vec<bool>,
+    suffix: String,
+    /// The digest of each document's first body, where all are verified.
+    contents: Option<HashMap<u32, Digest>>,
+}
+
+/// What answer to a request is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// One with a status of success, and of the document's size.
+    Success,
+    /// One with this status.
+    Status(u16),
+    /// Any that is complete.
+    Any,
+}
+
+/// The size of a document's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    Known(u64),
+    /// The first answer tells it.
+    Unknown,
+    /// Each answer may have another.
+    Any,
+}
+
+impl Catalogue {
+    /// The target's own path, of unknown size: the first answer tells it, and later ones must agree.
+    pub fn single(form: &Form<'_>) -> Catalogue {
+        let mut catalogue = Catalogue::empty(form);
+        catalogue.add(form, &form.target.path, None);
+        catalogue
+    }
+
+    /// The documents of a WebStone file list below the target's path, and how to pick them.
+    pub fn mix(form: &Form<'_>, list: &str) -> Result<(Catalogue, Pick), FilelistError> {
+        let entries = filelist::parse(list)?;
+        let mut catalogue = Catalogue::empty(form);
+        for entry in &entries {
+            catalogue.add(form, &form.below(&entry.path), entry.size_bytes);
+        }
+        Ok((catalogue, Pick::Weighted(entries.iter().map(|entry| entry.weight).collect())))
+    }
+
+    /// The file set for a load of so many connections, and how to pick from it.
+    pub fn web99(form: &Form<'_>, load: u32) -> (Catalogue, Pick) {
+        let mut catalogue = Catalogue::empty(form);
+        let add = |file: web99::File| {
+            catalogue.add(form, &form.below(&file.path), Some(file.size_bytes));
+            (file.share * WEIGHT_SCALE) as u64
+        };
+        let weights = web99::files(load).map(add).collect();
+        (catalogue, Pick::Weighted(weights))
+    }
+
+    /// The requests of a session file of httperf, below the target's path, and the sessions.
+    pub fn sessions(form: &Form<'_>, file: &str) -> Result<(Catalogue, Requests), SessionFileError> {
+        let mut catalogue = Catalogue::empty(form);
+        let mut known = HashMap::new();
+        let mut number = |request: session_file::Request| {
+            *known.entry(request).or_insert_with_key(|request| {
+                let own = Form { method: &request.method, body: &request.contents, ..form.clone() };
+                catalogue.add(&own, &form.below(&request.uri), request.size_bytes)
+            })
+        };
+        let mut burst = |burst: Burst<session_file::Request>| Burst {
+            requests: burst.requests.into_iter().map(&mut number).collect(),
+            think: burst.think,
+        };
+        let sessions = session_file::parse(file)?;
+        let sessions =
+            sessions.into_iter().map(|session| session.into_iter().map(&mut burst).collect()).collect();
+        Ok((catalogue, Requests::Sessions(sessions)))
+    }
+
+    /// The pages and objects of a walk, below the target's path, and the walk.
+    pub fn walk(form: &Form<'_>, file: &str) -> Result<(Catalogue, Requests), WalkError> {
+        let mut catalogue = Catalogue::empty(form);
+        let mut known = HashMap::new();
+        let walk = walk::parse(file)?.map(|path: String| {
+            *known.entry(path).or_insert_with_key(|path| catalogue.add(form, &form.below(path), None))
+        });
+        Ok((catalogue, Requests::Walk(walk)))
+    }
+
+    /// The request of a document.
+    pub fn request(&self, document: u32) -> &[u8] {
+        let index = document as usize;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.requests[start as usize..self.ends[index] as usize]
+    }
+
+    /// Whether the answer to a document's request has no body whatever its head says.
+    pub fn is_bodiless(&self, document: u32) -> bool {
+        self.bodiless[document as usize]
+    }
+
+    /// What answer to a document's request is good.
+    pub fn expected(&self, document: u32) -> Expected {
+        self.expected[document as usize]
+    }
+
+    /// Changes what answer to a document's request is good.
+    pub fn expect(&mut self, document: u32, expected: Expected) {
+        self.expected[document as usize] = expected;
+    }
+
+    /// Requests that follow are sent to another host than the form's.
+    pub(crate) fn set_form(&mut self, form: &Form<'_>) {
+        self.suffix = form.suffix();
+    }
+
+    /// Whether a body of this size is the document's; the first one asked about an unknown size is believed.
+    pub fn agrees(&mut self, document: u32, size_bytes: u64) -> bool {
+        let size = &mut self.sizes[document as usize];
+        match *size {
+            Size::Known(known) => known == size_bytes,
+            Size::Any => true,
+            Size::Unknown => {
+                *size = Size::Known(size_bytes);
+                true
+            }
+        }
+    }
+
+    /// From now on each body of a document has to be the one that came first.
+    pub fn verify_contents(&mut self) {
+        self.contents = Some(HashMap::new());
+    }
+
+    /// Whether bodies are to be told from each other.
+    pub(crate) fn verifies(&self) -> bool {
+        self.contents.is_some()
+    }
+
+    /// Whether a body is the document's; the first one asked about is believed.
+    pub(crate) fn has_content(&mut self, document: u32, digest: Digest) -> bool {
+        let Some(contents) = &mut self.contents else { return true };
+        *contents.entry(document).or_insert(digest) == digest
+    }
+
+    pub(crate) fn empty(form: &Form<'_>) -> Catalogue {
+        Catalogue {
+            requests: Vec::new(),
+            ends: Vec::new(),
+            sizes: Vec::new(),
+            expected: Vec::new(),
+            bodiless: Vec::new(),
+            suffix: form.suffix(),
+            contents: None,
+        }
+    }
+
+    /// Adds a document; answers its number.
+    pub(crate) fn add(&mut self, form: &Form<'_>, path: &str, size_bytes: Option<u64>) -> u32 {
+        let requests = &mut self.requests;
+        requests.extend_from_slice(form.method.as_bytes());
+        requests.push(b' ');
+        requests.extend_from_slice(path.as_bytes());
+        requests.extend_from_slice(self.suffix.as_bytes());
+        // RFC 9110, 8.6: a length where the method expects a body, even an empty one.
+        if !form.body.is_empty() || matches!(form.method, "POST" | "PUT" | "PATCH") {
+            requests.extend_from_slice(format!("Content-Length: {}\r\n", form.body.len()).as_bytes());
+        }
+        requests.extend_from_slice(b"\r\n");
+        requests.extend_from_slice(form.body);
+        assert!(requests.len() <= REQUEST_BYTES_MAX, "a trace of that many documents is refused earlier");
+        self.ends.push(requests.len() as u32);
+        let is_head = form.method == "HEAD";
+        self.sizes.push(match size_bytes {
+            Some(_) if is_head => Size::Known(0),
+            Some(bytes) => Size::Known(bytes),
+            None if form.any_size => Size::Any,
+            None => Size::Unknown,
+        });
+        self.expected.push(Expected::Success);
+        self.bodiless.push(is_head);
+        self.ends.len() as u32 - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        http::{request::Version, target::Target},
+        plan::Connections,
+    };
+
+    fn target() -> Target {
+        Target::resolve("http://127.0.0.1:81/base/").unwrap()
+    }
+
+    fn text(catalogue: &Catalogue, document: u32) -> String {
+        String::from_utf8_lossy(catalogue.request(document)).into_owned()
+    }
+
+    #[test]
+    fn an_unknown_size_is_learned_once() {
+        let target = target();
+        let form = Form::get(&target, Version::Http10, Connections::KeepAlive);
+        let mut catalogue = Catalogue::single(&form);
+        assert!(catalogue.request(0).starts_with(b"GET /base/ HTTP/1.0\r\n"));
+        assert!(catalogue.agrees(0, 42));
+        assert!(catalogue.agrees(0, 42));
+        assert!(!catalogue.agrees(0, 43));
+        let mut any = Catalogue::single(&Form { any_size: true, ..form });
+        assert!(any.agrees(0, 42) && any.agrees(0, 43));
+    }
+
+    #[test]
+    fn methods_fields_and_bodies() {
+        let target = target();
+        let fields = ["Accept: text/html".to_owned(), "user-agent: me".to_owned()];
+        let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
+        let form = Form { method: "POST", fields: &fields, body: b"a=1", ..form };
+        let expected = "POST /base/ HTTP/1.1\r\nHost: 127.0.0.1:81\r\nAccept: text/html\r\nuser-agent: me\r\n\
+                        Content-Length: 3\r\n\r\na=1";
+        assert_eq!(text(&Catalogue::single(&form), 0), expected);
+    }
+
+    #[test]
+    fn sessions_share_their_documents() {
+        let target = target();
+        let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
+        let file = "/a think=1\n /b\n/a\n\n/p method=POST contents='x y'\n/b method=HEAD\n";
+        let (catalogue, requests) = Catalogue::sessions(&form, file).unwrap();
+        let Requests::Sessions(sessions) = requests else { unreachable!() };
+        let numbers = |session: usize| -> Vec<&[u32]> {
+            sessions[session].iter().map(|burst| burst.requests.as_slice()).collect()
+        };
+        assert_eq!((numbers(0), numbers(1)), (vec![&[0, 1][..], &[0]], vec![&[2][..], &[3]]));
+        assert!(text(&catalogue, 2).ends_with("Content-Length: 3\r\n\r\nx y"));
+        assert!(catalogue.is_bodiless(3) && !catalogue.is_bodiless(1));
+    }
+}

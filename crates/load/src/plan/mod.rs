@@ -1,0 +1,259 @@
+//! What a run is to do, as independent values: each can be changed without the others knowing.
+
+pub(crate) mod arrivals;
+pub(crate) mod catalogue;
+pub(crate) mod distribution;
+pub mod duration;
+pub(crate) mod file_list;
+pub(crate) mod markov_chain;
+pub(crate) mod mix;
+pub(crate) mod replay;
+pub(crate) mod schedule;
+pub(crate) mod session_file;
+pub(crate) mod workload;
+
+use std::net::IpAddr;
+
+use sojourn_measure::Nanos;
+use sojourn_workload::trace::Request;
+
+use crate::{
+    http::{target::Target, tls::Tls},
+    plan::{markov_chain::Walk, session_file::Session},
+};
+
+pub use arrivals::{ArrivalLaw, ScheduleError, Segment, parse as parse_schedule, rate as parse_rate};
+pub use catalogue::Catalogue;
+pub use distribution::{Count, Law, Shape};
+pub use file_list::FilelistError;
+pub use markov_chain::WalkError;
+pub use replay::{Failed, Host, Paths, Replayed};
+pub use schedule::{Schedule, Step};
+pub use session_file::SessionFileError;
+
+/// A whole run.
+pub struct Plan<'a> {
+    /// The server.
+    pub target: Target,
+    /// Who comes, and when.
+    pub arrivals: Arrivals<'a>,
+    /// What each who comes asks for.
+    pub requests: Requests,
+    /// How long clients wait between their requests, where these do not say.
+    pub think: Think,
+    /// What can be asked for.
+    pub catalogue: Catalogue,
+    /// How long a connection is used.
+    pub connections: Connections,
+    /// How TLS is spoken, where it is.
+    pub tls: Option<Tls>,
+    /// What else there is to say about connections.
+    pub transport: Transport,
+    /// When what is measured.
+    pub schedule: Schedule,
+    /// When to stop before the schedule ends.
+    pub stop: StopRule,
+    /// Time-outs.
+    pub limits: Limits,
+    /// What the generator does while there is nothing to do.
+    pub waiting: Waiting,
+    /// What to watch beside the clients.
+    pub observe: Observe,
+    /// Says everything that is random.
+    pub seed: u64,
+}
+
+/// Who comes, and when. Each who comes makes a visit: what that is, the requests say.
+pub enum Arrivals<'a> {
+    /// A closed loop: a fixed number of clients, each making one visit after another.
+    Closed {
+        /// How many.
+        clients: u32,
+    },
+    /// An open loop: visitors come at a rate, whatever the server does.
+    Open {
+        /// The rate over time; it should cover the schedule.
+        segments: Vec<Segment>,
+        /// How arrivals spread around it.
+        law: ArrivalLaw,
+        /// The most visits under way; who comes beyond that is skipped and counted.
+        under_way_max: u32,
+    },
+    /// Visitors come as in a log, in order of their connection time; with `Requests::Logged` they make the
+    /// sessions that they bring along. The clients wait for whoever is late to say the next: it has to be ahead.
+    Logged(Box<dyn Iterator<Item = LoggedVisit> + 'a>),
+}
+
+/// A session of a log, or what is left of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedVisit {
+    /// When its connection is opened, in nanoseconds since the run's start.
+    pub connect_ns: u64,
+    /// When the session began: negative, or before `connect_ns`, for one that is already in progress.
+    pub start_ns: i64,
+    /// The requests that are to be sent, each with its offset from the session's start.
+    pub requests: Box<[Request]>,
+}
+
+/// What a visit asks for.
+pub enum Requests {
+    /// A document at a time; in a closed loop visits never end, else each is a single request.
+    Pick(Pick),
+    /// The sessions of a file, in turn: bursts of documents.
+    Sessions(Vec<Session<u32>>),
+    /// A random walk over pages.
+    Walk(Walk<u32>),
+    /// The sessions that visitors bring along; request `k` is due at `start + think_scale * offset(k)`, whatever
+    /// the server does.
+    Logged {
+        /// What think times are multiplied by.
+        think_scale: f64,
+    },
+}
+
+/// How long a client waits between its requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Think {
+    /// From an answer, the last of a burst, to the next request: thinking.
+    AfterAnswer(Law),
+    /// From a request to the next, or as long as the answer takes if that is longer: pacing.
+    FromStart(Law),
+    /// Until what was received so far would have taken this long at this rate.
+    Rated {
+        /// Heads and bodies.
+        bits_per_second: f64,
+    },
+}
+
+impl Think {
+    /// The least rate at which a client that is to be served at one is served well: four fifths of it, as in
+    /// SPECweb99 (320 of 400 kbit/s).
+    pub fn conforming_bits_per_second(&self) -> Option<f64> {
+        match self {
+            Think::Rated { bits_per_second } => Some(0.8 * bits_per_second),
+            Think::AfterAnswer(_) | Think::FromStart(_) => None,
+        }
+    }
+}
+
+/// How clients use connections, beyond how long.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transport {
+    /// The most requests of a burst that are under way on a connection; one means no pipelining.
+    pub pipeline: u32,
+    /// Within what time a closed loop's clients come; by default half of the first settle part.
+    pub ramp: Option<Nanos>,
+    /// How fast each connection is read, if not as fast as possible.
+    pub read_bytes_per_second: Option<f64>,
+    /// Addresses to connect from, in turn as their ports fill up; none leaves it to the system.
+    pub sources: Vec<IpAddr>,
+    /// Whether the kernel is asked when answers came.
+    pub timestamps: bool,
+}
+
+/// The most requests under way on one connection.
+pub const PIPELINE_MAX: u32 = 256;
+
+impl Default for Transport {
+    fn default() -> Self {
+        Transport {
+            pipeline: 1,
+            ramp: None,
+            read_bytes_per_second: None,
+            sources: Vec::new(),
+            timestamps: false,
+        }
+    }
+}
+
+/// How a client picks what it asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pick {
+    /// Always the catalogue's first document.
+    First,
+    /// At random, document `i` with a probability in proportion to weight `i`.
+    Weighted(Vec<u64>),
+}
+
+/// How long a connection is used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Connections {
+    /// As long as the server keeps it open.
+    KeepAlive,
+    /// For one request, and the request says so.
+    Close,
+    /// For so many requests; then the client closes it.
+    Requests(Count),
+}
+
+/// When to stop before the schedule ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StopRule {
+    /// Never.
+    ScheduleEnd,
+    /// When this many requests are answered or failed; no more are begun.
+    Requests(u64),
+    /// When this many visits are over; no more are begun.
+    Visits(u64),
+    /// At the end of a step that the server failed: beyond it there is nothing to learn.
+    Failing {
+        /// The 95th percentile of the time to first byte, from the intended start, that must be met.
+        target_p95: Nanos,
+    },
+}
+
+/// What the generator does while there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// It sleeps. Waking up costs both sides: microseconds of latency here, and there the call that wakes us.
+    Sleep {
+        /// By how much arrivals of an open loop, and answers, may be put off so that one turn does them together;
+        /// only at rates at which it would wake up more often than once in this time.
+        timer_slack: Nanos,
+    },
+    /// It polls, which only a core of its own allows. Polls that find nothing do not count as its CPU time.
+    Spin,
+}
+
+/// A generator later than this distorts latencies, where the plan does not say otherwise.
+const SEND_LAG_P99_MAX: Nanos = Nanos(10_000_000);
+
+/// How long to wait for what, and how late to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From the first packet to an established connection, and from there to a secured one.
+    pub connect_timeout: Nanos,
+    /// From the request to the last byte of its answer.
+    pub response_timeout: Nanos,
+    /// For what is still unanswered when the last step ends.
+    pub drain: Nanos,
+    /// A generator that sends 1 % of its requests later than this was the limit.
+    pub send_lag_p99: Nanos,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        Limits {
+            connect_timeout: Nanos(10 * SECOND),
+            response_timeout: Nanos(10 * SECOND),
+            drain: Nanos(2 * SECOND),
+            send_lag_p99: SEND_LAG_P99_MAX,
+        }
+    }
+}
+
+/// What to watch beside the clients.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observe {
+    /// Processes of the server; their descendants are watched with them.
+    pub pids: Vec<u32>,
+    /// The core that the server runs on.
+    pub core: Option<usize>,
+    /// The core that the generator is pinned to, to see what the hypervisor takes from it.
+    pub own_core: Option<usize>,
+    /// Whether to keep a timeline.
+    pub timeline: bool,
+    /// How long the intervals are whose latencies are kept apart, if they are to be.
+    pub interval: Option<Nanos>,
+}

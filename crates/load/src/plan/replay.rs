@@ -1,0 +1,210 @@
+//! The requests of a trace: under which paths and hosts they are sent, and which answers are good.
+//!
+//! On a site built for the trace, documents lie where their number and size say, so that no name of a log
+//! reaches a file system. A real site is asked for the paths that the log has.
+
+use std::collections::HashMap;
+
+use sojourn_workload::trace::{Document, site_path};
+
+use crate::{
+    http::request::Form,
+    plan::catalogue::{Catalogue, Expected},
+};
+
+/// How a trace is replayed.
+#[derive(Clone, Debug, Default)]
+pub struct Replayed {
+    /// What is asked for.
+    pub paths: Paths,
+    /// What is done about requests that failed when the log was written.
+    pub failed: Failed,
+    /// What the Host field says.
+    pub host: Host,
+    /// Whether the answer of a real site has to have the size that the log says; a built site's always has.
+    pub check_sizes: bool,
+}
+
+/// The paths of documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Paths {
+    /// Those of a built site: `/III/IIIIII-BYTES`.
+    #[default]
+    Site,
+    /// Those of the log.
+    Original,
+}
+
+/// Requests that the log says were refused, redirected, cut short or answered in part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failed {
+    /// They are left out.
+    #[default]
+    Skip,
+    /// They are sent, and any complete answer is good.
+    Send,
+    /// They are sent, and have to get the status that the log has.
+    Expect,
+}
+
+/// What the Host field says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Host {
+    /// The host of the URL.
+    #[default]
+    Url,
+    /// The host that the log has, where it has one.
+    Log,
+    /// Always this.
+    Named(String),
+}
+
+/// nginx's word for a client that went away: it says nothing of what the server would have answered.
+const CLIENT_CLOSED: u16 = 499;
+/// An answer to a range; a log does not have the range, so that the whole document is asked for.
+const PARTIAL: u16 = 206;
+
+impl Catalogue {
+    /// The documents of a trace below the target's path, in their order.
+    pub fn trace(form: &Form<'_>, documents: &[Document], replayed: &Replayed) -> Catalogue {
+        let mut catalogue = Catalogue::empty(form);
+        let mut forms: HashMap<&str, Vec<String>> = HashMap::new();
+        let mut host_before = None;
+        for (index, document) in documents.iter().enumerate() {
+            let host = replayed.host_of(document);
+            let fields = forms.entry(host).or_insert_with(|| with_host(form, host));
+            let form = Form { fields, any_size: true, ..form.clone() };
+            if host_before != Some(host) {
+                catalogue.set_form(&form);
+                host_before = Some(host);
+            }
+            let path = match replayed.paths {
+                Paths::Site => site_path(index as u32, document.size_bytes),
+                Paths::Original => sendable(&document.name),
+            };
+            let number = catalogue.add(&form, &form.below(&path), replayed.size_of(document));
+            catalogue.expect(number, replayed.expected_of(document));
+        }
+        catalogue
+    }
+}
+
+impl Replayed {
+    /// Empty for the URL's.
+    fn host_of<'a>(&'a self, document: &'a Document) -> &'a str {
+        match &self.host {
+            Host::Url => "",
+            Host::Log => &document.host,
+            Host::Named(host) => host,
+        }
+    }
+
+    fn size_of(&self, document: &Document) -> Option<u64> {
+        let is_known = self.paths == Paths::Site || self.check_sizes;
+        (is_known && !document.is_failed()).then_some(document.size_bytes)
+    }
+
+    fn expected_of(&self, document: &Document) -> Expected {
+        match (document.is_failed(), self.failed, document.status) {
+            (false, ..) | (true, Failed::Expect, PARTIAL) => Expected::Success,
+            (true, Failed::Send | Failed::Skip, _) | (true, Failed::Expect, CLIENT_CLOSED) => Expected::Any,
+            (true, Failed::Expect, status) => Expected::Status(status),
+        }
+    }
+}
+
+/// A form's fields with another Host, unless it is the form's own or the form has one already.
+fn with_host(form: &Form<'_>, host: &str) -> Vec<String> {
+    let mut fields = form.fields.to_vec();
+    let is_sendable = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_sendable {
+        fields.push(format!("Host: {host}"));
+    }
+    fields
+}
+
+/// A path of a log as it can stand in a request line: what may not stand there is percent-encoded (RFC 3986,
+/// 2.1), and a path begins with a slash.
+fn sendable(name: &str) -> String {
+    let mut path = String::with_capacity(name.len() + 1);
+    if !name.starts_with('/') {
+        path.push('/');
+    }
+    for byte in name.bytes() {
+        // A fragment is no part of a request: a `#` in a log was sent by mistake, and would end the path.
+        if byte.is_ascii_graphic() && byte != b'#' {
+            path.push(char::from(byte));
+        } else {
+            path += &format!("%{byte:02X}");
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        http::{request::Version, target::Target},
+        plan::Connections,
+    };
+
+    fn requests(documents: Vec<Document>, replayed: &Replayed) -> (Catalogue, Vec<String>) {
+        let target = Target::resolve("http://127.0.0.1:81/base/").unwrap();
+        let form = Form::get(&target, Version::Http11, Connections::Close);
+        let count = documents.len() as u32;
+        let catalogue = Catalogue::trace(&form, &documents, replayed);
+        let text = |number| String::from_utf8_lossy(catalogue.request(number)).into_owned();
+        let texts = (0..count).map(text).collect();
+        (catalogue, texts)
+    }
+
+    fn failed(name: &str, status: u16) -> Document {
+        Document { status, ..Document::got(name, 0) }
+    }
+
+    #[test]
+    fn a_built_site_is_asked_for_numbers_and_sizes() {
+        let documents = vec![Document::got("/x", 5), Document::got("/x", 7)];
+        let (mut catalogue, texts) = requests(documents, &Replayed::default());
+        let expected = "GET /base/000/000001-7 HTTP/1.1\r\nHost: 127.0.0.1:81\r\nUser-Agent: sojourn/0.1.0\r\n\
+                        Connection: close\r\n\r\n";
+        assert_eq!(texts[1], expected);
+        assert!(texts[0].starts_with("GET /base/000/000000-5 "));
+        assert!(catalogue.agrees(0, 5) && !catalogue.agrees(0, 6));
+    }
+
+    #[test]
+    fn a_real_site_is_asked_for_what_the_log_has() {
+        let on = |host: &str, document: Document| Document { host: host.into(), ..document };
+        let documents = vec![
+            on("a.test", Document::got("/\"x\" é?q=1#y", 5)),
+            on("b.test:81", Document::got("index.html", 5)),
+            Document::got("/z", 5),
+            on("bad host", Document::got("/z", 5)),
+        ];
+        let replayed = Replayed { paths: Paths::Original, host: Host::Log, ..Replayed::default() };
+        let (mut catalogue, texts) = requests(documents.clone(), &replayed);
+        assert!(texts[0].starts_with("GET /base/\"x\"%20%C3%A9?q=1%23y HTTP/1.1\r\n"), "{}", texts[0]);
+        assert!(texts[0].contains("\r\nHost: a.test\r\n") && !texts[0].contains("127.0.0.1"));
+        assert!(texts[1].starts_with("GET /base/index.html ") && texts[1].contains("Host: b.test:81\r\n"));
+        assert!(texts[2].contains("Host: 127.0.0.1:81\r\n") && texts[3].contains("Host: 127.0.0.1:81\r\n"));
+        assert!(catalogue.agrees(0, 5) && catalogue.agrees(0, 6));
+        let checked = Replayed { check_sizes: true, host: Host::Named("c".into()), ..replayed };
+        let (mut catalogue, texts) = requests(documents, &checked);
+        assert!(!catalogue.agrees(0, 6) && texts.iter().all(|text| text.contains("Host: c\r\n")));
+    }
+
+    #[test]
+    fn what_failed_may_fail_again() {
+        let documents =
+            || vec![Document::got("/a", 5), failed("/b", 404), failed("/c", 206), failed("/d", 499)];
+        let expected = |policy| {
+            let (catalogue, _) = requests(documents(), &Replayed { failed: policy, ..Replayed::default() });
+            (0..4).map(|number| catalogue.expected(number)).collect::<Vec<_>>()
+        };
+        let good = Expected::Success;
+        assert_eq!(expected(Failed::Send), [good, Expected::Any, Expected::Any, Expected::Any]);
+        assert_eq!(expected(Failed::Expect), [good, Expected::Status(404), good, Expected::Any]);
+    }
+}

@@ -1,0 +1,109 @@
+//! The steps of a run: when each begins, what of it is counted, and what it offers.
+
+use sojourn_measure::Nanos;
+
+use crate::plan::arrivals::Segment;
+
+/// One step: a settle part, whose requests count nowhere, then a measured part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// When the settle part begins, since the run's start.
+    pub start: Nanos,
+    /// How long it settles.
+    pub settle: Nanos,
+    /// How long it is measured.
+    pub measured: Nanos,
+    /// What it is meant to offer, where the arrivals have a rate; of a ramp the mean.
+    pub offered_requests_per_second: Option<f64>,
+    /// Whether the rate moves while it is measured.
+    pub ramp: bool,
+}
+
+impl Step {
+    /// When the measured part begins.
+    pub fn measured_from(&self) -> Nanos {
+        self.start + self.settle
+    }
+
+    /// When the step ends.
+    pub fn end(&self) -> Nanos {
+        self.measured_from() + self.measured
+    }
+}
+
+/// Steps one after another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    steps: Vec<Step>,
+}
+
+impl Schedule {
+    /// One step: a closed loop, a replay.
+    pub fn single(settle: Nanos, measured: Nanos, offered_requests_per_second: Option<f64>) -> Schedule {
+        let step = Step { start: Nanos::ZERO, settle, measured, offered_requests_per_second, ramp: false };
+        Schedule { steps: vec![step] }
+    }
+
+    /// A step per segment of a rate that changes; before the first, its first rate holds for `settle`.
+    pub fn segments(segments: &[Segment], settle: Nanos) -> Schedule {
+        let mut start = Nanos::ZERO;
+        let step = |(index, segment): (usize, &Segment)| {
+            let settle = if index == 0 { settle } else { Nanos::ZERO };
+            let offered_requests_per_second = Some(segment.mean());
+            let ramp = segment.from != segment.to;
+            let step = Step { start, settle, measured: segment.length, offered_requests_per_second, ramp };
+            start = step.end();
+            step
+        };
+        Schedule { steps: segments.iter().enumerate().map(step).collect() }
+    }
+
+    /// A step of equal length per offered rate; `settle` is part of `length`.
+    pub fn staircase(rates: &[f64], length: Nanos, settle: Nanos) -> Schedule {
+        let step = |(index, &rate)| Step {
+            start: Nanos(length.0 * index as u64),
+            settle,
+            measured: length - settle,
+            offered_requests_per_second: Some(rate),
+            ramp: false,
+        };
+        Schedule { steps: rates.iter().enumerate().map(step).collect() }
+    }
+
+    /// The steps in order.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// When the last step ends.
+    pub fn end(&self) -> Nanos {
+        self.steps.last().map_or(Nanos::ZERO, Step::end)
+    }
+
+    /// The step whose measured part a time since the run's start falls into, if any.
+    pub fn measured_step_at(&self, time: Nanos) -> Option<usize> {
+        let index = self.steps.partition_point(|step| step.start <= time).checked_sub(1)?;
+        let step = &self.steps[index];
+        (step.measured_from() <= time && time < step.end()).then_some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_belongs_to_the_measured_part_it_falls_into() {
+        let schedule = Schedule::staircase(&[10.0, 20.0], Nanos(100), Nanos(25));
+        let check = |time, expected| assert_eq!(schedule.measured_step_at(Nanos(time)), expected, "{time}");
+        check(0, None);
+        check(24, None);
+        check(25, Some(0));
+        check(99, Some(0));
+        check(100, None);
+        check(125, Some(1));
+        check(199, Some(1));
+        check(200, None);
+        assert_eq!(schedule.end(), Nanos(200));
+    }
+}

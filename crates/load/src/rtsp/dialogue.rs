@@ -1,0 +1,332 @@
+//! What a client says to a streaming server and what it makes of the answers: RTSP 1.0 (RFC 2326), without sockets or a
+//! clock.
+//!
+//! OPTIONS, DESCRIBE, a SETUP per track, PLAY; then a keep-alive now and then; TEARDOWN. Who performs sends what
+//! [`Next::Ask`] holds, opens a track's way for [`Next::Open`], and hands every reply to [`Dialogue::on_reply`].
+
+use std::time::Duration;
+
+use sojourn_media::rtsp::{Method, NptRange, Response, Start, Transport, write};
+
+use crate::{
+    playout::{START_WITHIN, USER_AGENT},
+    rtsp::{
+        authentication::{Challenge, Credentials},
+        description::{Description, TrackDescription, is_name, joined},
+    },
+};
+
+/// How long a session lasts without a sign of life, where the server does not say (RFC 2326, section 12.37).
+const SESSION_TIMEOUT_SECONDS: u32 = 60;
+const SESSION_TIMEOUT_SECONDS_MAX: u32 = 86_400;
+/// A server that finds nonces stale without end is not followed for ever.
+const AUTHORIZATIONS_MAX: u32 = 4;
+/// Longer session names are refused.
+const SESSION_BYTES_MAX: usize = 256;
+
+/// A request, as what is written for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is asked.
+    pub method: Method,
+    /// Of what.
+    pub url: String,
+    /// Its number.
+    pub sequence: u32,
+    /// Fields with their values.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+impl Request {
+    /// Appends it as it is sent.
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        let mut writer =
+            write::request(bytes, self.method, &self.url, self.sequence).field("User-Agent", USER_AGENT);
+        for (name, value) in &self.fields {
+            writer = writer.field(name, value);
+        }
+        writer.end();
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// Send this.
+    Ask(Request),
+    /// Open the way for this track, then go on with [`Dialogue::set_up`].
+    Open(usize),
+    /// The film plays.
+    Playing,
+    /// The session is over, in good order.
+    Over,
+    /// Nothing.
+    Wait,
+    /// The server said no.
+    Refused(u16),
+    /// What the server said makes no sense.
+    Broken(&'static str),
+}
+
+/// One client's talk with the server about one film.
+#[derive(Clone, Debug)]
+pub struct Dialogue {
+    url: String,
+    credentials: Option<Credentials>,
+    challenge: Option<Challenge>,
+    /// Where in the film to begin, as a share of what may be a start; `None` begins at the beginning.
+    start: Option<f64>,
+    sequence: u32,
+    /// The request that is to be answered.
+    asked: Option<Request>,
+    state: State,
+    base: String,
+    description: Description,
+    granted: Vec<Option<Transport>>,
+    session: Option<String>,
+    timeout_seconds: u32,
+    has_get_parameter: bool,
+    /// How often a request was said again with a name, since the last success.
+    authorizations: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Greeting,
+    Describing,
+    SettingUp(usize),
+    Starting,
+    Playing,
+    Ending,
+    Over,
+}
+
+impl Dialogue {
+    /// A client that will play the film of a URL.
+    pub fn new(url: &str, credentials: Option<Credentials>, start: Option<f64>) -> Dialogue {
+        Dialogue {
+            url: url.to_owned(),
+            credentials,
+            challenge: None,
+            start,
+            sequence: 0,
+            asked: None,
+            state: State::Greeting,
+            base: url.to_owned(),
+            description: Description::default(),
+            granted: Vec::new(),
+            session: None,
+            timeout_seconds: SESSION_TIMEOUT_SECONDS,
+            has_get_parameter: true,
+            authorizations: 0,
+        }
+    }
+
+    /// The first request.
+    pub fn begin(&mut self) -> Request {
+        self.ask(Method::Options, self.url.clone(), Vec::new())
+    }
+
+    /// The tracks that are played.
+    pub fn tracks(&self) -> &[TrackDescription] {
+        &self.description.tracks
+    }
+
+    /// How the packets of each track come, as far as the server has said so.
+    pub fn granted(&self) -> &[Option<Transport>] {
+        &self.granted
+    }
+
+    /// Where in the film it begins, in seconds; not where the film's length is not known.
+    pub fn start_seconds(&self) -> Option<f64> {
+        Some(self.start? * START_WITHIN * self.description.length_seconds?)
+    }
+
+    /// How much of the film is left from the start, where its length is known.
+    pub fn left_seconds(&self) -> Option<f64> {
+        Some(self.description.length_seconds? - self.start_seconds().unwrap_or(0.0))
+    }
+
+    /// How long the session lives without a sign of life.
+    pub fn timeout_seconds(&self) -> u32 {
+        self.timeout_seconds
+    }
+
+    /// Whether a reply is waited for.
+    pub fn is_waiting(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Asks for a track, whose way is open.
+    pub fn set_up(&mut self, track: usize, transport: &Transport) -> Request {
+        let url = joined(&self.base, &self.description.tracks[track].control);
+        self.ask(Method::Setup, url, vec![("Transport", transport.to_string())])
+    }
+
+    /// A sign of life; nothing where the last request is not answered yet.
+    pub fn keep_alive(&mut self) -> Option<Request> {
+        if self.state != State::Playing || self.is_waiting() {
+            return None;
+        }
+        let method = if self.has_get_parameter { Method::GetParameter } else { Method::Options };
+        Some(self.ask(method, self.film_url(), Vec::new()))
+    }
+
+    /// Ends the session; nothing where there is none.
+    pub fn tear_down(&mut self) -> Option<Request> {
+        self.session.as_ref()?;
+        if matches!(self.state, State::Ending | State::Over) {
+            return None;
+        }
+        self.state = State::Ending;
+        Some(self.ask(Method::Teardown, self.film_url(), Vec::new()))
+    }
+
+    /// Takes a reply.
+    pub fn on_reply(&mut self, reply: &Response<'_>) -> Next {
+        let Some(request) = self.asked.take() else { return Next::Wait };
+        // Some servers leave the number out of their refusals.
+        if reply.sequence().is_some_and(|number| number != request.sequence) {
+            // To an earlier request, or to none: it is passed over.
+            self.asked = Some(request);
+            return Next::Wait;
+        }
+        match reply.status {
+            100..=199 => {
+                self.asked = Some(request);
+                Next::Wait
+            }
+            401 => self.authorize(reply, &request),
+            200..=299 => {
+                self.authorizations = 0;
+                self.on_success(reply)
+            }
+            status => self.on_refusal(status),
+        }
+    }
+
+    fn on_success(&mut self, reply: &Response<'_>) -> Next {
+        match self.state {
+            State::Greeting => {
+                if let Some(methods) = reply.fields.value("Public") {
+                    self.has_get_parameter = methods.split(',').any(|name| name.trim() == "GET_PARAMETER");
+                }
+                self.state = State::Describing;
+                let accept = vec![("Accept", "application/sdp".to_owned())];
+                Next::Ask(self.ask(Method::Describe, self.url.clone(), accept))
+            }
+            State::Describing => self.on_description(reply),
+            State::SettingUp(track) => self.on_way(reply, track),
+            State::Starting => {
+                self.state = State::Playing;
+                Next::Playing
+            }
+            State::Ending => {
+                self.state = State::Over;
+                Next::Over
+            }
+            State::Playing | State::Over => Next::Wait,
+        }
+    }
+
+    fn on_description(&mut self, reply: &Response<'_>) -> Next {
+        let text = String::from_utf8_lossy(reply.body);
+        self.description = Description::read(&text);
+        if self.description.tracks.is_empty() {
+            return Next::Broken("the description has no track to be played");
+        }
+        let base = reply.fields.value("Content-Base").or_else(|| reply.fields.value("Content-Location"));
+        if let Some(base) = base.map(str::trim).filter(|base| is_url(base)) {
+            self.base = base.to_owned();
+        }
+        self.granted = vec![None; self.description.tracks.len()];
+        self.state = State::SettingUp(0);
+        Next::Open(0)
+    }
+
+    fn on_way(&mut self, reply: &Response<'_>, track: usize) -> Next {
+        let Some((name, timeout)) = reply.session() else {
+            return Next::Broken("SETUP was answered without a session");
+        };
+        if name.len() > SESSION_BYTES_MAX || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Next::Broken("the session's name is too long or holds what no name may");
+        }
+        self.session = Some(name.to_owned());
+        let timeout = timeout.filter(|seconds| (1..=SESSION_TIMEOUT_SECONDS_MAX).contains(seconds));
+        self.timeout_seconds = timeout.unwrap_or(self.timeout_seconds);
+        let transport = reply.fields.value("Transport").map(Transport::parse_all);
+        let Some(transport) = transport.and_then(|all| all.ok()?.into_iter().next()) else {
+            return Next::Broken("SETUP was answered without a transport that is known");
+        };
+        self.granted[track] = Some(transport);
+        if track + 1 < self.description.tracks.len() {
+            self.state = State::SettingUp(track + 1);
+            return Next::Open(track + 1);
+        }
+        self.state = State::Starting;
+        let start = Duration::from_secs_f64(self.start_seconds().unwrap_or(0.0));
+        let range = NptRange { start: Start::At(start), end: None };
+        Next::Ask(self.ask(Method::Play, self.film_url(), vec![("Range", range.to_string())]))
+    }
+
+    fn on_refusal(&mut self, status: u16) -> Next {
+        match self.state {
+            // A keep-alive that the server does not know is made in another way next time.
+            State::Playing
+                if matches!(status, 400 | 404 | 405 | 451 | 501 | 551) && self.has_get_parameter =>
+            {
+                self.has_get_parameter = false;
+                Next::Wait
+            }
+            State::Ending | State::Over => {
+                self.state = State::Over;
+                Next::Over
+            }
+            _ => Next::Refused(status),
+        }
+    }
+
+    /// Says the same again with a name and a password, once per challenge.
+    fn authorize(&mut self, reply: &Response<'_>, refused: &Request) -> Next {
+        let was_authorized = refused.fields.iter().any(|(name, _)| *name == "Authorization");
+        let challenge = reply.fields.value("WWW-Authenticate").and_then(Challenge::read);
+        let Some(challenge) = challenge.filter(|challenge| !was_authorized || challenge.is_stale()) else {
+            return self.on_refusal(401);
+        };
+        if self.credentials.is_none() || self.authorizations == AUTHORIZATIONS_MAX {
+            return self.on_refusal(401);
+        }
+        self.authorizations += 1;
+        self.challenge = Some(challenge);
+        let fields = refused.fields.iter().filter(|(name, _)| !matches!(*name, "Session" | "Authorization"));
+        let request = self.ask(refused.method, refused.url.clone(), fields.cloned().collect());
+        Next::Ask(request)
+    }
+
+    fn ask(&mut self, method: Method, url: String, further: Vec<(&'static str, String)>) -> Request {
+        self.sequence += 1;
+        let mut fields = Vec::new();
+        if let Some(session) = &self.session {
+            fields.push(("Session", session.clone()));
+        }
+        if let (Some(challenge), Some(credentials)) = (&mut self.challenge, &self.credentials) {
+            fields.push(("Authorization", challenge.answer(credentials, method.name(), &url)));
+        }
+        fields.extend(further);
+        let request = Request { method, url, sequence: self.sequence, fields };
+        self.asked = Some(request.clone());
+        request
+    }
+
+    /// Whom PLAY and TEARDOWN speak of.
+    fn film_url(&self) -> String {
+        joined(&self.base, self.description.control.as_deref().unwrap_or("*"))
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    text.starts_with("rtsp://") && is_name(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Opens connections without waiting for them.
+
+use std::{
+    net::SocketAddr,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
+
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt},
+};
+
+use crate::{
+    http::cause::Cause,
+    plan::Transport,
+    runtime::{read_rate::Reader, source_addresses::Sources, timestamps as stamped},
+};
+
+/// Descriptors kept free of connections, for the observer's files.
+const DESCRIPTORS_RESERVED: u64 = 64;
+
+/// Opens connections to one server.
+#[derive(Debug)]
+pub struct Connector {
+    server: SocketAddr,
+    open: u64,
+    open_max: u64,
+    /// Whether more than one thing is sent on a connection. On one that serves a single request, without TLS, there
+    /// is nothing Nagle's algorithm could hold back, so that the system call is saved.
+    sends_often: bool,
+    /// The size of sockets' receive buffers, where the system's would swallow what a slow line cannot.
+    receive_buffer: Option<u64>,
+    timestamps: bool,
+    sources: Sources,
+}
+
+impl Connector {
+    /// Opens connections to this server, as many as a limit on descriptors allows.
+    pub fn new(server: SocketAddr, sends_often: bool, descriptors: u64, transport: &Transport) -> Connector {
+        let open_max = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1);
+        let sources = Sources::new(server, &transport.sources);
+        let receive_buffer = transport.read_bytes_per_second.map(Reader::buffer_bytes);
+        let timestamps = transport.timestamps;
+        Connector { server, open: 0, open_max, sends_often, receive_buffer, timestamps, sources }
+    }
+
+    /// Begins to connect; answers the socket and the number of the source it comes from.
+    pub fn open(&mut self) -> Result<(OwnedFd, usize), Cause> {
+        if self.open >= self.open_max {
+            return Err(Cause::Descriptors);
+        }
+        loop {
+            let source = self.sources.pick();
+            match self.open_from(source) {
+                Ok(socket) => {
+                    self.open += 1;
+                    self.sources.opened(source);
+                    return Ok((socket, source));
+                }
+                Err(Errno::ADDRNOTAVAIL) if self.sources.exhausted() => {}
+                Err(error) => return Err(cause(error)),
+            }
+        }
+    }
+
+    /// Notes that a connection from this source was closed, by the server first or by us.
+    pub fn closed(&mut self, source: usize, by_server: bool) {
+        self.open -= 1;
+        self.sources.closed(source, by_server);
+    }
+
+    fn open_from(&self, source: usize) -> rustix::io::Result<OwnedFd> {
+        let family = if self.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        if self.sends_often {
+            sockopt::set_tcp_nodelay(&socket, true)?;
+        }
+        if let Some(bytes) = self.receive_buffer {
+            sockopt::set_socket_recv_buffer_size(&socket, bytes as usize)?;
+        }
+        if self.timestamps {
+            // Where the kernel has none, the report says that none came.
+            let _ = stamped::enable(socket.as_fd());
+        }
+        if let Some(address) = self.sources.address(source) {
+            bind_without_port(&socket, address)?;
+        }
+        match connect(&socket, &self.server) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Binds to an address and leaves the port to `connect`, which can give the same port towards other servers.
+fn bind_without_port(socket: &OwnedFd, address: SocketAddr) -> rustix::io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value is an int that lives through the call, and its size is given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    if result != 0 {
+        return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL));
+    }
+    bind(socket, &address)
+}
+
+/// The cause that a failed system call on a connection amounts to.
+pub fn cause(error: Errno) -> Cause {
+    match error {
+        Errno::CONNREFUSED => Cause::ConnectRefused,
+        Errno::TIMEDOUT => Cause::ConnectTimeout,
+        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Cause::Reset,
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Cause::Descriptors,
+        Errno::ADDRNOTAVAIL => Cause::Addresses,
+        _ => Cause::ConnectFailed,
+    }
+}
+
+/// The error that a socket met, once.
+pub fn socket_error(socket: impl AsFd) -> Option<Errno> {
+    match sockopt::socket_error(socket) {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) | Err(error) => Some(error),
+    }
+}

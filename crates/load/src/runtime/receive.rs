@@ -1,0 +1,43 @@
+//! Takes what a TCP socket has received: into memory, or out of the kernel unseen. Neither waits.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    ptr,
+};
+
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, recv},
+};
+use sojourn_measure::Nanos;
+
+use crate::runtime::timestamps as stamped;
+
+/// Bodies longer than this, beyond what came with the head, are thrown away inside the kernel.
+pub const DISCARD_BYTES_MIN: u64 = 4096;
+/// The most that is thrown away at once.
+pub const DISCARD_BYTES_MAX: u64 = 1 << 30;
+
+/// How many bytes were received, and when the last of them came if the kernel was asked and says.
+pub type Received = (usize, Option<Nanos>);
+
+/// Receives; with `stamps` the kernel is asked when.
+pub fn receive(socket: &OwnedFd, room: &mut [u8], stamps: bool) -> Result<Received, Errno> {
+    match stamps {
+        true => stamped::receive(socket.as_fd(), room),
+        false => recv(socket, room, RecvFlags::empty()).map(|(received, _)| (received, None)),
+    }
+}
+
+/// Receives up to `bytes` bytes and throws them away: tcp(7), MSG_TRUNC. Nothing is copied.
+pub fn discard(socket: &OwnedFd, bytes: usize, stamps: bool) -> Result<Received, Errno> {
+    if stamps {
+        return stamped::discard(socket.as_fd(), bytes);
+    }
+    // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so that none is needed.
+    let received = unsafe { libc::recv(socket.as_raw_fd(), ptr::null_mut(), bytes, libc::MSG_TRUNC) };
+    usize::try_from(received)
+        .map(|received| (received, None))
+        .map_err(|_| Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+}

@@ -1,0 +1,154 @@
+//! Whether the generator, not the server, was the limit: what it ran out of, how busy and how late it was, and what others
+//! took from its core.
+
+use sojourn_measure::Nanos;
+
+use crate::{http::cause::Cause, statistics::step::Errors};
+
+/// Above this share of a core the generator has nothing left to be on time with.
+const GENERATOR_BUSY_MAX: f64 = 0.95;
+/// A closed loop slows down with its generator, so that it shows a little earlier.
+const GENERATOR_BUSY_CLOSED_MAX: f64 = 0.90;
+/// From this share of a step's measured part on, what is left of it after a late beginning says little.
+const BEGUN_LATE_FRACTION_MAX: f64 = 0.5;
+/// From this share on, the time that others held the generator's core explains its lateness.
+const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
+/// Above this share, what the hypervisor takes is in every figure.
+const CORE_STEAL_MAX: f64 = 0.10;
+
+/// What the generator's part in a result is judged by.
+pub struct Suspect<'a> {
+    /// Its CPU time over wall time.
+    pub cpu_fraction: f64,
+    /// How late it was.
+    pub send_lag_p99_seconds: Option<f64>,
+    /// How late it may be.
+    pub send_lag_p99_max: Nanos,
+    /// How much later than planned it began to measure.
+    pub begun_late: Nanos,
+    /// How long it was to measure.
+    pub measured: Nanos,
+    /// How long others held its core.
+    pub core_wait_fraction: Option<f64>,
+    /// What the hypervisor took from its core.
+    pub core_steal_fraction: Option<f64>,
+    /// Whether the server is known to be at its limit.
+    pub server_saturated: bool,
+    /// Whether arrivals wait for answers.
+    pub closed: bool,
+    /// Failed requests.
+    pub errors: &'a Errors,
+}
+
+impl Suspect<'_> {
+    /// Why the generator, not the server, was the limit; nothing when it was not.
+    pub fn reasons(&self) -> Vec<String> {
+        [self.ran_out(), self.begun_late(), self.busy(), self.late(), self.stolen()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    fn ran_out(&self) -> Option<String> {
+        let causes = [
+            (Cause::Descriptors, "ran out of descriptors: raise the limit (ulimit -n)"),
+            (
+                Cause::Addresses,
+                "ran out of local ports: keep connections alive, lower the connection rate, or connect from \
+                 more addresses (--source)",
+            ),
+        ];
+        let (cause, what) = causes.into_iter().find(|(cause, _)| self.errors.of(*cause) > 0)?;
+        Some(format!("the generator {what}; {} requests failed for it", self.errors.of(cause)))
+    }
+
+    /// Whoever does not get its core cannot say so in what it measures: it measures nothing meanwhile.
+    fn begun_late(&self) -> Option<String> {
+        let (late, measured) = (self.begun_late.seconds(), self.measured.seconds());
+        let limited = late > BEGUN_LATE_FRACTION_MAX * measured;
+        limited.then(|| {
+            format!(
+                "the generator did not get its core: it began to measure {} ms late, of {} ms that it was to measure",
+                milliseconds(late),
+                milliseconds(measured)
+            )
+        })
+    }
+
+    fn busy(&self) -> Option<String> {
+        let busy_max = if self.closed { GENERATOR_BUSY_CLOSED_MAX } else { GENERATOR_BUSY_MAX };
+        let limited = self.cpu_fraction > busy_max && !(self.closed && self.server_saturated);
+        limited.then(|| format!("the generator's thread used {:.0} % of a core", self.cpu_fraction * 100.0))
+    }
+
+    fn late(&self) -> Option<String> {
+        let lag = self.send_lag_p99_seconds.filter(|&lag| lag > self.send_lag_p99_max.seconds())?;
+        if self.server_saturated {
+            return None;
+        }
+        let late = format!(
+            "1 % of requests were sent more than {} ms late, where {} ms are allowed",
+            milliseconds(lag),
+            milliseconds(self.send_lag_p99_max.seconds())
+        );
+        Some(match self.core_wait_fraction.filter(|&waited| waited > CORE_WAIT_WORTH_A_WORD) {
+            Some(waited) => {
+                format!("{late}; others held the generator's core for {:.0} % of the time", waited * 100.0)
+            }
+            None => late,
+        })
+    }
+
+    fn stolen(&self) -> Option<String> {
+        let stolen = self.core_steal_fraction.filter(|&stolen| stolen > CORE_STEAL_MAX)?;
+        Some(format!("the hypervisor took {:.0} % of the generator's core", stolen * 100.0))
+    }
+}
+
+/// A time in milliseconds, whole where it is long.
+fn milliseconds(seconds: f64) -> String {
+    let milliseconds = seconds * 1e3;
+    if milliseconds >= 1.0 { format!("{milliseconds:.0}") } else { format!("{milliseconds:.3}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_the_limit() {
+        let none = Errors::default();
+        let suspect = |cpu_fraction, lag, server_saturated, closed| Suspect {
+            cpu_fraction,
+            send_lag_p99_seconds: lag,
+            send_lag_p99_max: Nanos(10_000_000),
+            begun_late: Nanos(40_000_000),
+            measured: Nanos(200_000_000),
+            core_wait_fraction: Some(0.3),
+            core_steal_fraction: Some(0.01),
+            server_saturated,
+            closed,
+            errors: &none,
+        };
+        let reasons = |suspect: Suspect<'_>| suspect.reasons().join("; ");
+        assert_eq!(reasons(suspect(0.5, Some(0.001), true, true)), "");
+        assert_eq!(reasons(suspect(0.99, None, true, true)), "");
+        assert!(reasons(suspect(0.92, None, false, true)).contains("92 %"));
+        assert!(reasons(suspect(0.96, None, true, false)).contains("96 %"));
+        let late = reasons(suspect(0.3, Some(0.02), false, false));
+        assert!(late.contains("20 ms late") && late.contains("30 %"), "{late}");
+        assert_eq!(reasons(suspect(0.3, Some(0.02), true, false)), "");
+        let kept_off = reasons(Suspect { begun_late: Nanos(199_800_000), ..suspect(0.0, None, false, true) });
+        assert!(kept_off.contains("200 ms late, of 200 ms"), "{kept_off}");
+        let mut errors = Errors::default();
+        errors.count(Cause::Addresses, Nanos(1));
+        let stolen = Suspect {
+            errors: &errors,
+            core_steal_fraction: Some(0.5),
+            ..suspect(0.99, Some(0.02), false, false)
+        };
+        let all = stolen.reasons();
+        assert_eq!(all.len(), 4, "{all:?}");
+        assert!(all[0].contains("ports") && all[3].contains("50 %"), "{all:?}");
+    }
+}

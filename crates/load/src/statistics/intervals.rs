@@ -1,0 +1,151 @@
+//! Latencies interval by interval, for confidence intervals that respect how a run's seconds hang together.
+//!
+//! Nothing is recorded twice: a step's histograms only grow, so an interval is what they gained since the
+//! interval before. Only the gains are kept, a few kilobytes each.
+
+use std::{io, time::SystemTime};
+
+use sojourn_measure::{
+    Histogram, Nanos,
+    interval_log::{self, Interval},
+};
+
+use crate::statistics::{outcome::LOG_COMMENT, step::StepRecord};
+
+/// The most intervals kept: three hours of seconds. What comes later is added to the last.
+pub const INTERVALS_MAX: usize = 10_800;
+/// What is kept of each interval, by its name in the log.
+const KINDS: [&str; 2] = ["response_time", "time_to_first_byte_intended"];
+
+/// The intervals of a run.
+#[derive(Debug)]
+pub struct Intervals {
+    length: Nanos,
+    steps: Vec<Cumulative>,
+    ended: Vec<Ended>,
+}
+
+/// What a step's histograms held when they were last looked at.
+#[derive(Clone, Debug, Default)]
+struct Cumulative {
+    /// When that was, since the run's start.
+    at: Option<Nanos>,
+    /// When its next interval is to end.
+    due: Nanos,
+    counts: [Vec<(Nanos, u64)>; KINDS.len()],
+}
+
+#[derive(Debug)]
+struct Ended {
+    step: usize,
+    start: Nanos,
+    length: Nanos,
+    gains: [Vec<(Nanos, u64)>; KINDS.len()],
+}
+
+impl Intervals {
+    /// None yet; each will be about `length` long.
+    pub fn new(steps: usize, length: Nanos) -> Intervals {
+        Intervals { length, steps: vec![Cumulative::default(); steps], ended: Vec::new() }
+    }
+
+    /// Looks at the clock: ends the interval of the step that is being measured when it is long enough.
+    /// Times are since the run's start.
+    pub fn tick(&mut self, now: Nanos, step: usize, measured_from: Nanos, record: &StepRecord) {
+        let cumulative = &mut self.steps[step];
+        if cumulative.at.is_none() {
+            cumulative.at = Some(measured_from);
+            cumulative.due = measured_from + self.length;
+        }
+        if now < cumulative.due || self.ended.len() >= INTERVALS_MAX {
+            return;
+        }
+        // By the schedule, not by when we looked: lateness must not add up.
+        while cumulative.due <= now {
+            cumulative.due = cumulative.due + self.length;
+        }
+        self.end(now, step, record);
+    }
+
+    /// Ends the last interval of a step whose last answers have come. What is left of less than half an
+    /// interval is added to the one before.
+    pub fn finish(&mut self, end: Nanos, step: usize, record: &StepRecord) {
+        let Some(since) = self.steps[step].at else { return };
+        self.end(end.max(since), step, record);
+        let [.., before, last] = self.ended.as_mut_slice() else { return };
+        if before.step != step || last.length.0 >= self.length.0 / 2 {
+            return;
+        }
+        before.length = before.length + last.length;
+        for (before, last) in before.gains.iter_mut().zip(&last.gains) {
+            before.extend(last);
+        }
+        self.ended.pop();
+    }
+
+    fn end(&mut self, now: Nanos, step: usize, record: &StepRecord) {
+        let cumulative = &mut self.steps[step];
+        let start = cumulative.at.replace(now).unwrap_or(now);
+        let response_time = record.response_time();
+        let gains = [&response_time, &record.time_to_first_byte_intended];
+        let mut kinds = cumulative.counts.iter_mut();
+        let gains = gains.map(|histogram| gain(histogram, kinds.next().expect("as many")));
+        self.ended.push(Ended { step, start, length: now - start, gains });
+    }
+
+    /// Writes them as an HDR interval log, the kind of latency as the tag.
+    pub fn write(&self, output: &mut impl io::Write, started_at: SystemTime) -> io::Result<()> {
+        let rows = self.ended.iter().flat_map(|ended| {
+            KINDS.iter().zip(&ended.gains).map(move |(tag, gains)| {
+                let mut histogram = Histogram::default();
+                gains.iter().for_each(|&(latency, count)| histogram.record_many(latency, count));
+                Interval { tag, start: ended.start, length: ended.length, histogram }
+            })
+        });
+        interval_log::write(output, started_at, LOG_COMMENT, rows)
+    }
+}
+
+/// What a histogram gained since `before`, which then holds what it has now. Both are in order of latency.
+fn gain(histogram: &Histogram, before: &mut Vec<(Nanos, u64)>) -> Vec<(Nanos, u64)> {
+    let now: Vec<(Nanos, u64)> = histogram.recorded().collect();
+    let mut gained = Vec::new();
+    let mut old = before.iter().peekable();
+    for &(latency, count) in &now {
+        // A latency once recorded stays, so every old one is met.
+        let had = old.next_if(|(at, _)| *at == latency).map_or(0, |(_, count)| *count);
+        if count > had {
+            gained.push((latency, count - had));
+        }
+    }
+    *before = now;
+    gained
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn intervals_add_up_to_the_step() {
+        let mut record = StepRecord::default();
+        let mut intervals = Intervals::new(1, Nanos(SECOND));
+        for tenth in 0..=35_u64 {
+            intervals.tick(Nanos(2 * SECOND + tenth * SECOND / 10), 0, Nanos(2 * SECOND), &record);
+            for request in 0..50 {
+                let latency = Nanos((tenth * 7919 + request * 104_729) % (3 * SECOND));
+                record.time_to_first_byte_intended.record(latency);
+            }
+        }
+        intervals.finish(Nanos(2 * SECOND + 33 * SECOND / 10), 0, &record);
+        let lengths: Vec<_> = intervals.ended.iter().map(|ended| ended.length.0 * 10 / SECOND).collect();
+        assert_eq!(lengths, [10, 10, 13], "the rest of three tenths is added to the last");
+        let mut merged = Histogram::default();
+        for (latency, count) in intervals.ended.iter().flat_map(|ended| &ended.gains[1]) {
+            merged.record_many(*latency, *count);
+        }
+        assert_eq!(merged, record.time_to_first_byte_intended);
+    }
+}

@@ -1,0 +1,20 @@
+//! What happened: the recorder, snapshots of everything cumulative, checks of the run, and the report.
+
+pub(crate) mod checks;
+pub(crate) mod generator_limit;
+pub(crate) mod intervals;
+pub(crate) mod observer;
+pub(crate) mod outcome;
+pub(crate) mod recorder;
+pub mod report;
+pub(crate) mod snapshot;
+pub(crate) mod span;
+pub(crate) mod spans;
+pub(crate) mod step;
+pub(crate) mod timeline;
+pub mod webstone;
+
+pub use observer::TICK;
+pub use outcome::Outcome;
+pub use report::Report;
+pub use timeline::Timeline;

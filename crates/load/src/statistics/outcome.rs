@@ -1,0 +1,316 @@
+//! What a run leaves, and the report made of it.
+
+use std::{borrow::Cow, collections::BTreeMap, io, iter, time::SystemTime};
+
+use sojourn_measure::{
+    Histogram, Nanos, Reading,
+    interval_log::{self, Interval},
+};
+
+use crate::{
+    plan::{
+        Think,
+        mix::MixCheck,
+        schedule::{Schedule, Step},
+    },
+    statistics::{
+        checks as check,
+        checks::{Little, LittleInFlight, SteadyEvidence},
+        generator_limit::Suspect,
+        intervals::Intervals,
+        recorder::Ledger,
+        report::{Censored, Figures, Generator, Rated, Report, SizeFigures, StatusFigures, StepReport},
+        snapshot::{RateMarks, StepMarks},
+        span::Span,
+        spans::Spans,
+        step::{SIZE_CLASS_BYTES, StepRecord},
+        timeline::Timeline,
+    },
+};
+
+/// A request sent later than this after its intended start is counted as late.
+const LATE: Nanos = Nanos(1_000_000);
+
+/// The first line of every log.
+pub(crate) const LOG_COMMENT: &str =
+    concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// The schedule, or the last session, came to its end.
+    Completed,
+    /// The server failed a step, and the plan says to stop then.
+    Failing(String),
+    /// Someone asked.
+    Interrupted,
+    /// The server went away.
+    ServerGone(String),
+}
+
+/// All that a run left.
+pub struct Outcome {
+    pub(crate) stopped: Stopped,
+    pub(crate) started_at: SystemTime,
+    pub(crate) closed_clients: Option<u32>,
+    pub(crate) mean_think: Option<Nanos>,
+    pub(crate) mix_check: Option<MixCheck>,
+    pub(crate) think: Think,
+    pub(crate) origin: Nanos,
+    pub(crate) schedule: Schedule,
+    pub(crate) ledger: Ledger,
+    pub(crate) marks: Vec<StepMarks>,
+    pub(crate) timeline: Option<Timeline>,
+    /// Whether the kernel said when answers came, or why not.
+    pub(crate) timestamps: Reading<()>,
+    pub(crate) intervals: Option<Intervals>,
+    pub(crate) timer_slack: Nanos,
+    pub(crate) send_lag_p99_max: Nanos,
+}
+
+impl Outcome {
+    /// The result.
+    pub fn report(&self) -> Report {
+        let steps: Vec<StepReport> = self.measured().map(|measured| self.step(&measured)).collect();
+        let mut whole = StepRecord::default();
+        let mut total = Spans::default();
+        for Measured { record, span, .. } in self.measured() {
+            whole.merge(record);
+            total.add(&span);
+        }
+        let stopped_because = match &self.stopped {
+            Stopped::Completed => None,
+            Stopped::Interrupted => Some("interrupted".to_owned()),
+            Stopped::Failing(why) | Stopped::ServerGone(why) => Some(why.clone()),
+        };
+        Report {
+            complete: matches!(self.stopped, Stopped::Completed | Stopped::Failing(_)),
+            interrupted: self.stopped == Stopped::Interrupted,
+            stopped_because,
+            started_unix_seconds: unix_seconds(self.started_at),
+            warnings: check::warnings(&steps, whole.skipped, self.mix_check.as_ref()),
+            mix: self.mix_check.clone(),
+            figures: self.figures(&whole, &total),
+            generator: self.generator(&whole, &total, &steps),
+            steps,
+        }
+    }
+
+    /// Writes every step's histograms as one HDR interval log, the kind of latency as the tag. From the rows of
+    /// several runs all figures of a step can be had again, by status and size too.
+    pub fn write_histograms(&self, output: &mut impl io::Write) -> io::Result<()> {
+        let tagged: Vec<_> = self.measured().map(|measured| (tagged(measured.record), measured)).collect();
+        let rows = tagged.iter().flat_map(|(histograms, measured)| {
+            histograms.iter().map(|(tag, histogram)| Interval {
+                tag,
+                start: measured.step.measured_from(),
+                length: Nanos::from_seconds(measured.span.seconds()),
+                histogram: histogram.as_ref(),
+            })
+        });
+        interval_log::write(output, self.started_at, LOG_COMMENT, rows)
+    }
+
+    /// Writes the latencies of every interval, if the plan asked for intervals.
+    pub fn write_intervals(&self, output: &mut impl io::Write) -> io::Result<()> {
+        self.intervals.as_ref().map_or(Ok(()), |intervals| intervals.write(output, self.started_at))
+    }
+
+    /// How the run went, if the plan asked for a timeline.
+    pub fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_ref()
+    }
+
+    /// The steps that have a beginning and an end.
+    fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
+        let steps = self.schedule.steps().iter().zip(&self.ledger.steps).zip(&self.marks);
+        steps.filter_map(|((step, record), marks)| {
+            let span = Span::between(marks.from.as_ref()?, marks.end.as_ref()?);
+            Some(Measured { step, record, marks, span })
+        })
+    }
+
+    fn step(&self, measured: &Measured<'_>) -> StepReport {
+        let Measured { step, record, marks, span } = measured;
+        let mut total = Spans::default();
+        total.add(span);
+        let figures = self.figures(record, &total);
+        let evidence = SteadyEvidence::of(marks);
+        let little = self.closed_clients.zip(self.mean_think).zip(figures.requests_per_second);
+        let little = little
+            .zip(figures.response_time_seconds.mean)
+            .map(|(((clients, think), rate), response)| Little::of(clients, rate, response, think.seconds()));
+        let server = span.server_use();
+        let saturated = server.as_ref().is_some_and(check::is_saturated);
+        StepReport {
+            start_seconds: (span.start() - self.origin).seconds(),
+            offered_requests_per_second: step.offered_requests_per_second,
+            ramp: step.ramp,
+            clients: self.closed_clients,
+            sessions_started: span.growth(|mark| mark.totals.sessions_started),
+            sessions_completed: span.growth(|mark| mark.totals.sessions_completed),
+            sessions_failed: span.growth(|mark| mark.totals.sessions_failed),
+            rated: self.rated(marks),
+            connections_opened: span.growth(|mark| mark.totals.connections_opened),
+            reconnects: span.growth(|mark| mark.totals.reconnects),
+            connections_open_mean: span.connections_open_mean(),
+            in_flight_mean: span.in_flight_mean(),
+            steady: evidence.as_ref().is_some_and(|evidence| evidence.is_steady(span.seconds())),
+            steady_evidence: evidence,
+            little,
+            little_in_flight: span.in_flight_mean().zip(figures.requests_per_second).and_then(
+                |(mean, rate)| Some(LittleInFlight::of(mean, rate, figures.response_time_sent_seconds.mean?)),
+            ),
+            response_bytes_mean: (record.answered > 0)
+                .then(|| record.body_bytes as f64 / record.answered as f64),
+            generator: self.generator_in(record, &total, self.reasons(measured, &total, saturated)),
+            server,
+            tcp: span.tcp_trouble(),
+            figures,
+        }
+    }
+
+    fn rated(&self, marks: &StepMarks) -> Option<Rated> {
+        let Think::Rated { bits_per_second } = self.think else { return None };
+        let RateMarks { clients, conforming } = marks.rates?;
+        let conforming_bits_per_second = self.think.conforming_bits_per_second()?;
+        Some(Rated { bits_per_second, conforming_bits_per_second, clients, conforming })
+    }
+
+    fn reasons(&self, measured: &Measured<'_>, total: &Spans, server_saturated: bool) -> Vec<String> {
+        let Measured { step, record, span, .. } = measured;
+        let suspect = Suspect {
+            cpu_fraction: total.generator_cpu_fraction().unwrap_or(0.0),
+            send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
+            send_lag_p99_max: self.send_lag_p99_max,
+            begun_late: span.start() - (self.origin + step.measured_from()),
+            measured: step.measured,
+            core_wait_fraction: total.core_wait_fraction().value().copied(),
+            core_steal_fraction: total.core_steal_fraction().value().copied(),
+            server_saturated,
+            closed: self.closed_clients.is_some(),
+            errors: &record.errors,
+        };
+        suspect.reasons()
+    }
+
+    /// The run is limited where one of its steps is.
+    fn generator(&self, whole: &StepRecord, total: &Spans, steps: &[StepReport]) -> Generator {
+        let numbered = |(number, step): (usize, &StepReport)| {
+            let place = if steps.len() > 1 { format!("step {number}: ") } else { String::new() };
+            step.generator.reasons.iter().map(|why| format!("{place}{why}")).collect::<Vec<_>>()
+        };
+        self.generator_in(whole, total, iter::zip(1.., steps).flat_map(numbered).collect())
+    }
+
+    fn generator_in(&self, record: &StepRecord, total: &Spans, reasons: Vec<String>) -> Generator {
+        Generator {
+            cpu_fraction: total.generator_cpu_fraction(),
+            cpu_seconds_per_request: (total.answered > 0)
+                .then(|| total.generator_cpu_seconds / total.answered as f64),
+            core_wait_fraction: total.core_wait_fraction(),
+            core_steal_fraction: total.core_steal_fraction(),
+            limited: !reasons.is_empty(),
+            limited_because: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            reasons,
+            late_sends: record.send_lag.count_above(LATE),
+            send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
+            send_lag_limit_seconds: self.send_lag_p99_max.seconds(),
+            timer_slack_seconds: self.timer_slack.seconds(),
+            turns_per_second: total.per_second(total.turns),
+        }
+    }
+
+    fn figures(&self, record: &StepRecord, total: &Spans) -> Figures {
+        let errors = || record.errors.occurred();
+        Figures {
+            requests: record.answered,
+            errors: record.errors.total(),
+            errors_by_cause: errors().map(|(cause, count, _)| (cause.name(), count)).collect(),
+            error_time_seconds: errors().map(|(cause, _, times)| (cause.name(), times.summary())).collect(),
+            censored: censored(record),
+            skipped: record.skipped,
+            unfinished: record.unfinished,
+            abandoned: record.abandoned,
+            duration_seconds: total.seconds,
+            requests_per_second: total.per_second(total.answered),
+            bytes_per_second: total.per_second(total.received_bytes),
+            response_time_seconds: record.response_time().summary(),
+            response_time_sent_seconds: record.response_time_sent.summary(),
+            time_to_first_byte_seconds: record.time_to_first_byte.summary(),
+            time_to_first_byte_intended_seconds: record.time_to_first_byte_intended.summary(),
+            transfer_time_seconds: record.transfer_time.summary(),
+            connect_time_seconds: record.connect_time.summary(),
+            handshake_time_seconds: record.handshake_time.summary(),
+            handshakes_resumed: record.handshakes_resumed,
+            send_lag_seconds: record.send_lag.summary(),
+            receive_lag_seconds: self.timestamps.clone().map(|()| record.receive_lag.summary()),
+            by_status: by_status(record),
+            by_size: by_size(record),
+        }
+    }
+}
+
+/// One step with what it left.
+struct Measured<'a> {
+    step: &'a Step,
+    record: &'a StepRecord,
+    marks: &'a StepMarks,
+    span: Span<'a>,
+}
+
+fn censored(record: &StepRecord) -> Censored {
+    let timeouts = record.errors.occurred().filter(|(cause, ..)| cause.is_timeout());
+    let timeouts = timeouts.map(|(_, count, _)| count).sum();
+    let all = record.answered + record.errors.total() + record.unfinished;
+    let fraction = (all > 0).then(|| (timeouts + record.unfinished) as f64 / all as f64);
+    Censored { timeouts, unfinished: record.unfinished, fraction }
+}
+
+fn by_status(record: &StepRecord) -> BTreeMap<u16, StatusFigures> {
+    let figures =
+        |times: Histogram| StatusFigures { responses: times.count(), response_time_seconds: times.summary() };
+    record.by_status().into_iter().map(|(status, times)| (status, figures(times))).collect()
+}
+
+/// Classes that nothing falls into are left out.
+fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
+    let bytes_from = iter::once(0).chain(SIZE_CLASS_BYTES);
+    let bytes_below = SIZE_CLASS_BYTES.into_iter().map(Some).chain([None]);
+    let classes = iter::zip(bytes_from, bytes_below).zip(0..).map(|((bytes_from, bytes_below), class)| {
+        let times = record.of_size_class(class);
+        SizeFigures {
+            bytes_from,
+            bytes_below,
+            requests: times.count(),
+            response_time_seconds: times.summary(),
+        }
+    });
+    classes.filter(|class| class.requests > 0).collect()
+}
+
+/// What a step's log holds, by tag.
+fn tagged(record: &StepRecord) -> Vec<(String, Cow<'_, Histogram>)> {
+    let whole = [
+        ("connect_time", &record.connect_time),
+        ("handshake_time", &record.handshake_time),
+        ("time_to_first_byte", &record.time_to_first_byte),
+        ("time_to_first_byte_intended", &record.time_to_first_byte_intended),
+        ("transfer_time", &record.transfer_time),
+        ("response_time_sent", &record.response_time_sent),
+        ("send_lag", &record.send_lag),
+        ("receive_lag", &record.receive_lag),
+    ];
+    let mut all = vec![("response_time".to_owned(), Cow::Owned(record.response_time()))];
+    all.extend(whole.map(|(tag, histogram)| (tag.to_owned(), Cow::Borrowed(histogram))));
+    all.extend(record.cells().map(|(tag, histogram)| (tag, Cow::Borrowed(histogram))));
+    let failures = record.errors.occurred();
+    all.extend(
+        failures.map(|(cause, _, times)| (format!("error_time_{}", cause.name()), Cow::Borrowed(times))),
+    );
+    all
+}
+
+fn unix_seconds(time: SystemTime) -> f64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,235 @@
+//! What happened, by step: latencies, errors, and running totals.
+//!
+//! Latencies belong to the step in which a request was *due*; throughput to the step in which its answer
+//! came. Were answers counted by due time too, an overloaded server that catches up later would seem to
+//! follow every load.
+
+use std::iter;
+
+use sojourn_measure::{Histogram, Nanos};
+
+use crate::{
+    http::{
+        cause::Cause,
+        response_reader::{Digest, Response},
+    },
+    plan::catalogue::{Catalogue, Expected},
+    statistics::step::StepRecord,
+};
+
+/// A request that a client is to make.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Errand {
+    /// What is asked for.
+    pub document: u32,
+    /// The step it was due in.
+    pub step: Option<usize>,
+    /// When it should be sent: when due, or when the answer before it was complete if that was later.
+    pub intended: Nanos,
+    /// When the generator sent it, or began to connect for it; zero before.
+    pub acted: Nanos,
+    /// Whether it goes over a second connection because the server had closed the first.
+    pub retried: bool,
+}
+
+/// One request on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exchange {
+    /// What is asked for.
+    pub errand: Errand,
+    /// When the request was sent.
+    pub sent: Nanos,
+    /// When the first byte of the response was there.
+    pub first_byte: Option<Nanos>,
+}
+
+/// Everything that is counted.
+#[derive(Debug)]
+pub struct Ledger {
+    /// One record per step of the schedule.
+    pub steps: Vec<StepRecord>,
+    /// Since the run's start, in and between steps.
+    pub totals: Totals,
+    /// Times to first byte since it was last looked at, if anyone looks.
+    pub recent: Option<Histogram>,
+}
+
+/// Running totals.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// Good answers.
+    pub answered: u64,
+    /// Failed requests.
+    pub errors: u64,
+    /// Bytes received, heads and bodies.
+    pub received_bytes: u64,
+    /// Clients or sessions let in.
+    pub sessions_started: u64,
+    /// Of these, over, every request answered.
+    pub sessions_completed: u64,
+    /// Of these, over because a request failed.
+    pub sessions_failed: u64,
+    /// Connections opened.
+    pub connections_opened: u64,
+    /// Connections opened because the server had closed one between requests.
+    pub reconnects: u64,
+    /// Turns of the loop: each is a wait for sockets.
+    pub turns: u64,
+    /// Time spent polling for nothing.
+    pub idle: Nanos,
+    /// Requests under way.
+    pub in_flight: Level,
+    /// Connections open.
+    pub connections_open: Level,
+}
+
+/// A number that goes up and down, with its integral over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Level {
+    /// What it is now.
+    pub count: u64,
+    /// The times of all ups less those of all downs: order does not matter, so slightly late times do no harm.
+    moments: i128,
+}
+
+impl Level {
+    /// One more.
+    pub fn up(&mut self, at: Nanos) {
+        self.count += 1;
+        self.moments += i128::from(at.0);
+    }
+
+    /// One less.
+    pub fn down(&mut self, at: Nanos) {
+        self.count -= 1;
+        self.moments -= i128::from(at.0);
+    }
+
+    /// The integral up to `at` since this level was `before`, at `then`; in seconds.
+    pub fn integral_seconds(&self, at: Nanos, before: &Level, then: Nanos) -> f64 {
+        // Integers are subtracted: both are large where the machine has run for long, their difference is not.
+        (self.integral(at) - before.integral(then)) as f64 / 1e9
+    }
+
+    fn integral(&self, at: Nanos) -> i128 {
+        i128::from(self.count) * i128::from(at.0) - self.moments
+    }
+}
+
+impl Ledger {
+    /// An empty one.
+    pub fn new(steps: usize, watched: bool) -> Ledger {
+        let steps = iter::repeat_with(StepRecord::default).take(steps).collect();
+        Ledger { steps, totals: Totals::default(), recent: watched.then(Histogram::coarse) }
+    }
+
+    /// A request is under way.
+    pub fn begin(&mut self, step: Option<usize>, at: Nanos) {
+        self.totals.in_flight.up(at);
+        if let Some(step) = step {
+            self.steps[step].begun += 1;
+        }
+    }
+
+    /// A connection was established.
+    pub fn connected(&mut self, step: Option<usize>, opened: Nanos, at: Nanos) {
+        if let Some(step) = step {
+            self.steps[step].connect_time.record(at - opened);
+        }
+    }
+
+    /// A connection was secured.
+    pub fn secured(&mut self, step: Option<usize>, took: Nanos, resumed: bool) {
+        if let Some(step) = step.and_then(|step| self.steps.get_mut(step)) {
+            step.handshake_time.record(took);
+            step.handshakes_resumed += u64::from(resumed);
+        }
+    }
+
+    /// A response is complete: good, or wrong for the cause that is answered.
+    pub fn answer(
+        &mut self,
+        exchange: &Exchange,
+        response: &Response,
+        content: Option<Digest>,
+        at: Nanos,
+        catalogue: &mut Catalogue,
+    ) -> Option<Cause> {
+        let failure = judge(exchange, response, content, catalogue);
+        self.totals.in_flight.down(at);
+        match failure {
+            Some(_) => self.totals.errors += 1,
+            None => self.totals.answered += 1,
+        }
+        if let (None, Some(recent)) = (failure, &mut self.recent) {
+            recent.record(exchange.first_byte.unwrap_or(at) - exchange.errand.intended);
+        }
+        if let Some(step) = exchange.errand.step {
+            let record = &mut self.steps[step];
+            match failure {
+                Some(cause) => record.wrong(cause, exchange, response, at),
+                None => record.success(exchange, response, at),
+            }
+        }
+        failure
+    }
+
+    /// A request under way failed without a complete response.
+    pub fn fail(&mut self, errand: &Errand, cause: Cause, at: Nanos) {
+        self.totals.in_flight.down(at);
+        self.totals.errors += 1;
+        if let Some(step) = errand.step {
+            self.steps[step].errors.count(cause, at - errand.intended);
+        }
+    }
+}
+
+fn judge(
+    exchange: &Exchange,
+    response: &Response,
+    content: Option<Digest>,
+    catalogue: &mut Catalogue,
+) -> Option<Cause> {
+    let document = exchange.errand.document;
+    match catalogue.expected(document) {
+        Expected::Any => return None,
+        Expected::Status(status) => return (response.status != status).then_some(Cause::WrongStatus),
+        Expected::Success => {}
+    }
+    match response.status {
+        200..300 if !catalogue.agrees(document, response.body_bytes) => Some(Cause::WrongSize),
+        200..300 => {
+            let is_other = content.is_some_and(|content| !catalogue.has_content(document, content));
+            is_other.then_some(Cause::WrongContent)
+        }
+        300..400 => Some(Cause::Status3xx),
+        400..500 => Some(Cause::Status4xx),
+        500..600 => Some(Cause::Status5xx),
+        _ => Some(Cause::BadResponse),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_integrates_in_any_order() {
+        let mut level = Level::default();
+        let second = |n: u64| Nanos(n * 1_000_000_000);
+        level.up(second(1));
+        level.up(second(3));
+        level.down(second(2));
+        assert_eq!(level.count, 1);
+        let before = Level::default();
+        assert!((level.integral_seconds(second(5), &before, Nanos::ZERO) - 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_short_span_after_a_long_time_loses_no_digits() {
+        let (mut level, year) = (Level::default(), Nanos(31_557_600_000_000_000));
+        level.up(Nanos::ZERO);
+        let seconds = level.integral_seconds(year + Nanos(193_170), &level, year);
+        assert_eq!(seconds.to_string(), "0.00019317");
+    }
+}

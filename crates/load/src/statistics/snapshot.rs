@@ -1,0 +1,48 @@
+//! A mark: everything cumulative, read at one moment. A span is the difference of two marks.
+
+use sojourn_measure::{Nanos, Reading, TreeSample, core_time::CoreTime, tcp::TcpCounters};
+
+use crate::statistics::recorder::Totals;
+
+/// Everything cumulative at one moment.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// When.
+    pub time: Nanos,
+    /// The running totals.
+    pub totals: Totals,
+    /// CPU time of the generator's thread, without what it spent polling for nothing.
+    pub generator_cpu: Nanos,
+    /// How long the generator's thread was ready while others held its core.
+    pub generator_wait: Reading<Nanos>,
+    /// The observed processes; `None` when none are observed.
+    pub processes: Option<TreeSample>,
+    /// The observed core; `None` when none is observed.
+    pub server_core: Option<Reading<CoreTime>>,
+    /// The generator's core, or all cores when it is not pinned.
+    pub own_core: Reading<CoreTime>,
+    /// TCP counters of the network namespace.
+    pub tcp: Reading<TcpCounters>,
+}
+
+/// The marks of one step. The later ones are missing while the step runs.
+#[derive(Clone, Debug, Default)]
+pub struct StepMarks {
+    /// Where the measured part begins.
+    pub from: Option<Mark>,
+    /// In its middle.
+    pub middle: Option<Mark>,
+    /// At its end.
+    pub end: Option<Mark>,
+    /// How many clients kept the rate they are to be served at, where they have one.
+    pub rates: Option<RateMarks>,
+}
+
+/// Clients that are to be served at a rate, at a step's end.
+#[derive(Clone, Copy, Debug)]
+pub struct RateMarks {
+    /// How many there are.
+    pub clients: usize,
+    /// How many of them conform.
+    pub conforming: usize,
+}

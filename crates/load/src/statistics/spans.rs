@@ -1,0 +1,68 @@
+//! Spans added up: what several steps, or one, had of everything that grows, and of the generator's core.
+
+use std::ops::Add;
+
+use sojourn_measure::{Nanos, Reading, core_time::CoreTime};
+
+use crate::statistics::span::Span;
+
+/// Spans of time added up.
+#[derive(Default)]
+pub struct Spans {
+    /// How long they were.
+    pub seconds: f64,
+    /// Good answers.
+    pub answered: u64,
+    /// Heads and bodies.
+    pub received_bytes: u64,
+    /// Turns of the loop.
+    pub turns: u64,
+    /// CPU time of the generator.
+    pub generator_cpu_seconds: f64,
+    generator_wait: Option<Reading<Nanos>>,
+    own_core: Option<Reading<CoreTime>>,
+}
+
+impl Spans {
+    /// Adds one.
+    pub fn add(&mut self, span: &Span<'_>) {
+        self.seconds += span.seconds();
+        self.answered += span.answered();
+        self.received_bytes += span.growth(|mark| mark.totals.received_bytes);
+        self.turns += span.growth(|mark| mark.totals.turns);
+        self.generator_cpu_seconds += span.generator_cpu_fraction().unwrap_or(0.0) * span.seconds();
+        self.generator_wait = sum(self.generator_wait.take(), span.generator_wait());
+        self.own_core = sum(self.own_core.take(), span.core(|mark| mark.own_core.clone()));
+    }
+
+    /// So many over their time.
+    pub fn per_second(&self, count: u64) -> Option<f64> {
+        (self.seconds > 0.0).then(|| count as f64 / self.seconds)
+    }
+
+    /// The generator's CPU time over theirs.
+    pub fn generator_cpu_fraction(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.generator_cpu_seconds / self.seconds)
+    }
+
+    /// The share of the time that others held the generator's core.
+    pub fn core_wait_fraction(&self) -> Reading<f64> {
+        known(&self.generator_wait).map(|wait| wait.seconds() / self.seconds)
+    }
+
+    /// What the hypervisor took from its core.
+    pub fn core_steal_fraction(&self) -> Reading<f64> {
+        known(&self.own_core).map(|core| core.steal_fraction().unwrap_or(0.0))
+    }
+}
+
+fn sum<T: Add<Output = T>>(before: Option<Reading<T>>, part: Reading<T>) -> Option<Reading<T>> {
+    Some(match before {
+        None => part,
+        Some(before) => before.zip(part).map(|(before, part)| before + part),
+    })
+}
+
+fn known<T: Clone>(sum: &Option<Reading<T>>) -> Reading<T> {
+    sum.clone().unwrap_or_else(|| Reading::unavailable("nothing was measured"))
+}

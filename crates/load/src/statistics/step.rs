@@ -1,0 +1,285 @@
+//! What the requests of one step met: counts, and a histogram for each kind of latency.
+//!
+//! Response times are kept by what was answered: status, size of the body, good or not. All other response
+//! times are sums of those cells, so that telling them apart costs no second recording per request.
+
+use std::{iter, mem};
+
+use sojourn_measure::{Histogram, Nanos};
+
+use crate::{
+    http::{cause::Cause, response_reader::Response},
+    statistics::recorder::Exchange,
+};
+
+/// Where the classes of body sizes begin; the first begins at nothing and the last has no end. These are
+/// the classes of SPECweb99's file set, so that one of its class is never split between two of ours.
+pub const SIZE_CLASS_BYTES: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
+
+/// What one step's requests met.
+#[derive(Clone, Debug, Default)]
+pub struct StepRecord {
+    /// Requests due in the step that were begun.
+    pub begun: u64,
+    /// Arrivals due in the step that were let go, because as many as allowed were under way.
+    pub skipped: u64,
+    /// Requests answered as they should be.
+    pub answered: u64,
+    /// Their bodies together.
+    pub body_bytes: u64,
+    /// Failed requests.
+    pub errors: Errors,
+    /// Requests still unanswered, or held up behind one, when the run ended.
+    pub unfinished: u64,
+    /// Requests never sent because one before them in their session failed.
+    pub abandoned: u64,
+    /// From the first packet to an established connection.
+    pub connect_time: Histogram,
+    /// From an established connection to a secured one, where TLS is spoken.
+    pub handshake_time: Histogram,
+    /// Of these handshakes, those that resumed an earlier connection's session.
+    pub handshakes_resumed: u64,
+    /// From the actual send to the first byte.
+    pub time_to_first_byte: Histogram,
+    /// From the intended start to the first byte.
+    pub time_to_first_byte_intended: Histogram,
+    /// From the first byte to the last.
+    pub transfer_time: Histogram,
+    /// From when the generator acted to the last byte.
+    pub response_time_sent: Histogram,
+    /// From the intended start until the generator acted.
+    pub send_lag: Histogram,
+    /// From when the kernel had the first bytes of an answer until the generator looked.
+    pub receive_lag: Histogram,
+    /// From the intended start to the last byte of every complete response.
+    cells: Vec<Cell>,
+}
+
+/// Complete responses that have this in common.
+#[derive(Clone, Debug, PartialEq)]
+struct Cell {
+    key: CellKey,
+    response_time: Histogram,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CellKey {
+    status: u16,
+    size_class: u8,
+    good: bool,
+}
+
+impl StepRecord {
+    /// Counts a response as it should be.
+    pub fn success(&mut self, exchange: &Exchange, response: &Response, at: Nanos) {
+        let errand = &exchange.errand;
+        let first_byte = exchange.first_byte.unwrap_or(at);
+        self.answered += 1;
+        self.body_bytes += response.body_bytes;
+        self.time_to_first_byte.record(first_byte - exchange.sent);
+        self.time_to_first_byte_intended.record(first_byte - errand.intended);
+        self.transfer_time.record(at - first_byte);
+        self.response_time_sent.record(at - errand.acted);
+        self.send_lag.record(errand.acted - errand.intended);
+        self.complete(response, true, at - errand.intended);
+    }
+
+    /// Counts a complete response that is not as it should be.
+    pub fn wrong(&mut self, cause: Cause, exchange: &Exchange, response: &Response, at: Nanos) {
+        self.errors.count(cause, at - exchange.errand.intended);
+        self.complete(response, false, at - exchange.errand.intended);
+    }
+
+    fn complete(&mut self, response: &Response, good: bool, response_time: Nanos) {
+        let key = CellKey { status: response.status, size_class: size_class(response.body_bytes), good };
+        // The last one used is the first one looked at: most runs see one kind of answer.
+        let index = self.cells.iter().position(|cell| cell.key == key).unwrap_or_else(|| {
+            self.cells.push(Cell { key, response_time: Histogram::default() });
+            self.cells.len() - 1
+        });
+        self.cells[index].response_time.record(response_time);
+    }
+
+    /// From the intended start to the last byte, of good answers.
+    pub fn response_time(&self) -> Histogram {
+        self.sum_of(|key| key.good)
+    }
+
+    /// The statuses of complete responses, good or not, with their response times.
+    pub fn by_status(&self) -> Vec<(u16, Histogram)> {
+        let mut statuses: Vec<u16> = self.cells.iter().map(|cell| cell.key.status).collect();
+        statuses.sort_unstable();
+        statuses.dedup();
+        statuses.into_iter().map(|status| (status, self.sum_of(|key| key.status == status))).collect()
+    }
+
+    /// Good answers whose body is in a class of sizes.
+    pub fn of_size_class(&self, size_class: u8) -> Histogram {
+        self.sum_of(|key| key.good && key.size_class == size_class)
+    }
+
+    /// Complete responses by what was answered, each under its tag: `good_200_10240` has status 200 and a body of
+    /// the class that begins at 10240 bytes, `wrong_404_0` was not as it should be.
+    pub fn cells(&self) -> impl Iterator<Item = (String, &Histogram)> {
+        self.cells.iter().map(|Cell { key, response_time }| {
+            let kind = if key.good { "good" } else { "wrong" };
+            let class = usize::from(key.size_class);
+            let bytes_from = class.checked_sub(1).map_or(0, |before| SIZE_CLASS_BYTES[before]);
+            (format!("{kind}_{}_{bytes_from}", key.status), response_time)
+        })
+    }
+
+    fn sum_of(&self, belongs: impl Fn(&CellKey) -> bool) -> Histogram {
+        let mut sum = Histogram::default();
+        self.cells.iter().filter(|cell| belongs(&cell.key)).for_each(|cell| sum.merge(&cell.response_time));
+        sum
+    }
+
+    /// Adds another step's record.
+    pub fn merge(&mut self, other: &StepRecord) {
+        self.begun += other.begun;
+        self.skipped += other.skipped;
+        self.answered += other.answered;
+        self.body_bytes += other.body_bytes;
+        self.unfinished += other.unfinished;
+        self.abandoned += other.abandoned;
+        self.errors.merge(&other.errors);
+        self.connect_time.merge(&other.connect_time);
+        self.handshake_time.merge(&other.handshake_time);
+        self.handshakes_resumed += other.handshakes_resumed;
+        self.time_to_first_byte.merge(&other.time_to_first_byte);
+        self.time_to_first_byte_intended.merge(&other.time_to_first_byte_intended);
+        self.transfer_time.merge(&other.transfer_time);
+        self.response_time_sent.merge(&other.response_time_sent);
+        self.send_lag.merge(&other.send_lag);
+        self.receive_lag.merge(&other.receive_lag);
+        for cell in &other.cells {
+            match self.cells.iter_mut().find(|own| own.key == cell.key) {
+                Some(own) => own.response_time.merge(&cell.response_time),
+                None => self.cells.push(cell.clone()),
+            }
+        }
+    }
+}
+
+/// The class that a body size belongs to.
+pub fn size_class(body_bytes: u64) -> u8 {
+    SIZE_CLASS_BYTES.iter().filter(|&&least| least <= body_bytes).count() as u8
+}
+
+/// Failed requests by cause, each cause with the times from the intended start to the failure.
+#[derive(Clone, Debug, Default)]
+pub struct Errors {
+    counts: [u64; Cause::ALL.len()],
+    times: [Option<Box<Histogram>>; Cause::ALL.len()],
+}
+
+impl Errors {
+    /// Counts one.
+    pub fn count(&mut self, cause: Cause, time: Nanos) {
+        self.counts[cause as usize] += 1;
+        self.times[cause as usize].get_or_insert_default().record(time);
+    }
+
+    /// How many of a cause.
+    pub fn of(&self, cause: Cause) -> u64 {
+        self.counts[cause as usize]
+    }
+
+    /// How many in all.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The causes that occurred, with how long each took to show.
+    pub fn occurred(&self) -> impl Iterator<Item = (Cause, u64, &Histogram)> {
+        let all = Cause::ALL.into_iter().zip(self.counts).zip(&self.times);
+        all.filter_map(|((cause, count), times)| Some((cause, count, times.as_deref()?)))
+    }
+
+    fn merge(&mut self, other: &Errors) {
+        iter::zip(&mut self.counts, other.counts).for_each(|(sum, count)| *sum += count);
+        for (own, other) in iter::zip(&mut self.times, &other.times) {
+            match (mem::take(own), other) {
+                (Some(mut sum), Some(times)) => {
+                    sum.merge(times);
+                    *own = Some(sum);
+                }
+                (sum, times) => *own = sum.or_else(|| times.clone()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::recorder::Errand;
+
+    const MS: u64 = 1_000_000;
+
+    fn exchange(acted_ms: u64) -> Exchange {
+        let errand = Errand { acted: Nanos(acted_ms * MS), ..Errand::default() };
+        Exchange { errand, sent: Nanos(acted_ms * MS), first_byte: Some(Nanos(30 * MS)) }
+    }
+
+    fn response(status: u16, body_bytes: u64) -> Response {
+        Response { status, body_bytes, keep_alive: true }
+    }
+
+    #[test]
+    fn each_latency_has_its_beginning_and_its_end() {
+        let mut record = StepRecord::default();
+        record.success(&exchange(10), &response(200, 5), Nanos(50 * MS));
+        let check = |histogram: &Histogram, ms: f64| {
+            let seconds = histogram.quantile_seconds(1.0).unwrap();
+            assert!((seconds * 1e3 / ms - 1.0).abs() < 1e-3, "{seconds} for {ms} ms");
+        };
+        check(&record.send_lag, 10.0);
+        check(&record.time_to_first_byte, 20.0);
+        check(&record.time_to_first_byte_intended, 30.0);
+        check(&record.transfer_time, 20.0);
+        check(&record.response_time_sent, 40.0);
+        check(&record.response_time(), 50.0);
+    }
+
+    #[test]
+    fn merging_steps_equals_one_step_and_failures_stay_apart() {
+        let (mut whole, mut parts) = (StepRecord::default(), [StepRecord::default(), StepRecord::default()]);
+        for number in 0..1000_u64 {
+            let at = Nanos((50 + number % 7) * MS);
+            for record in [&mut whole, &mut parts[(number % 2) as usize]] {
+                match number % 5 {
+                    0 => record.wrong(Cause::Status4xx, &exchange(10), &response(404, 9), at),
+                    1 => record.errors.count(Cause::Reset, at),
+                    _ => record.success(&exchange(10), &response(200, number * 100), at),
+                }
+            }
+        }
+        let mut merged = StepRecord::default();
+        parts.iter().for_each(|part| merged.merge(part));
+        assert_eq!(merged.response_time(), whole.response_time());
+        assert_eq!(merged.response_time().count(), 600);
+        assert_eq!(merged.by_status(), whole.by_status());
+        let statuses: Vec<_> =
+            merged.by_status().iter().map(|(status, times)| (*status, times.count())).collect();
+        assert_eq!(statuses, [(200, 600), (404, 200)]);
+        let by_size: u64 = (0..=4).map(|class| merged.of_size_class(class).count()).sum();
+        assert_eq!(by_size, 600);
+        let mut tags: Vec<_> = merged.cells().map(|(tag, times)| (tag, times.count())).collect();
+        tags.sort();
+        assert_eq!(tags.len(), 4, "{tags:?}");
+        assert!(tags.contains(&("wrong_404_0".to_owned(), 200)), "{tags:?}");
+        assert_eq!(tags.iter().map(|(_, count)| count).sum::<u64>(), 800);
+        let causes: Vec<_> =
+            merged.errors.occurred().map(|(cause, count, times)| (cause, count, times.count())).collect();
+        assert_eq!(causes, [(Cause::Reset, 200, 200), (Cause::Status4xx, 200, 200)]);
+    }
+
+    #[test]
+    fn size_classes() {
+        for (bytes, class) in [(0, 0), (1023, 0), (1024, 1), (102_400, 3), (1 << 20, 4), (u64::MAX, 4)] {
+            assert_eq!(size_class(bytes), class, "{bytes}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! How a run went, ten rows a second, as columns. Rates are over the row's own interval; what was not
+//! measured in a row is null.
+
+use std::time::SystemTime;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use sojourn_measure::{Nanos, core_time::CoreTime};
+
+use crate::statistics::{observer::TICK, snapshot::Mark};
+
+/// The most rows kept: a day's.
+const ROWS_MAX: usize = 864_000;
+
+/// One sample.
+pub struct Row {
+    /// Everything cumulative.
+    pub mark: Mark,
+    /// The step it falls into the measured part of.
+    pub step: Option<usize>,
+    /// What that step is meant to offer.
+    pub offered_requests_per_second: Option<f64>,
+    /// CPU time of the observed processes so far.
+    pub server_cpu: Option<Nanos>,
+    /// Of the requests answered in the interval.
+    pub first_byte_p95_seconds: Option<f64>,
+}
+
+/// A run's rows as columns.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Timeline {
+    interval_seconds: f64,
+    columns: Columns,
+    #[serde(skip)]
+    origin: Nanos,
+    /// The wall clock at the origin, in seconds since 1970: it is asked once, so that its steps do not show.
+    #[serde(skip)]
+    origin_unix_seconds: f64,
+    #[serde(skip)]
+    before: Option<Mark>,
+    #[serde(skip)]
+    server_before: Option<(Nanos, Nanos)>,
+}
+
+#[derive(Debug, Default, Serialize, JsonSchema)]
+struct Columns {
+    time_seconds: Vec<f64>,
+    unix_seconds: Vec<f64>,
+    step: Vec<Option<usize>>,
+    offered_requests_per_second: Vec<Option<f64>>,
+    requests_per_second: Vec<f64>,
+    errors_per_second: Vec<f64>,
+    bytes_per_second: Vec<f64>,
+    in_flight: Vec<u64>,
+    connections_open: Vec<u64>,
+    time_to_first_byte_intended_p95_seconds: Vec<Option<f64>>,
+    generator_cpu_fraction: Vec<f64>,
+    server_cpu_fraction: Vec<Option<f64>>,
+    core_busy_fraction: Vec<Option<f64>>,
+    core_steal_fraction: Vec<Option<f64>>,
+}
+
+impl Timeline {
+    /// An empty one that counts time from `origin`, which the wall clock calls `started_at`.
+    pub fn new(origin: Nanos, started_at: SystemTime) -> Timeline {
+        let unix = started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timeline {
+            interval_seconds: TICK.seconds(),
+            columns: Columns::default(),
+            origin,
+            origin_unix_seconds: unix.as_secs_f64(),
+            before: None,
+            server_before: None,
+        }
+    }
+
+    /// Adds a row; the first only says where the next begins.
+    pub fn push(&mut self, row: Row) {
+        let server_cpu_fraction = self.server_cpu_fraction(&row);
+        let Some(before) = self.before.replace(row.mark.clone()) else { return };
+        if self.columns.time_seconds.len() == ROWS_MAX {
+            return;
+        }
+        let (mark, columns) = (row.mark, &mut self.columns);
+        let seconds = (mark.time - before.time).seconds();
+        let rate = |now: u64, before: u64| (now - before) as f64 / seconds;
+        let time_seconds = (mark.time - self.origin).seconds();
+        columns.time_seconds.push(time_seconds);
+        columns.unix_seconds.push(self.origin_unix_seconds + time_seconds);
+        columns.step.push(row.step);
+        columns.offered_requests_per_second.push(row.offered_requests_per_second);
+        columns.requests_per_second.push(rate(mark.totals.answered, before.totals.answered));
+        columns.errors_per_second.push(rate(mark.totals.errors, before.totals.errors));
+        columns.bytes_per_second.push(rate(mark.totals.received_bytes, before.totals.received_bytes));
+        columns.in_flight.push(mark.totals.in_flight.count);
+        columns.connections_open.push(mark.totals.connections_open.count);
+        columns.time_to_first_byte_intended_p95_seconds.push(row.first_byte_p95_seconds);
+        columns.generator_cpu_fraction.push((mark.generator_cpu - before.generator_cpu).seconds() / seconds);
+        columns.server_cpu_fraction.push(server_cpu_fraction);
+        let core = core_span(&before, &mark);
+        columns.core_busy_fraction.push(core.and_then(|core| core.busy_fraction()));
+        columns.core_steal_fraction.push(core.and_then(|core| core.steal_fraction()));
+    }
+
+    /// Processes may be looked at less often than a row is added; their interval is then longer.
+    fn server_cpu_fraction(&mut self, row: &Row) -> Option<f64> {
+        let now = (row.mark.time, row.server_cpu?);
+        let (time, cpu) = self.server_before.replace(now)?;
+        Some((now.1 - cpu).seconds() / (now.0 - time).seconds())
+    }
+}
+
+fn core_span(before: &Mark, now: &Mark) -> Option<CoreTime> {
+    let core = |mark: &Mark| mark.server_core.as_ref()?.value().copied();
+    Some(core(now)? - core(before)?)
+}

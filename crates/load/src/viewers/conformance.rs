@@ -1,0 +1,142 @@
+//! How a stream ended and whether it was a good one: the rule by which streams conform.
+
+use sojourn_measure::Nanos;
+
+use crate::viewers::{plan::Quality, viewer::Viewer};
+
+/// A stream shorter than this is not judged by its pace: a frame more or less would decide.
+pub const PACE_JUDGED_AFTER: Nanos = Nanos(2_000_000_000);
+
+/// A track without a packet so long after another's first counts as one without pace.
+pub const SILENT_TRACK_AFTER: Nanos = Nanos(10_000_000_000);
+
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It still played when the run ended.
+    Played,
+    /// The film was over.
+    FilmOver,
+    /// The server said no.
+    Refused(u16),
+    /// Something else went wrong.
+    Failed(Failure),
+    /// The client vanished, as it was to.
+    Vanished,
+    /// It had not begun to play when the run ended, and no limit was met.
+    Unfinished,
+}
+
+/// Why a stream failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // their names say what they are
+pub enum Failure {
+    ConnectRefused,
+    ConnectTimeout,
+    ConnectFailed,
+    Descriptors,
+    Addresses,
+    Reset,
+    Closed,
+    ReplyTimeout,
+    BadReply,
+    NoPacket,
+    Silence,
+}
+
+impl Failure {
+    /// As it is reported.
+    pub fn name(self) -> &'static str {
+        match self {
+            Failure::ConnectRefused => "connect_refused",
+            Failure::ConnectTimeout => "connect_timeout",
+            Failure::ConnectFailed => "connect_failed",
+            Failure::Descriptors => "descriptors",
+            Failure::Addresses => "addresses",
+            Failure::Reset => "reset",
+            Failure::Closed => "closed",
+            Failure::ReplyTimeout => "reply_timeout",
+            Failure::BadReply => "bad_reply",
+            Failure::NoPacket => "no_packet",
+            Failure::Silence => "silence",
+        }
+    }
+
+    /// Whether a limit on waiting was met.
+    pub fn is_timeout(self) -> bool {
+        matches!(self, Failure::ConnectTimeout | Failure::ReplyTimeout | Failure::NoPacket | Failure::Silence)
+    }
+
+    /// Whether it is the generator's own doing.
+    pub fn is_own(self) -> bool {
+        matches!(self, Failure::Descriptors | Failure::Addresses)
+    }
+}
+
+/// The first rule that a stream broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)] // their names say what they are
+pub enum Fault {
+    Refused,
+    Failed,
+    Starved,
+    LateOrLost,
+    Pace,
+}
+
+impl Fault {
+    /// As it is reported.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Refused => "refused",
+            Fault::Failed => "failed",
+            Fault::Starved => "starved",
+            Fault::LateOrLost => "late_or_lost",
+            Fault::Pace => "pace",
+        }
+    }
+}
+
+/// What is wrong with a stream, if anything; judged at `until`, the time of its last packet where the film was over.
+pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -> Option<Fault> {
+    match ending {
+        Ending::Refused(_) => return Some(Fault::Refused),
+        Ending::Failed(_) => return Some(Fault::Failed),
+        Ending::Played | Ending::FilmOver | Ending::Vanished | Ending::Unfinished => {}
+    }
+    let Viewer { counts, tracks, hls, .. } = viewer;
+    if counts.starvations > 0 {
+        return Some(Fault::Starved);
+    }
+    let (expected, lost) = viewer.expected_and_lost();
+    if (counts.late + lost) as f64 > quality.late_or_lost_max * expected as f64 {
+        return Some(Fault::LateOrLost);
+    }
+    let begun = viewer.first_packet().unwrap_or(until);
+    let is_slow_to_begin = hls.as_ref().is_some_and(|course| {
+        // Media that need longer than they are to be shown come at less than their pace.
+        !course.playback.player().has_begun() && until - begun > quality.prebuffer.max(PACE_JUDGED_AFTER)
+    });
+    if is_slow_to_begin {
+        return Some(Fault::Pace);
+    }
+    if until - begun >= SILENT_TRACK_AFTER
+        && tracks.iter().any(|track| track.playout.first_arrival().is_none())
+    {
+        return Some(Fault::Pace);
+    }
+    let is_slow = match quality.nominal_bits_per_second {
+        Some(nominal) => bits_per_second(viewer, until).is_some_and(|rate| rate < quality.pace_min * nominal),
+        None => tracks
+            .iter()
+            .filter_map(|track| track.playout.pace(until, PACE_JUDGED_AFTER))
+            .any(|pace| pace < quality.pace_min),
+    };
+    is_slow.then_some(Fault::Pace)
+}
+
+/// What came per second since the first packet, headers included; if it is long enough to say.
+pub fn bits_per_second(viewer: &Viewer, until: Nanos) -> Option<f64> {
+    let elapsed = until - viewer.first_packet()?;
+    (elapsed >= PACE_JUDGED_AFTER).then(|| 8.0 * viewer.counts.bytes as f64 / elapsed.seconds())
+}

@@ -1,0 +1,209 @@
+//! What a run of viewers counts: packets as they come, streams as they end, and a row of the timeline per interval.
+
+use std::{collections::BTreeMap, ops::AddAssign, time::SystemTime};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use sojourn_measure::{Histogram, Nanos};
+
+use crate::{
+    playout::{sequence::Place, track::Arrival},
+    viewers::conformance::{Ending, Failure, Fault},
+};
+
+/// What came, of one stream or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Different packets of RTP.
+    pub packets: u64,
+    /// Their bytes, RTP's headers included.
+    pub bytes: u64,
+    /// After their deadline.
+    pub late: u64,
+    /// Looked at too long after they came to say when.
+    pub void: u64,
+    /// After a later one.
+    pub reordered: u64,
+    /// Another time.
+    pub duplicates: u64,
+    /// Of the source, but too old or far off.
+    pub out_of_sequence: u64,
+    /// Of other sources, or on channels that nobody agreed on.
+    pub foreign: u64,
+    /// No packets of RTP, or of another type than described.
+    pub malformed: u64,
+    /// Dropped by the kernel because the generator did not read them in time.
+    pub overflowed: u64,
+    /// Times that there was nothing to show.
+    pub starvations: u64,
+    /// How long there was nothing to show.
+    pub starved: Nanos,
+}
+
+impl Counts {
+    /// Counts a packet of so many bytes.
+    pub fn take(&mut self, arrival: &Arrival, bytes: usize) {
+        match arrival.place {
+            None => self.foreign += 1,
+            Some(Place::Duplicate) => self.duplicates += 1,
+            Some(Place::Stale | Place::Elsewhere) => self.out_of_sequence += 1,
+            Some(place @ (Place::Newest | Place::Reordered)) => {
+                self.packets += 1;
+                self.bytes += bytes as u64;
+                self.late += u64::from(arrival.late);
+                self.void += u64::from(arrival.behind.is_none());
+                self.reordered += u64::from(place == Place::Reordered);
+            }
+        }
+        self.starve(arrival.starves, arrival.starved);
+    }
+
+    /// Counts time with nothing to show.
+    pub fn starve(&mut self, begins: bool, length: Nanos) {
+        self.starvations += u64::from(begins);
+        self.starved = self.starved + length;
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.late += other.late;
+        self.void += other.void;
+        self.reordered += other.reordered;
+        self.duplicates += other.duplicates;
+        self.out_of_sequence += other.out_of_sequence;
+        self.foreign += other.foreign;
+        self.malformed += other.malformed;
+        self.overflowed += other.overflowed;
+        self.starvations += other.starvations;
+        self.starved = self.starved + other.starved;
+    }
+}
+
+/// What is kept of streams that are over.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// Begun, whatever came of them.
+    pub started: u64,
+    /// That played to the end of the film.
+    pub films_over: u64,
+    /// Judged: neither slow nor vanishing, and not cut short before they played.
+    pub judged: u64,
+    /// Of these, without a fault.
+    pub conforming: u64,
+    /// Of these, by the first rule they broke.
+    pub faults: BTreeMap<Fault, u64>,
+    /// Refused, by status.
+    pub refused: BTreeMap<u16, u64>,
+    /// Failed, by cause.
+    pub failures: BTreeMap<Failure, u64>,
+    /// Of slow clients.
+    pub slow: u64,
+    /// Of clients that vanish.
+    pub vanishing: u64,
+    /// That had not begun to play when the run ended.
+    pub unfinished: u64,
+    /// With at least one starvation.
+    pub starved: u64,
+    /// Packets that were sent, by sequence numbers.
+    pub expected: u64,
+    /// Of these, packets that did not come.
+    pub lost: u64,
+    /// Everything that came.
+    pub counts: Counts,
+    /// Seconds from the first packet to the end, of all streams.
+    pub played_seconds: f64,
+    /// Rates of streams that played long enough to have one.
+    pub bits_per_second: Vec<f64>,
+}
+
+impl Streams {
+    /// Counts how one ended.
+    pub fn end(&mut self, ending: Ending) {
+        match ending {
+            Ending::Refused(status) => *self.refused.entry(status).or_default() += 1,
+            Ending::Failed(failure) => *self.failures.entry(failure).or_default() += 1,
+            Ending::FilmOver => self.films_over += 1,
+            Ending::Unfinished => self.unfinished += 1,
+            Ending::Played | Ending::Vanished => {}
+        }
+    }
+
+    /// Counts a verdict.
+    pub fn judge(&mut self, fault: Option<Fault>) {
+        self.judged += 1;
+        match fault {
+            None => self.conforming += 1,
+            Some(fault) => *self.faults.entry(fault).or_default() += 1,
+        }
+    }
+
+    /// How many ended because a limit on waiting was met.
+    pub fn timed_out(&self) -> u64 {
+        self.failures.iter().filter(|(failure, _)| failure.is_timeout()).map(|(_, count)| count).sum()
+    }
+}
+
+/// Times of all streams.
+#[derive(Debug, Default)]
+pub struct Times {
+    /// From the first packet of the connection to PLAY's answer.
+    pub setup: Histogram,
+    /// From sending PLAY to the first packet of RTP.
+    pub first_packet: Histogram,
+    /// By how much packets came after they would have with the pace of the first.
+    pub behind: Histogram,
+    /// The jitter of each track at its end.
+    pub jitter: Histogram,
+    /// From when the kernel had a packet until the generator looked; by HLS also by how much it asked too late.
+    pub receive_lag: Histogram,
+    /// By HLS: from asking for a segment until it was there whole.
+    pub segment: Histogram,
+    /// By HLS: from beginning to connect until the player showed something.
+    pub startup: Histogram,
+}
+
+impl Times {
+    /// The histograms by tag; those of HLS where it is played.
+    pub fn tagged(&self) -> Vec<(&'static str, &Histogram)> {
+        let hls = [("segment_time", &self.segment), ("startup_time", &self.startup)];
+        let common = [
+            ("setup_time", &self.setup),
+            ("time_to_first_packet", &self.first_packet),
+            ("behind", &self.behind),
+            ("jitter", &self.jitter),
+            ("receive_lag", &self.receive_lag),
+        ];
+        common.into_iter().chain(hls.into_iter().filter(|(_, times)| times.count() > 0)).collect()
+    }
+}
+
+/// The run interval by interval: columns of equal length.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StreamTimeline {
+    columns: BTreeMap<&'static str, Vec<Option<f64>>>,
+    #[serde(skip)]
+    started_at: SystemTime,
+}
+
+impl StreamTimeline {
+    /// An empty one.
+    pub fn new(started_at: SystemTime) -> StreamTimeline {
+        StreamTimeline { columns: BTreeMap::new(), started_at }
+    }
+
+    /// Adds a row that ends `time` after the run's start.
+    pub fn push(&mut self, time: Nanos, length: Nanos, row: &[(&'static str, Option<f64>)]) {
+        let began = self.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let times = [
+            ("time_seconds", Some(time.seconds())),
+            ("length_seconds", Some(length.seconds())),
+            ("unix_seconds", Some(began + time.seconds())),
+        ];
+        for (name, value) in times.iter().chain(row) {
+            self.columns.entry(name).or_default().push(*value);
+        }
+    }
+}

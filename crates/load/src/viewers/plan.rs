@@ -1,0 +1,113 @@
+//! A load of viewers as data: what they play, how they come, and what they put up with.
+
+use sojourn_measure::Nanos;
+
+use crate::{hls::playback::HlsPlan, viewers::film::Film};
+
+const SECOND: u64 = 1_000_000_000;
+/// What viewers do, and for how long.
+#[derive(Clone, Debug)]
+pub struct StreamPlan {
+    /// Dealt to the clients in turn.
+    pub films: Vec<Film>,
+    /// How many play at the same time. Whose film ends begins with the next.
+    pub clients: u32,
+    /// How many come a second at the beginning.
+    pub clients_per_second: f64,
+    /// How long it goes on once all have come.
+    pub duration: Nanos,
+    /// How media come: by HTTP where the films are by HLS.
+    pub transport: Transport,
+    /// What players of HLS do.
+    pub hls: HlsPlan,
+    /// Whether clients begin anywhere in the film.
+    pub random_start: bool,
+    /// The share that reads too slowly; not by UDP, where nobody would notice.
+    pub slow_share: f64,
+    /// How fast those read.
+    pub slow_bytes_per_second: f64,
+    /// The share that vanishes while it plays, as when a cable is pulled.
+    pub vanishing_share: f64,
+    /// What makes a stream a good one.
+    pub quality: Quality,
+    /// How long to wait for what.
+    pub limits: StreamLimits,
+    /// The size of UDP sockets' receive buffers, where the system's default is not wanted.
+    pub receive_buffer_bytes: Option<usize>,
+    /// How long the intervals of the timeline are.
+    pub interval: Nanos,
+    /// Says everything that is random.
+    pub seed: u64,
+    /// The core that the generator is pinned to.
+    pub core: Option<usize>,
+}
+
+/// How packets come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// To ports of the client.
+    Udp,
+    /// In the connection, between replies.
+    Interleaved,
+    /// As the bodies of answers: HLS.
+    Http,
+}
+
+impl Transport {
+    /// As it is typed and reported.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Udp => "udp",
+            Transport::Interleaved => "tcp",
+            Transport::Http => "http",
+        }
+    }
+}
+
+/// When a stream conforms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quality {
+    /// How long after its first packet a track begins to be shown; how much media a player of HLS begins with.
+    pub prebuffer: Nanos,
+    /// The largest share of packets that may be late or lost.
+    pub late_or_lost_max: f64,
+    /// The least media time that has to come in a second; with a nominal rate, the least share of it.
+    pub pace_min: f64,
+    /// The rate that the film has, if it is to be judged by bits.
+    pub nominal_bits_per_second: Option<f64>,
+}
+
+impl Default for Quality {
+    fn default() -> Self {
+        Quality {
+            prebuffer: Nanos(5 * SECOND),
+            late_or_lost_max: 0.01,
+            pace_min: 0.95,
+            nominal_bits_per_second: None,
+        }
+    }
+}
+
+/// How long to wait for what, and how late to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// For a connection, and for each reply.
+    pub reply_timeout: Nanos,
+    /// From PLAY's answer to the first packet.
+    pub first_packet_timeout: Nanos,
+    /// From a packet to the next.
+    pub silence_timeout: Nanos,
+    /// A packet that the generator looks at later than this after it came is a void sample.
+    pub receive_lag: Nanos,
+}
+
+impl Default for StreamLimits {
+    fn default() -> Self {
+        StreamLimits {
+            reply_timeout: Nanos(10 * SECOND),
+            first_packet_timeout: Nanos(10 * SECOND),
+            silence_timeout: Nanos(8 * SECOND),
+            receive_lag: Nanos(10_000_000),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! How a run of viewers goes: a row of the timeline per interval, and the same for who watches.
+
+use sojourn_measure::{Nanos, Summary, clock};
+
+use crate::viewers::{
+    conformance::{Ending, fault},
+    counts::Counts,
+    plan::Transport,
+    run::Run,
+    viewer::{Phase, Viewer},
+};
+
+/// What comes, as the timeline calls it.
+const PACKET_COLUMNS: [&str; 4] =
+    ["packets_per_second", "packets_late_per_second", "packets_lost_per_second", "packets_void_per_second"];
+/// The same by HLS.
+const SEGMENT_COLUMNS: [&str; 4] = [
+    "segments_per_second",
+    "segments_late_per_second",
+    "segments_lost_per_second",
+    "segments_void_per_second",
+];
+
+/// How a run is going, once per interval.
+#[derive(Clone, Debug)]
+pub struct StreamProgress {
+    /// The share of the run that is over.
+    pub fraction: f64,
+    /// Streams begun so far.
+    pub started: u64,
+    /// Streams whose packets come.
+    pub playing: u64,
+    /// Of those that play and are judged, the ones without a fault so far.
+    pub conforming: u64,
+    /// Refused so far.
+    pub refused: u64,
+    /// Ended by a limit on waiting so far.
+    pub timed_out: u64,
+    /// Failed otherwise so far.
+    pub failed: u64,
+    /// Packets of RTP per second, with their headers, in bits.
+    pub bits_per_second: f64,
+    /// By how much packets of the last interval came after the pace of the first.
+    pub behind: Summary,
+    /// CPU time over wall time of the generator in the last interval.
+    pub generator_cpu_fraction: f64,
+}
+
+impl StreamProgress {
+    /// The same, said to be so far into the run.
+    pub(crate) fn with_fraction(self, fraction: f64) -> StreamProgress {
+        StreamProgress { fraction: fraction.min(1.0), ..self }
+    }
+}
+
+/// What was true at the last row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LastRow {
+    at: Nanos,
+    cpu: Nanos,
+    counts: Counts,
+    lost: u64,
+}
+
+impl LastRow {
+    /// At the run's start.
+    pub(crate) fn new(at: Nanos) -> LastRow {
+        LastRow { at, cpu: clock::thread_cpu(), ..LastRow::default() }
+    }
+}
+
+impl Run {
+    /// Adds a row to the timeline; the same for who watches.
+    pub(crate) fn add_row(&mut self, now: Nanos) -> StreamProgress {
+        let before = self.last_row;
+        let viewers = || self.viewers.iter().map(|(_, viewer)| viewer);
+        let playing = viewers().filter(|viewer| viewer.phase == Phase::Playing);
+        let judged: Vec<&Viewer> = playing.clone().filter(|viewer| viewer.is_judged()).collect();
+        let quality = &self.plan.quality;
+        let is_good = |viewer: &&&Viewer| fault(Ending::Played, viewer, quality, now).is_none();
+        let conforming = judged.iter().filter(is_good).count();
+        let lost = self.streams.lost + judged.iter().map(|viewer| viewer.expected_and_lost().1).sum::<u64>();
+        let active = viewers().filter(|viewer| viewer.phase != Phase::Gone).count();
+        let (playing, refused) = (playing.count(), self.streams.refused.values().sum::<u64>());
+        let failed: u64 = self.streams.failures.values().sum();
+        let behind = self.recent.summary();
+        self.recent.reset();
+        let this = LastRow { at: now, cpu: clock::thread_cpu(), counts: self.counts, lost };
+        self.last_row = this;
+        let length = now - before.at;
+        let seconds = length.seconds();
+        let per_second = |amount: u64| (seconds > 0.0).then(|| amount as f64 / seconds);
+        let grown = |of: fn(&Counts) -> u64| per_second(of(&this.counts) - of(&before.counts));
+        let bits_per_second = grown(|counts| 8 * counts.bytes);
+        let cpu_fraction = (seconds > 0.0).then(|| (this.cpu - before.cpu).seconds() / seconds);
+        let [came, late, missing, void] = match self.plan.transport {
+            Transport::Http => SEGMENT_COLUMNS,
+            Transport::Udp | Transport::Interleaved => PACKET_COLUMNS,
+        };
+        let row = [
+            ("streams_started", Some(self.streams.started as f64)),
+            ("streams_active", Some(active as f64)),
+            ("streams_playing", Some(playing as f64)),
+            ("streams_conforming", Some(conforming as f64)),
+            ("streams_refused", Some(refused as f64)),
+            ("streams_failed", Some(failed as f64)),
+            ("streams_timed_out", Some(self.streams.timed_out() as f64)),
+            ("bits_per_second", bits_per_second),
+            (came, grown(|counts| counts.packets)),
+            (late, grown(|counts| counts.late)),
+            // A packet that comes late after all takes back its loss.
+            (missing, per_second(this.lost.saturating_sub(before.lost))),
+            (void, grown(|counts| counts.void)),
+            ("starvations_per_second", grown(|counts| counts.starvations)),
+            ("behind_p50_seconds", behind.p50),
+            ("behind_p99_seconds", behind.p99),
+            ("generator_cpu_fraction", cpu_fraction),
+        ];
+        self.timeline.push(now - self.origin, length, &row);
+        StreamProgress {
+            fraction: 0.0,
+            started: self.streams.started,
+            playing: playing as u64,
+            conforming: conforming as u64,
+            refused,
+            timed_out: self.streams.timed_out(),
+            failed: failed - self.streams.timed_out(),
+            bits_per_second: bits_per_second.unwrap_or(0.0),
+            behind,
+            generator_cpu_fraction: cpu_fraction.unwrap_or(0.0),
+        }
+    }
+}

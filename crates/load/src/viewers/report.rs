@@ -1,0 +1,207 @@
+//! The result of a run of viewers as data: what is printed as JSON. Keys are stable; units stand last in each.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use sojourn_measure::{Reading, Summary};
+
+use crate::viewers::snapshot::Span;
+
+/// A whole run.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StreamReport {
+    /// Whether it went to its end.
+    pub complete: bool,
+    /// Whether a signal ended it.
+    pub interrupted: bool,
+    /// Why it ended early.
+    pub stopped_because: Option<String>,
+    /// When it began, in seconds since 1970 by the generator's clock.
+    pub started_unix_seconds: f64,
+    /// What makes the figures doubtful without voiding them, in words.
+    pub warnings: Vec<String>,
+    /// How long the clients took to come.
+    pub ramp_seconds: f64,
+    /// Packets of RTP with their headers, once all clients had come.
+    pub bytes_per_second: Option<f64>,
+    /// What became of the streams.
+    pub streaming: Streaming,
+    /// From beginning to connect to PLAY's answer, or to the playlist of segments.
+    pub setup_time_seconds: Summary,
+    /// From PLAY to the first packet of RTP; by HLS, from asking for the first segment, or what it needs, to its first byte.
+    pub time_to_first_packet_seconds: Summary,
+    /// By how much each packet came after it would have with the pace of its track's first.
+    pub behind_seconds: Summary,
+    /// Each track's jitter at its end (RFC 3550).
+    pub jitter_seconds: Summary,
+    /// By HLS: from asking for a segment until it was there whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment_time_seconds: Option<Summary>,
+    /// By HLS: from beginning to connect until the player showed something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub startup_time_seconds: Option<Summary>,
+    /// The generator.
+    pub generator: StreamGenerator,
+    /// The part in which all clients had come; none if the run ended before.
+    pub steps: Vec<StreamStep>,
+}
+
+/// What became of the streams of usual clients, and how many there were of others.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Streaming {
+    /// Streams.
+    pub streams: StreamFigures,
+    /// Packets of RTP, unless films came by HLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Packets>,
+    /// Segments, where they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segments: Option<Deliveries>,
+    /// Times with nothing to show.
+    pub starvation: Starvation,
+    /// Rates of streams.
+    pub bit_rate: Option<BitRates>,
+}
+
+/// Streams.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StreamFigures {
+    /// Begun, whatever came of them.
+    pub started: u64,
+    /// Judged: of usual clients, and not cut short before they played.
+    pub judged: u64,
+    /// Of these, without a fault.
+    pub conforming: u64,
+    /// Their share.
+    pub conforming_fraction: Option<f64>,
+    /// Of those judged, the others by the first rule they broke.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// That the server refused.
+    pub refused: u64,
+    /// The same by status.
+    pub refused_by_status: BTreeMap<u16, u64>,
+    /// That ended because a limit on waiting was met.
+    pub timed_out: u64,
+    /// Failed, time-outs included.
+    pub failures_by_cause: BTreeMap<&'static str, u64>,
+    /// That played to the film's end.
+    pub films_over: u64,
+    /// That had not begun to play when the run ended.
+    pub unfinished: u64,
+    /// Of clients that read slowly.
+    pub slow: u64,
+    /// Of clients that vanish.
+    pub vanishing: u64,
+    /// From the first packet to the end, added over the streams.
+    pub played_seconds: f64,
+}
+
+/// What the server delivered of what it owed, in packets of RTP or in segments of HLS.
+#[derive(Debug, Serialize, JsonSchema)]
+#[allow(missing_docs)] // docs/load-streaming.md says what each is
+pub struct Deliveries {
+    pub received: u64,
+    pub expected: u64,
+    pub lost: u64,
+    pub lost_fraction: Option<f64>,
+    pub late: u64,
+    pub late_fraction: Option<f64>,
+    pub void: u64,
+    pub void_fraction: Option<f64>,
+}
+
+/// Packets of RTP: what else there is to say of datagrams.
+#[derive(Debug, Serialize, JsonSchema)]
+#[allow(missing_docs)] // docs/load-streaming.md says what each is
+pub struct Packets {
+    #[serde(flatten)]
+    pub deliveries: Deliveries,
+    pub reordered: u64,
+    pub duplicates: u64,
+    pub out_of_sequence: u64,
+    pub foreign: u64,
+    pub malformed: u64,
+    pub overflowed: u64,
+}
+
+/// Times with nothing to show.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Starvation {
+    /// Streams that had one.
+    pub streams: u64,
+    /// How many there were.
+    pub count: u64,
+    /// How long they were together.
+    pub seconds: f64,
+}
+
+/// Rates of streams that played for two seconds or more: packets of RTP with their headers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[allow(missing_docs)] // of so many streams: their mean, and the least, middle and most
+pub struct BitRates {
+    pub streams: usize,
+    pub mean_bits_per_second: f64,
+    pub min_bits_per_second: f64,
+    pub p50_bits_per_second: f64,
+    pub max_bits_per_second: f64,
+}
+
+impl BitRates {
+    /// Of these rates, if there are any.
+    pub(crate) fn of(rates: &[f64]) -> Option<BitRates> {
+        let mut sorted = rates.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let (least, most) = (sorted.first()?, sorted.last()?);
+        Some(BitRates {
+            streams: sorted.len(),
+            mean_bits_per_second: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            min_bits_per_second: *least,
+            p50_bits_per_second: sorted[(sorted.len() - 1) / 2],
+            max_bits_per_second: *most,
+        })
+    }
+}
+
+/// The part of a run in which all clients had come.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct StreamStep {
+    /// When it began, since the run's start.
+    pub start_seconds: f64,
+    /// How many clients there were to be.
+    pub clients: u32,
+    /// What came.
+    #[serde(flatten)]
+    pub span: Span,
+    /// The generator.
+    pub generator: StreamGenerator,
+}
+
+/// The generator's own part.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct StreamGenerator {
+    /// CPU time over wall time.
+    pub cpu_fraction: Option<f64>,
+    /// CPU time per second of a stream.
+    pub cpu_seconds_per_stream_second: Option<f64>,
+    /// The share of the time that it was ready to run and others held its core.
+    pub core_wait_fraction: Reading<f64>,
+    /// What the hypervisor took from its core, or from all when it is not pinned.
+    pub core_steal_fraction: Reading<f64>,
+    /// Whether it, not the server, was the limit.
+    pub limited: bool,
+    /// Why, in one line.
+    pub limited_because: Option<String>,
+    /// Each reason by itself.
+    pub reasons: Vec<String>,
+    /// From when a packet came until the generator looked.
+    pub receive_lag_seconds: Summary,
+    /// Beyond which a sample is void.
+    pub receive_lag_limit_seconds: f64,
+    /// By which clock packets arrive.
+    pub arrival_clock: String,
+    /// How often it looked for what there was to do.
+    pub turns_per_second: Option<f64>,
+    /// How many descriptors it may have: one per stream, and four more for one of two tracks by UDP.
+    pub descriptors: u64,
+}
