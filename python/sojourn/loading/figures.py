@@ -1,8 +1,8 @@
 """The figures of a span from several machines' records: counts are added, latencies come from merged histograms.
 
-A machine hands over one histogram per kind of latency, per cause of failure, and per status, size class and goodness of
-an answer (`good_200_10240`, `wrong_404_0`; see `crates/load/src/statistics/step.rs`). Their sums are what one machine would have
-recorded that saw every request, so nothing here is an approximation.
+Each machine returns one histogram per kind of latency, per cause of failure, and per status, size class and goodness of
+an answer (`good_200_10240`, `wrong_404_0`; see `crates/load/src/statistics/step.rs`). Their sums are what a single
+machine would have recorded for every request, so nothing here is an approximation.
 """
 
 from __future__ import annotations
