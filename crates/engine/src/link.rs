@@ -275,7 +275,7 @@ fn packets(text: &str) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
-    use sojourn_queueing::distribution::Law;
+    use sojourn_queueing::distribution::RandomVariable;
 
     use super::*;
 

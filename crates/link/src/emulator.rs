@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 use sojourn_measure::{Histogram, Nanos, clock};
-use sojourn_queueing::distribution::Law;
+use sojourn_queueing::distribution::RandomVariable;
 use sojourn_queueing::random::Random;
 
 use crate::carrier::{Carrier, Link};
@@ -270,7 +270,7 @@ impl Carriage {
         let tally = &self.tally;
         Way {
             rate_bits_per_second: self.line.rate,
-            mean_delay_seconds: self.line.delay.as_ref().map_or(0.0, Law::mean),
+            mean_delay_seconds: self.line.delay.as_ref().map_or(0.0, RandomVariable::mean),
             loss_probability: self.line.loss.mean(),
             packets: tally.packets,
             bytes: Some(tally.bytes),

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use sojourn_measure::Nanos;
-use sojourn_queueing::distribution::{Distribution, Law};
+use sojourn_queueing::distribution::{Distribution, RandomVariable};
 use sojourn_queueing::random::Random;
 
 use crate::loss::Loss;

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use sojourn_measure::{Nanos, clock};
-use sojourn_queueing::distribution::Law;
+use sojourn_queueing::distribution::RandomVariable;
 
 use crate::carrier::{Carrier, Link};
 use crate::iproute::{self, ShapingError};
@@ -142,7 +142,7 @@ fn way(line: &Line, discipline: &Discipline, counts: Counts) -> Way {
     let is_lossless = line.loss.mean() == 0.0;
     Way {
         rate_bits_per_second: line.rate,
-        mean_delay_seconds: line.delay.as_ref().map_or(0.0, Law::mean),
+        mean_delay_seconds: line.delay.as_ref().map_or(0.0, RandomVariable::mean),
         loss_probability: line.loss.mean(),
         packets: counts.packets + counts.dropped_packets + counts.queued_packets,
         bytes: None,

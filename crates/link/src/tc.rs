@@ -6,7 +6,7 @@
 use std::io;
 
 use serde::Deserialize;
-use sojourn_queueing::distribution::{Distribution, Law};
+use sojourn_queueing::distribution::{Distribution, RandomVariable};
 
 use crate::iproute::ShapingError;
 use crate::line::Line;

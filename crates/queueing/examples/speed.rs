@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use sojourn_queueing::distribution::{Distribution, HyperExponential, Law};
+use sojourn_queueing::distribution::{Distribution, HyperExponential, RandomVariable};
 use sojourn_queueing::exact_lps::{ExactLps, PhaseType};
 use sojourn_queueing::simulator::{Plan, PoissonStation, simulate_poisson, simulate_system};
 use sojourn_queueing::solver::{predict, predict_means};
@@ -72,13 +72,13 @@ fn closed_network(plan: &Plan) -> f64 {
     visits / seconds
 }
 
-/// The response-time law of hyper-exponential demand, C² = 10, at ρ = 0.8, with its percentiles.
+/// The response-time distribution of hyper-exponential demand, C² = 10, at ρ = 0.8, with its percentiles.
 fn exact_lps(limit: u32) -> f64 {
-    let law = HyperExponential::balanced(MEAN, 10.0).expect("valid").into();
+    let distribution = HyperExponential::balanced(MEAN, 10.0).expect("valid").into();
     let solve = || {
-        let demand = PhaseType::of(&law).expect("phase type");
-        let law = ExactLps::new(0.8 / MEAN, demand, limit).expect("small").distribution();
-        [0.5, 0.9, 0.95, 0.99, 0.999].map(|p| law.quantile(p))
+        let demand = PhaseType::of(&distribution).expect("phase type");
+        let distribution = ExactLps::new(0.8 / MEAN, demand, limit).expect("small").distribution();
+        [0.5, 0.9, 0.95, 0.99, 0.999].map(|p| distribution.quantile(p))
     };
     best(solve).0
 }

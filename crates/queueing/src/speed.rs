@@ -1,4 +1,4 @@
-//! v(n): how fast a station works in total while n jobs are in service, as a multiple of the pace of one job alone.
+//! The speed v(n) of a station: its total rate of work with n jobs in service, relative to one job alone.
 //!
 //! Real servers neither scale perfectly nor conserve work: locks, caches and paging make v(n) bend and fall. A
 //! station under v(n) stays processor sharing (each of n jobs gets v(n)/n), so virtual time, product form and
@@ -27,31 +27,27 @@ pub enum Speed {
     Table(Arc<[f64]>),
 }
 
-/// Why there is no such speed.
+/// The reason why a speed is refused.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpeedError {
-    /// A coefficient of the universal scalability law.
+    /// A coefficient of the universal scalability law is out of its domain.
     #[error("{name} must be {requirement}, not {value}")]
     Coefficient {
-        /// Which.
         name: &'static str,
-        /// What it must satisfy.
+        /// Completes the sentence "NAME must be …".
         requirement: &'static str,
-        /// What it was.
         value: f64,
     },
-    /// An empty table, or one too long to be measured.
+    /// The table is empty or longer than [`SPEEDS_MAX`].
     #[error("a table of speeds has from 1 to {SPEEDS_MAX} entries, not {0}")]
     Length(usize),
-    /// A table that does not begin with 1.
+    /// The table does not begin with 1.
     #[error("speeds are relative to one job alone: the first must be 1, not {0}; divide all by the first")]
     First(f64),
-    /// An entry.
     #[error("speed number {jobs} must be positive and finite, not {value}")]
     Value {
         /// Counted from 1, as the number of jobs in service.
         jobs: usize,
-        /// What it was.
         value: f64,
     },
 }
@@ -89,7 +85,7 @@ impl Speed {
         Ok(Self::Table(speeds.into()))
     }
 
-    /// v(n) / n: what each of `jobs` ≥ 1 jobs gets.
+    /// v(n)/n: the rate at which each of `jobs` ≥ 1 jobs is served.
     #[inline]
     pub fn share(&self, jobs: usize) -> f64 {
         match self {
@@ -112,8 +108,8 @@ impl Speed {
         }
     }
 
-    /// v(r) of a station that is full, r being the `limit` on jobs in service; the limit of v(n) when there is none
-    /// (`usize::MAX`). More work than this per second, and an open station grows for ever.
+    /// v(r) of a full station, where `limit` is r; the limit of v(n) for n → ∞ when there is no r (`usize::MAX`). An
+    /// open station that is offered more work per second than this grows for ever.
     pub fn saturation(&self, limit: usize) -> f64 {
         match self {
             _ if limit < usize::MAX => self.at(limit),
@@ -124,7 +120,7 @@ impl Speed {
         }
     }
 
-    /// The largest v(n) with at most `limit` jobs in service: what utilisation is a fraction of.
+    /// The largest v(n) with at most `limit` jobs in service. Utilisation is a fraction of it.
     pub fn peak(&self, limit: usize) -> f64 {
         match self {
             Self::Servers(_) => self.saturation(limit),
@@ -138,7 +134,7 @@ impl Speed {
         }
     }
 
-    /// Whether the station always works at the pace of one job: what the closed forms assume.
+    /// Returns true if the station always works at the rate of one job, as the closed forms assume.
     pub fn is_single_server(&self) -> bool {
         *self == Self::Servers(1.0)
     }

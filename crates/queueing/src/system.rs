@@ -1,37 +1,33 @@
-//! A web system as the solvers see it: stations, classes of jobs, and the routes they take.
+//! A web system as the solvers see it: stations, classes of jobs, and their routes.
 //!
-//! Every solver takes this one description and answers or refuses. It comes from a system file
-//! ([`crate::system_file`]) and is consistent by construction: indices exist, probabilities sum to one.
+//! Every solver takes this one description and answers or refuses. The reader of system files builds it, so it is
+//! consistent by construction: indices exist and probabilities sum to one.
 
-use crate::distribution::{Distribution, Law};
+use crate::distribution::{Distribution, RandomVariable};
 use crate::speed::Speed;
 use crate::station::Service;
 
-/// Stations and classes.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct System {
-    /// What the file calls itself.
+    /// The `name` of the file.
     pub name: String,
-    /// In the order of the file.
+    /// In the order of the system file.
     pub stations: Vec<StationModel>,
-    /// In the order of the file.
+    /// In the order of the system file.
     pub classes: Vec<Class>,
 }
 
-/// A place where jobs are served.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StationModel {
-    /// Its name in routes and results.
     pub name: String,
-    /// How it serves.
     pub discipline: Discipline,
     /// c: equal servers (processors) shared by the jobs in service; 1 unless said.
     pub servers: u32,
-    /// v(n) where it is not min(n, c): PS and LPS only, and then `servers` is 1.
+    /// v(n) if it is not min(n, c); for PS and LPS only, and `servers` is then 1.
     pub speed: Option<Speed>,
-    /// Where the system file defines it, from 1.
+    /// Line of the system file, counted from 1.
     pub line: usize,
 }
 
@@ -43,16 +39,13 @@ pub enum Discipline {
     /// Processor sharing.
     Ps,
     /// Processor sharing by at most r jobs, the others waiting in order.
-    Lps {
-        /// r.
-        limit: u32,
-    },
+    Lps { limit: u32 },
     /// A delay: no waiting and no sharing.
     Is,
 }
 
 impl StationModel {
-    /// As the simulator serves it.
+    /// The discipline as limit and speed.
     pub fn service(&self) -> Service {
         let service = match self.discipline {
             Discipline::Fifo => Service::fifo(self.servers),
@@ -66,12 +59,12 @@ impl StationModel {
         }
     }
 
-    /// What messages call it.
+    /// The station's name in messages, with its line.
     pub fn place(&self) -> String {
         format!("station {} (line {})", self.name, self.line)
     }
 
-    /// Whether jobs can be in each other's way here.
+    /// Returns true unless the station is a delay.
     pub fn is_limited(&self) -> bool {
         self.discipline != Discipline::Is
     }
@@ -81,59 +74,53 @@ impl StationModel {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Class {
-    /// Its name in results.
     pub name: String,
-    /// Where its jobs come from.
+    /// The source of a class's jobs.
     pub source: Source,
-    /// The law of the document size in bytes, drawn once per job and shared along its route.
+    /// Distribution of the document size in bytes; drawn once per job and used along its whole route.
     pub document: Option<Distribution>,
-    /// Seconds added to every response: Δ of Eq. 2.1, and all that is not modelled.
+    /// Seconds added to every response: Δ of Eq. 2.1, and everything that is not modelled.
     pub latency: f64,
-    /// What a job may do; one is chosen at random when it starts.
+    /// The possible routes; one is chosen at random when a job starts.
     pub routes: Vec<Route>,
-    /// Where the system file defines it, from 1.
+    /// Line of the system file, counted from 1.
     pub line: usize,
 }
 
-/// Where jobs come from.
+/// The source of a class's jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// Poisson arrivals that leave after their route.
-    Open {
-        /// Jobs per second.
-        rate: f64,
-    },
-    /// Users who think, ask, wait for the answer, and think again.
+    /// Poisson arrivals; a job leaves after its route.
+    Open { rate: f64 },
+    /// A fixed number of users: each thinks, sends a request, waits for the response, and thinks again.
     Closed {
-        /// How many.
         users: u32,
-        /// Seconds between an answer and the next question.
+        /// Seconds between a response and the next request.
         think_time: Distribution,
     },
 }
 
-/// A sequence of visits.
+/// A sequence of visits to stations.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Route {
     /// Its name in results, such as `hit` or `miss`.
     pub name: String,
-    /// Of being chosen; those of a class sum to one.
+    /// The routes' probabilities of a class sum to one.
     pub probability: f64,
-    /// In order; at least one.
+    /// In order; never empty.
     pub visits: Vec<Visit>,
 }
 
-/// One stop of a route.
+/// One visit of a route to a station.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Visit {
-    /// Index of the station.
+    /// Index into [`System::stations`].
     pub station: usize,
-    /// What the job asks of it.
     pub demand: Demand,
-    /// The station visited before at which the job keeps its place until this visit ends: a helper that is
-    /// held while the document is sent.
+    /// An earlier station at which the job holds its place until this visit ends, as a helper process is held while
+    /// the document is sent.
     pub holds: Option<usize>,
 }
 
@@ -143,7 +130,7 @@ pub enum Demand {
     /// g(x) of the document size x, in pieces.
     BySize(Vec<Piece>),
     /// Independent of the document.
-    Law(Distribution),
+    Independent(Distribution),
 }
 
 /// fixed + per_byte · x for documents smaller than `below` and not smaller than the previous piece's.
@@ -169,10 +156,10 @@ impl Demand {
         Some(piece.fixed + piece.per_byte * size)
     }
 
-    /// `E[S]` and `E[S²]` for documents of this law; exact for one piece, by quadrature for several.
+    /// `E[S]` and `E[S²]` over this distribution of document sizes; exact for one piece, by quadrature for several.
     pub fn moments(&self, document: Option<&Distribution>) -> (f64, f64) {
         match (self, document) {
-            (Self::Law(law), _) => (law.mean(), law.second_moment()),
+            (Self::Independent(distribution), _) => (distribution.mean(), distribution.second_moment()),
             (Self::BySize(pieces), Some(document)) => moments_by_size(pieces, document),
             (Self::BySize(pieces), None) => {
                 let fixed = pieces.first().map_or(0.0, |piece| piece.fixed);
@@ -181,14 +168,13 @@ impl Demand {
         }
     }
 
-    /// `E[S]`.
     pub fn mean(&self, document: Option<&Distribution>) -> f64 {
         self.moments(document).0
     }
 }
 
-/// With x from the law, `E[g]` and `E[g²]` piece by piece from the partial moments of the law, each
-/// ∫ xᵏ dF = [xᵏF] − ∫ k xᵏ⁻¹ F; the last piece takes what the exact moments leave.
+/// `E[g(X)]` and `E[g(X)²]` piece by piece from the partial moments of the document size X, each ∫ xᵏ dF = [xᵏF] − ∫ k
+/// xᵏ⁻¹ F; the last piece takes what the exact moments leave.
 fn moments_by_size(pieces: &[Piece], document: &Distribution) -> (f64, f64) {
     let mut left = [1.0, document.mean(), document.second_moment()];
     let (mut first, mut second, mut low) = (0.0, 0.0, 0.0);
@@ -239,12 +225,12 @@ impl Class {
 }
 
 impl System {
-    /// Whether some job keeps a place at one station while it is served at another.
+    /// Returns true if a job holds a place at one station while it is served at another.
     pub fn has_simultaneous_possession(&self) -> bool {
         self.classes.iter().flat_map(Class::visits).any(|(_, visit)| visit.holds.is_some())
     }
 
-    /// The work per second that open classes alone bring to each station.
+    /// Work per second of the open classes alone, by station.
     pub fn open_work(&self) -> Vec<f64> {
         let mut work = vec![0.0; self.stations.len()];
         for class in &self.classes {

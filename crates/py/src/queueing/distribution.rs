@@ -1,10 +1,10 @@
-//! Bindings of the laws of sizes and times.
+//! Bindings of the distributions of sizes and times.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use sojourn_queueing::distribution::{
     self, BoundedPareto, Deterministic, DistributionError, Empirical, Erlang, Exponential, HyperExponential,
-    Law, LogNormal, Mixture,
+    LogNormal, Mixture, RandomVariable,
 };
 use sojourn_queueing::random::Random;
 
@@ -14,14 +14,14 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Distribution>()
 }
 
-/// A law of a non-negative quantity.
+/// A distribution of a non-negative quantity.
 #[pyclass(frozen, module = "sojourn._native")]
 pub(super) struct Distribution {
     pub(super) inner: distribution::Distribution,
 }
 
-fn wrap<T: Into<distribution::Distribution>>(law: Result<T, DistributionError>) -> PyResult<Distribution> {
-    law.map(|law| Distribution { inner: law.into() }).map_err(refused)
+fn wrap<T: Into<distribution::Distribution>>(built: Result<T, DistributionError>) -> PyResult<Distribution> {
+    built.map(|built| Distribution { inner: built.into() }).map_err(refused)
 }
 
 #[pymethods]
@@ -72,10 +72,10 @@ impl Distribution {
     /// The weights are normalised.
     #[staticmethod]
     fn mixture(parts: Vec<(f64, PyRef<'_, Self>)>) -> PyResult<Self> {
-        wrap(Mixture::new(parts.into_iter().map(|(weight, law)| (weight, law.inner.clone())).collect()))
+        wrap(Mixture::new(parts.into_iter().map(|(weight, part)| (weight, part.inner.clone())).collect()))
     }
 
-    /// The law of `factor`·X + `offset`.
+    /// The distribution of `factor`·X + `offset`.
     fn affine(&self, factor: f64, offset: f64) -> PyResult<Self> {
         wrap(self.inner.clone().affine(factor, offset))
     }

@@ -37,14 +37,14 @@ impl ExactLps {
 
 #[pymethods]
 impl ExactLps {
-    /// For a law that is of phase type.
+    /// For a distribution that is of phase type.
     #[staticmethod]
     fn of_law(py: Python<'_>, arrival_rate: f64, demand: &Distribution, r: u32) -> PyResult<Self> {
         let phase_type = PhaseType::of(&demand.inner).ok_or_else(|| refused(ExactError::NotPhaseType))?;
         Self::solve(py, arrival_rate, phase_type, r)
     }
 
-    /// For the phase-type law of these moments.
+    /// For the phase-type distribution of these moments.
     #[staticmethod]
     fn of_moments(py: Python<'_>, arrival_rate: f64, mean: f64, scv: f64, r: u32) -> PyResult<Self> {
         Self::solve(py, arrival_rate, of_mean_scv(mean, scv)?, r)
@@ -63,8 +63,8 @@ impl ExactLps {
     /// P(R > t).
     fn survival<'py>(&self, py: Python<'py>, times: PyReadonlyArray1<'py, f64>) -> Bound<'py, PyArray1<f64>> {
         let times = values(&times);
-        let law = |time: &f64| self.response_times().survival(*time);
-        py.detach(|| times.iter().map(law).collect::<Vec<_>>()).into_pyarray(py)
+        let survival = |time: &f64| self.response_times().survival(*time);
+        py.detach(|| times.iter().map(survival).collect::<Vec<_>>()).into_pyarray(py)
     }
 
     fn quantile<'py>(
@@ -73,8 +73,8 @@ impl ExactLps {
         probabilities: PyReadonlyArray1<'py, f64>,
     ) -> Bound<'py, PyArray1<f64>> {
         let probabilities = values(&probabilities);
-        let law = |p: &f64| self.response_times().quantile(*p);
-        py.detach(|| probabilities.iter().map(law).collect::<Vec<_>>()).into_pyarray(py)
+        let quantile = |p: &f64| self.response_times().quantile(*p);
+        py.detach(|| probabilities.iter().map(quantile).collect::<Vec<_>>()).into_pyarray(py)
     }
 
     /// `E[R | S = x]`.
@@ -123,14 +123,14 @@ fn lps_exact<'py>(
     let phase_type = of_mean_scv(mean_demand, scv_demand)?;
     let result = py.detach(|| {
         let station = exact_lps::ExactLps::new(arrival_rate, phase_type, r)?;
-        let law = station.distribution();
+        let response_time = station.distribution();
         let response_time_seconds = ExactResponseTime {
             mean: station.mean_response_time(),
-            p50: law.quantile(0.5),
-            p90: law.quantile(0.9),
-            p95: law.quantile(0.95),
-            p99: law.quantile(0.99),
-            p999: law.quantile(0.999),
+            p50: response_time.quantile(0.5),
+            p90: response_time.quantile(0.9),
+            p95: response_time.quantile(0.95),
+            p99: response_time.quantile(0.99),
+            p999: response_time.quantile(0.999),
         };
         let conditional_mean_seconds = station.conditional_means(&demands);
         let mean_wait_seconds = station.mean_wait();
@@ -141,6 +141,8 @@ fn lps_exact<'py>(
 
 fn of_mean_scv(mean: f64, scv: f64) -> PyResult<PhaseType> {
     PhaseType::from_mean_scv(mean, scv).ok_or_else(|| {
-        PyValueError::new_err(format!("scv = {scv} has no phase-type law of at most 8 phases: simulate"))
+        PyValueError::new_err(format!(
+            "scv = {scv} has no phase-type distribution of at most 8 phases: simulate"
+        ))
     })
 }

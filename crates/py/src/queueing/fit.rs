@@ -1,4 +1,4 @@
-//! Bindings of the fits of laws to measured values.
+//! Bindings of the fits of distributions to measured values.
 
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(fit_usl, module)?)
 }
 
-/// Laws fitted to positive values by maximum likelihood, the best (by AIC) first.
+/// Distributions fitted to positive values by maximum likelihood, the best (by AIC) first.
 #[pyfunction]
 fn fit_laws<'py>(py: Python<'py>, values: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyAny>> {
     let values = super::values(&values);
@@ -21,7 +21,7 @@ fn fit_laws<'py>(py: Python<'py>, values: PyReadonlyArray1<'py, f64>) -> PyResul
     dictionary(py, &fits.map_err(refused)?)
 }
 
-/// The phase-type law with the values' first two moments.
+/// The phase-type distribution with the values' first two moments.
 #[pyfunction]
 fn fit_moments<'py>(py: Python<'py>, values: PyReadonlyArray1<'py, f64>) -> PyResult<Bound<'py, PyAny>> {
     let values = super::values(&values);

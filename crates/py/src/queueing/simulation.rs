@@ -36,14 +36,14 @@ fn simulate_station<'py>(
     Ok(responses.map_err(refused)?.into_pyarray(py))
 }
 
-/// Where demands come from: a law, or values to draw from.
+/// Where demands come from: a distribution, or values to draw from.
 #[derive(FromPyObject)]
 enum Demands<'py> {
-    Law(PyRef<'py, Distribution>),
+    Distribution(PyRef<'py, Distribution>),
     Values(PyReadonlyArray1<'py, f64>),
 }
 
-/// Simulates one station under Poisson arrivals whose demands are drawn from a law or from the given values.
+/// Simulates one station under Poisson arrivals whose demands are drawn from a distribution or from the given values.
 #[pyfunction]
 #[pyo3(signature = (
     arrival_rate, demands, r=None, half_width=0.02, jobs_max=JOBS_MAX_DEFAULT, seed=1, *,
@@ -67,9 +67,9 @@ fn simulate_poisson<'py>(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let demand = match (demands, weights) {
-        (Demands::Law(law), None) => law.inner.clone(),
-        (Demands::Law(_), Some(_)) => {
-            return Err(PyValueError::new_err("weights belong to values, not to a law"));
+        (Demands::Distribution(demand), None) => demand.inner.clone(),
+        (Demands::Distribution(_), Some(_)) => {
+            return Err(PyValueError::new_err("weights belong to values, not to a distribution"));
         }
         (Demands::Values(demands), Some(weights)) => {
             Empirical::weighted(&values(&demands), &values(&weights)).map_err(refused)?.into()

@@ -4,7 +4,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use serde::Serialize;
-use sojourn_queueing::distribution::Law;
+use sojourn_queueing::distribution::RandomVariable;
 use sojourn_queueing::solver;
 use sojourn_queueing::system::{Class, Demand, Discipline, Route, Source, StationModel, System, Visit};
 use sojourn_queueing::system_file;
@@ -30,14 +30,14 @@ fn predict_system<'py>(py: Python<'py>, system: &str, percentiles: bool) -> PyRe
     dictionary(py, &prediction)
 }
 
-/// What a system file says, with means in place of laws.
+/// What a system file says, with means in place of distributions.
 #[pyfunction]
 fn system_structure<'py>(py: Python<'py>, system: &str) -> PyResult<Bound<'py, PyAny>> {
     let system = system_file::parse(system).map_err(refused)?;
     dictionary(py, &Structure::of(&system))
 }
 
-/// The law of a class's document sizes in bytes; None where it has none.
+/// The distribution of a class's document sizes in bytes; None where it has none.
 #[pyfunction]
 fn system_document(system: &str, class: &str) -> PyResult<Option<Distribution>> {
     let system = system_file::parse(system).map_err(refused)?;
@@ -170,7 +170,7 @@ impl ClassStructure {
             users,
             think_time_seconds,
             latency_seconds: class.latency,
-            document_mean_bytes: class.document.as_ref().map(Law::mean),
+            document_mean_bytes: class.document.as_ref().map(RandomVariable::mean),
             routes: class.routes.iter().map(route).collect(),
         }
     }

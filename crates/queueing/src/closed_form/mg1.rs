@@ -1,12 +1,12 @@
 //! M/G/1: Poisson arrivals, any service demand, one server.
 //!
-//! FIFO needs two moments (Pollaczek-Khinchine), PS one: its mean is insensitive to the law of demand. The
-//! two means agree only where C² = 1.
+//! FIFO needs two moments of the demand (Pollaczek-Khinchine), PS only the mean: it is insensitive to the distribution
+//! of demand. The two mean response times agree only where C² = 1.
 
 use super::ClosedFormError;
-use crate::distribution::{Distribution, Law};
+use crate::distribution::{Distribution, RandomVariable};
 
-/// An open station that is stable: utilisation below 1.
+/// An open station with utilisation below 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mg1 {
     arrival_rate: f64,
@@ -47,7 +47,7 @@ impl Mg1 {
         Ok(Self { arrival_rate, mean_demand, second_moment_demand })
     }
 
-    /// From λ in 1/s and the law of the demand in seconds.
+    /// From λ in 1/s and the distribution of the demand in seconds.
     ///
     /// # Errors
     /// As [`Mg1::new`].
@@ -65,7 +65,6 @@ impl Mg1 {
         1.0 / self.mean_demand
     }
 
-    /// `E[S]`.
     pub fn mean_demand(&self) -> f64 {
         self.mean_demand
     }

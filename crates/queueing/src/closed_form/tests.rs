@@ -7,7 +7,7 @@ use crate::testing::check;
 /// The thesis's station at load `rho`, in milliseconds.
 fn thesis(rho: f64) -> Mg1 {
     let demand = Distribution::shifted_log_normal(7.811, 1.573, 0.000_485_1, 21.55).unwrap();
-    Mg1::of(rho / crate::distribution::Law::mean(&demand), &demand).unwrap()
+    Mg1::of(rho / crate::distribution::RandomVariable::mean(&demand), &demand).unwrap()
 }
 
 fn lps(station: Mg1, limit: u32) -> Lps {
@@ -41,7 +41,7 @@ fn exponential_demand_does_not_see_the_limit() {
 
 #[test]
 fn very_variable_demand_h_star() {
-    // C² = 10, ρ = 0.8 and 0.6, r = 4, mean 25.675: exact for the two-point law H*.
+    // C² = 10, ρ = 0.8 and 0.6, r = 4, mean 25.675: exact for the two-point distribution H*.
     let second_moment = 11.0 * 25.675 * 25.675;
     let mean = |rho: f64| lps(Mg1::new(rho / 25.675, 25.675, second_moment).unwrap(), 4).mean_response_time();
     check(mean(0.8), 365.0, 1e-3);

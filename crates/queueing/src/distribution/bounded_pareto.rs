@@ -1,6 +1,6 @@
 //! Bounded Pareto: a power tail between a smallest and a largest value, so that every moment exists.
 
-use super::{DistributionError, Law, parameter, positive};
+use super::{DistributionError, RandomVariable, parameter, positive};
 use crate::random::Random;
 
 /// P(X > x) falls as x^−shape between `low` and `high`.
@@ -38,7 +38,7 @@ impl BoundedPareto {
     }
 }
 
-impl Law for BoundedPareto {
+impl RandomVariable for BoundedPareto {
     fn mean(&self) -> f64 {
         self.moment(1.0)
     }

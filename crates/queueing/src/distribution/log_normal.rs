@@ -1,6 +1,8 @@
-//! Log-normal: the law of document sizes in the thesis (μ = 7.811, σ = 1.573 of ln bytes).
+//! Log-normal: the distribution of document sizes in the thesis (μ = 7.811, σ = 1.573 of ln bytes).
 
-use super::{DistributionError, Law, non_negative, normal_cdf, normal_quantile, parameter, positive};
+use super::{
+    DistributionError, RandomVariable, non_negative, normal_cdf, normal_quantile, parameter, positive,
+};
 use crate::random::Random;
 
 /// ln X is normal with mean `mu` and standard deviation `sigma`.
@@ -32,7 +34,7 @@ impl LogNormal {
     }
 }
 
-impl Law for LogNormal {
+impl RandomVariable for LogNormal {
     fn mean(&self) -> f64 {
         (self.mu + self.sigma * self.sigma / 2.0).exp()
     }

@@ -1,99 +1,79 @@
-//! Laws of sizes and times: exact moments, distribution function, quantiles and sampling.
+//! Distributions of sizes and times: exact moments, distribution function, quantiles and sampling.
 //!
-//! A file per law; the enum [`Distribution`] is the table. Values are non-negative and carry the unit of the
-//! caller (seconds or bytes). Moments are exact even where a sample would lie: the raw second moment of three
-//! million log-normal sizes with σ = 1.573 is still 8 % off.
+//! The enum [`Distribution`] is the table of all. Values are non-negative and carry the unit of the caller (seconds or
+//! bytes). Moments are exact even where those of a sample would be wrong: the raw second moment of three million
+//! log-normal sizes with σ = 1.573 is still 8 % off.
 
-mod affine;
 mod bounded_pareto;
-mod deterministic;
-mod empirical;
-mod erlang;
+mod composite;
+mod discrete;
 mod exponential;
-mod hyper_exponential;
 mod log_normal;
-mod mixture;
 mod normal;
 
 use thiserror::Error;
 
 use crate::random::Random;
-pub use affine::Affine;
 pub use bounded_pareto::BoundedPareto;
-pub use deterministic::Deterministic;
-pub use empirical::Empirical;
-pub use erlang::{ERLANG_STAGES_MAX, Erlang};
-pub use exponential::Exponential;
-pub use hyper_exponential::HyperExponential;
+pub use composite::{Affine, Mixture};
+pub use discrete::{Deterministic, Empirical};
+pub(crate) use exponential::stages_for;
+pub use exponential::{ERLANG_STAGES_MAX, Erlang, Exponential, HyperExponential};
 pub use log_normal::LogNormal;
-pub use mixture::Mixture;
 pub use normal::{normal_cdf, normal_quantile, student_quantile};
 
-/// Why a law cannot be built.
+/// The reason why a distribution cannot be built.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum DistributionError {
     /// A parameter is out of its domain.
     #[error("{name} must be {requirement}, not {value}")]
     Parameter {
-        /// The parameter.
         name: &'static str,
-        /// What it must satisfy.
+        /// Completes the sentence "NAME must be …".
         requirement: &'static str,
-        /// What it was.
         value: f64,
     },
-    /// An empirical law or a mixture of nothing.
+    /// An empirical distribution or a mixture of nothing.
     #[error("{name} needs at least one value")]
-    Empty {
-        /// The law.
-        name: &'static str,
-    },
+    Empty { name: &'static str },
     /// Values and weights differ in number.
     #[error("{values} values but {weights} weights: give one weight per value")]
-    WeightCount {
-        /// Number of values.
-        values: usize,
-        /// Number of weights.
-        weights: usize,
-    },
+    WeightCount { values: usize, weights: usize },
 }
 
-/// What every law can answer.
-pub trait Law {
-    /// `E[X]`.
+/// Moments, distribution function and samples of a non-negative quantity X.
+pub trait RandomVariable {
     fn mean(&self) -> f64;
-    /// `E[X²]`.
     fn second_moment(&self) -> f64;
     /// P(X ≤ x).
     fn cdf(&self, x: f64) -> f64;
-    /// One value.
     fn sample(&self, random: &mut Random) -> f64;
-    /// The smallest x with P(X ≤ x) ≥ p, for 0 ≤ p < 1; by bisection unless the law has a closed form.
+    /// The smallest x with P(X ≤ x) ≥ p, for 0 ≤ p < 1; by bisection unless the distribution has a closed form.
     fn quantile(&self, p: f64) -> f64 {
         invert(|x| self.cdf(x), p, self.mean())
     }
 }
 
-/// A law of a non-negative quantity.
+/// A distribution of a non-negative quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
-    /// Always the same value.
+    /// A constant.
     Deterministic(Deterministic),
-    /// Memoryless.
+    /// The memoryless distribution: C² = 1.
     Exponential(Exponential),
-    /// A sum of equal exponential stages: less variable than exponential.
+    /// A sum of equal exponential stages: C² = 1/stages, less variable than exponential.
     Erlang(Erlang),
-    /// A choice among exponentials: more variable than exponential.
+    /// A choice between two exponentials: C² ≥ 1, more variable than exponential.
     HyperExponential(HyperExponential),
-    /// The usual law of document sizes.
+    /// The usual distribution of document sizes.
     LogNormal(LogNormal),
     /// A power tail, cut at both ends.
     BoundedPareto(BoundedPareto),
     /// Measured values.
     Empirical(Empirical),
-    /// A choice among laws.
+    /// A choice among distributions.
     Mixture(Mixture),
-    /// a·X + b of another law, such as the demand of a random document.
+    /// a·X + b of another distribution, such as the demand of a random document.
     Affine(Affine),
 }
 
@@ -112,7 +92,7 @@ impl Distribution {
         Self::from(LogNormal::new(mu, sigma)?).affine(factor, offset)
     }
 
-    /// The law of `factor`·X + `offset`.
+    /// The distribution of `factor`·X + `offset`.
     ///
     /// # Errors
     /// [`DistributionError::Parameter`] when either is negative or not finite.
@@ -126,56 +106,56 @@ impl Distribution {
         if mean == 0.0 { 0.0 } else { (self.second_moment() / (mean * mean) - 1.0).max(0.0) }
     }
 
-    fn law(&self) -> &dyn Law {
+    fn distribution(&self) -> &dyn RandomVariable {
         match self {
-            Self::Deterministic(law) => law,
-            Self::Exponential(law) => law,
-            Self::Erlang(law) => law,
-            Self::HyperExponential(law) => law,
-            Self::LogNormal(law) => law,
-            Self::BoundedPareto(law) => law,
-            Self::Empirical(law) => law,
-            Self::Mixture(law) => law,
-            Self::Affine(law) => law,
+            Self::Deterministic(distribution) => distribution,
+            Self::Exponential(distribution) => distribution,
+            Self::Erlang(distribution) => distribution,
+            Self::HyperExponential(distribution) => distribution,
+            Self::LogNormal(distribution) => distribution,
+            Self::BoundedPareto(distribution) => distribution,
+            Self::Empirical(distribution) => distribution,
+            Self::Mixture(distribution) => distribution,
+            Self::Affine(distribution) => distribution,
         }
     }
 }
 
-impl Law for Distribution {
+impl RandomVariable for Distribution {
     fn mean(&self) -> f64 {
-        self.law().mean()
+        self.distribution().mean()
     }
     fn second_moment(&self) -> f64 {
-        self.law().second_moment()
+        self.distribution().second_moment()
     }
     fn cdf(&self, x: f64) -> f64 {
-        self.law().cdf(x)
+        self.distribution().cdf(x)
     }
     fn quantile(&self, p: f64) -> f64 {
-        self.law().quantile(p)
+        self.distribution().quantile(p)
     }
     // Sampling is the simulator's inner loop: a match, so that it is inlined, not a virtual call.
     #[inline]
     fn sample(&self, random: &mut Random) -> f64 {
         match self {
-            Self::Deterministic(law) => law.sample(random),
-            Self::Exponential(law) => law.sample(random),
-            Self::Erlang(law) => law.sample(random),
-            Self::HyperExponential(law) => law.sample(random),
-            Self::LogNormal(law) => law.sample(random),
-            Self::BoundedPareto(law) => law.sample(random),
-            Self::Empirical(law) => law.sample(random),
-            Self::Mixture(law) => law.sample(random),
-            Self::Affine(law) => law.sample(random),
+            Self::Deterministic(distribution) => distribution.sample(random),
+            Self::Exponential(distribution) => distribution.sample(random),
+            Self::Erlang(distribution) => distribution.sample(random),
+            Self::HyperExponential(distribution) => distribution.sample(random),
+            Self::LogNormal(distribution) => distribution.sample(random),
+            Self::BoundedPareto(distribution) => distribution.sample(random),
+            Self::Empirical(distribution) => distribution.sample(random),
+            Self::Mixture(distribution) => distribution.sample(random),
+            Self::Affine(distribution) => distribution.sample(random),
         }
     }
 }
 
 macro_rules! wrap {
-    ($($law:ident),*) => {$(
-        impl From<$law> for Distribution {
-            fn from(law: $law) -> Self {
-                Self::$law(law)
+    ($($distribution:ident),*) => {$(
+        impl From<$distribution> for Distribution {
+            fn from(distribution: $distribution) -> Self {
+                Self::$distribution(distribution)
             }
         }
     )*};

@@ -65,7 +65,7 @@ fn horner(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 
-/// The quantile p of Student's law with `degrees` of freedom, by the Cornish-Fisher expansion around the
+/// The quantile p of Student's distribution with `degrees` of freedom, by the Cornish-Fisher expansion around the
 /// normal (Abramowitz & Stegun 26.7.5): at p = 0.975 within 1 % from 3 degrees and 0.1 % from 8; exact for 1 and 2.
 pub fn student_quantile(p: f64, degrees: f64) -> f64 {
     if degrees == 1.0 {

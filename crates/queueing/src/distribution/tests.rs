@@ -1,4 +1,4 @@
-//! Moments, quantiles and samples of every law.
+//! Moments, quantiles and samples of every distribution.
 
 use super::*;
 use crate::testing::check;
@@ -8,7 +8,7 @@ fn thesis_demand() -> Distribution {
     Distribution::shifted_log_normal(7.811, 1.573, 0.000_485_1, 21.55).unwrap()
 }
 
-fn every_law() -> Vec<Distribution> {
+fn every_distribution() -> Vec<Distribution> {
     vec![
         Deterministic::new(3.0).unwrap().into(),
         Exponential::new(2.0).unwrap().into(),
@@ -47,26 +47,29 @@ fn thesis_moments() {
 
 #[test]
 fn samples_have_the_exact_moments() {
-    for (index, law) in every_law().iter().enumerate() {
+    for (index, distribution) in every_distribution().iter().enumerate() {
         let mut random = Random::new(index as u64);
-        let samples: Vec<f64> = (0..400_000).map(|_| law.sample(&mut random)).collect();
+        let samples: Vec<f64> = (0..400_000).map(|_| distribution.sample(&mut random)).collect();
         let mean = samples.iter().sum::<f64>() / samples.len() as f64;
         let second = samples.iter().map(|x| x * x).sum::<f64>() / samples.len() as f64;
-        check(mean, law.mean(), 0.02);
-        check(second, law.second_moment(), 0.06);
+        check(mean, distribution.mean(), 0.02);
+        check(second, distribution.second_moment(), 0.06);
     }
 }
 
 #[test]
 fn samples_follow_the_distribution_function() {
-    for (index, law) in every_law().iter().enumerate() {
+    for (index, distribution) in every_distribution().iter().enumerate() {
         let mut random = Random::new(100 + index as u64);
-        let samples: Vec<f64> = (0..200_000).map(|_| law.sample(&mut random)).collect();
+        let samples: Vec<f64> = (0..200_000).map(|_| distribution.sample(&mut random)).collect();
         for p in [0.01, 0.3, 0.5, 0.9, 0.999] {
-            let quantile = law.quantile(p);
+            let quantile = distribution.quantile(p);
             let below = samples.iter().filter(|&&x| x <= quantile).count() as f64 / samples.len() as f64;
-            assert!((below - law.cdf(quantile)).abs() < 0.005, "law {index}: {below} at {p}");
-            assert!(law.cdf(quantile) >= p - 1e-9, "law {index}: quantile {p}");
+            assert!(
+                (below - distribution.cdf(quantile)).abs() < 0.005,
+                "distribution {index}: {below} at {p}"
+            );
+            assert!(distribution.cdf(quantile) >= p - 1e-9, "distribution {index}: quantile {p}");
         }
     }
 }
@@ -94,9 +97,9 @@ fn normal_and_student_quantiles() {
 #[test]
 fn balanced_means_keep_mean_and_variability() {
     for scv in [1.0, 2.0, 10.0, 25.0] {
-        let law = Distribution::from(HyperExponential::balanced(3.0, scv).unwrap());
-        check(law.mean(), 3.0, 1e-12);
-        check(law.scv(), scv, 1e-9);
+        let distribution = Distribution::from(HyperExponential::balanced(3.0, scv).unwrap());
+        check(distribution.mean(), 3.0, 1e-12);
+        check(distribution.scv(), scv, 1e-9);
     }
 }
 

@@ -1,8 +1,8 @@
 //! `E[R | S = x]` exactly, with the tagged job's attained service as the clock.
 //!
-//! While it receives da of service, da·n/v(n) seconds pass, n = s + 1 with s others in service: the others move at
-//! their natural rates and jobs arrive at λ n/v(n). So `E[T(x)]` = ∫₀ˣ `E[n(a)/v(n(a))]` da, by uniformisation in a.
-//! The wait does not depend on x.
+//! While the job receives da of service, da·n/v(n) seconds pass, where n = s + 1 with s others in service. The others
+//! change phase at their natural rates, and jobs arrive at λ n/v(n). So `E[T(x)]` = ∫₀ˣ `E[n(a)/v(n(a))]` da, by
+//! uniformisation in a. The wait does not depend on x.
 
 use super::ExactLps;
 use super::occupancy::{Move, Occupancy};
@@ -41,7 +41,7 @@ fn attained(values: &[f64], rate: f64, demand: f64) -> f64 {
     sum / rate
 }
 
-/// The others beside a tagged job that never ends: by their number and the phases of those in service.
+/// The other jobs beside a tagged job that never ends: by their number and the phases of those in service.
 struct Others<'m> {
     model: &'m ExactLps,
     levels: Vec<Vec<f64>>,
@@ -49,7 +49,7 @@ struct Others<'m> {
 }
 
 impl<'m> Others<'m> {
-    /// As a job finds them when it enters service.
+    /// The state that a job finds when it enters service.
     fn new(model: &'m ExactLps) -> Self {
         let limit = model.limit;
         let slowest = (1..=limit).map(|jobs| jobs as f64 / model.speeds[jobs]).fold(0.0, f64::max);
@@ -133,8 +133,8 @@ fn exits_then_entries<'o>(
     })
 }
 
-/// Adds those that had to wait, by the number that came behind them meanwhile: the waiting job is stepped
-/// from event to event of a clock that counts arrivals and service events alike.
+/// Adds the jobs that had to wait, by the number of arrivals behind them meanwhile. The waiting job is stepped from
+/// event to event of a clock that counts both arrivals and service events.
 fn entered_after_waiting(model: &ExactLps, levels: &mut Vec<Vec<f64>>) {
     let mut waiting = super::tagged::Waiting::new(model);
     let total = waiting.mass();

@@ -1,18 +1,18 @@
-//! The law of the response time: a tagged job, followed event by event.
+//! The distribution of the response time: a tagged job, followed event by event.
 //!
-//! Arrivals (rate λ) and service events (uniformised at rate μ) are independent Poisson streams. Whether the
-//! tagged job waits depends on service events only, so the jobs that come behind it while j service events
-//! pass are negative binomial: the waiting job needs no state for them. It enters service beside them, is
-//! followed there with the others' phases, and ends. With sₖ the probability that it is still there after k
-//! events, P(R > t) = Σ Poisson(k; (λ+μ)t) sₖ.
+//! Arrivals (rate λ) and service events (uniformised at rate μ) are independent Poisson streams. The wait of the
+//! tagged job depends on service events only, so the number of arrivals behind it during j service events is negative
+//! binomial, and the waiting job needs no state for them. In service the job is followed together with the phases of
+//! the others. With sₖ the probability that the job is still present after k events, P(R > t) = Σ Poisson(k; (λ+μ)t)
+//! sₖ.
 
 use super::ExactLps;
 use super::tagged::{InService, Waiting};
 use crate::complex::Complex;
 
-/// Events are followed until this probability of still being there.
+/// Events are followed until the job is still present with at most this probability.
 const SURVIVAL_TAIL: f64 = 1e-7;
-/// The most events followed: the tail beyond is cut, which only loads near 1 can reach.
+/// The most events followed. The tail beyond is cut; only loads near 1 reach it.
 const EVENTS_MAX: usize = 100_000;
 /// Weights of the negative binomial below this are left out.
 const WEIGHT_MIN: f64 = 1e-18;
@@ -22,7 +22,7 @@ const WEIGHT_MIN: f64 = 1e-18;
 pub struct ResponseDistribution {
     /// Events per second.
     rate: f64,
-    /// Probability that the job is still there after k events.
+    /// Probability that the job is still present after k events.
     survival: Vec<f64>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn solve(model: &ExactLps) -> ResponseDistribution {
     let mut waiting = Waiting::new(model);
     let mut service = InService::new(model, arrival_share);
     let mut not_entered = waiting.mass();
-    // entered[j − 1]: who enters service at service event j, by the phases of the others.
+    // entered[j − 1]: probability of entering service at service event j, by the phases of the others.
     let mut entered: Vec<Vec<f64>> = Vec::new();
     let mut survival = vec![not_entered + service.mass()];
     while survival[survival.len() - 1] > SURVIVAL_TAIL && survival.len() < EVENTS_MAX {
@@ -89,8 +89,8 @@ pub(super) fn solve(model: &ExactLps) -> ResponseDistribution {
     ResponseDistribution { rate, survival }
 }
 
-/// Puts into service whoever enters at event m = `entered.len()`: at service event j with probability
-/// C(m−1, j−1) (1−β)ʲ βᵐ⁻ʲ, m − j jobs having come behind. Returns the probability moved.
+/// Moves jobs into service at event m = `entered.len()`: those that enter at service event j with probability C(m−1,
+/// j−1) (1−β)ʲ βᵐ⁻ʲ, m − j jobs having arrived behind. Returns the probability moved.
 fn admit(entered: &[Vec<f64>], service: &mut InService<'_>, arrival_share: f64) -> f64 {
     let events = entered.len() as f64;
     let expected = (1.0 - arrival_share) * events;

@@ -1,8 +1,9 @@
 //! M/PH/1/LPS-r solved exactly: mean, distribution of the response time, and mean by service demand.
 //!
-//! Poisson arrivals, phase-type demand, at most r jobs sharing a server of any speed v(n). The state is the number of jobs
-//! and how many of those in service are in each phase: a quasi-birth-death process, homogeneous above level
-//! r. The mean comes from its stationary law, the distribution from a tagged job followed by uniformisation.
+//! Poisson arrivals, phase-type demand, and at most r jobs sharing a server of any speed v(n). The state is the number
+//! of jobs and the number in each phase among those in service: a quasi-birth-death process, homogeneous above level
+//! r. The mean comes from its stationary distribution; the distribution of the response time from a tagged job
+//! followed by uniformisation.
 
 mod conditional;
 mod distribution;
@@ -21,13 +22,13 @@ use crate::speed::Speed;
 use occupancy::Occupancies;
 use stationary::Stationary;
 
-/// The most states per level: beyond it the dense solution takes minutes, and simulation is the better tool.
+/// The most states per level. Beyond it the dense solution takes minutes, and simulation is the better tool.
 pub const LEVEL_STATES_MAX: usize = 600;
 
-/// Why there is no exact solution.
+/// The reason why there is no exact solution.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ExactError {
-    /// Unstable, or a parameter out of its domain.
+    /// The station is unstable, or a parameter is out of its domain.
     #[error(transparent)]
     ClosedForm(#[from] ClosedFormError),
     /// The demand has no (small) phase-type form.
@@ -36,17 +37,16 @@ pub enum ExactError {
     /// r and the phases make too many states.
     #[error("r = {limit} with {phases} phases needs more than {LEVEL_STATES_MAX} states per level: simulate")]
     TooLarge {
-        /// r.
         limit: u32,
         /// Phases of the demand.
         phases: usize,
     },
-    /// Arithmetic gave out, at a load within rounding of 1.
+    /// The linear equations are singular: the load is within rounding of 1.
     #[error("the load is too close to 1 for the exact solution")]
     Singular,
 }
 
-/// An LPS station with Poisson arrivals and phase-type demand, solved.
+/// A solved LPS station with Poisson arrivals and phase-type demand.
 #[derive(Debug, Clone)]
 pub struct ExactLps {
     arrival_rate: f64,
@@ -59,7 +59,7 @@ pub struct ExactLps {
 }
 
 impl ExactLps {
-    /// Solves for the stationary law; `limit` is r.
+    /// Solves for the stationary distribution; `limit` is r.
     ///
     /// # Errors
     /// [`ExactError`] when the load is 1 or more or the state space too large.
@@ -77,7 +77,7 @@ impl ExactLps {
         limit: u32,
         speed: &Speed,
     ) -> Result<Self, ExactError> {
-        // At v(r) times the pace demands are so much shorter: stability is that of one server.
+        // Demands at v(r) times the speed are shorter by that factor, so stability is that of one server.
         let full = speed.at(limit.max(1) as usize);
         Mg1::new(arrival_rate, demand.mean() / full, demand.second_moment() / (full * full))?;
         let refuse = |name, requirement, value| ClosedFormError::Parameter { name, requirement, value };
@@ -114,17 +114,17 @@ impl ExactLps {
         self.stationary.mean_present() / self.arrival_rate
     }
 
-    /// `E[W]` in seconds: the wait before entering service.
+    /// `E[W]` in seconds: the mean wait before service starts.
     pub fn mean_wait(&self) -> f64 {
         self.stationary.mean_waiting() / self.arrival_rate
     }
 
-    /// The law of the response time.
+    /// The distribution of the response time, for percentiles.
     pub fn distribution(&self) -> ResponseDistribution {
         distribution::solve(self)
     }
 
-    /// `E[R | S = x]` in seconds for each demand x: what Eq. 2.1 approximates.
+    /// `E[R | S = x]` in seconds for each demand x. Eq. 2.1 is an approximation of it.
     pub fn conditional_means(&self, demands: &[f64]) -> Vec<f64> {
         conditional::solve(self, demands)
     }

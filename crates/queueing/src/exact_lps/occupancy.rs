@@ -1,4 +1,4 @@
-//! How many of the jobs in service are in each phase, and how that changes: the sparse skeleton of the chain.
+//! The number of jobs in service in each phase, and its transitions: the sparse skeleton of the Markov chain.
 
 use std::collections::HashMap;
 
@@ -101,7 +101,7 @@ fn compositions(jobs: usize, phases: usize) -> Vec<Vec<usize>> {
     (0..=jobs).flat_map(with_first).collect()
 }
 
-/// C(r + p − 1, p − 1), or `None` beyond any use.
+/// C(r + p − 1, p − 1), the number of states; `None` when it overflows.
 pub(super) fn state_count(limit: u32, phases: usize) -> Option<usize> {
     let mut count: usize = 1;
     for k in 1..phases {

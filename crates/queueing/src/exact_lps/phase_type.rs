@@ -1,12 +1,11 @@
 //! Phase-type demands: the time to absorption of a small Markov chain.
 
-use crate::distribution::{Distribution, HyperExponential, Law};
-use crate::fit::stages_for;
+use crate::distribution::{Distribution, HyperExponential, RandomVariable, stages_for};
 
 /// The most phases an exact solution takes.
 const PHASES_MAX: usize = 8;
 
-/// Initial probabilities and rates between phases.
+/// A phase-type distribution: initial probabilities of the phases and rates between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseType {
     initial: Vec<f64>,
@@ -17,27 +16,31 @@ pub struct PhaseType {
 }
 
 impl PhaseType {
-    /// The phase-type form of a law that has a small one: exponential, Erlang, hyper-exponential, mixtures of these.
-    pub fn of(law: &Distribution) -> Option<Self> {
-        match law {
-            Distribution::Exponential(law) => Some(Self::parallel(&[1.0], &[1.0 / law.mean()])),
-            Distribution::HyperExponential(law) => {
-                let (p, [first, second]) = (law.probability(), law.means());
+    /// The phase-type form of an exponential, Erlang or hyper-exponential distribution or a mixture of these; `None`
+    /// for any other, and for more than eight phases.
+    pub fn of(distribution: &Distribution) -> Option<Self> {
+        match distribution {
+            Distribution::Exponential(distribution) => {
+                Some(Self::parallel(&[1.0], &[1.0 / distribution.mean()]))
+            }
+            Distribution::HyperExponential(distribution) => {
+                let (p, [first, second]) = (distribution.probability(), distribution.means());
                 Some(Self::parallel(&[p, 1.0 - p], &[1.0 / first, 1.0 / second]))
             }
-            Distribution::Erlang(law) => {
-                let stages = law.stages() as usize;
-                (stages <= PHASES_MAX).then(|| Self::series(stages, stages as f64 / law.mean()))
+            Distribution::Erlang(distribution) => {
+                let stages = distribution.stages() as usize;
+                (stages <= PHASES_MAX).then(|| Self::series(stages, stages as f64 / distribution.mean()))
             }
-            Distribution::Mixture(law) => {
-                let parts = law.parts().iter().map(|(weight, part)| Some((*weight, Self::of(part)?)));
+            Distribution::Mixture(distribution) => {
+                let parts =
+                    distribution.parts().iter().map(|(weight, part)| Some((*weight, Self::of(part)?)));
                 Self::choice(&parts.collect::<Option<Vec<_>>>()?)
             }
             _ => None,
         }
     }
 
-    /// The phase-type law with this mean and squared coefficient of variation: balanced hyper-exponential for
+    /// The phase-type distribution with this mean and squared coefficient of variation: balanced hyper-exponential for
     /// C² ≥ 1, a mixture of k − 1 and k exponential stages below (Tijms 1986). `None` below 1/8.
     pub fn from_mean_scv(mean: f64, scv: f64) -> Option<Self> {
         if !(mean.is_finite() && mean > 0.0 && scv.is_finite()) {
@@ -48,9 +51,9 @@ impl PhaseType {
         }
         // Skipping the first stage with this probability leaves one stage less.
         let (stages, skip) = stages_for(scv).filter(|(stages, _)| *stages <= PHASES_MAX as f64)?;
-        let mut law = Self::series(stages as usize, (stages - skip) / mean);
-        (law.initial[0], law.initial[1]) = (1.0 - skip, skip);
-        Some(law)
+        let mut phases = Self::series(stages as usize, (stages - skip) / mean);
+        (phases.initial[0], phases.initial[1]) = (1.0 - skip, skip);
+        Some(phases)
     }
 
     fn parallel(initial: &[f64], exit: &[f64]) -> Self {
@@ -58,34 +61,33 @@ impl PhaseType {
         Self { initial: initial.to_vec(), rates: vec![vec![0.0; phases]; phases], exit: exit.to_vec() }
     }
 
-    /// One of several laws, each with its own phases; `None` when they are too many.
+    /// One of several distributions, each with its own phases; `None` when they are too many.
     fn choice(parts: &[(f64, Self)]) -> Option<Self> {
         let phases = parts.iter().map(|(_, part)| part.phases()).sum();
         if phases > PHASES_MAX {
             return None;
         }
-        let mut law = Self::parallel(&vec![0.0; phases], &vec![0.0; phases]);
+        let mut chain = Self::parallel(&vec![0.0; phases], &vec![0.0; phases]);
         let mut first = 0;
         for (weight, part) in parts {
             for phase in 0..part.phases() {
-                law.initial[first + phase] = weight * part.initial[phase];
-                law.exit[first + phase] = part.exit[phase];
-                law.rates[first + phase][first..first + part.phases()].copy_from_slice(&part.rates[phase]);
+                chain.initial[first + phase] = weight * part.initial[phase];
+                chain.exit[first + phase] = part.exit[phase];
+                chain.rates[first + phase][first..first + part.phases()].copy_from_slice(&part.rates[phase]);
             }
             first += part.phases();
         }
-        Some(law)
+        Some(chain)
     }
 
     fn series(stages: usize, rate: f64) -> Self {
-        let mut law = Self::parallel(&vec![0.0; stages], &vec![0.0; stages]);
-        law.initial[0] = 1.0;
-        (1..stages).for_each(|stage| law.rates[stage - 1][stage] = rate);
-        law.exit[stages - 1] = rate;
-        law
+        let mut chain = Self::parallel(&vec![0.0; stages], &vec![0.0; stages]);
+        chain.initial[0] = 1.0;
+        (1..stages).for_each(|stage| chain.rates[stage - 1][stage] = rate);
+        chain.exit[stages - 1] = rate;
+        chain
     }
 
-    /// The number of phases.
     pub fn phases(&self) -> usize {
         self.initial.len()
     }
@@ -95,17 +97,17 @@ impl PhaseType {
         &self.initial
     }
 
-    /// Rates from a phase to each other, 1/s.
+    /// Rates from `phase` to every other, 1/s.
     pub fn rates(&self, phase: usize) -> &[f64] {
         &self.rates[phase]
     }
 
-    /// The rate from a phase to the end, 1/s.
+    /// The rate from `phase` to the end, 1/s.
     pub fn exit(&self, phase: usize) -> f64 {
         self.exit[phase]
     }
 
-    /// All rates out of a phase together, 1/s.
+    /// The sum of all rates out of `phase`, 1/s.
     pub fn total_rate(&self, phase: usize) -> f64 {
         self.exit[phase] + self.rates[phase].iter().sum::<f64>()
     }

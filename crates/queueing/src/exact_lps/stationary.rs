@@ -1,4 +1,4 @@
-//! The stationary law of the quasi-birth-death process: logarithmic reduction above level r, block
+//! The stationary distribution of the quasi-birth-death process: logarithmic reduction above level r, block
 //! elimination below (Latouche & Ramaswami 1999, chapters 8 and 10).
 
 use super::occupancy::Occupancies;
@@ -132,7 +132,7 @@ fn down(speeds: &[f64], occupancies: &Occupancies, jobs: usize) -> Matrix {
     down
 }
 
-/// A completion above level r: the next in line takes the place.
+/// A completion above level r: the first job in the queue takes the place.
 fn down_full(speeds: &[f64], occupancies: &Occupancies) -> Matrix {
     let limit = occupancies.limit();
     down(speeds, occupancies, limit).times(&up(1.0, occupancies, limit - 1))

@@ -12,10 +12,10 @@ pub(super) struct Waiting<'m> {
     model: &'m ExactLps,
     /// At most this many levels are occupied; the tail empties from above.
     levels: Vec<Vec<f64>>,
-    /// Within the level; a completion that lets the next one in.
+    /// Within the level: a completion that admits the next job.
     inside: Vec<Move>,
     down: Vec<Move>,
-    /// A completion that lets the tagged job in.
+    /// A completion that admits the tagged job.
     enter: Vec<Move>,
     stay: Vec<f64>,
 }
@@ -42,7 +42,7 @@ impl<'m> Waiting<'m> {
         self.levels.iter().flatten().sum()
     }
 
-    /// One service event; who enters service at it, by the phases of the r − 1 others.
+    /// Steps one service event; returns the probability of entering service at it, by the phases of the r − 1 others.
     pub(super) fn step(&mut self) -> Vec<f64> {
         let mut entered = vec![0.0; self.model.occupancies.of(self.model.limit - 1).states];
         if let Some(front) = self.levels.first() {
@@ -75,13 +75,13 @@ pub(super) struct InService<'m> {
     occupied: usize,
 }
 
-/// What one event does with a given number of others in service; weights are probabilities.
+/// Transitions of one event with a given number of others in service; weights are probabilities.
 struct Moves {
     states: usize,
     inside: Vec<Move>,
-    /// Another job ends and nobody waits.
+    /// Another job ends and no job waits.
     down: Vec<Move>,
-    /// Another job ends and the next in line enters.
+    /// Another job ends and the next in the queue enters.
     replace: Vec<Move>,
     /// An arrival enters service.
     enter: Vec<Move>,
@@ -107,7 +107,7 @@ impl<'m> InService<'m> {
         self.levels.iter().take(self.occupied + 1).flatten().sum()
     }
 
-    /// A job enters beside r − 1 others in these phases, with `behind` more waiting; returns what it moved.
+    /// A job enters beside r − 1 others in these phases, with `behind` more waiting. Returns the probability moved.
     pub(super) fn admit(&mut self, others: &[f64], weight: f64, behind: usize) -> f64 {
         let level = (self.model.limit - 1 + behind).min(LEVELS_MAX - 1);
         self.reserve(level);
@@ -226,7 +226,7 @@ fn replaced(exits: &[Move], below: &Occupancy) -> Vec<Move> {
     exits.iter().flat_map(after).collect()
 }
 
-/// What is left of `total` in each state after these moves out of it.
+/// The rest of `total` in each state after these moves out of it.
 fn remaining(states: usize, total: f64, moves: &[&[Move]]) -> Vec<f64> {
     let mut left = vec![total; states];
     moves.iter().copied().flatten().for_each(|change| left[change.from] -= change.weight);

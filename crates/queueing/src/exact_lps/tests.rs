@@ -6,8 +6,8 @@ use crate::testing::check;
 
 const MEAN: f64 = 25.675;
 
-fn solved(law: impl Into<Distribution>, rho: f64, limit: u32) -> ExactLps {
-    let demand = PhaseType::of(&law.into()).unwrap();
+fn solved(distribution: impl Into<Distribution>, rho: f64, limit: u32) -> ExactLps {
+    let demand = PhaseType::of(&distribution.into()).unwrap();
     ExactLps::new(rho / demand.mean(), demand, limit).unwrap()
 }
 
@@ -30,9 +30,9 @@ fn means_of_known_cases() {
 
 #[test]
 fn one_at_a_time_is_pollaczek_khinchine() {
-    for law in [Distribution::from(h2(25.0)), Erlang::new(MEAN, 3).unwrap().into()] {
-        let exact = solved(law.clone(), 0.7, 1).mean_response_time();
-        check(exact, Mg1::of(0.7 / MEAN, &law).unwrap().fifo_mean_response_time(), 1e-9);
+    for distribution in [Distribution::from(h2(25.0)), Erlang::new(MEAN, 3).unwrap().into()] {
+        let exact = solved(distribution.clone(), 0.7, 1).mean_response_time();
+        check(exact, Mg1::of(0.7 / MEAN, &distribution).unwrap().fifo_mean_response_time(), 1e-9);
     }
 }
 
@@ -46,25 +46,25 @@ fn a_large_limit_is_ps() {
 fn percentiles_of_very_variable_demand() {
     // Checked against 60 million simulated jobs: 60.3, 1729, 3148, 5199 and 479, 2224.
     let four = solved(h2(10.0), 0.8, 4);
-    let law = four.distribution();
-    check(law.mean(), four.mean_response_time(), 1e-5);
+    let distribution = four.distribution();
+    check(distribution.mean(), four.mean_response_time(), 1e-5);
     for (p, expected) in [(0.5, 59.9), (0.95, 1723.0), (0.99, 3157.0), (0.999, 5268.0)] {
-        check(law.quantile(p), expected, 2e-3);
+        check(distribution.quantile(p), expected, 2e-3);
     }
     let sixteen = solved(h2(10.0), 0.8, 16);
-    let law = sixteen.distribution();
-    check(law.mean(), sixteen.mean_response_time(), 1e-5);
-    check(law.quantile(0.95), 478.0, 2e-3);
-    check(law.quantile(0.99), 2192.0, 2e-3);
+    let distribution = sixteen.distribution();
+    check(distribution.mean(), sixteen.mean_response_time(), 1e-5);
+    check(distribution.quantile(0.95), 478.0, 2e-3);
+    check(distribution.quantile(0.99), 2192.0, 2e-3);
 }
 
 #[test]
 fn percentiles_of_mm1() {
-    let law = solved(Exponential::new(1.0).unwrap(), 0.5, 1).distribution();
+    let distribution = solved(Exponential::new(1.0).unwrap(), 0.5, 1).distribution();
     for p in [0.5, 0.95, 0.999] {
-        check(law.quantile(p), -2.0 * (1.0_f64 - p).ln(), 1e-5);
+        check(distribution.quantile(p), -2.0 * (1.0_f64 - p).ln(), 1e-5);
     }
-    check(law.survival(0.0), 1.0, 1e-9);
+    check(distribution.survival(0.0), 1.0, 1e-9);
 }
 
 #[test]
@@ -84,11 +84,11 @@ fn means_by_demand_average_to_the_mean() {
     let means = fifo.conditional_means(&[10.0, 20.0]);
     check(means[1] - means[0], 10.0, 1e-6);
     let station = solved(h2(4.0), 0.7, 3);
-    let law = h2(4.0);
+    let distribution = h2(4.0);
     let grid: Vec<f64> = (0..8_000).map(|step| (f64::from(step) + 0.5) * 0.15).collect();
     let means = station.conditional_means(&grid);
     let density = |x: f64| {
-        let (p, [first, second]) = (law.probability(), law.means());
+        let (p, [first, second]) = (distribution.probability(), distribution.means());
         p / first * (-x / first).exp() + (1.0 - p) / second * (-x / second).exp()
     };
     let average: f64 = grid.iter().zip(&means).map(|(x, mean)| mean * density(*x) * 0.15).sum();
@@ -116,7 +116,7 @@ fn two_moment_fits_keep_two_moments() {
 
 #[test]
 fn refusals_say_why() {
-    // Branches of Erlang and hyper-exponential laws are phases side by side.
+    // Branches of Erlang and hyper-exponential distributions are phases side by side.
     let mixture = |scv| PhaseType::of(&crate::fit::two_moments(MEAN, scv).unwrap()).unwrap();
     check(mixture(0.281).second_moment(), 1.281 * MEAN * MEAN, 1e-9);
     assert!(PhaseType::of(&crate::fit::two_moments(MEAN, 0.1).unwrap()).is_none());
@@ -132,12 +132,12 @@ fn speeds_that_are_servers_are_the_multi_server_queue() {
     let demand = PhaseType::of(&Exponential::new(1.0).unwrap().into()).unwrap();
     let four = ExactLps::with_speed(3.2, demand, 4, &Speed::Servers(4.0)).unwrap();
     check(four.mean_response_time(), 1.0 + 0.596_43 / 0.8, 1e-5);
-    let law = four.distribution();
-    check(law.mean(), four.mean_response_time(), 1e-5);
+    let distribution = four.distribution();
+    check(distribution.mean(), four.mean_response_time(), 1e-5);
     // P(R > t) = (1 − C) e⁻ᵗ + C P(S + W > t), W exponential at rate c(1 − ρ) = 0.8.
     let (c, t) = (0.596_43, 4.0_f64);
     let both = ((-0.8 * t).exp() - 0.8 * (-t).exp()) / 0.2;
-    check(law.survival(t), (1.0 - c) * (-t).exp() + c * both, 1e-4);
+    check(distribution.survival(t), (1.0 - c) * (-t).exp() + c * both, 1e-4);
     // Each runs at full speed once it is in service.
     let means = four.conditional_means(&[1.0, 3.0]);
     check(means[1] - means[0], 2.0, 1e-6);

@@ -1,6 +1,6 @@
 //! Mixtures of Erlang branches by expectation-maximisation (Thümmler, Buchholz & Telek 2006).
 //!
-//! With one stage per branch this is the hyper-exponential law. The numbers of stages are tried and the most
+//! With one stage per branch this is the hyper-exponential distribution. The numbers of stages are tried and the most
 //! likely kept; for given stages the likelihood never falls from one step to the next.
 
 use super::Candidate;
@@ -19,7 +19,7 @@ const VALUES_MAX: usize = 20_000;
 pub(super) struct Branch {
     pub(super) probability: f64,
     pub(super) stages: u32,
-    /// Of one stage.
+    /// Rate of one stage.
     pub(super) rate: f64,
 }
 
@@ -43,13 +43,17 @@ impl Branch {
 pub(super) fn hyper_exponential(sorted: &[f64]) -> Option<Candidate> {
     let branches = maximise(&thinned(sorted), [1, 1]).0;
     let [first, second] = branches;
-    let law = HyperExponential::new(first.probability, [first.mean(), second.mean()]).ok()?;
+    let distribution = HyperExponential::new(first.probability, [first.mean(), second.mean()]).ok()?;
     let parameters = vec![
         ("probability".to_owned(), first.probability),
         ("mean_first".to_owned(), first.mean()),
         ("mean_second".to_owned(), second.mean()),
     ];
-    Some(Candidate { law: law.into(), parameters, log_likelihood: log_likelihood(sorted, &branches) })
+    Some(Candidate {
+        distribution: distribution.into(),
+        parameters,
+        log_likelihood: log_likelihood(sorted, &branches),
+    })
 }
 
 pub(super) fn hyper_erlang(sorted: &[f64]) -> Option<Candidate> {
@@ -68,11 +72,11 @@ pub(super) fn hyper_erlang(sorted: &[f64]) -> Option<Candidate> {
         ("stages_second".to_owned(), f64::from(second.stages)),
         ("mean_second".to_owned(), second.mean()),
     ];
-    let law = Mixture::new(parts).ok()?.into();
-    Some(Candidate { law, parameters, log_likelihood: log_likelihood(sorted, &branches) })
+    let distribution = Mixture::new(parts).ok()?.into();
+    Some(Candidate { distribution, parameters, log_likelihood: log_likelihood(sorted, &branches) })
 }
 
-/// The middles of equally many neighbours: a sorted sample of a sorted sample.
+/// Keeps every n-th value of a sorted sample, the middle one of n neighbours.
 fn thinned(sorted: &[f64]) -> Vec<f64> {
     let step = sorted.len().div_ceil(VALUES_MAX).max(1);
     sorted.iter().skip(step / 2).step_by(step).copied().collect()
@@ -92,7 +96,7 @@ fn maximise(values: &[f64], stages: [u32; 2]) -> ([Branch; 2], f64) {
     (branches, likelihood)
 }
 
-/// The lower nine tenths make one branch, the rest the other.
+/// Starts with the lower nine tenths in one branch and the rest in the other.
 fn start(values: &[f64], stages: [u32; 2]) -> [Branch; 2] {
     let split = (values.len() * 9 / 10).max(1);
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len().max(1) as f64;
@@ -104,7 +108,7 @@ fn start(values: &[f64], stages: [u32; 2]) -> [Branch; 2] {
     [branch(0.9, stages[0], &values[..split]), branch(0.1, stages[1], &values[split..])]
 }
 
-/// One step of expectation and maximisation; with the likelihood before it.
+/// One step of expectation and maximisation. Returns the new branches and the log-likelihood of the old ones.
 fn step(values: &[f64], branches: [Branch; 2]) -> ([Branch; 2], f64) {
     let factorials = branches.map(|branch| branch.log_factorial());
     let (mut weights, mut sums, mut likelihood) = ([0.0; 2], [0.0; 2], 0.0);

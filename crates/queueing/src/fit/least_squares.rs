@@ -16,11 +16,11 @@ pub(super) struct Problem<'p> {
     pub(super) residuals: &'p dyn Fn(&[f64]) -> Vec<f64>,
     pub(super) low: Vec<f64>,
     pub(super) high: Vec<f64>,
-    /// The size of a change that matters, by parameter.
+    /// The size of a change that matters, per parameter.
     pub(super) scale: Vec<f64>,
 }
 
-/// Where the search ended.
+/// The result of the search.
 #[derive(Debug, Clone)]
 pub(super) struct Minimum {
     pub(super) parameters: Vec<f64>,

@@ -1,6 +1,6 @@
 //! Log-normal, with and without a shift, by maximum likelihood: mean and deviation of the logarithms.
 //!
-//! Never by raw moments: at σ = 1.573 three million values still miss the second moment by 8 %. With a shift the
+//! Raw moments would not do: at σ = 1.573 three million values still miss the second moment by 8 %. With a shift the
 //! likelihood has no largest value (it grows without bound as the shift nears the least observation), so the estimate
 //! is its highest interior maximum along the shift (Hill 1963; Cohen & Whitten 1980).
 
@@ -13,13 +13,13 @@ use crate::distribution::{Distribution, LogNormal};
 const DISTANCE_MIN: f64 = 1e-7;
 const DISTANCES: usize = 64;
 const REFINEMENTS: usize = 60;
-/// Of logarithms, relative to their square.
+/// Least variance of the logarithms, relative to their square.
 const VARIANCE_MIN: f64 = 1e-24;
 
 pub(super) fn fit(sorted: &[f64]) -> Option<Candidate> {
     let (mu, sigma, log_likelihood) = of_shifted(sorted, 0.0)?;
     Some(Candidate {
-        law: LogNormal::new(mu, sigma).ok()?.into(),
+        distribution: LogNormal::new(mu, sigma).ok()?.into(),
         parameters: vec![("mu".to_owned(), mu), ("sigma".to_owned(), sigma)],
         log_likelihood,
     })
@@ -39,7 +39,7 @@ pub(super) fn fit_shifted(sorted: &[f64]) -> Option<Candidate> {
     let shift = least * (1.0 - log_distance.exp());
     let (mu, sigma, log_likelihood) = of_shifted(sorted, shift)?;
     Some(Candidate {
-        law: Distribution::shifted_log_normal(mu, sigma, 1.0, shift).ok()?,
+        distribution: Distribution::shifted_log_normal(mu, sigma, 1.0, shift).ok()?,
         parameters: vec![("mu".to_owned(), mu), ("sigma".to_owned(), sigma), ("shift".to_owned(), shift)],
         log_likelihood,
     })

@@ -1,105 +1,100 @@
-//! Laws fitted to measured values by maximum likelihood, ranked, each with its goodness of fit.
+//! Distributions fitted to measured values by maximum likelihood, ranked, each with its goodness of fit.
 //!
-//! A table of families, a function each. The likelihood ranks them (AIC); the Kolmogorov-Smirnov and Anderson-Darling
-//! figures say whether the best is any good. Heavy tails are fitted apart: their raw moments cannot be trusted.
+//! A table of families, with one function each. The likelihood ranks them (AIC); the Kolmogorov-Smirnov and
+//! Anderson-Darling figures say how well the best one fits. Heavy tails are fitted apart, because their raw moments
+//! cannot be trusted.
 
-mod bounded_pareto;
 mod erlang_mixture;
 mod least_squares;
 mod log_normal;
 mod moments;
-mod pareto_tail;
+mod pareto;
 mod usl;
 
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::distribution::{Distribution, Exponential, Law};
-use crate::simulator::Named;
-pub(crate) use moments::stages_for;
+use crate::distribution::{Distribution, Exponential, RandomVariable};
+use crate::named::Named;
 pub use moments::{fit_moments, two_moments};
-pub use pareto_tail::ParetoTail;
+pub use pareto::ParetoTail;
 pub use usl::{Interval, USL_POINTS_MIN, UslFit, fit_usl};
 
-/// The fewest values worth fitting.
+/// The fewest values that can be fitted.
 pub const VALUES_MIN: usize = 10;
 
-/// Why nothing can be fitted.
+/// The reason why nothing can be fitted.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum FitError {
     /// Too few values.
     #[error("{0} values are too few: a fit needs at least {VALUES_MIN}")]
     TooFew(usize),
-    /// Times and sizes are positive.
+    /// A value is not positive and finite.
     #[error("value number {index} is {value}: values must be positive and finite")]
     Value {
-        /// From 0.
+        /// Counted from 0.
         index: usize,
-        /// The value.
         value: f64,
     },
-    /// Throughputs or weights that are not one per load.
+    /// The number of throughputs or weights differs from the number of loads.
     #[error("{loads} loads but {values} values: give one per load")]
     Columns {
-        /// Number of loads.
         loads: usize,
         /// Length of the other column.
         values: usize,
     },
-    /// Too few loads for a curve.
+    /// Too few different loads for a curve.
     #[error(
         "{0} different loads are too few: the curve has three parameters and needs at least {USL_POINTS_MIN}"
     )]
     TooFewLoads(usize),
-    /// Values of one size: a constant.
+    /// All values are equal, up to rounding.
     #[error("the values hardly differ: a constant describes them")]
     Equal,
-    /// The share of values that make the tail.
+    /// The fraction of values in the tail is not between 0 and 1.
     #[error("the tail must be a fraction between 0 and 1, not {0}")]
     TailFraction(f64),
 }
 
-/// A fitted law.
+/// A distribution fitted to values, with its goodness of fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
     /// `exponential`, `log-normal`, `shifted-log-normal`, `bounded-pareto`, `hyper-exponential`, `hyper-erlang`; or
     /// `two-moment` from [`fit_moments`].
     pub family: &'static str,
-    /// By name; times and sizes in the unit of the values.
+    /// Parameters by name; times and sizes are in the unit of the values.
     pub parameters: Named<f64>,
-    /// Of the law.
+    /// Mean of the fitted distribution, in the unit of the values.
     pub mean: f64,
-    /// Of the law: squared coefficient of variation.
+    /// Squared coefficient of variation of the fitted distribution.
     pub scv: f64,
-    /// ln of the likelihood.
     pub log_likelihood: f64,
-    /// Akaike's criterion: the smallest wins.
+    /// Akaike's information criterion: the smallest is best.
     pub aic: f64,
     /// sup |F − Fₙ|.
     pub kolmogorov_smirnov: f64,
-    /// n ∫ (F − Fₙ)² / F(1 − F) dF: as the former, but it minds the tails. About 2.5 at the 5 % point of a law that
-    /// was not fitted to these values (Anderson & Darling 1954), less for one that was.
+    /// n ∫ (F − Fₙ)² / F(1 − F) dF: like Kolmogorov-Smirnov, but sensitive to the tails. About 2.5 at the 5 % point of
+    /// a distribution that was not fitted to these values (Anderson & Darling 1954), less for one that was.
     pub anderson_darling: f64,
-    /// The law itself.
     #[serde(skip)]
-    pub law: Distribution,
+    pub distribution: Distribution,
 }
 
-/// What a family gives back: law, parameters, likelihood.
+/// The result of fitting one family.
 struct Candidate {
-    law: Distribution,
+    distribution: Distribution,
     parameters: Vec<(String, f64)>,
     log_likelihood: f64,
 }
 
-/// `None` where a family cannot describe the values at all.
+/// Returns `None` where a family cannot describe the values at all.
 type Fitter = fn(&[f64]) -> Option<Candidate>;
 
 const FAMILIES: &[(&str, Fitter)] = &[
     ("exponential", exponential),
     ("log-normal", log_normal::fit),
     ("shifted-log-normal", log_normal::fit_shifted),
-    ("bounded-pareto", bounded_pareto::fit),
+    ("bounded-pareto", pareto::fit_bounded),
     ("hyper-exponential", erlang_mixture::hyper_exponential),
     ("hyper-erlang", erlang_mixture::hyper_erlang),
 ];
@@ -156,34 +151,34 @@ impl Candidate {
     fn judged(self, family: &'static str, sorted: &[f64]) -> Fit {
         Fit {
             family,
-            mean: self.law.mean(),
-            scv: self.law.scv(),
+            mean: self.distribution.mean(),
+            scv: self.distribution.scv(),
             log_likelihood: self.log_likelihood,
             aic: 2.0 * self.parameters.len() as f64 - 2.0 * self.log_likelihood,
-            kolmogorov_smirnov: distance(&self.law, sorted),
-            anderson_darling: anderson_darling(&self.law, sorted),
+            kolmogorov_smirnov: distance(&self.distribution, sorted),
+            anderson_darling: anderson_darling(&self.distribution, sorted),
             parameters: Named(self.parameters),
-            law: self.law,
+            distribution: self.distribution,
         }
     }
 }
 
-/// The largest gap between the law and the steps of the empirical distribution, on both sides of each step.
-fn distance(law: &Distribution, sorted: &[f64]) -> f64 {
+/// The largest gap between the distribution and the steps of the empirical distribution, on both sides of each step.
+fn distance(distribution: &Distribution, sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let gap = |(index, value): (usize, &f64)| {
-        let cdf = law.cdf(*value);
+        let cdf = distribution.cdf(*value);
         (cdf - index as f64 / count).abs().max((cdf - (index + 1) as f64 / count).abs())
     };
     sorted.iter().enumerate().map(gap).fold(0.0, f64::max)
 }
 
 /// −n − Σ (2i−1) (ln F(xᵢ) + ln(1 − F(xₙ₊₁₋ᵢ))) / n.
-fn anderson_darling(law: &Distribution, sorted: &[f64]) -> f64 {
+fn anderson_darling(distribution: &Distribution, sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
-    // A value at the end of the support has no finite term: the last place of a double stands for it.
+    // A value at the end of the support has no finite term, so F is kept one rounding step away from 0 and 1.
     let cdf: Vec<f64> =
-        sorted.iter().map(|value| law.cdf(*value).clamp(f64::EPSILON, 1.0 - f64::EPSILON)).collect();
+        sorted.iter().map(|value| distribution.cdf(*value).clamp(f64::EPSILON, 1.0 - f64::EPSILON)).collect();
     let term =
         |(index, (low, high)): (usize, (&f64, &f64))| (2 * index + 1) as f64 * (low.ln() + (-high).ln_1p());
     -count - cdf.iter().zip(cdf.iter().rev()).enumerate().map(term).sum::<f64>() / count
@@ -193,7 +188,7 @@ fn exponential(sorted: &[f64]) -> Option<Candidate> {
     let count = sorted.len() as f64;
     let mean = sorted.iter().sum::<f64>() / count;
     Some(Candidate {
-        law: Exponential::new(mean).ok()?.into(),
+        distribution: Exponential::new(mean).ok()?.into(),
         parameters: vec![("mean".to_owned(), mean)],
         log_likelihood: -count * (mean.ln() + 1.0),
     })

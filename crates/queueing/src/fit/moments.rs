@@ -1,4 +1,4 @@
-//! A law with a given mean and squared coefficient of variation: phase type, so that exact solvers take it.
+//! A distribution with a given mean and squared coefficient of variation: phase type, so that exact solvers take it.
 //!
 //! Two moments fix the mean of PS and of Pollaczek and Khinchine's FIFO exactly. From measured values use them only
 //! where C² is small: of heavy tails a sample's second moment is no estimate.
@@ -7,10 +7,10 @@ use super::erlang_mixture::{Branch, log_likelihood};
 use super::{Candidate, Fit, FitError, checked};
 use crate::distribution::{
     Deterministic, Distribution, DistributionError, ERLANG_STAGES_MAX, Erlang, Exponential, HyperExponential,
-    Mixture,
+    Mixture, stages_for,
 };
 
-/// The law of this mean and C²: constant below 1/1000, k − 1 or k exponential stages below 1 (Tijms 1986),
+/// The distribution of this mean and C²: constant below 1/1000, k − 1 or k exponential stages below 1 (Tijms 1986),
 /// exponential at 1, hyper-exponential with balanced means above.
 ///
 /// # Errors
@@ -26,7 +26,7 @@ pub fn two_moments(mean: f64, scv: f64) -> Result<Distribution, DistributionErro
         let (name, requirement) = ("scv", "non-negative and finite");
         return Err(DistributionError::Parameter { name, requirement, value: scv });
     }
-    // A mean that is no mean is told so by a law of that mean.
+    // Refuses a mean that is not positive and finite.
     Exponential::new(mean)?;
     match stages_mixture(mean, scv) {
         None => Ok(Deterministic::new(mean)?.into()),
@@ -41,14 +41,7 @@ pub fn two_moments(mean: f64, scv: f64) -> Result<Distribution, DistributionErro
     }
 }
 
-/// k, and the probability of having k − 1 stages instead, that make this C² < 1; `None` for 0 (Tijms 1986).
-pub(crate) fn stages_for(scv: f64) -> Option<(f64, f64)> {
-    let stages = (1.0 / scv - 1e-9).ceil().max(2.0);
-    let root = (stages * (1.0 + scv) - stages * stages * scv).max(0.0).sqrt();
-    (scv > 0.0).then(|| (stages, ((stages * scv - root) / (1.0 + scv)).clamp(0.0, 1.0)))
-}
-
-/// k − 1 stages with some probability, else k, of one rate; `None` for more stages than are worth it.
+/// k − 1 stages with some probability, else k, all of one rate; `None` for more than [`ERLANG_STAGES_MAX`] stages.
 fn stages_mixture(mean: f64, scv: f64) -> Option<[Branch; 2]> {
     let (stages, fewer) = stages_for(scv).filter(|(stages, _)| *stages <= f64::from(ERLANG_STAGES_MAX))?;
     let rate = (stages - fewer) / mean;
@@ -56,7 +49,7 @@ fn stages_mixture(mean: f64, scv: f64) -> Option<[Branch; 2]> {
     Some([branch(fewer, stages - 1.0), branch(1.0 - fewer, stages)])
 }
 
-/// The two-moment law of measured values, with its goodness of fit.
+/// The two-moment distribution of measured values, with its goodness of fit.
 ///
 /// # Errors
 /// [`FitError`] when there are too few values, one is not positive and finite, or they hardly differ.
@@ -66,14 +59,17 @@ pub fn fit_moments(values: &[f64]) -> Result<Fit, FitError> {
     let mean = sorted.iter().sum::<f64>() / count;
     let scv = sorted.iter().map(|value| (value / mean - 1.0).powi(2)).sum::<f64>() / (count - 1.0);
     let branches = if scv >= 1.0 {
-        let law = HyperExponential::balanced(mean, scv).map_err(|_| FitError::Equal)?;
+        let distribution = HyperExponential::balanced(mean, scv).map_err(|_| FitError::Equal)?;
         let branch = |probability, mean: f64| Branch { probability, stages: 1, rate: 1.0 / mean };
-        [branch(law.probability(), law.means()[0]), branch(1.0 - law.probability(), law.means()[1])]
+        [
+            branch(distribution.probability(), distribution.means()[0]),
+            branch(1.0 - distribution.probability(), distribution.means()[1]),
+        ]
     } else {
         stages_mixture(mean, scv).ok_or(FitError::Equal)?
     };
     let candidate = Candidate {
-        law: two_moments(mean, scv).map_err(|_| FitError::Equal)?,
+        distribution: two_moments(mean, scv).map_err(|_| FitError::Equal)?,
         parameters: vec![("mean".to_owned(), mean), ("scv".to_owned(), scv)],
         log_likelihood: log_likelihood(&sorted, &branches),
     };

@@ -1,13 +1,13 @@
-//! Fits of values drawn from a known law.
+//! Fits of values drawn from a known distribution.
 
 use super::*;
 use crate::distribution::{BoundedPareto, Erlang, HyperExponential, LogNormal};
 use crate::random::Random;
 use crate::testing::check;
 
-fn drawn(law: impl Into<Distribution>, count: usize) -> Vec<f64> {
-    let (law, mut random) = (law.into(), Random::new(7));
-    (0..count).map(|_| law.sample(&mut random)).filter(|value| *value > 0.0).collect()
+fn drawn(distribution: impl Into<Distribution>, count: usize) -> Vec<f64> {
+    let (distribution, mut random) = (distribution.into(), Random::new(7));
+    (0..count).map(|_| distribution.sample(&mut random)).filter(|value| *value > 0.0).collect()
 }
 
 #[test]
@@ -82,15 +82,15 @@ fn a_bounded_pareto_is_found() {
 
 #[test]
 fn goodness_of_fit_has_its_law() {
-    // Of the true law: A² exceeds 2.492 and √n D exceeds 1.358 in 5 % of samples (Anderson & Darling 1954).
-    let law = Distribution::from(Exponential::new(2.0).unwrap());
+    // Of the true distribution: A² exceeds 2.492 and √n D exceeds 1.358 in 5 % of samples (Anderson & Darling 1954).
+    let distribution = Distribution::from(Exponential::new(2.0).unwrap());
     let (mut random, samples) = (Random::new(3), 600);
     let (mut squares, mut distances) = (0, 0);
     for _ in 0..samples {
-        let mut values: Vec<f64> = (0..200).map(|_| law.sample(&mut random)).collect();
+        let mut values: Vec<f64> = (0..200).map(|_| distribution.sample(&mut random)).collect();
         values.sort_by(f64::total_cmp);
-        squares += u32::from(anderson_darling(&law, &values) > 2.492);
-        distances += u32::from(distance(&law, &values) * 200_f64.sqrt() > 1.358);
+        squares += u32::from(anderson_darling(&distribution, &values) > 2.492);
+        distances += u32::from(distance(&distribution, &values) * 200_f64.sqrt() > 1.358);
     }
     for exceeded in [squares, distances] {
         assert!((15..=45).contains(&exceeded), "{squares} {distances} of {samples}");
@@ -100,9 +100,9 @@ fn goodness_of_fit_has_its_law() {
 #[test]
 fn two_moments_are_kept() {
     for scv in [0.0, 0.002, 0.126, 0.281, 0.5, 0.99, 1.0, 1.5, 10.0] {
-        let law = two_moments(25.675, scv).unwrap();
-        check(law.mean(), 25.675, 1e-9);
-        assert!((law.scv() - scv).abs() < 1e-9, "{scv}: {}", law.scv());
+        let distribution = two_moments(25.675, scv).unwrap();
+        check(distribution.mean(), 25.675, 1e-9);
+        assert!((distribution.scv() - scv).abs() < 1e-9, "{scv}: {}", distribution.scv());
     }
     assert!(
         two_moments(-1.0, 0.5).is_err()

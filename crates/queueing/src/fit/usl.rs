@@ -1,8 +1,8 @@
 //! The universal scalability law fitted to measured throughputs: X(n) = γn / (1 + α(n−1) + βn(n−1)).
 //!
-//! By least squares on X with γ > 0, 0 ≤ α ≤ 1, β ≥ 0, all three at once. Gunther's transform n/C(n) − 1 would need
-//! a measurement at n = 1, divide all others by its error, and may answer with negative coefficients. Intervals are
-//! by profile (Bates & Watts 1988, chapter 6): they stop at the bounds and need not be symmetric.
+//! Least squares on X with γ > 0, 0 ≤ α ≤ 1 and β ≥ 0, all three at once. Gunther's transform n/C(n) − 1 would need a
+//! measurement at n = 1, divide all others by its error, and might return negative coefficients. Confidence intervals
+//! are by profile (Bates & Watts 1988, chapter 6): they stop at the bounds and need not be symmetric.
 
 use serde::Serialize;
 
@@ -19,18 +19,17 @@ const STARTS: [f64; 6] = [0.0, 1e-4, 1e-3, 1e-2, 0.1, 0.5];
 const BETA_MAX: f64 = 10.0;
 const BISECTIONS: usize = 40;
 
-/// A parameter with its 95 % interval.
+/// A parameter with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// Least squares.
+    /// The least-squares estimate.
     pub estimate: f64,
-    /// The lower end; the bound itself when the data do not exclude it.
+    /// Lower end; the bound of the parameter when the data do not exclude it.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 
-/// A fitted curve.
+/// A fitted universal scalability law.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct UslFit {
     /// γ: throughput of one job alone, in the unit of the throughputs; the service demand is 1/γ.
@@ -41,16 +40,16 @@ pub struct UslFit {
     pub beta: Interval,
     /// √((1−α)/β): where throughput peaks; `None` when it never falls.
     pub peak_load: Option<f64>,
-    /// X there; with β = 0 the ceiling γ/α, `None` when there is none.
+    /// Throughput at the peak; with β = 0 the ceiling γ/α; `None` when there is neither.
     pub peak_throughput: Option<f64>,
     /// 1 − residual over total sum of squares.
     pub r_squared: f64,
-    /// Of a measurement around the curve, in the unit of the throughputs (at weight 1).
+    /// Standard deviation of a measurement around the curve, in the unit of the throughputs (at weight 1).
     pub residual_standard_deviation: f64,
 }
 
 impl UslFit {
-    /// X(n).
+    /// Throughput at load n, in the unit of the measured throughputs.
     pub fn throughput(&self, load: f64) -> f64 {
         curve(&[self.gamma.estimate, self.alpha.estimate, self.beta.estimate], load)
     }

@@ -1,4 +1,4 @@
-//! The seeded generator that every sampler takes: xoshiro256++ with ziggurat tables beside it.
+//! Seeded random numbers for every sampler: xoshiro256++, with ziggurat tables for the exponential and the normal.
 //!
 //! One stream per purpose (arrivals, sizes, routing, …), so that two simulated systems that differ in one
 //! parameter see the same arrivals and the same sizes: common random numbers without any bookkeeping.

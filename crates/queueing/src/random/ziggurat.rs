@@ -1,6 +1,6 @@
-//! Ziggurat sampling of the exponential and the normal law (Marsaglia & Tsang, JSS 5(8), 2000), 256 layers.
+//! Ziggurat sampling of the exponential and the normal distribution (Marsaglia & Tsang, JSS 5(8), 2000), 256 layers.
 //!
-//! Ninety-nine draws of a hundred cost one multiplication and one comparison; a simulator draws two per job.
+//! Ninety-nine of a hundred draws cost one multiplication and one comparison; a simulator draws two numbers per job.
 
 use std::sync::LazyLock;
 

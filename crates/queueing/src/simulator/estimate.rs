@@ -1,7 +1,7 @@
-//! From recorded batches to an estimate: MSER warm-up, overlapping batch means, optional control variate.
+//! Estimates from recorded batches: MSER warm-up, overlapping batch means, and an optional control variate.
 //!
-//! Response times of neighbours in a queue are strongly correlated: an interval that ignores it covers 7 %
-//! instead of 95 %. Thirty batches, their lag-1 correlation tested and allowed for, cover about 92 %.
+//! Response times of consecutive jobs are strongly correlated: a confidence interval that ignores it covers 7 %
+//! instead of 95 %. With thirty batches, and their lag-1 correlation tested and allowed for, coverage is about 92 %.
 
 use super::recorder::{Batch, Recorder};
 use crate::distribution::student_quantile;
@@ -11,13 +11,13 @@ const BATCH_COUNT: usize = 30;
 /// Above this lag-1 correlation the batches are too short to trust, and the run goes on.
 pub(super) const LAG_ONE_MAX: f64 = 0.3;
 
-/// An estimate of a mean with what it rests on.
+/// An estimate of a mean, with the evidence for its half-width.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Estimate {
     pub(super) mean: f64,
-    /// `None` with too few batches.
+    /// 95 %; `None` with too few batches.
     pub(super) half_width: Option<f64>,
-    /// Batches to cut off at the start.
+    /// Batches dropped at the start.
     pub(super) warm_up_batches: usize,
     /// Correlation of neighbouring batch means.
     pub(super) lag_one: f64,
@@ -26,12 +26,12 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Of `recorder`'s mean; `control_mean` is the exact mean of the control variable.
+    /// Estimates the mean after the warm-up; `control_mean` is the exact mean of the control variable.
     pub(super) fn of(recorder: &Recorder, control_mean: Option<f64>) -> Self {
         Self::after(recorder, mser(recorder.batches()), control_mean)
     }
 
-    /// Of everything recorded: a trace has no warm-up.
+    /// Estimates the mean of everything recorded: a trace has no warm-up.
     pub(super) fn whole(recorder: &Recorder) -> Self {
         Self::after(recorder, 0, None)
     }
@@ -61,7 +61,7 @@ impl Estimate {
             .map_or(f64::INFINITY, |half_width| half_width / self.mean.abs().max(f64::MIN_POSITIVE))
     }
 
-    /// Whether the half-width can be believed.
+    /// True if the batches are long enough to trust the half-width.
     pub(super) fn is_settled(&self) -> bool {
         self.half_width.is_some() && self.lag_one < LAG_ONE_MAX
     }
@@ -77,15 +77,15 @@ impl Estimate {
     }
 }
 
-/// Of a 95 % interval around an average of this variance; what correlation is left between neighbours is allowed
-/// for as in Skart (Tafazzoli et al. 2011).
+/// The half-width of a 95 % confidence interval around an average of this variance. The correlation left between
+/// neighbouring batches is allowed for as in Skart (Tafazzoli et al. 2011).
 pub(super) fn half_width(variance: f64, degrees: f64, lag_one: f64) -> f64 {
     let correlation = lag_one.clamp(0.0, 0.8);
     student_quantile(0.975, degrees) * (variance * (1.0 + correlation) / (1.0 - correlation)).sqrt()
 }
 
-/// How many batches to drop (White 1997): the cut, within the first half, that minimises the standard error
-/// of what is left.
+/// The number of batches to drop as warm-up, by MSER (White 1997): the cut within the first half that minimises the
+/// standard error of the rest.
 fn mser(batches: &[Batch]) -> usize {
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     let (mut best, mut best_cut) = (f64::INFINITY, 0);

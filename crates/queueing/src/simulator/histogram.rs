@@ -12,7 +12,7 @@ const BINS: usize = OCTAVES << BITS_PER_OCTAVE;
 /// The bit pattern, shifted, of the lowest bin.
 const BASE: u64 = ((1023 + EXPONENT_MIN) as u64) << BITS_PER_OCTAVE;
 
-/// Counts by bin.
+/// Counts per bin, and the exact maximum.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     counts: Box<[u32]>,
@@ -45,7 +45,6 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Values counted.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -1,8 +1,8 @@
 //! Discrete-event simulation: one station driven by a trace or by Poisson arrivals, or a whole system.
 //!
-//! Every run decides its own length: it stops when the 95 % half-width of the mean response time is small
-//! enough, says so when it is not, and checks itself by laws that need no distribution (Little, the
-//! utilisation law, the exact workload). A fresh seed changes the result; a repeated seed does not.
+//! A run decides its own length: it stops when the 95 % half-width of the mean response time is small enough, and says
+//! so when it is not. It checks itself by identities that hold for any distribution: Little's law, the utilisation law
+//! and the exact workload. The same seed gives the same result; a different seed gives another.
 
 mod estimate;
 mod histogram;
@@ -28,22 +28,22 @@ pub use poisson::{PoissonStation, simulate_poisson};
 pub use recorder::Recorder;
 pub use replication::REPLICATIONS_MAX;
 pub use result::{
-    ClassResult, Named, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult, Target,
+    ClassResult, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult, Target,
 };
 pub use sessions::{Answered, ChainedJob, simulate_sessions};
 pub use trace::simulate_station;
 
-/// Jobs simulated when the plan does not say: enough for ±1 % of a mean at ρ = 0.9.
+/// The default limit of jobs: enough for ±1 % of a mean at ρ = 0.9.
 pub const JOBS_MAX_DEFAULT: u64 = 50_000_000;
-/// The fewest jobs before the first look at the half-width: earlier looks stop too early too often.
+/// The default number of jobs before the half-width is first examined; earlier looks stop too early too often.
 pub const JOBS_MIN_DEFAULT: u64 = 65_536;
 
-/// How long to simulate.
+/// How long to simulate, and with which seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Stop once the half-width of the 95 % interval is at most this fraction of the estimate.
     pub relative_half_width: f64,
-    /// Which estimate: the mean response time, or a percentile of it.
+    /// The estimate whose half-width counts: the mean response time, or a percentile of it.
     pub target: Target,
     /// Do not stop before this many jobs.
     pub jobs_min: u64,
@@ -87,42 +87,39 @@ impl Plan {
     }
 }
 
-/// What a long simulation tells its caller from time to time; answering `false` ends it.
+/// The progress that a long simulation reports to its callback. A callback that returns `false` ends the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Jobs finished so far.
     pub jobs: u64,
-    /// The most that will be simulated.
+    /// The limit of jobs; the run may stop earlier.
     pub jobs_max: u64,
-    /// The target at the last look; `None` before the first.
+    /// The target's estimate at the last look; `None` before the first.
     pub estimate_seconds: Option<f64>,
-    /// Its half-width as a fraction of it; infinite while too little is known to have one.
+    /// The half-width as a fraction of the estimate; infinite while there are too few batches for one.
     pub relative_half_width: Option<f64>,
 }
 
-/// Why a simulation cannot run.
+/// The reason why a simulation cannot run.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SimulationError {
     /// A parameter is out of its domain.
     #[error("{name} must be {requirement}, not {value}")]
     Parameter {
-        /// The parameter.
         name: &'static str,
-        /// What it must satisfy.
+        /// Completes the sentence "NAME must be …".
         requirement: &'static str,
-        /// What it was.
         value: f64,
     },
-    /// A station whose speed falls to nothing under a crowd.
+    /// The speed of a station falls to 0 as jobs accumulate.
     #[error(
         "{station} is unstable at any rate: its speed falls to 0 as jobs crowd in; limit them with `lps` and r near \
          the peak{}",
         at_line(*line)
     )]
     Collapses {
-        /// Which station.
         station: String,
-        /// Of the system file that defines it.
+        /// Line of the system file that defines it.
         line: Option<usize>,
     },
     /// An open station would grow for ever.
@@ -131,21 +128,18 @@ pub enum SimulationError {
         at_line(*line)
     )]
     Unstable {
-        /// Which station.
         station: String,
-        /// λ `E[S]` / v(r), the load on a full station.
+        /// λ `E[S]` / v(r).
         utilisation: f64,
-        /// Of the system file that defines it.
+        /// Line of the system file that defines it.
         line: Option<usize>,
     },
     /// Arrival times and demands (or sizes) differ in number.
     #[error("{times} arrival times but {values} {what}: give one per arrival")]
     TraceLength {
-        /// Number of times.
         times: usize,
-        /// What the other column is.
+        /// Name of the other column: demands or sizes.
         what: &'static str,
-        /// Its length.
         values: usize,
     },
     /// A trace goes back in time.
@@ -159,17 +153,15 @@ pub enum SimulationError {
     /// A trace value is negative or not finite.
     #[error("{what} must be non-negative and finite, but number {index} is {value}")]
     TraceValue {
-        /// Which column.
         what: &'static str,
-        /// Index, from 0.
+        /// Counted from 0.
         index: usize,
-        /// The value.
         value: f64,
     },
     /// A trace was given for a class that does not exist or is closed.
     #[error("no open class is named {0}: a trace can only drive an open class")]
     TraceClass(String),
-    /// A law is impossible.
+    /// A distribution has impossible parameters.
     #[error(transparent)]
     Distribution(#[from] DistributionError),
 }
@@ -178,7 +170,7 @@ fn at_line(line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(" (line {line})"))
 }
 
-/// `work` is λ `E[S]`, and `saturation` what the station does per second when it is full.
+/// `work` is λ `E[S]`; `saturation` is the work per second of a full station.
 fn refuse_overload(
     station: &str,
     line: Option<usize>,

@@ -1,7 +1,7 @@
-//! Mean and percentiles of what was recorded after the warm-up, each with its half-width.
+//! Mean and percentiles of the response times after the warm-up, each with its half-width.
 //!
-//! Percentiles by sectioning (Asmussen & Glynn 2007, III.5): the run is cut into sections, and the spread of their
-//! own quantiles around that of all observations gives the half-width, widened by the correlation of neighbours.
+//! Percentiles by sectioning (Asmussen & Glynn 2007, III.5): the run is cut into sections, and the spread of the
+//! sections' quantiles around the overall quantile gives the half-width, widened by the correlation of neighbours.
 
 use super::estimate::{Estimate, half_width, lag_one};
 use super::histogram::Histogram;
@@ -40,7 +40,7 @@ pub(super) fn response_time(recorder: &Recorder, estimate: &Estimate, delta: f64
     }
 }
 
-/// The target on the way.
+/// The target's current estimate.
 pub(super) fn look(recorder: &Recorder, estimate: &Estimate, delta: f64, target: Target) -> Look {
     let settled = estimate.is_settled();
     if target == Target::Mean {

@@ -1,7 +1,7 @@
-//! One open station under Poisson arrivals, as fast as it goes: the peer of the closed forms.
+//! One open station under Poisson arrivals: the fast simulator that checks the closed forms.
 //!
-//! With one server the work found by an arrival has a known mean whatever the discipline; as a control
-//! variate it takes most of the luck out of the estimate of the mean response time.
+//! With one server the work that an arrival finds has a known mean, whatever the discipline. As a control variate it
+//! removes most of the variance from the estimate of the mean response time.
 
 use super::estimate::Estimate;
 use super::percentile::{look, response_time};
@@ -10,24 +10,22 @@ use super::result::{StationRun, Stop};
 use super::sequential::{Look, Simulation, until_stop};
 use super::trace::validate_service;
 use super::{Plan, Progress, Recorder, SimulationError, pool, refuse_overload};
-use crate::distribution::{Distribution, Law};
+use crate::distribution::{Distribution, RandomVariable};
 use crate::random::Random;
 use crate::station::{Service, Station};
 
-/// M/G/· under any service.
+/// An M/G/· station with any discipline and speed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoissonStation {
-    /// Jobs per second.
     pub arrival_rate: f64,
-    /// The law of the demand, in seconds.
+    /// The distribution of the demand, in seconds.
     pub demand: Distribution,
-    /// The discipline.
     pub service: Service,
     /// Seconds added to every response.
     pub delta: f64,
 }
 
-/// Simulates until the plan is fulfilled or `go_on` answers false; it is asked on the caller's thread.
+/// Simulates until the plan is fulfilled or `go_on` returns false; `go_on` runs on the caller's thread.
 ///
 /// # Errors
 /// [`SimulationError`] when the station is unstable or a parameter is out of its domain.
@@ -73,7 +71,7 @@ impl PoissonStation {
         refuse_overload("the station", None, self.work(), self.service.saturation())
     }
 
-    /// The exact mean work in the system, where it is known: one server that no limit and no crowd slows down.
+    /// The exact mean work in the system where it is known: one server at constant speed.
     fn expected_workload(&self) -> Option<f64> {
         let rho = self.utilisation();
         let single = self.service.speed.is_single_server();

@@ -1,12 +1,11 @@
-//! Results of independent replications averaged into one.
+//! Pools the results of independent replications into one.
 
 use super::Plan;
 use super::estimate::LAG_ONE_MAX;
-use super::result::{
-    ClassResult, Named, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult,
-};
+use super::result::{ClassResult, ResponseTime, RouteResult, StationResult, StationRun, Stop, SystemResult};
+use crate::named::Named;
 
-/// Averages, in the order of the accessor.
+/// The replications' results, averaged field by field.
 struct Parts<'r, R>(&'r [R]);
 
 impl<R> Parts<'_, R> {
@@ -14,7 +13,7 @@ impl<R> Parts<'_, R> {
         self.0.iter().map(of).sum::<f64>() / self.0.len() as f64
     }
 
-    /// `None` if any part has none.
+    /// `None` if any replication has none.
     fn mean_if_all(&self, of: impl Fn(&R) -> Option<f64>) -> Option<f64> {
         let values: Option<Vec<f64>> = self.0.iter().map(of).collect();
         values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
@@ -30,7 +29,7 @@ impl<R> Parts<'_, R> {
         self.0.iter().map(of).sum()
     }
 
-    /// The least favourable reason to stop: an interruption taints the whole.
+    /// The least favourable reason to stop: one interrupted replication makes the whole run interrupted.
     fn stop(&self, of: impl Fn(&R) -> Stop) -> Stop {
         let all: Vec<Stop> = self.0.iter().map(of).collect();
         let order = [Stop::Interrupted, Stop::JobsMax, Stop::TraceEnd];
@@ -57,7 +56,7 @@ impl<R> Parts<'_, R> {
         }
     }
 
-    /// Pools the entries of a table name by name: all parts have the same names in the same order.
+    /// Pools a table entry by entry; every replication has the same names in the same order.
     fn named<T>(&self, of: impl Fn(&R) -> &Named<T>, pool: impl Fn(&Parts<'_, &T>) -> T) -> Named<T> {
         let entry = |index: usize| {
             let entries: Vec<&T> = self.0.iter().map(|part| &of(part).0[index].1).collect();
@@ -73,7 +72,7 @@ fn converged(plan: &Plan, response: &ResponseTime, lag_one: f64) -> bool {
     reached && lag_one < LAG_ONE_MAX
 }
 
-/// One station; `runs` has at least one.
+/// Pools runs of one station; `runs` is not empty.
 pub(super) fn station(runs: &[StationRun], plan: &Plan) -> StationRun {
     let parts = Parts(runs);
     let stop = parts.stop(|run| run.stop);
@@ -101,7 +100,7 @@ pub(super) fn station(runs: &[StationRun], plan: &Plan) -> StationRun {
     }
 }
 
-/// A whole system; `runs` has at least one.
+/// Pools runs of a system; `runs` is not empty.
 pub(super) fn system(runs: &[SystemResult], plan: &Plan) -> SystemResult {
     let parts = Parts(runs);
     let stop = parts.stop(|run| run.stop);

@@ -1,8 +1,8 @@
-//! Keeps a run of observations of unknown length in bounded memory: batch means and histograms by segment.
+//! Records a run of unknown length in bounded memory: batch means, and a histogram per segment.
 //!
-//! 4,096 batches at most; when they are full, neighbours are merged and a batch holds twice as many jobs.
-//! Every 64 batches share a histogram. So the warm-up can be cut off afterwards, from means and percentiles
-//! alike, and both have batches for their confidence intervals.
+//! There are at most 4,096 batches; when they are full, neighbours are merged and a batch holds twice as many jobs.
+//! Every 64 batches share a histogram. So the warm-up can be cut off afterwards, from means and percentiles alike, and
+//! both have batches for their confidence intervals.
 
 use super::histogram::Histogram;
 
@@ -16,7 +16,7 @@ pub(super) struct Batch {
     pub(super) control: f64,
 }
 
-/// Observations in the order they were made.
+/// Observations in order of arrival.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     batches: Vec<Batch>,
@@ -47,7 +47,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Notes a response time and the value of its control variable (0 without one).
+    /// Records a response time in seconds and the value of its control variable (0 without one).
     #[inline]
     pub fn record(&mut self, value: f64, control: f64) {
         self.current.record(value);
@@ -59,7 +59,6 @@ impl Recorder {
         }
     }
 
-    /// Observations so far.
     pub fn jobs(&self) -> u64 {
         self.jobs + self.batch_count
     }
@@ -82,7 +81,7 @@ impl Recorder {
         self.batch_jobs
     }
 
-    /// Histograms of what follows the first `batches` batches, rounded up to a whole segment.
+    /// Histograms of the observations after the first `batches` batches, rounded up to a whole segment.
     pub(super) fn segments_after(&self, batches: usize) -> &[Histogram] {
         &self.segments[batches.div_ceil(SEGMENT_BATCHES).min(self.segments.len())..]
     }

@@ -1,9 +1,9 @@
-//! Independent replications over the cores: the same system with other seeds, pooled into one estimate.
+//! Independent replications on all cores: the same system with different seeds, pooled into one estimate.
 //!
-//! Each replication cuts its own warm-up and runs to √R times the half-width asked for, so that their average has
-//! just that. The half-width of the average comes from those within the replications, not from the spread among
-//! them: with a replication per core there are too few of them for a spread. Progress is told, and interruption
-//! asked for, on the caller's thread only.
+//! Each replication drops its own warm-up and runs to √R times the half-width asked for, so that the average of R
+//! replications meets it. The half-width of the average comes from those within the replications, not from the spread
+//! among them: with one replication per core there are too few for a spread. The callback for progress and
+//! interruption runs on the caller's thread only.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -14,7 +14,8 @@ use super::{Plan, Progress};
 /// The most replications of a plan.
 pub const REPLICATIONS_MAX: u32 = 10_000;
 
-/// The parts' estimates differ a little: without it the pooled half-width would miss its mark by a hair.
+/// Estimates of the replications differ a little; without this margin the pooled half-width would just miss its
+/// target.
 const SLACK: f64 = 0.99;
 
 type Run<'r, R> = dyn Fn(&Plan, &mut dyn FnMut(&Progress) -> bool) -> R + Sync + 'r;
@@ -24,8 +25,8 @@ enum Message<R> {
     Done(u32, R),
 }
 
-/// Runs `plan.replications` times, on as many threads as there are cores, and returns the results in order. After
-/// an interruption those that have begun return what they have, and no more begin.
+/// Runs `plan.replications` times on one thread per core and returns the results in order. After an interruption,
+/// replications that have begun return what they have, and no more begin.
 pub(super) fn replicate<R: Send>(
     plan: &Plan,
     go_on: &mut dyn FnMut(&Progress) -> bool,
@@ -73,7 +74,7 @@ pub(super) fn replicate<R: Send>(
     })
 }
 
-/// What all replications that have begun know together.
+/// Progress of all replications that have begun, taken together.
 fn together(seen: &[Option<Progress>], jobs_max: u64) -> Progress {
     let begun: Vec<&Progress> = seen.iter().flatten().collect();
     let count = begun.len() as f64;

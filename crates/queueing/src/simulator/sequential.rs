@@ -1,37 +1,37 @@
-//! When to stop: at the half-width asked for, looked at seldom, and believed when seen twice in a row.
+//! Sequential stopping: the run ends when two looks in a row find the half-width small enough.
 //!
-//! Each look is a chance to stop because the run happens to look steadier than it is. The number of jobs grows by
-//! 1.4 to 2 times between looks, and one lucky look is not enough: with a single one, nominal 95 % intervals of very
-//! variable demand covered 90 %.
+//! Each look is a chance to stop because the run happens to look steadier than it is. So the number of jobs grows by
+//! 1.4 to 2 times between looks, and one look is not enough: with a single one, nominal 95 % confidence intervals of
+//! very variable demand covered 90 %.
 
 use super::result::Stop;
 use super::{Plan, Progress};
 
-/// How often, in jobs, the caller is asked whether to go on.
+/// The callback is called after every so many jobs.
 const PROGRESS_JOBS: u64 = 1 << 17;
-/// Looks in a row at which the half-width must be small enough.
+/// Consecutive looks at which the half-width must be small enough.
 const LOOKS_IN_A_ROW: u32 = 2;
 
-/// A simulation that can be taken further and looked at.
+/// A simulation that can be continued and examined.
 pub(super) trait Simulation {
-    /// Runs until `jobs` jobs have finished in all; false when there is nothing more to simulate.
+    /// Runs until `jobs` jobs have finished in total. Returns false when there is nothing more to simulate.
     fn finish_jobs(&mut self, jobs: u64) -> bool;
-    /// The state of the plan's target.
+    /// The current estimate of the plan's target.
     fn look(&self) -> Look;
 }
 
-/// An estimate on the way.
+/// An estimate during the run.
 #[derive(Clone, Copy)]
 pub(super) struct Look {
-    /// The target in seconds.
+    /// In seconds.
     pub(super) value: f64,
-    /// Its half-width as a fraction of it; infinite when unknown.
+    /// The half-width as a fraction of the estimate; infinite when unknown.
     pub(super) relative_half_width: f64,
-    /// Whether the half-width can be believed.
+    /// True if the batches are long enough to trust the half-width.
     pub(super) settled: bool,
 }
 
-/// Runs until the plan is fulfilled or `go_on` answers false; with `whole`, to the end of a trace.
+/// Runs until the plan is fulfilled or `go_on` returns false; with `whole`, to the end of a trace.
 pub(super) fn until_stop(
     simulation: &mut dyn Simulation,
     plan: &Plan,

@@ -1,7 +1,7 @@
-//! One station driven by sessions: chains of jobs, each entering when it is due and its predecessor is answered.
+//! One station driven by sessions: chains of jobs, each entering when it is due and its predecessor has finished.
 //!
-//! This is how a client with one connection behaves. Bursts of a log therefore do not arrive as batches, as
-//! they would if only their times were replayed, and an overloaded station is asked for less.
+//! This is how a client with one connection behaves. So bursts of a log do not arrive as batches, as they would if
+//! only their times were replayed, and an overloaded station receives fewer requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,18 +13,17 @@ use crate::station::{Service, Station};
 /// One job of a chain, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChainedJob {
-    /// When it may enter, if its predecessor has been answered by then.
+    /// The earliest time of entry, if its predecessor has finished by then.
     pub due: f64,
-    /// Its demand at the station.
     pub demand: f64,
 }
 
-/// What became of one job, in seconds.
+/// The result of one job, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answered {
     /// When it left the station.
     pub at: f64,
-    /// How long it was there.
+    /// Response time at the station.
     pub response_time: f64,
 }
 

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::closed_form::{Lps, Mg1};
-use crate::distribution::{Deterministic, Distribution, Exponential, HyperExponential, Law, Mixture};
+use crate::distribution::{
+    Deterministic, Distribution, Exponential, HyperExponential, Mixture, RandomVariable,
+};
 use crate::station::Service;
 
 fn check(actual: f64, expected: f64, relative: f64) {
@@ -56,7 +58,7 @@ fn exponential_demand_does_not_see_the_limit() {
 
 #[test]
 fn h_star_makes_eq_2_2_exact() {
-    // The two-point law with C² = 10: zero with probability 9/11, else exponential.
+    // The two-point distribution with C² = 10: zero with probability 9/11, else exponential.
     let branch = Exponential::new(25.675e-3 * 5.5).unwrap().into();
     let demand: Distribution =
         Mixture::new(vec![(9.0 / 11.0, Deterministic::new(0.0).unwrap().into()), (2.0 / 11.0, branch)])
@@ -204,7 +206,7 @@ fn a_closed_class_follows_machine_repair() {
     }
     for demand in [
         r#"{ law = "exponential", mean = "200ms" }"#,
-        // PS is insensitive to the law of demand: the oracle that exponential service cannot give.
+        // PS is insensitive to the distribution of demand: the oracle that exponential service cannot give.
         r#"{ law = "hyper-exponential", mean = "200ms", scv = 10 }"#,
         r#""200ms""#,
     ] {

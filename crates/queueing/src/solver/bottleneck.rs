@@ -1,33 +1,32 @@
-//! What gives first: station loads per unit of traffic, saturation, and what comes next.
+//! The bottleneck: station loads per unit of traffic, which station saturates first, and asymptotic bounds.
 
 use serde::Serialize;
 
 use super::flow::Flow;
-use crate::simulator::Named;
+use crate::named::Named;
 
-/// The ranking of the stations.
+/// The bottleneck and the load on every station.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bottleneck {
     /// The station that saturates first; `None` when nothing is limited.
     pub station: Option<String>,
-    /// The one that would be next, were the first twice as fast again and again.
+    /// The bottleneck if the first station were removed.
     pub next: Option<String>,
-    /// By how much all traffic could grow before the first saturates (open classes only).
+    /// The factor by which all traffic could grow before the bottleneck saturates; open classes only.
     pub growth_factor_max: Option<f64>,
-    /// The throughput of all classes together, in their present mix, when the first saturates.
+    /// The throughput of all classes together, in their present mix, at which the bottleneck saturates.
     pub saturation_throughput_per_second: Option<f64>,
-    /// By station.
     pub stations: Named<StationLoad>,
 }
 
 /// The load on one station.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StationLoad {
-    /// Busy seconds per job of the mix, per server: the saturation throughput is one over this.
+    /// Busy seconds per server and job of the mix; the saturation throughput is its reciprocal.
     pub demand_per_job_seconds: f64,
-    /// In jobs of the mix; `None` at a delay or a station that is not used.
+    /// In jobs of the mix; `None` at a delay or an unused station.
     pub saturation_throughput_per_second: Option<f64>,
-    /// The open classes' part of the utilisation; `None` at a delay.
+    /// Utilisation by the open classes alone; `None` at a delay.
     pub open_utilisation: Option<f64>,
 }
 
@@ -59,4 +58,48 @@ pub(super) fn find(flow: &Flow<'_>, mix: &[f64]) -> Bottleneck {
         saturation_throughput_per_second: first.map(|station| 1.0 / loads[station]),
         stations: Named((0..flow.stations()).map(load).collect()),
     }
+}
+
+/// Asymptotic and balanced-job bounds of one closed class (Lazowska et al. 1984, chapter 5).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Bounds {
+    /// Balanced-job lower bound.
+    pub throughput_min_per_second: f64,
+    /// The lesser of the asymptotic and the balanced-job upper bound.
+    pub throughput_max_per_second: f64,
+    /// Follows from the largest throughput.
+    pub response_time_min_seconds: f64,
+    /// Follows from the smallest throughput.
+    pub response_time_max_seconds: f64,
+    /// N*: with more users than this, jobs must queue at the bottleneck.
+    pub saturation_users: f64,
+}
+
+pub(super) fn bounds(flow: &Flow<'_>) -> Option<Bounds> {
+    let closed: Vec<_> = flow.closed().collect();
+    let [(class, users, think_time)] = closed[..] else { return None };
+    // With several servers, speeds v(n) or open classes the asymptote alone would hold; MVA says more.
+    if flow.open().next().is_some()
+        || flow.system.stations.iter().any(|station| station.servers > 1 || station.speed.is_some())
+    {
+        return None;
+    }
+    let demands = &flow.classes[class].demands;
+    let queueing: Vec<f64> = (0..demands.len()).filter(|k| !flow.is_delay(*k)).map(|k| demands[k]).collect();
+    let delay: f64 = (0..demands.len()).filter(|k| flow.is_delay(*k)).map(|k| demands[k]).sum();
+    let (total, largest) = (queueing.iter().sum::<f64>(), queueing.iter().copied().fold(0.0, f64::max));
+    if largest == 0.0 {
+        return None;
+    }
+    let (users, away) = (f64::from(users), think_time + delay);
+    let average = total / queueing.iter().filter(|demand| **demand > 0.0).count() as f64;
+    let lower = users / (total + away + (users - 1.0) * largest / (1.0 + away / (users * total)));
+    let upper = (1.0 / largest).min(users / (total + away + (users - 1.0) * average / (1.0 + away / total)));
+    Some(Bounds {
+        throughput_min_per_second: lower,
+        throughput_max_per_second: upper,
+        response_time_min_seconds: users / upper - think_time,
+        response_time_max_seconds: users / lower - think_time,
+        saturation_users: (total + away) / largest,
+    })
 }

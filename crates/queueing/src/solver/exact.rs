@@ -1,6 +1,6 @@
-//! Open classes with phase-type demand at the limited stations: no equation is approximated.
+//! Open classes with phase-type demand at the LPS stations, by the exact M/PH/1/LPS solution.
 //!
-//! Exact as far as arrivals are Poisson, which they are at the first station and behind PS and delays.
+//! Exact as far as arrivals are Poisson: at the first station, and behind PS stations and delays.
 
 use super::Answer;
 use super::flow::Flow;
@@ -50,12 +50,12 @@ fn mean_per_visit(flow: &Flow<'_>, station: usize, limit: u32, throughputs: &[f6
 /// The phase-type demand that all visits to a station have.
 pub(super) fn phase_type(flow: &Flow<'_>, station: usize) -> Result<PhaseType, String> {
     let name = flow.system.stations[station].place();
-    let law = common_law(flow, station)?.ok_or_else(|| format!("nobody visits {name}"))?;
-    PhaseType::of(law)
+    let distribution = common_law(flow, station)?.ok_or_else(|| format!("nobody visits {name}"))?;
+    PhaseType::of(distribution)
         .ok_or_else(|| format!("the demand at {name} is not exponential, Erlang or hyper-exponential"))
 }
 
-/// The one law of demand of all visits to a station; `None` without visits.
+/// The common demand distribution of all visits to a station; `None` without visits.
 fn common_law<'s>(flow: &Flow<'s>, station: usize) -> Result<Option<&'s Distribution>, String> {
     let name = flow.system.stations[station].place();
     let mut found = None;
@@ -63,13 +63,13 @@ fn common_law<'s>(flow: &Flow<'s>, station: usize) -> Result<Option<&'s Distribu
         if visit.station != station {
             continue;
         }
-        let Demand::Law(law) = &visit.demand else {
+        let Demand::Independent(distribution) = &visit.demand else {
             return Err(format!("the demand at {name} depends on the document size"));
         };
-        if found.is_some_and(|other| other != law) {
+        if found.is_some_and(|other| other != distribution) {
             return Err(format!("visits to {name} have different demands"));
         }
-        found = Some(law);
+        found = Some(distribution);
     }
     Ok(found)
 }

@@ -1,8 +1,8 @@
 //! The thesis's method for a closed network with an LPS station (its section 4.3), made to converge.
 //!
-//! The station becomes a delay of Eq. 2.1's length at the arrival rate that the network then yields. The
-//! thesis iterates from a rate that may exceed saturation, where the equation is infinite or negative; since
-//! the delay rises with the rate and the rate falls with the delay, bisection always finds the one solution.
+//! The station becomes a delay with the length of Eq. 2.1 at the arrival rate that the network then yields. The thesis
+//! iterates from a rate that may exceed saturation, where the equation is infinite or negative. Since the delay rises
+//! with the rate and the rate falls with the delay, bisection always finds the one solution.
 
 use super::Answer;
 use super::flow::Flow;
@@ -60,7 +60,7 @@ impl Network<'_, '_> {
         throughputs
     }
 
-    /// The throughput of the closed class, and its residences, if the LPS station saw it at `rate`.
+    /// The throughput and the residence times of the closed class if the LPS station saw it arrive at `rate`.
     fn solve_at(&self, rate: f64) -> Result<(f64, Vec<f64>), String> {
         let (wait, slope) = wait_and_slope(self.flow, self.station, &self.throughputs(rate))?;
         let (flow, own) = (self.flow, &self.flow.classes[self.class]);

@@ -1,8 +1,9 @@
-//! What the analytic solvers need of a system: demands and visits per class and station.
+//! A system reduced to what the analytic solvers need: demands and visits per class and station.
 
 use super::{Answer, ClassAnswer, PredictedTime, StationAnswer};
-use crate::distribution::Law;
-use crate::simulator::{Named, refuse_unstable};
+use crate::distribution::RandomVariable;
+use crate::named::Named;
+use crate::simulator::refuse_unstable;
 use crate::system::{Class, Discipline, Source, System};
 
 /// A system reduced to means and second moments.
@@ -11,7 +12,7 @@ pub(super) struct Flow<'s> {
     pub(super) classes: Vec<ClassFlow>,
 }
 
-/// One class; vectors are by station.
+/// One class; every vector has an entry per station.
 pub(super) struct ClassFlow {
     pub(super) source: Population,
     pub(super) latency: f64,
@@ -23,7 +24,7 @@ pub(super) struct ClassFlow {
     pub(super) second_moments: Vec<f64>,
 }
 
-/// Where its jobs come from.
+/// The source of a class's jobs.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Population {
     Open { rate: f64 },
@@ -56,13 +57,13 @@ impl<'s> Flow<'s> {
 
     pub(super) fn closed(&self) -> impl Iterator<Item = (usize, u32, f64)> {
         self.classes.iter().enumerate().filter_map(|(index, class)| match class.source {
-            // The latency belongs to the answer, but to no station: the cycle sees it as a delay.
+            // The latency is part of the response but of no station, so the cycle sees it as a delay.
             Population::Closed { users, think_time } => Some((index, users, think_time + class.latency)),
             Population::Open { .. } => None,
         })
     }
 
-    /// Rates of the open classes and users of the closed ones, for want of throughputs.
+    /// Rates of the open classes and numbers of users of the closed ones, where throughputs are not known yet.
     pub(super) fn nominal_mix(&self) -> Vec<f64> {
         let weight = |class: &ClassFlow| match class.source {
             Population::Open { rate } => rate,
@@ -111,12 +112,12 @@ impl<'s> Flow<'s> {
         work.map(|(station, work)| work / self.capacity(station)).collect()
     }
 
-    /// Refuses when open classes alone overload a station.
+    /// Refuses a system whose open classes alone overload a station.
     pub(super) fn stable(&self) -> Result<(), String> {
         refuse_unstable(self.system).map_err(|error| error.to_string())
     }
 
-    /// Refuses speeds v(n) in the name of solvers for equal servers.
+    /// Refuses speeds v(n), for solvers that need equal servers.
     pub(super) fn without_speeds(&self) -> Result<(), String> {
         match self.system.stations.iter().find(|station| station.speed.is_some()) {
             Some(station) => Err(format!("{} has a speed v(n): see load-dependent-mva", station.place())),

@@ -1,9 +1,9 @@
-//! Stations whose speed depends on how many jobs they have, one closed class: the exact product form.
+//! Load-dependent stations with one closed class, by the exact product form.
 //!
-//! Several servers and v(n) alike: n closed jobs at a station weigh Dⁿ / Π v(j), open classes add the sum over
-//! their own numbers, and the weights of the stations are convolved up to the population (Buzen 1973; Lazowska et
-//! al. 1984, chapter 8). All terms are positive and kept as logarithms, so that nothing cancels: the textbook's mean
-//! value recursion loses its digits near saturation. PS is insensitive to the law of demand.
+//! Several servers and v(n) are treated alike: n closed jobs at a station weigh Dⁿ / Π v(j), open classes add the sum
+//! over their own numbers, and the weights of the stations are convolved up to the population (Buzen 1973; Lazowska et
+//! al. 1984, chapter 8). All terms are positive and kept as logarithms, so nothing cancels; the textbook's mean value
+//! recursion loses its digits near saturation. PS is insensitive to the distribution of demand.
 
 use super::Answer;
 use super::flow::Flow;
@@ -17,7 +17,7 @@ struct Queue {
     station: usize,
     /// Weights of 0 … N closed jobs.
     weights: Weights,
-    /// Speed does not depend on the number of jobs: its convolution is one recursion.
+    /// Constant speed: the convolution is one recursion.
     demand: Option<f64>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn solve(flow: &Flow<'_>) -> Result<Answer, String> {
         let (closed, open) = network.present(number, &constants);
         residences[class][queue.station] = closed / throughput;
         for (index, _) in flow.open().filter(|_| work[queue.station] > 0.0) {
-            // Open jobs present are shared among the classes as their work is.
+            // Open jobs present are divided among the classes in proportion to their work.
             residences[index][queue.station] =
                 open / work[queue.station] * flow.classes[index].demands[queue.station];
         }
@@ -85,7 +85,7 @@ fn queues(flow: &Flow<'_>, class: usize, users: usize) -> Result<Vec<Queue>, Str
 
 struct Network {
     users: usize,
-    /// Seconds per cycle that are spent in nobody's way.
+    /// Seconds per cycle at delays and thinking.
     away: f64,
     queues: Vec<Queue>,
 }

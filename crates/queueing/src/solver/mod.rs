@@ -1,10 +1,9 @@
-//! Analytic solvers of a [`System`], side by side: each answers, or refuses with the reason.
+//! Analytic solvers of a [`System`], side by side: each answers or refuses with a reason.
 //!
-//! A table of solvers, a file each. Where several answer they bracket the truth: PS-MVA ignores the limit r,
-//! the fixed point of the thesis ignores that a closed class reacts to the queue. Simulation settles it.
+//! A table of solvers, one file each. Where several answer they bracket the truth: PS-MVA ignores the limit r, and the
+//! thesis's fixed point ignores that a closed class reacts to the queue. Simulation settles it.
 
 mod bottleneck;
-mod bounds;
 mod exact;
 mod fixed_point;
 mod flow;
@@ -16,15 +15,14 @@ mod product_form;
 
 use serde::Serialize;
 
-use crate::simulator::Named;
+use crate::named::Named;
 use crate::system::System;
 use flow::Flow;
 use percentiles::Percentiles;
 
-pub use bottleneck::{Bottleneck, StationLoad};
-pub use bounds::Bounds;
+pub use bottleneck::{Bottleneck, Bounds, StationLoad};
 
-/// A solver: what it is called, what it rests on, and how it is run.
+/// A solver and the assumptions that its answer rests on.
 struct Solver {
     name: &'static str,
     basis: &'static str,
@@ -69,66 +67,53 @@ const SOLVERS: &[Solver] = &[
     },
 ];
 
-/// What the solvers say about a system.
+/// The answers of all solvers for a system.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Loads, saturation and what gives first.
+    /// Station loads and the station that saturates first.
     pub bottleneck: Bottleneck,
     /// Asymptotic and balanced-job bounds of a single closed class.
     pub bounds: Option<Bounds>,
-    /// By solver.
     pub solvers: Named<Outcome>,
 }
 
-/// An answer or the reason why there is none.
+/// One solver's answer, or its reason for refusing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// What the solver rests on.
+    /// The assumptions of the solver, in words.
     pub basis: &'static str,
-    /// `None` when refused.
     pub answer: Option<Answer>,
-    /// Why refused.
+    /// The reason, when there is no answer.
     pub refusal: Option<String>,
 }
 
-/// Means, and percentiles where they are known, in the unit of the keys.
+/// Means, and percentiles where they are known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// What the percentiles rest on, `exact` or an approximation by name; or why there are none.
+    /// `exact`, the approximation behind the percentiles, or the reason why there are none.
     pub percentiles: String,
-    /// By class.
     pub classes: Named<ClassAnswer>,
-    /// By station.
     pub stations: Named<StationAnswer>,
 }
 
-/// A class in an [`Answer`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ClassAnswer {
-    /// Jobs finished per second.
     pub throughput_per_second: f64,
     /// Think time excluded.
     pub response_time_seconds: PredictedTime,
 }
 
-/// Mean and percentiles in seconds; [`Answer::percentiles`] says how far to trust the latter.
+/// Mean and percentiles in seconds; [`Answer::percentiles`] says how exact the percentiles are.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PredictedTime {
-    /// Mean.
     pub mean: f64,
-    /// Median.
     pub p50: Option<f64>,
-    /// 90th percentile.
     pub p90: Option<f64>,
-    /// 95th percentile.
     pub p95: Option<f64>,
-    /// 99th percentile.
     pub p99: Option<f64>,
-    /// 99.9th percentile.
     pub p999: Option<f64>,
 }
 
-/// A station in an [`Answer`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StationAnswer {
     /// Busy fraction of the servers; `None` at an infinite server.
@@ -141,7 +126,7 @@ pub struct StationAnswer {
 
 const POSSESSION: &str = "a job holds one station while it is served at another: simulate";
 
-/// Runs every solver that applies. Percentiles cost some ten milliseconds per class; see [`predict_means`].
+/// Runs every solver. Percentiles cost some ten milliseconds per class; [`predict_means`] leaves them out.
 pub fn predict(system: &System) -> Prediction {
     let mut prediction = predict_means(system);
     if !system.has_simultaneous_possession() {
@@ -167,13 +152,14 @@ pub fn predict_means(system: &System) -> Prediction {
     let mix = answer.map_or_else(|| flow.nominal_mix(), Answer::throughputs);
     Prediction {
         bottleneck: bottleneck::find(&flow, &mix),
-        bounds: bounds::of(&flow),
+        bounds: bottleneck::bounds(&flow),
         solvers: Named(solvers),
     }
 }
 
 impl Prediction {
-    /// The law of a response time does not depend on how its mean was found: all answers get the same percentiles.
+    /// All answers get the same percentiles: the distribution of the response time does not depend on how the mean was
+    /// found.
     fn add_percentiles(&mut self, found: Result<Percentiles, String>) {
         for answer in self.solvers.0.iter_mut().filter_map(|(_, outcome)| outcome.answer.as_mut()) {
             match &found {

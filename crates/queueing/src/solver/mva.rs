@@ -1,7 +1,7 @@
 //! Mean value analysis of closed and mixed networks (Reiser & Lavenberg 1980): exact and approximate.
 //!
-//! The arrival theorem: a job finds what it would see with itself removed. Open classes take their share of
-//! each station first. Several servers are split into a faster server and a delay (Seidmann 1987).
+//! By the arrival theorem a job finds the queues of the network with itself removed. Open classes take their share of
+//! each station beforehand. Several servers are split into a faster server and a delay (Seidmann 1987).
 
 use super::Answer;
 use super::flow::Flow;
@@ -16,9 +16,9 @@ struct Closed {
     classes: Vec<usize>,
     users: Vec<u32>,
     think_times: Vec<f64>,
-    /// By closed class and station: what queues, inflated by the open classes.
+    /// By closed class and station: the demand that queues, inflated by the open classes.
     queueing: Vec<Vec<f64>>,
-    /// By closed class and station: what does not queue.
+    /// By closed class and station: the demand that does not queue.
     delays: Vec<Vec<f64>>,
 }
 
@@ -52,7 +52,7 @@ impl Closed {
         Ok(closed)
     }
 
-    /// Residence of closed class `c` per station, if it finds these queues.
+    /// Residence time of closed class `c` per station if it finds these queues.
     fn residence(&self, c: usize, found: &[f64]) -> Vec<f64> {
         let stations = self.queueing[c].iter().zip(&self.delays[c]).zip(found);
         stations.map(|((queueing, delay), found)| queueing * (1.0 + found) + delay).collect()
@@ -62,14 +62,14 @@ impl Closed {
         users / (self.think_times[c] + residence.iter().sum::<f64>())
     }
 
-    /// Adds to `queues` the jobs of class `c` that queue (the delayed ones are in nobody's way).
+    /// Adds to `queues` the jobs of class `c` that queue; delayed jobs do not.
     fn add_queues(&self, c: usize, throughput: f64, residence: &[f64], queues: &mut [f64]) {
         for (station, queue) in queues.iter_mut().enumerate() {
             *queue += throughput * (residence[station] - self.delays[c][station]);
         }
     }
 
-    /// The open classes find the closed jobs in front of them.
+    /// Residence times of the open classes, which find the closed jobs in the queue.
     fn answer(&self, flow: &Flow<'_>, closed: &[(f64, Vec<f64>)], queues: &[f64]) -> Answer {
         let open = flow.open_utilisations();
         let mut throughputs = vec![0.0; flow.classes.len()];

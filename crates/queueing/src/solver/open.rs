@@ -1,4 +1,4 @@
-//! Open classes only: every station on its own, as if its arrivals were Poisson.
+//! Open classes only: every station in isolation, under Poisson arrivals.
 
 use super::Answer;
 use super::flow::Flow;
@@ -38,7 +38,7 @@ pub(super) fn wait_and_slope(
         return Ok((0.0, 1.0));
     }
     if model.speed.is_some() {
-        // PS at any speed: E[R|x] is proportional to x, and E[N] insensitive to the law of demand.
+        // PS at any speed: E[R|x] is proportional to x, and E[N] insensitive to the distribution of demand.
         let present = open_mean(rate * mean, &model.service())?;
         return Ok((0.0, present / (rate * mean)));
     }

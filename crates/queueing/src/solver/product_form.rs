@@ -1,18 +1,19 @@
-//! The weights of a station in product form, as logarithms: what the open and the load-dependent solver share.
+//! Product-form weights of a station, as logarithms, for the open and the load-dependent solver.
 //!
-//! n jobs at a processor-sharing station of speed v weigh (work)ⁿ / Π v(j), j = 1 … n, whatever the law of demand.
-//! With at most r in service it is taken as PS at v(min(j, r)): exact for exponential demand or fewer jobs than r.
+//! n jobs at a processor-sharing station of speed v weigh (work)ⁿ / Π v(j), j = 1 … n, whatever the distribution of
+//! demand. With at most r jobs in service the station is taken as PS at v(min(j, r)): exact for exponential demand or
+//! fewer jobs than r.
 
 use crate::station::Service;
 
 /// The most open jobs that are summed over: more would need a load within 1e-5 of saturation.
 const OPEN_JOBS_MAX: usize = 2_000_000;
-/// What the sum over open jobs may leave out, as a fraction.
+/// The fraction that the sum over open jobs may leave out.
 const TAIL: f64 = 1e-13;
 /// Terms this far below the largest do not show in a double.
 const LOG_NEGLIGIBLE: f64 = 40.0;
 
-/// Of a station with 0 … N closed jobs and any number of open ones.
+/// Weights of a station with 0 … N closed jobs and any number of open ones.
 pub(super) struct Weights {
     /// ln of the weight of n closed jobs, summed over the open ones.
     pub(super) closed: Vec<f64>,
@@ -21,7 +22,7 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// `demand` is that of a closed job in seconds, `work` what open classes bring per second.
+    /// `demand` is that of a closed job in seconds; `work` is the work of open classes per second.
     pub(super) fn new(demand: f64, work: f64, service: &Service, users: usize) -> Result<Self, String> {
         let speed = |jobs: usize| service.speed.at(jobs.min(service.limit));
         let mut weights = Self { closed: Vec::with_capacity(users + 1), open: Vec::with_capacity(users + 1) };
@@ -38,7 +39,7 @@ impl Weights {
     }
 }
 
-/// Mean jobs present at an open station to which `work` comes per second.
+/// Mean jobs present at an open station that receives `work` per second.
 pub(super) fn open_mean(work: f64, service: &Service) -> Result<f64, String> {
     open_jobs(work, 0, &|jobs| service.speed.at(jobs.min(service.limit))).map(|found| found.1)
 }
@@ -55,7 +56,7 @@ fn open_jobs(work: f64, beside: usize, speed: &dyn Fn(usize) -> f64) -> Result<(
         term *= ratio;
         sum += term;
         weighted += jobs as f64 * term;
-        // Crowds that are likelier than the empty station: keep the sums within a double.
+        // Large numbers of jobs may be likelier than the empty station; rescaling keeps the sums within a double.
         if sum > 1e200 {
             scale += sum.ln();
             (term, weighted, sum) = (term / sum, weighted / sum, 1.0);

@@ -275,7 +275,7 @@ fn open_speeds_are_insensitive_and_limited_ones_exact() {
             + route;
         check(mean(&text), class(&text, "open", "open").1, 0.03);
     }
-    // With r the queue in front holds the crowd back; the law of demand shows, and the exact solution sees it.
+    // With r the queue in front holds the crowd back; the distribution of demand shows, and the exact solution sees it.
     let limited = thrashing(r#"discipline = "lps", r = 5"#, H2) + route;
     check(mean(&limited), class(&limited, "exact-lps", "open").1, 0.03);
     let exponential =
@@ -284,7 +284,7 @@ fn open_speeds_are_insensitive_and_limited_ones_exact() {
 }
 
 #[test]
-fn a_crowd_that_stops_the_server_is_refused() {
+fn a_speed_that_falls_to_nothing_is_refused() {
     let text = thrashing(r#"discipline = "ps""#, H2) + r#"classes.open = { rate = "1/s", route = ["web"] }"#;
     let system = parse(&text).unwrap();
     let refusal = predict(&system).solvers.find("open").unwrap().refusal.clone().unwrap();

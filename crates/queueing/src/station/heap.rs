@@ -1,7 +1,7 @@
-//! The jobs in service by finish tag: a binary heap that can replace its first.
+//! The jobs in service by finish tag: a binary heap whose first element can be replaced.
 //!
-//! The standard heap would take a completion and the admission that follows it apart, and sift twice. Tags are
-//! compared as they are: they are sums of non-negative numbers.
+//! With the standard heap, a completion and the admission after it would sift twice. Tags are sums of non-negative
+//! numbers, so a plain comparison orders them.
 
 /// A job that finishes when the virtual time reaches its tag.
 #[derive(Clone, Copy)]
@@ -48,7 +48,6 @@ impl<T: Copy> TagHeap<T> {
         items[hole] = item;
     }
 
-    /// Takes out the first.
     #[inline]
     pub(super) fn remove_first(&mut self) {
         if let Some(last) = self.0.pop()
@@ -58,7 +57,7 @@ impl<T: Copy> TagHeap<T> {
         }
     }
 
-    /// Puts another in the place of the first; there must be one.
+    /// Replaces the first element; the heap must not be empty.
     #[inline]
     pub(super) fn replace_first(&mut self, item: Tagged<T>) {
         let items = self.0.as_mut_slice();

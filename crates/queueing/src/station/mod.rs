@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use crate::speed::Speed;
 use heap::{TagHeap, Tagged};
 
-/// How a station serves.
+/// How a station serves: the limit on jobs in service, and its speed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
     /// r: the most jobs in service at once; `usize::MAX` for no limit.
@@ -37,29 +37,29 @@ impl Service {
         Self { limit, speed: Speed::Servers(f64::from(servers)) }
     }
 
-    /// A delay: nobody waits, nobody shares.
+    /// A delay: jobs neither wait nor share.
     pub fn infinite() -> Self {
         Self { limit: usize::MAX, speed: Speed::Servers(f64::INFINITY) }
     }
 
-    /// The same places, but at this speed.
+    /// The same limit with another speed.
     #[must_use]
     pub fn at_speed(self, speed: Speed) -> Self {
         Self { speed, ..self }
     }
 
-    /// The work per second that a full station does: the arrival rate of work must stay below.
+    /// The work per second of a full station; the arrival rate of work must stay below it.
     pub fn saturation(&self) -> f64 {
         self.speed.saturation(self.limit)
     }
 
-    /// The most work per second that it ever does: what its utilisation is a fraction of.
+    /// The most work per second that the station ever does. Utilisation is a fraction of it.
     pub fn capacity(&self) -> f64 {
         self.speed.peak(self.limit)
     }
 }
 
-/// Crowds up to this size have their shares in a table: two divisions less per event.
+/// For up to this many jobs in service, v(n)/n comes from a table: two divisions less per event.
 const SHARES_IN_TABLE: usize = 256;
 
 /// A station that carries jobs described by `T`.
@@ -71,7 +71,7 @@ pub struct Station<T> {
     in_service: TagHeap<T>,
     /// Jobs waiting, with their demands.
     waiting: VecDeque<(f64, T)>,
-    /// Places kept by jobs that have been served and are elsewhere: they count towards r, not towards the load.
+    /// Places held by jobs that have been served and are now elsewhere: they count towards r, not towards the load.
     held: usize,
     virtual_time: f64,
     /// v(n)/n for the n jobs in service now; 0 when there is none.
@@ -132,7 +132,7 @@ impl<T: Copy> Station<T> {
         self.present_time + (now - self.updated_at) * self.present() as f64
     }
 
-    /// A job with this demand (seconds on an idle server) comes at `now`.
+    /// Admits or queues a job that arrives at `now`. `demand` is seconds on an idle server.
     #[inline]
     pub fn arrive(&mut self, now: f64, demand: f64, job: T) {
         self.advance(now);
@@ -144,7 +144,7 @@ impl<T: Copy> Station<T> {
         self.schedule();
     }
 
-    /// Takes out the job that finishes at [`Station::next_completion`] and lets the next one in.
+    /// Removes the job that finishes at [`Station::next_completion`] and admits the next one from the queue.
     #[inline]
     pub fn complete(&mut self) -> Option<T> {
         self.complete_or_hold(|_| false)
@@ -174,7 +174,7 @@ impl<T: Copy> Station<T> {
         Some(finished.job)
     }
 
-    /// Gives back a place kept by [`Station::complete_or_hold`]; the next in line takes it.
+    /// Frees a place held since [`Station::complete_or_hold`]; the next job in the queue takes it.
     pub fn release(&mut self, now: f64) {
         self.advance(now);
         self.held = self.held.saturating_sub(1);

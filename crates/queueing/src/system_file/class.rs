@@ -3,15 +3,15 @@
 use super::reader::{Reader, Value, suggestion};
 use super::station::ParsedStation;
 use super::unit::{Dimension, positive, quantity};
-use super::{SystemFileError, demand, entries, law};
-use crate::distribution::{Distribution, Law};
+use super::{SystemFileError, demand, distribution, entries};
+use crate::distribution::{Distribution, RandomVariable};
 use crate::system::{Class, Discipline, Route, Source, Visit};
 
 /// The largest closed population.
 const USERS_MAX: u32 = 1_000_000;
 /// The longest route and the most routes of a class.
 const VISITS_MAX: usize = 1_000;
-/// How far probabilities may miss one by rounding in the file.
+/// Tolerance for the sum of probabilities, which the file may have rounded.
 const PROBABILITY_SLACK: f64 = 1e-6;
 
 pub(super) fn parse_all(
@@ -30,7 +30,7 @@ struct Context<'s> {
 
 impl Context<'_> {
     fn class(&self, name: String, table: &Reader<'_>) -> Result<Class, SystemFileError> {
-        let own = table.optional("document").map(|value| law::size(&value)).transpose()?;
+        let own = table.optional("document").map(|value| distribution::size(&value)).transpose()?;
         let document = own.or_else(|| self.document.cloned());
         let source = source(table)?;
         let latency = table.optional("latency").map_or(Ok(0.0), |value| quantity(&value, Dimension::Time))?;
@@ -119,7 +119,7 @@ impl Context<'_> {
         Ok(visit)
     }
 
-    /// A place can be held where there are places, and by a job that has just had one.
+    /// A place can be held only at a station with limited places, and only by a job that has just left it.
     fn held(
         &self,
         holds: &Value<'_>,
@@ -136,7 +136,7 @@ impl Context<'_> {
                 holds.error(format!("the visit before is not at `{}`, nor does it hold it", model.name))
             );
         }
-        // Places held in a ring at stations with limited places can lock each other for ever.
+        // Places held in a cycle of stations with limited places can deadlock.
         let other = &self.stations[visit.station].model;
         if matches!(other.discipline, Discipline::Fifo | Discipline::Lps { .. }) {
             let message = format!("`{}` has limited places itself: holding may deadlock", other.name);
@@ -177,7 +177,7 @@ fn source(table: &Reader<'_>) -> Result<Source, SystemFileError> {
         (Some(rate), None) => Ok(Source::Open { rate: positive(&rate, Dimension::Rate)? }),
         (None, Some(users)) => {
             let users = users.count(1, USERS_MAX)?;
-            Ok(Source::Closed { users, think_time: law::time(&table.required("think_time")?)? })
+            Ok(Source::Closed { users, think_time: distribution::time(&table.required("think_time")?)? })
         }
         (Some(_), Some(users)) => {
             Err(users.error("a class is open (`rate`) or closed (`users` and `think_time`), not both"))
@@ -186,7 +186,7 @@ fn source(table: &Reader<'_>) -> Result<Source, SystemFileError> {
     }
 }
 
-/// A closed class whose round trip takes no time would ask infinitely often.
+/// A closed class whose round trip takes no time would send infinitely many requests.
 fn refuse_instant(class: &Class, stations: usize, table: &Reader<'_>) -> Result<(), SystemFileError> {
     let Source::Closed { think_time, .. } = &class.source else { return Ok(()) };
     let round_trip = think_time.mean() + class.latency + class.demands(stations).iter().sum::<f64>();

@@ -1,7 +1,7 @@
-//! Service demands in a system file: a time, a law of times, or a function of the document size.
+//! Service demands in a system file: a time, a distribution of times, or a function of the document size.
 
 use super::SystemFileError;
-use super::law;
+use super::distribution;
 use super::reader::{Reader, Value};
 use super::unit::{Dimension, positive, quantity, signed_quantity};
 use crate::distribution::Distribution;
@@ -11,14 +11,14 @@ use crate::system::{Demand, Piece};
 /// the latter, each but the last with `below = "…"`.
 pub(super) fn parse(value: &Value<'_>) -> Result<Demand, SystemFileError> {
     if value.is_text() || value.is_number() {
-        return law::time(value).map(Demand::Law);
+        return distribution::time(value).map(Demand::Independent);
     }
     if !value.is_table() {
         return pieces(value);
     }
     let table = value.table()?;
     if table.optional("law").is_some() {
-        return law::time(value).map(Demand::Law);
+        return distribution::time(value).map(Demand::Independent);
     }
     let piece = piece(&table, 0.0, f64::INFINITY)?;
     table.finish()?;
@@ -31,7 +31,7 @@ pub(super) fn of_rate(value: &Value<'_>) -> Result<Demand, SystemFileError> {
     Ok(Demand::BySize(vec![Piece { below: f64::INFINITY, fixed: 0.0, per_byte }]))
 }
 
-/// Refuses a demand by size for a class that has no document law.
+/// Refuses a demand by size for a class that has no document distribution.
 pub(super) fn check_document(
     demand: &Demand,
     document: Option<&Distribution>,
@@ -42,7 +42,7 @@ pub(super) fn check_document(
     let sized = pieces.len() > 1 || pieces.iter().any(|piece| piece.per_byte > 0.0);
     if sized && document.is_none() {
         let message = format!(
-            "the demand at `{station}` depends on the document size, but there is no law of sizes; add [document]"
+            "the demand at `{station}` depends on the document size, but there is no distribution of sizes; add [document]"
         );
         return Err(place.error(message));
     }
@@ -84,7 +84,7 @@ fn piece(table: &Reader<'_>, from: f64, below: f64) -> Result<Piece, SystemFileE
         return Err(table.error("a demand needs `fixed`, `per_byte` or `law`"));
     }
     let piece = Piece { below, fixed: fixed.unwrap_or(0.0), per_byte: per_byte.unwrap_or(0.0) };
-    // Where large documents need more per byte, the line of their piece meets size zero below zero.
+    // Where large documents need more per byte, the line of their piece is negative at size zero.
     if piece.fixed + piece.per_byte * from < 0.0 {
         return Err(table.error(format!("the demand would be negative for documents of {from} B")));
     }

@@ -1,11 +1,11 @@
-//! System files: TOML in, a [`System`] out, or an error that names the line and the likely cure.
+//! Reads system files: TOML to a [`System`], or an error that names the line and the likely cure.
 //!
 //! Units are mandatory on every quantity; unknown keys and names are refused with the nearest known one.
 //! `docs/models.md` documents the schema with an example.
 
 mod class;
 mod demand;
-mod law;
+mod distribution;
 mod reader;
 mod station;
 mod unit;
@@ -18,20 +18,20 @@ use reader::{Document, Reader};
 /// The largest file read: a system has tens of lines.
 pub const SYSTEM_FILE_BYTES_MAX: usize = 1 << 20;
 
-/// What is wrong with a system file, and where.
+/// An error in a system file, with its line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {message}")]
 pub struct SystemFileError {
-    /// From 1.
+    /// Counted from 1.
     pub line: usize,
-    /// What, and the likely cure.
+    /// The problem and the likely cure.
     pub message: String,
 }
 
 /// Reads a system file.
 ///
 /// # Errors
-/// The first thing that is wrong, with its line.
+/// The first error found, with its line.
 pub fn parse(text: &str) -> Result<System, SystemFileError> {
     if text.len() > SYSTEM_FILE_BYTES_MAX {
         let message =
@@ -43,9 +43,9 @@ pub fn parse(text: &str) -> Result<System, SystemFileError> {
     let name = root.text_or("name", "system")?;
     // Free text for people; read so that it counts as known.
     root.text_or("description", "")?;
-    let size_law = root.optional("document").map(|value| law::size(&value)).transpose()?;
+    let sizes = root.optional("document").map(|value| distribution::size(&value)).transpose()?;
     let stations = station::parse_all(&mut root)?;
-    let classes = class::parse_all(&mut root, &stations, size_law.as_ref())?;
+    let classes = class::parse_all(&mut root, &stations, sizes.as_ref())?;
     root.finish()?;
     let stations = stations.into_iter().map(|station| station.model).collect();
     Ok(System { name, stations, classes })

@@ -1,4 +1,4 @@
-//! A TOML document with lines: each value knows where it stands, each table which keys were read.
+//! A TOML document with line numbers: each value knows its line, and each table which of its keys were read.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ pub(super) struct Reader<'d> {
     text: &'d str,
     table: &'d DeTable<'d>,
     line: usize,
-    /// Keys asked for so far: what is left at the end is unknown.
+    /// Keys read so far; any other key is unknown.
     known: RefCell<BTreeSet<&'static str>>,
 }
 
@@ -47,7 +47,7 @@ impl<'d> Reader<'d> {
         SystemFileError { line: self.line, message: message.into() }
     }
 
-    /// From 1.
+    /// Counted from 1.
     pub(super) fn line(&self) -> usize {
         self.line
     }
@@ -82,7 +82,7 @@ impl<'d> Reader<'d> {
         entries.into_iter().map(read).collect()
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Refuses keys that were not read.
     pub(super) fn finish(&self) -> Result<(), SystemFileError> {
         let known = self.known.borrow();
         for key in self.table.keys() {
@@ -105,7 +105,7 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// A value and where it stands.
+/// A value with its key and line.
 #[derive(Clone)]
 pub(super) struct Value<'d> {
     text: &'d str,
@@ -196,7 +196,7 @@ pub(super) fn suggestion(name: &str, choices: &[&str]) -> String {
 fn nearest<'a>(name: &str, choices: &[&'a str]) -> Option<&'a str> {
     let distance = |choice: &&str| edit_distance(&name.to_lowercase(), &choice.to_lowercase());
     let near = choices.iter().copied().min_by_key(distance)?;
-    // Two thirds of the letters wrong is another word, not a slip.
+    // With two thirds of the letters wrong it is another word, not a typing error.
     let allowed = name.chars().count().max(near.chars().count()) / 3;
     (distance(&near) <= allowed.max(1)).then_some(near)
 }

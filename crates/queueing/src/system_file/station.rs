@@ -6,12 +6,12 @@ use super::{SystemFileError, demand, entries};
 use crate::speed::Speed;
 use crate::system::{Demand, Discipline, StationModel};
 
-/// Largest r and number of servers: more is no limit.
+/// The largest r and number of servers; a larger one would be no limit.
 const LIMIT_MAX: u32 = 1_000_000;
 
 const DISCIPLINES: &[&str] = &["fifo", "ps", "lps", "is"];
 
-/// A station and the demand of visits that bring none of their own.
+/// A station and the default demand of its visits.
 pub(super) struct ParsedStation {
     pub(super) model: StationModel,
     pub(super) demand: Option<Demand>,
@@ -80,7 +80,7 @@ fn speed(value: &Value<'_>, discipline: Discipline) -> Result<Speed, SystemFileE
     built.map_err(|error| value.error(format!("`speed`: {error}")))
 }
 
-/// Numbers relative to the first, or throughputs that are divided by the first: one or the other.
+/// Numbers relative to the first, or throughputs that are divided by the first; not a mixture.
 fn speeds(values: &[Value<'_>]) -> Result<Vec<f64>, SystemFileError> {
     let Some(first) = values.first() else { return Ok(Vec::new()) };
     if let Some(other) = values.iter().find(|value| value.is_text() != first.is_text()) {

@@ -1,7 +1,7 @@
-//! What is read, and what every slip is told.
+//! Reading system files, and the message for every kind of error.
 
 use super::*;
-use crate::distribution::Law;
+use crate::distribution::RandomVariable;
 use crate::system::{Discipline, Source};
 
 const SITE: &str = r#"name = "public web site"
@@ -60,7 +60,7 @@ visits = ["web", "line"]"#,
     assert!((class.demands(3)[0] - expected).abs() < 1e-5);
 }
 
-/// What is changed in the file, and what the error must say, line first.
+/// Changes one text of the file and checks the start of the error message.
 #[test]
 fn errors_name_the_line_and_the_cure() {
     let check = |from: &str, to: &str, expected: &str| {
@@ -168,11 +168,11 @@ fn probabilities_must_sum_to_one() {
 }
 
 #[test]
-fn sizes_need_a_document_law() {
+fn demands_by_size_need_a_document_distribution() {
     let start = SITE.find("[document]").unwrap();
     let end = SITE.find("[stations.web]").unwrap();
     let error = parse(&format!("{}{}", &SITE[..start], &SITE[end..])).unwrap_err().to_string();
-    assert!(error.contains("no law of sizes; add [document]"), "{error}");
+    assert!(error.contains("no distribution of sizes; add [document]"), "{error}");
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn an_empty_file_says_what_is_missing() {
 proptest::proptest! {
     /// Whatever is typed, the answer is a system or an error with a line.
     #[test]
-    fn slips_of_the_keyboard_never_panic(at in 0..SITE.len(), cut in 0_usize..30, insert in "[ -~\n]{0,12}") {
+    fn typing_errors_never_panic(at in 0..SITE.len(), cut in 0_usize..30, insert in "[ -~\n]{0,12}") {
         let end = (at + cut).min(SITE.len());
         let text = format!("{}{insert}{}", &SITE[..at], &SITE[end..]);
         if let Err(error) = parse(&text) {

@@ -6,7 +6,7 @@
 use super::SystemFileError;
 use super::reader::{Value, suggestion};
 
-/// What is measured. Values come out in seconds, bytes, seconds per byte, bytes per second or 1/s.
+/// The dimension of a quantity. Values come out in seconds, bytes, seconds per byte, bytes per second or 1/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dimension {
     Time,
@@ -125,7 +125,7 @@ pub(super) fn positive(value: &Value<'_>, dimension: Dimension) -> Result<f64, S
     if amount > 0.0 { Ok(amount) } else { Err(value.error(format!("`{}` must be above zero", value.key))) }
 }
 
-/// How many bytes at the start belong to the number; an exponent counts only if digits follow it.
+/// The number of leading bytes that belong to the number; an exponent counts only if digits follow it.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit() || **b == b'.').count();

@@ -1,7 +1,7 @@
-//! A whole system: open, closed and traced classes over any stations, a document drawn once per job.
+//! A whole system: open, closed and traced classes over any stations. The document is drawn once per job.
 //!
-//! Each station schedules only its own next completion and there are few stations, so the next event is the
-//! least of a short list. Statistics are kept per route, per class and over all.
+//! Each station schedules only its own next completion, so the next event is the least of a short list. Statistics are
+//! kept per route, per class and over all.
 
 mod report;
 mod run;
@@ -13,7 +13,7 @@ use super::{Plan, Progress, SimulationError, SystemResult, pool, refuse_overload
 use crate::system::{Class, Source, System};
 use run::Run;
 
-/// Arrivals of an open class as they were observed, instead of Poisson at its rate.
+/// Observed arrivals of an open class, in place of Poisson arrivals at its rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trace<'t> {
     /// The class it drives.
@@ -24,10 +24,10 @@ pub struct Trace<'t> {
     pub sizes: &'t [f64],
 }
 
-/// Simulates `system` until the plan is fulfilled, the traces end, or `go_on` answers false.
+/// Simulates `system` until the plan is fulfilled, the traces end, or `go_on` returns false.
 ///
-/// The half-width asked for is that of the response time over all classes. With a trace the run takes
-/// all of it and cuts no warm-up: what the log saw is the answer.
+/// The plan's half-width is that of the response time over all classes. With a trace the run takes all of it and drops
+/// no warm-up: the answer is what the log's clients would have seen.
 ///
 /// # Errors
 /// [`SimulationError`] when a station is unstable, the plan is impossible or a trace does not fit.
@@ -62,7 +62,7 @@ pub fn simulate_system(
     })
 }
 
-/// Refuses when open classes alone overload a station.
+/// Refuses a system whose open classes alone overload a station.
 pub(crate) fn refuse_unstable(system: &System) -> Result<(), SimulationError> {
     for (station, work) in system.stations.iter().zip(system.open_work()) {
         if station.is_limited() && work > 0.0 {

@@ -1,9 +1,10 @@
-//! What a finished run says: estimates per route, class and station, and the checks of the run on itself.
+//! The result of a finished run: estimates per route, class and station, and the run's checks of itself.
 
 use super::run::Run;
+use crate::named::Named;
 use crate::simulator::estimate::Estimate;
 use crate::simulator::percentile::response_time;
-use crate::simulator::result::{ClassResult, Named, RouteResult, StationResult, Stop, SystemResult};
+use crate::simulator::result::{ClassResult, RouteResult, StationResult, Stop, SystemResult};
 use crate::system::{Class, Route};
 
 impl Run<'_> {
@@ -12,7 +13,7 @@ impl Run<'_> {
         let estimate = self.estimate(0, cut);
         let present: f64 =
             self.stations[..self.tallies.len()].iter().map(|station| station.present_time(self.now)).sum();
-        // Whoever is still inside has been counted in `present` but not in the sum of responses.
+        // Jobs still inside are counted in `present` but not in the sum of response times.
         let accounted = self.response_sum + self.unfinished_time();
         let stations: Vec<(String, StationResult)> =
             (0..self.tallies.len()).map(|k| self.station(k)).collect();
@@ -49,7 +50,7 @@ impl Run<'_> {
         if self.now > 0.0 { count as f64 / self.now } else { 0.0 }
     }
 
-    /// Time so far in the system of the jobs that are still at a station.
+    /// The time so far of the jobs that are still at a station.
     fn unfinished_time(&self) -> f64 {
         let mut idle = vec![false; self.jobs.len()];
         self.free.iter().for_each(|&index| idle[index as usize] = true);

@@ -1,7 +1,7 @@
 //! The event loop: arrivals, visits, completions and thinking.
 
 use super::Trace;
-use crate::distribution::Law;
+use crate::distribution::RandomVariable;
 use crate::random::Random;
 use crate::simulator::Plan;
 use crate::simulator::estimate::Estimate;
@@ -19,11 +19,11 @@ pub(super) struct Job {
     /// Bytes; 0 for a class without documents.
     size: f64,
     pub(super) started: f64,
-    /// At the station where it is.
+    /// Time of arrival at its present station.
     arrived: f64,
 }
 
-/// What a class draws from, one stream per purpose.
+/// The random streams of a class, one per purpose.
 struct Streams {
     arrivals: Random,
     sizes: Random,
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         (self.jobs.len() - 1) as u32
     }
 
-    /// A job begins its route: which one, and for which document, is drawn here and nowhere else.
+    /// Starts a job on its route. The route and the document are drawn here and nowhere else.
     fn start(&mut self, index: u32, size: Option<f64>) {
         let job = &mut self.jobs[index as usize];
         let class = &self.system.classes[job.class as usize];
@@ -181,7 +181,9 @@ impl<'a> Run<'a> {
         let class = &self.system.classes[job.class as usize];
         let visit = &class.routes[job.route as usize].visits[job.step as usize];
         let demand = match &visit.demand {
-            Demand::Law(law) => law.sample(&mut self.streams[job.class as usize].demands),
+            Demand::Independent(distribution) => {
+                distribution.sample(&mut self.streams[job.class as usize].demands)
+            }
             by_size => by_size.of_size(job.size).unwrap_or(0.0),
         };
         self.tallies[visit.station].demand += demand;

@@ -4,15 +4,15 @@ use std::f64::consts::PI;
 
 use crate::complex::Complex;
 
-/// The discretisation error is e⁻ᴬ.
+/// A in the formula of Abate & Whitt; the discretisation error is e⁻ᴬ.
 const A: f64 = 18.4;
 /// Plain terms, then terms averaged with binomial weights.
 const TERMS: usize = 30;
 const BINOMIAL: [f64; 12] = [1.0, 11.0, 55.0, 165.0, 330.0, 462.0, 462.0, 330.0, 165.0, 55.0, 11.0, 1.0];
-/// Brackets are doubled at most so often.
+/// The most times that a bracket is doubled.
 const DOUBLINGS_MAX: usize = 200;
 const STEPS_MAX: usize = 40;
-/// Of a quantile.
+/// Relative error of a quantile.
 const TOLERANCE: f64 = 1e-5;
 
 /// P(R > time) of the non-negative R with this transform E[exp(−sR)], time > 0.

@@ -1,7 +1,8 @@
-//! The transform of a law: in closed form, or by a few weighted values, finer towards the tail, that keep its mean.
+//! The transform of a distribution: in closed form, or by a few weighted values, finer towards the tail, that keep its
+//! mean.
 
 use crate::complex::Complex;
-use crate::distribution::{Distribution, Law};
+use crate::distribution::{Distribution, RandomVariable};
 
 /// (up to this probability, in so many strata).
 const STRATA: [(f64, usize); 6] =
@@ -10,25 +11,30 @@ const STRATA: [(f64, usize); 6] =
 /// Probabilities and values.
 pub(super) type Nodes = Vec<(f64, f64)>;
 
-pub(super) fn nodes(law: &Distribution) -> Nodes {
-    if let Distribution::Deterministic(law) = law {
-        return vec![(1.0, law.mean())];
+pub(super) fn nodes(distribution: &Distribution) -> Nodes {
+    if let Distribution::Deterministic(distribution) = distribution {
+        return vec![(1.0, distribution.mean())];
     }
     let (mut nodes, mut low) = (Nodes::new(), 0.0);
     for (high, strata) in STRATA {
         let width = (high - low) / strata as f64;
-        nodes.extend((0..strata).map(|stratum| (width, law.quantile(low + (stratum as f64 + 0.5) * width))));
+        nodes.extend(
+            (0..strata).map(|stratum| (width, distribution.quantile(low + (stratum as f64 + 0.5) * width))),
+        );
         low = high;
     }
-    // The last node stands for all beyond and brings what the mean lacks.
+    // The last node stands for the rest of the tail; its value makes the mean right.
     let left: f64 = 1.0 - low;
     let sum: f64 = nodes.iter().map(|(weight, value)| weight * value).sum();
     let largest = nodes[nodes.len() - 1].1;
-    nodes.push((left, ((law.mean() - sum) / left).clamp(largest, 100.0 * largest.max(f64::MIN_POSITIVE))));
+    nodes.push((
+        left,
+        ((distribution.mean() - sum) / left).clamp(largest, 100.0 * largest.max(f64::MIN_POSITIVE)),
+    ));
     nodes
 }
 
-/// A mixture whose transform is wanted for many arguments.
+/// A mixture whose transform is evaluated for many arguments.
 #[derive(Default)]
 pub(super) struct Transform {
     closed: Vec<(f64, Distribution)>,
@@ -36,11 +42,11 @@ pub(super) struct Transform {
 }
 
 impl Transform {
-    pub(super) fn add_law(&mut self, weight: f64, law: &Distribution) {
-        if closed_form(law, Complex::ONE).is_some() {
-            self.closed.push((weight, law.clone()));
+    pub(super) fn add_distribution(&mut self, weight: f64, distribution: &Distribution) {
+        if closed_form(distribution, Complex::ONE).is_some() {
+            self.closed.push((weight, distribution.clone()));
         } else {
-            self.add_points(weight, nodes(law).into_iter());
+            self.add_points(weight, nodes(distribution).into_iter());
         }
     }
 
@@ -50,23 +56,26 @@ impl Transform {
 
     /// E[exp(−sX)].
     pub(super) fn at(&self, s: Complex) -> Complex {
-        let closed = self.closed.iter().filter_map(|(weight, law)| Some(closed_form(law, s)? * *weight));
+        let closed = self
+            .closed
+            .iter()
+            .filter_map(|(weight, distribution)| Some(closed_form(distribution, s)? * *weight));
         let points = self.points.iter().map(|(weight, value)| (s * -value).exp() * *weight);
         closed.chain(points).fold(Complex::ZERO, |sum, part| sum + part)
     }
 }
 
-fn closed_form(law: &Distribution, s: Complex) -> Option<Complex> {
+fn closed_form(distribution: &Distribution, s: Complex) -> Option<Complex> {
     let exponential = |mean: f64| Complex::ONE / (Complex::ONE + s * mean);
-    match law {
-        Distribution::Deterministic(law) => Some((s * -law.mean()).exp()),
-        Distribution::Exponential(law) => Some(exponential(law.mean())),
-        Distribution::Erlang(law) => {
-            let stages = f64::from(law.stages());
-            Some(exponential(law.mean() / stages).powf(stages))
+    match distribution {
+        Distribution::Deterministic(distribution) => Some((s * -distribution.mean()).exp()),
+        Distribution::Exponential(distribution) => Some(exponential(distribution.mean())),
+        Distribution::Erlang(distribution) => {
+            let stages = f64::from(distribution.stages());
+            Some(exponential(distribution.mean() / stages).powf(stages))
         }
-        Distribution::HyperExponential(law) => {
-            let (p, [first, second]) = (law.probability(), law.means());
+        Distribution::HyperExponential(distribution) => {
+            let (p, [first, second]) = (distribution.probability(), distribution.means());
             Some(exponential(first) * p + exponential(second) * (1.0 - p))
         }
         _ => None,

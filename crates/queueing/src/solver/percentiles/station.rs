@@ -1,4 +1,4 @@
-//! The law of the time at a station, as a transform given the job's demand.
+//! The time at a station, as a transform given the job's demand.
 
 use super::nodes::{Transform, nodes};
 use crate::complex::Complex;
@@ -9,32 +9,32 @@ use crate::solver::open::{erlang_c, wait_and_slope};
 use crate::speed::Speed;
 use crate::system::{Demand, Discipline};
 
-/// A limit that PS reaches with less than this probability does not show.
+/// A limit r that PS would reach with less than this probability is ignored.
 const LIMIT_REACHED_MAX: f64 = 1e-4;
-/// PS is LPS with so many places that finding them full is this improbable, and not more than so many.
+/// PS is solved as LPS with so many places that finding them full is this improbable, up to a maximum.
 const UNLIMITED_TAIL: f64 = 1e-8;
 const UNLIMITED_PLACES_MAX: f64 = 64.0;
 
-/// What is known of the time of a job that brings a demand.
-pub(super) enum StationLaw {
-    /// The demand, nothing else; also a station that nobody uses.
+/// The distribution of a job's time at the station, given its demand.
+pub(super) enum StationTime {
+    /// The demand and nothing else; also an unused station.
     Delay,
-    /// The wait is Pollaczek and Khinchine's, then the demand.
+    /// The wait by Pollaczek and Khinchine, then the demand.
     Fifo {
         utilisation: f64,
         mean: f64,
-        /// Of the demands of all that come.
+        /// Transform of the demands of all arrivals.
         demands: Transform,
     },
     /// Several servers: a wait with this probability, exponential at this rate, then the demand.
     ManyServers { waiting: f64, rate: f64, exact: bool },
     /// M/G/1 processor sharing, by its first two moments given the demand.
     Sharing { arrival_rate: f64, idle: f64, wait_rate: f64 },
-    /// The whole law; it does not depend on the document.
-    Exact { law: ResponseDistribution, exact: bool, rate: f64 },
+    /// The exact distribution; it does not depend on the document.
+    Exact { response_time: ResponseDistribution, exact: bool, rate: f64 },
 }
 
-impl StationLaw {
+impl StationTime {
     pub(super) fn of(flow: &Flow<'_>, station: usize) -> Result<Self, String> {
         let (model, throughputs) = (&flow.system.stations[station], flow.nominal_mix());
         let (rate, mean, second) = flow.arrivals(station, &throughputs);
@@ -50,7 +50,7 @@ impl StationLaw {
             Discipline::Fifo => {
                 let waiting = erlang_c(model.servers, rho);
                 let (wait, _) = wait_and_slope(flow, station, &throughputs)?;
-                let exact = phase_type(flow, station).is_ok_and(|law| law.phases() == 1);
+                let exact = phase_type(flow, station).is_ok_and(|demand| demand.phases() == 1);
                 Ok(Self::ManyServers { waiting, rate: waiting / wait, exact })
             }
             Discipline::Lps { limit } => {
@@ -61,10 +61,10 @@ impl StationLaw {
                 }
                 let is_exact = exact.is_ok();
                 let fitted = || PhaseType::from_mean_scv(mean, second / (mean * mean) - 1.0);
-                let Some(law) = exact.ok().or_else(fitted) else {
-                    return refuse("limited sharing of a demand without a small phase-type law");
+                let Some(distribution) = exact.ok().or_else(fitted) else {
+                    return refuse("limited sharing of a demand without a small phase-type distribution");
                 };
-                let solved = ExactLps::with_speed(rate, law, limit, &speed);
+                let solved = ExactLps::with_speed(rate, distribution, limit, &speed);
                 match solved {
                     Ok(solved) => Ok(Self::exact(&solved, is_exact, mean)),
                     Err(error) => refuse(&error.to_string()),
@@ -72,8 +72,9 @@ impl StationLaw {
             }
             Discipline::Ps if speed.is_single_server() => {
                 let places = (UNLIMITED_TAIL.ln() / rho.ln()).ceil();
-                let law = phase_type(flow, station).ok().filter(|_| places <= UNLIMITED_PLACES_MAX);
-                let solved = law.and_then(|law| ExactLps::new(rate, law, places.max(1.0) as u32).ok());
+                let distribution = phase_type(flow, station).ok().filter(|_| places <= UNLIMITED_PLACES_MAX);
+                let solved = distribution
+                    .and_then(|distribution| ExactLps::new(rate, distribution, places.max(1.0) as u32).ok());
                 Ok(solved.map_or_else(
                     || Self::sharing(rate, mean, second),
                     |solved| Self::exact(&solved, true, mean),
@@ -84,8 +85,8 @@ impl StationLaw {
                 let unlimited =
                     beyond > 0.0 && (rho / f64::from(model.servers)).powf(beyond) < UNLIMITED_TAIL;
                 match phase_type(flow, station) {
-                    Ok(law) if model.speed.is_none() && unlimited => {
-                        Self::shared_servers(rate, law, &speed, mean)
+                    Ok(distribution) if model.speed.is_none() && unlimited => {
+                        Self::shared_servers(rate, distribution, &speed, mean)
                     }
                     _ => refuse("sharing of several servers or at a speed v(n)"),
                 }
@@ -95,12 +96,12 @@ impl StationLaw {
     }
 
     fn exact(solved: &ExactLps, exact: bool, mean: f64) -> Self {
-        Self::Exact { law: solved.distribution(), exact, rate: solved.mean_response_time() / mean }
+        Self::Exact { response_time: solved.distribution(), exact, rate: solved.mean_response_time() / mean }
     }
 
-    /// Sharing of several servers: limited sharing with as many places as are ever needed.
-    fn shared_servers(rate: f64, law: PhaseType, speed: &Speed, mean: f64) -> Result<Self, String> {
-        let solved = ExactLps::with_speed(rate, law, UNLIMITED_PLACES_MAX as u32, speed);
+    /// Processor sharing of several servers, as limited sharing with as many places as are ever needed.
+    fn shared_servers(rate: f64, distribution: PhaseType, speed: &Speed, mean: f64) -> Result<Self, String> {
+        let solved = ExactLps::with_speed(rate, distribution, UNLIMITED_PLACES_MAX as u32, speed);
         solved
             .map(|solved| Self::exact(&solved, true, mean))
             .map_err(|error| format!("no percentiles: {error}"))
@@ -113,7 +114,7 @@ impl StationLaw {
         Self::Sharing { arrival_rate, idle: 1.0 - rho, wait_rate: rho / wait }
     }
 
-    /// What is not exact about it.
+    /// The approximation in words; `None` if exact.
     pub(super) fn approximation(&self) -> Option<&'static str> {
         match self {
             Self::Delay | Self::Fifo { .. } => None,
@@ -125,7 +126,7 @@ impl StationLaw {
         }
     }
 
-    /// The least time of a job whose demand is at least this.
+    /// The least time of a job with at least this demand.
     pub(super) fn floor(&self, demand: f64) -> f64 {
         if matches!(self, Self::Exact { .. }) { 0.0 } else { demand }
     }
@@ -141,7 +142,7 @@ impl StationLaw {
         }
     }
 
-    /// What does not depend on the demand, to be computed once for all demands.
+    /// The factor that does not depend on the demand, computed once for all demands.
     pub(super) fn wait(&self, s: Complex) -> Complex {
         match self {
             Self::Delay | Self::Sharing { .. } => Complex::ONE,
@@ -152,16 +153,16 @@ impl StationLaw {
             Self::ManyServers { waiting, rate, .. } => {
                 Complex::from(1.0 - waiting) + Complex::from(waiting * rate) / (Complex::from(*rate) + s)
             }
-            Self::Exact { law, .. } => law.transform(s),
+            Self::Exact { response_time, .. } => response_time.transform(s),
         }
     }
 
-    /// Whether the time is the wait and then the demand.
+    /// Returns true if the time is a wait followed by the demand.
     pub(super) fn is_wait_then_demand(&self) -> bool {
         matches!(self, Self::Delay | Self::Fifo { .. } | Self::ManyServers { .. })
     }
 
-    /// E[exp(−sR)] of a job with this demand; `wait` is [`StationLaw::wait`] at s.
+    /// E[exp(−sR)] of a job with this demand; `wait` is [`StationTime::wait`] at s.
     pub(super) fn given(&self, s: Complex, demand: f64, wait: Complex) -> Complex {
         match self {
             Self::Delay => (s * -demand).exp(),
@@ -174,8 +175,8 @@ impl StationLaw {
     }
 }
 
-/// The part of R beyond the demand x under PS: zero if nobody is there and nobody comes, else gamma with what is left
-/// of the first two moments. E = xρ/(1−ρ); Var = 2/(1−ρ)² ∫₀ˣ (x−y) P(W > y) dy (Yashkov 1983, Ott 1984).
+/// The part of R beyond the demand x under PS: zero if no other job is present and none arrives, else gamma with the
+/// rest of the first two moments. E = xρ/(1−ρ); Var = 2/(1−ρ)² ∫₀ˣ (x−y) P(W > y) dy (Yashkov 1983, Ott 1984).
 fn delay_by_others(s: Complex, demand: f64, arrival_rate: f64, idle: f64, wait_rate: f64) -> Complex {
     if demand == 0.0 {
         return Complex::ONE;
@@ -197,7 +198,7 @@ fn delay_by_others(s: Complex, demand: f64, arrival_rate: f64, idle: f64, wait_r
     Complex::from(alone) + delayed * (1.0 - alone)
 }
 
-/// The demands of all visits to a station, `rate` being all arrivals there.
+/// The transform of the demands of all visits to a station; `rate` is its total arrival rate.
 fn demands(flow: &Flow<'_>, station: usize, rate: f64) -> Transform {
     let mut found = Transform::default();
     for (class, throughput) in flow.system.classes.iter().zip(flow.nominal_mix()) {
@@ -205,7 +206,7 @@ fn demands(flow: &Flow<'_>, station: usize, rate: f64) -> Transform {
         for (probability, visit) in class.visits().filter(|(_, visit)| visit.station == station) {
             let share = throughput * probability / rate;
             match &visit.demand {
-                Demand::Law(law) => found.add_law(share, law),
+                Demand::Independent(distribution) => found.add_distribution(share, distribution),
                 by_size => {
                     let demand =
                         |&(weight, size): &(f64, f64)| (weight, by_size.of_size(size).unwrap_or(0.0));

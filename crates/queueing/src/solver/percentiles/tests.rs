@@ -1,4 +1,4 @@
-//! Percentiles against known laws, the exact law of limited sharing, and simulation.
+//! Percentiles against known distributions, the exact distribution of limited sharing, and simulation.
 
 use crate::simulator::{Plan, simulate_system};
 use crate::solver::{PredictedTime, predict, predict_means};
@@ -57,8 +57,8 @@ fn limited_sharing_is_exact() {
 }
 
 #[test]
-fn processor_sharing_by_two_moments_is_near_the_exact_law() {
-    // Exponential demand at ρ = 0.7: the gamma shape beside the tagged job's law, which is exact.
+fn processor_sharing_by_two_moments_is_near_the_exact_distribution() {
+    // Exponential demand at ρ = 0.7: the gamma shape beside the tagged job's distribution, which is exact.
     let exact = queue(r#"discipline = "ps", demand = { law = "exponential", mean = "1s" }"#, 0.7);
     let shaped = r#"
         document = { law = "exponential", mean = "1MB" }

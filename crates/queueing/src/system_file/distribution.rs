@@ -1,4 +1,5 @@
-//! Laws of sizes and times in a system file: a quantity for a constant, else a table with `law = "…"`.
+//! Distributions of sizes and times in a system file: a quantity for a constant, else a table
+//! with `law = "…"`.
 
 use super::SystemFileError;
 use super::reader::{Reader, Value};
@@ -8,13 +9,12 @@ use crate::distribution::{
     Exponential, HyperExponential, LogNormal, Mixture,
 };
 
-/// How deep mixtures may nest.
 const DEPTH_MAX: usize = 4;
 
 type Parse = fn(&Reader<'_>, Dimension, usize) -> Result<Distribution, SystemFileError>;
 
-/// Every law by its name in files.
-const LAWS: &[(&str, Parse)] = &[
+/// Every distribution by its name in files.
+const DISTRIBUTIONS: &[(&str, Parse)] = &[
     ("deterministic", deterministic),
     ("exponential", exponential),
     ("erlang", erlang),
@@ -25,12 +25,12 @@ const LAWS: &[(&str, Parse)] = &[
     ("mixture", mixture),
 ];
 
-/// A law of document sizes, in bytes.
+/// A distribution of document sizes, in bytes.
 pub(super) fn size(value: &Value<'_>) -> Result<Distribution, SystemFileError> {
     parse(value, Dimension::Size, 0)
 }
 
-/// A law of times, in seconds.
+/// A distribution of times, in seconds.
 pub(super) fn time(value: &Value<'_>) -> Result<Distribution, SystemFileError> {
     parse(value, Dimension::Time, 0)
 }
@@ -46,7 +46,7 @@ fn parse(value: &Value<'_>, dimension: Dimension, depth: usize) -> Result<Distri
     Ok(distribution)
 }
 
-/// The caller calls `finish`: a part of a mixture has a `weight` beside its law.
+/// The caller calls `finish`, because a part of a mixture has a `weight` beside its distribution.
 fn parse_table(
     table: &Reader<'_>,
     dimension: Dimension,
@@ -55,9 +55,9 @@ fn parse_table(
     if depth > DEPTH_MAX {
         return Err(table.error(format!("mixtures may nest {DEPTH_MAX} deep")));
     }
-    let names: Vec<&str> = LAWS.iter().map(|row| row.0).collect();
-    let law = LAWS[table.required("law")?.choice(&names)?].1;
-    let distribution = law(table, dimension, depth)?;
+    let names: Vec<&str> = DISTRIBUTIONS.iter().map(|row| row.0).collect();
+    let parse = DISTRIBUTIONS[table.required("law")?.choice(&names)?].1;
+    let distribution = parse(table, dimension, depth)?;
     let scale = table.optional("scale").map_or(Ok(1.0), |value| value.number())?;
     let shift = table.optional("shift").map_or(Ok(0.0), |value| quantity(&value, dimension))?;
     if scale == 1.0 && shift == 0.0 {
@@ -68,9 +68,9 @@ fn parse_table(
 
 fn built<T: Into<Distribution>>(
     table: &Reader<'_>,
-    law: Result<T, DistributionError>,
+    distribution: Result<T, DistributionError>,
 ) -> Result<Distribution, SystemFileError> {
-    law.map(Into::into).map_err(|error| table.error(error.to_string()))
+    distribution.map(Into::into).map_err(|error| table.error(error.to_string()))
 }
 
 fn mean(table: &Reader<'_>, dimension: Dimension) -> Result<f64, SystemFileError> {

@@ -1,11 +1,42 @@
-//! Measured values, each with a weight: the documents of a log, or the demands of a measurement.
-//!
-//! Sampling is Walker's alias method (Vose 1991): one draw and one comparison, however many values.
+//! Distributions of single values: a constant, and measured values with weights.
 
-use super::{DistributionError, Law, non_negative, positive};
+use super::{DistributionError, RandomVariable, non_negative, positive};
 use crate::random::Random;
 
-/// A choice among measured values.
+/// Always the same value: the demand that shows what exponential service hides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deterministic {
+    value: f64,
+}
+
+impl Deterministic {
+    /// # Errors
+    /// When `value` is negative or not finite.
+    pub fn new(value: f64) -> Result<Self, DistributionError> {
+        Ok(Self { value: non_negative("value", value)? })
+    }
+}
+
+impl RandomVariable for Deterministic {
+    fn mean(&self) -> f64 {
+        self.value
+    }
+    fn second_moment(&self) -> f64 {
+        self.value * self.value
+    }
+    fn cdf(&self, x: f64) -> f64 {
+        if x >= self.value { 1.0 } else { 0.0 }
+    }
+    fn quantile(&self, _p: f64) -> f64 {
+        self.value
+    }
+    fn sample(&self, _random: &mut Random) -> f64 {
+        self.value
+    }
+}
+
+/// Measured values, each with a weight: the documents of a log, or the demands of a measurement. Sampling is Walker's
+/// alias method (Vose 1991): one draw and one comparison, however many values there are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Empirical {
     /// Ascending.
@@ -20,7 +51,7 @@ pub struct Empirical {
 }
 
 impl Empirical {
-    /// The law that takes each value with a probability proportional to its weight.
+    /// Takes each value with a probability proportional to its weight.
     ///
     /// # Errors
     /// When there is no value, a value is negative or not finite, or the weights do not match or sum to zero.
@@ -29,7 +60,7 @@ impl Empirical {
             return Err(DistributionError::WeightCount { values: values.len(), weights: weights.len() });
         }
         if values.is_empty() {
-            return Err(DistributionError::Empty { name: "an empirical law" });
+            return Err(DistributionError::Empty { name: "an empirical distribution" });
         }
         for (&value, &weight) in values.iter().zip(weights) {
             non_negative("value", value)?;
@@ -41,7 +72,7 @@ impl Empirical {
         Ok(Self::from_probabilities(&pairs))
     }
 
-    /// The law that takes each of the values with the same probability.
+    /// Takes each value with the same probability.
     ///
     /// # Errors
     /// As [`Empirical::weighted`].
@@ -81,12 +112,12 @@ fn alias_table(mut heights: Vec<f64>) -> (Vec<f64>, Vec<u32>) {
             small.push(high);
         }
     }
-    // What is left on either stack is full up to rounding.
+    // Columns left on either stack are full up to rounding.
     small.into_iter().chain(large).for_each(|column| heights[column as usize] = 1.0);
     (heights, alias)
 }
 
-impl Law for Empirical {
+impl RandomVariable for Empirical {
     fn mean(&self) -> f64 {
         self.mean
     }

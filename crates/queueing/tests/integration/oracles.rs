@@ -2,11 +2,11 @@
 //!
 //! Service is deterministic, hyper-exponential or the thesis's shifted log-normal as well as exponential:
 //! exponential demand hides every error in limited processor sharing. `docs/models.md` publishes the table;
-//! `cargo test --release -p sojourn-queueing --test oracles -- --nocapture` prints it.
+//! `cargo test --release -p sojourn-queueing --test integration oracles -- --nocapture` prints it.
 
 use sojourn_queueing::closed_form::{Lps, Mg1};
 use sojourn_queueing::distribution::{
-    Deterministic, Distribution, Erlang, Exponential, HyperExponential, Law, LogNormal, Mixture,
+    Deterministic, Distribution, Erlang, Exponential, HyperExponential, LogNormal, Mixture, RandomVariable,
 };
 use sojourn_queueing::exact_lps::{ExactLps, PhaseType};
 use sojourn_queueing::simulator::{
@@ -84,7 +84,7 @@ fn oracles_hold() {
 
 #[test]
 fn the_documentation_publishes_the_suite() {
-    let documentation = include_str!("../../../docs/models.md");
+    let documentation = include_str!("../../../../docs/models.md");
     for name in
         ["E[S] of the thesis", "M/H2/1/LPS-4, C² = 10, ρ = 0.8: p99", "simulated M/D/1/LPS-4, ρ = 0.8"]
     {
@@ -108,7 +108,7 @@ fn thesis() -> Distribution {
     Distribution::shifted_log_normal(7.811, 1.573, 0.000_485_1, 21.55).unwrap()
 }
 
-/// Zero with a probability, else exponential: the law for which Eq. 2.2 is exact at any r.
+/// Zero with a probability, else exponential: the distribution for which Eq. 2.2 is exact at any r.
 fn h_star(scv: f64) -> Distribution {
     let busy = 2.0 / (scv + 1.0);
     let branch = Exponential::new(MEAN / busy).unwrap().into();
@@ -220,7 +220,7 @@ fn exact_distributions(suite: &mut Suite) {
     let mm1 = exact(&exponential(), 0.8, 1).distribution();
     suite.add(
         "M/M/1 FIFO, ρ = 0.8: p99, ms",
-        "exponential law",
+        "exponential distribution",
         -128.375 * 0.01_f64.ln(),
         mm1.quantile(0.99),
         1e-5,
@@ -243,7 +243,7 @@ fn exact_distributions(suite: &mut Suite) {
 }
 
 fn simulated_fifo_and_ps(suite: &mut Suite) {
-    for (law, demand) in [
+    for (distribution, demand) in [
         ("D", deterministic()),
         ("M", exponential()),
         ("H2 (C² = 10)", h2(10.0)),
@@ -251,7 +251,7 @@ fn simulated_fifo_and_ps(suite: &mut Suite) {
     ] {
         for rho in [0.5, 0.8] {
             let exact = mg1(&demand, rho);
-            let name = |discipline: &str| format!("simulated M/{law}/1 {discipline}, ρ = {rho}, ms");
+            let name = |discipline: &str| format!("simulated M/{distribution}/1 {discipline}, ρ = {rho}, ms");
             let fifo = simulated_mean(&demand, rho, Service::fifo(1));
             suite.add(name("FIFO"), "Pollaczek-Khinchine", exact.fifo_mean_response_time(), fifo, 0.01);
             let ps = simulated_mean(&demand, rho, Service::ps(1));
@@ -283,27 +283,27 @@ fn simulated_lps(suite: &mut Suite) {
         0.01,
     );
     let erlang = Erlang::new(MEAN, 3).unwrap().into();
-    for (law, demand) in
+    for (distribution, demand) in
         [("H2 (C² = 2)", h2(2.0)), ("H2 (C² = 10)", h2(10.0)), ("E3", erlang), ("M", exponential())]
     {
         for (rho, limit) in [(0.5, 2), (0.8, 4), (0.8, 16)] {
-            let expected = if law == "E3" && limit == 16 {
+            let expected = if distribution == "E3" && limit == 16 {
                 continue;
             } else {
                 exact(&demand, rho, limit).mean_response_time()
             };
-            let name = format!("simulated M/{law}/1/LPS-{limit}, ρ = {rho}, ms");
+            let name = format!("simulated M/{distribution}/1/LPS-{limit}, ρ = {rho}, ms");
             suite.add(name, "exact QBD", expected, lps(&demand, rho, limit as usize), 0.015);
         }
     }
 }
 
 fn simulated_percentiles(suite: &mut Suite) {
-    let law = exact(&h2(10.0), 0.8, 4).distribution();
+    let distribution = exact(&h2(10.0), 0.8, 4).distribution();
     let run = simulated(&h2(10.0), 0.8, Service::lps(4, 1)).response_time_seconds;
     for (label, p, obtained) in [("p50", 0.5, run.p50), ("p95", 0.95, run.p95), ("p99", 0.99, run.p99)] {
         let name = format!("simulated M/H2/1/LPS-4, C² = 10, ρ = 0.8: {label}, ms");
-        suite.add(name, "exact law", law.quantile(p), obtained, 0.03);
+        suite.add(name, "exact distribution", distribution.quantile(p), obtained, 0.03);
     }
 }
 
@@ -313,7 +313,7 @@ fn run(text: &str) -> SystemResult {
 }
 
 fn networks(suite: &mut Suite) {
-    let site = include_str!("../../../studies/systems/public-site.toml");
+    let site = include_str!("../../../../studies/systems/public-site.toml");
     let web = run(site).stations.find("web").unwrap().residence_time_seconds * 1e3;
     suite.add(
         "simulated public site at 5/s: web server, ms",
@@ -333,7 +333,7 @@ fn networks(suite: &mut Suite) {
         residence,
         0.02,
     );
-    for (law, demand) in
+    for (distribution, demand) in
         [("D", r#""200ms""#), ("H2", r#"{ law = "hyper-exponential", mean = "200ms", scv = 10 }"#)]
     {
         let text = format!(
@@ -343,7 +343,7 @@ fn networks(suite: &mut Suite) {
             "#
         );
         let expected = answer(&text, "mva").classes.find("users").unwrap().throughput_per_second;
-        let name = format!("simulated M/{law}/1/PS//10, think 1 s, /s");
+        let name = format!("simulated M/{distribution}/1/PS//10, think 1 s, /s");
         suite.add(name, "exact MVA (insensitive)", expected, run(&text).throughput_per_second, 0.005);
     }
 }
@@ -360,7 +360,7 @@ fn demands(mean: &str) -> [(&'static str, String); 2] {
 
 fn speeds(suite: &mut Suite) {
     let table = "[1, 1.8, 2.4, 2.6, 2.3]";
-    for (law, demand) in demands("100ms") {
+    for (distribution, demand) in demands("100ms") {
         let open = format!(
             r#"
             stations.web = {{ discipline = "ps", speed = {table}, demand = {demand} }}
@@ -368,7 +368,7 @@ fn speeds(suite: &mut Suite) {
             "#
         );
         let expected = answer(&open, "open").classes.0[0].1.response_time_seconds.mean;
-        let name = format!("simulated M/{law}/1/PS at v(n) = {table}, 18/s, s");
+        let name = format!("simulated M/{distribution}/1/PS at v(n) = {table}, 18/s, s");
         suite.add(name, "product form", expected, run(&open).response_time_seconds.mean, 0.02);
         let closed = format!(
             r#"
@@ -377,11 +377,11 @@ fn speeds(suite: &mut Suite) {
             "#
         );
         let expected = answer(&closed, "load-dependent-mva").classes.0[0].1.throughput_per_second;
-        let name = format!("simulated M/{law}/1/PS//30 at the USL speed, /s");
+        let name = format!("simulated M/{distribution}/1/PS//30 at the USL speed, /s");
         suite.add(name, "product form by convolution", expected, run(&closed).throughput_per_second, 0.01);
     }
     let usl = Speed::usl(0.1, 0.012).unwrap();
-    for (law, demand, speed, limit, rho) in [
+    for (distribution, demand, speed, limit, rho) in [
         ("H2 (C² = 10)", h2(10.0), usl.clone(), 5, 0.8),
         ("E3", Erlang::new(MEAN, 3).unwrap().into(), usl, 5, 0.8),
         ("H2 (C² = 10)", h2(10.0), Speed::Servers(3.0), 3, 0.7),
@@ -392,11 +392,17 @@ fn speeds(suite: &mut Suite) {
             ExactLps::with_speed(rate, PhaseType::of(&demand).unwrap(), limit as u32, &speed).unwrap();
         let curve = if limit == 3 { "three servers" } else { "the USL speed" };
         let obtained = simulated(&demand, rho, service);
-        let name = format!("simulated M/{law}/LPS-{limit} at {curve}, ρ = {rho}");
+        let name = format!("simulated M/{distribution}/LPS-{limit} at {curve}, ρ = {rho}");
         let mean = obtained.response_time_seconds.mean;
         suite.add(format!("{name}, ms"), "exact QBD", solved.mean_response_time(), mean, 0.03);
         let p95 = solved.distribution().quantile(0.95);
-        suite.add(format!("{name}: p95, ms"), "exact law", p95, obtained.response_time_seconds.p95, 0.03);
+        suite.add(
+            format!("{name}: p95, ms"),
+            "exact distribution",
+            p95,
+            obtained.response_time_seconds.p95,
+            0.03,
+        );
     }
 }
 
@@ -411,11 +417,12 @@ fn possession(suite: &mut Suite) {
         )
     };
     // The place held while the document is sent is the server of an M/G/r queue.
-    for (law, delay) in demands("100ms") {
-        let scv = if law == "D" { 0.0 } else { 10.0 };
+    for (distribution, delay) in demands("100ms") {
+        let scv = if distribution == "D" { 0.0 } else { 10.0 };
         let expected = 0.1 + 0.7 / 0.3 * 0.1 * (1.0 + scv) / 2.0;
         let obtained = run(&text(1, 7.0, &delay)).response_time_seconds.mean;
-        let name = format!("simulated one helper held through a delay of law {law}, ρ = 0.7, s");
+        let name =
+            format!("simulated one helper held through a delay of distribution {distribution}, ρ = 0.7, s");
         suite.add(name, "Pollaczek-Khinchine", expected, obtained, 0.03);
     }
     let delay = r#"{ law = "exponential", mean = "100ms" }"#;
@@ -431,7 +438,7 @@ fn possession(suite: &mut Suite) {
 }
 
 fn mixed(suite: &mut Suite) {
-    for (law, demand) in demands("10ms") {
+    for (distribution, demand) in demands("10ms") {
         let text = format!(
             r#"
             stations.cpu = {{ discipline = "ps", demand = {demand} }}
@@ -444,7 +451,7 @@ fn mixed(suite: &mut Suite) {
         let throughput = expected.classes.find("closed").unwrap().throughput_per_second;
         let found = obtained.classes.find("closed").unwrap().throughput_per_second;
         suite.add(
-            format!("simulated mixed network, {law}: closed class, /s"),
+            format!("simulated mixed network, {distribution}: closed class, /s"),
             "exact MVA",
             throughput,
             found,
@@ -453,7 +460,7 @@ fn mixed(suite: &mut Suite) {
         let response = expected.classes.find("open").unwrap().response_time_seconds.mean;
         let found = obtained.classes.find("open").unwrap().response_time_seconds.mean;
         suite.add(
-            format!("simulated mixed network, {law}: open class, s"),
+            format!("simulated mixed network, {distribution}: open class, s"),
             "exact MVA",
             response,
             found,
@@ -475,7 +482,7 @@ fn end_to_end(suite: &mut Suite) {
             suite.add(format!("simulated {name}: {label}, s"), source, expected.unwrap(), found, tolerance);
         }
     };
-    for (law, demand) in demands("100ms") {
+    for (distribution, demand) in demands("100ms") {
         let text = format!(
             r#"
             stations.disk = {{ discipline = "fifo", demand = {demand} }}
@@ -483,7 +490,7 @@ fn end_to_end(suite: &mut Suite) {
             classes.visitors = {{ rate = "6/s", route = ["net", "disk"] }}
             "#
         );
-        add(&format!("delay and M/{law}/1 FIFO, ρ = 0.6"), &text, 0.03);
+        add(&format!("delay and M/{distribution}/1 FIFO, ρ = 0.6"), &text, 0.03);
     }
-    add("public site at 5/s", include_str!("../../../studies/systems/public-site.toml"), 0.03);
+    add("public site at 5/s", include_str!("../../../../studies/systems/public-site.toml"), 0.03);
 }
