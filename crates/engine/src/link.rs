@@ -32,16 +32,16 @@ const MACHINE: &str = "Machine and result";
 const SEED_DEFAULT: u64 = 1;
 const LATENESS_LIMIT_DEFAULT: Nanos = Nanos(1_000_000);
 
-/// Run a command behind a network link: with a rate, a delay by a law, loss and a limited queue.
+/// Run a command behind an emulated network link: rate, delay, loss, a limited queue.
 ///
-/// The command runs in a network namespace of its own, whose only way out is the link. The server stays where it is
-/// and is reached at the link's first address (10.77.0.1): let it listen there, or everywhere. Sockets and TCP are the
-/// kernel's own; packets pass through this program, which says how late it was, or, with --shaper kernel, through the
-/// kernel alone. Without a command the link is up until SIGINT or SIGTERM. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN) and
-/// leaves nothing behind, however it ends.
-///
-/// Example: sojourn link --rate 1.5Mbit/s --delay 15ms -- sojourn load http://10.77.0.1:8080/ --clients 4 --duration 10s
+/// The command runs in a network namespace whose only way out is the link. The server stays where it is; let it listen
+/// at the link's first address (10.77.0.1) or everywhere. Sockets and TCP are the kernel's own. Packets pass through
+/// this program, which reports how late it was, or with --shaper kernel through the kernel alone. Without a command the
+/// link is up until SIGINT or SIGTERM. Needs root (CAP_NET_ADMIN, CAP_SYS_ADMIN) and leaves nothing behind.
 #[derive(Args)]
+#[command(after_help = "\
+Example: sojourn link --rate 1.5Mbit/s --delay 15ms -- \\
+    sojourn load http://10.77.0.1:8080/ --clients 4 --duration 10s")]
 pub struct Options {
     /// How fast a line sends: 56kbit/s, 1.5Mbit/s [default: as fast as this machine].
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = LINE)]

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use schemars::SchemaGenerator;
 use sojourn_load::{Connections, Count, Law, Plan, Target, Think, Transport, Version, webstone};
 use sojourn_measure::Nanos;
 use sojourn_workload::web99::BITS_PER_SECOND;
@@ -19,24 +20,28 @@ use arrivals::{ArrivalOptions, Coming};
 use common::{Common, Shows};
 use requests::{Preset, RequestOptions};
 
-/// Loads a server: a closed loop of clients, or an open loop of arrivals that wait for nobody.
+/// Load a server: a closed loop of clients, or an open loop of arrivals at a rate.
 ///
-/// Who comes, what they ask for, how long they think, how connections are used and when it ends are
-/// independent choices; any goes with any. Everything runs on one thread, which should have a core of its own
-/// (--core). To repeat the visits of an access log use `replay`.
+/// Arrivals, requests, think times, connections and the stop rule are independent: any goes with any. The generator is
+/// one thread; give it a core of its own (--core). To repeat the visits of an access log use `replay`.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
+Example: 64 clients, generator on core 1, server process 4711 on core 0
+  sojourn load http://127.0.0.1:8080/index.html --clients 64 --duration 10s \\
+      --core 1 --observe-core 0 --observe-pid 4711 --format json",
+    after_long_help = "\
 Examples
 
   64 clients on one page, generator on core 1, server (process 4711) on core 0
     sojourn load http://127.0.0.1:8080/index.html --clients 64 --duration 10s \\
         --core 1 --observe-core 0 --observe-pid 4711 --format json
 
-  500 arrivals a second, and rates that rise: what people do who do not wait for each other
+  500 arrivals a second; a rate that rises
     sojourn load http://127.0.0.1:8080/ --rate 500
     sojourn load http://127.0.0.1:8080/ --schedule '100/s for 10s, ramp to 1000/s in 30s, 1000/s for 30s'
 
-  sessions of httperf, two beginning each second, 1000 in all; a random walk of 50 visitors
+  sessions of httperf, two starting each second, 1000 in all; 50 visitors on a random walk
     sojourn load http://127.0.0.1:8080 --session-log sessions.log --rate 2 --sessions 1000
     sojourn load http://127.0.0.1:8080 --walk support.toml --clients 50 --think-time 5s
 
@@ -48,15 +53,15 @@ Examples
   viewers of films; their options: sojourn load rtsp:// --help
     sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 100
 
-What is reported
+Results
 
-  `requests` are the good answers to requests due in the measured time; `errors` are counted apart, by cause; \
-`unfinished` ones had no answer at the end; `skipped` arrivals found too many under way. Latencies are those of good \
-answers. `response_time` counts from when a request was due, `response_time_sent` from when it was sent: the \
-difference is what a generator hides that waits for answers. Where `generator.limited` is true, the figures say what \
-the generator can do, not the server. docs/load.md defines every figure.
+`requests` counts good responses to requests due in the measured time. `errors` counts failures, by cause. `unfinished` \
+requests had no response at the end. `skipped` arrivals exceeded --in-flight-max. Latencies are those of good responses: \
+`response_time` from the intended start, `response_time_sent` from the send. The difference is what coordinated omission \
+hides. Where `generator.limited` is true, the generator was the limit and not the server. docs/load.md defines every figure.
 
-Exit code: 0 the run is complete, 1 it is not (interrupted, or the server went away), 2 it could not run.")]
+Exit code: 0 complete, 1 not complete (interrupted, or the server went away), 2 could not run."
+)]
 pub struct Options {
     /// What to ask for: http[s]://HOST[:PORT][/PATH]
     url: String,
@@ -111,6 +116,14 @@ impl Defaults {
             },
         }
     }
+}
+
+/// Adds what loads and replays print.
+pub fn add_schemas(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<common::Printed<'static>>();
+    generator.subschema_for::<progress::Line<'static>>();
+    generator.subschema_for::<streams::Printed<'static>>();
+    generator.subschema_for::<streams::ProgressLine<'static>>();
 }
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {

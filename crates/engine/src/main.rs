@@ -1,12 +1,16 @@
-//! The data plane as one program. Each subcommand parses its options, calls a crate, prints one JSON
-//! object; no logic lives here.
+//! The data plane as one program. Each subcommand parses its options, calls a crate and prints one JSON object.
 
 use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod confine;
+mod describe;
+mod help;
 mod link;
 mod load;
 mod machine;
@@ -17,12 +21,13 @@ mod replay;
 mod serve;
 mod still;
 mod stream;
+mod table;
 
-/// Serves files, passes requests on, streams films, generates load, replays logs, and measures what they cost.
+/// Serve files, proxy requests, stream films, generate load, replay logs, and measure what they cost.
 ///
-/// The Python face of Sojourn calls this program.
+/// `sojourn`, the command that people type, runs this program.
 #[derive(Parser)]
-#[command(name = "sojourn-engine", version, about)]
+#[command(name = "sojourn-engine", version, about, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -33,6 +38,7 @@ enum Command {
     Serve(Box<serve::Options>),
     Link(Box<link::Options>),
     Confine(confine::Options),
+    Describe(describe::Options),
     Load(Box<load::Options>),
     LoadStreams(Box<load::streams::Options>),
     Machine(machine::Options),
@@ -64,11 +70,19 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
-    let command = Arguments::command();
-    match Arguments::parse_from(serve::config::expand(&command, words)?).command {
+    let command = help::in_two_storeys(Arguments::command());
+    let matches = match command.clone().try_get_matches_from(serve::config::expand(&command, words)?) {
+        Ok(matches) => matches,
+        Err(error) => match help_wanted(&error, words) {
+            Some(text) => return Ok(write!(std::io::stdout(), "{text}").map(|()| ExitCode::SUCCESS)?),
+            None => error.exit(),
+        },
+    };
+    match Arguments::from_arg_matches(&matches)?.command {
         Command::Serve(options) => serve::run(&options, &command, words),
         Command::Link(options) => link::run(&options),
         Command::Confine(options) => confine::run(&options),
+        Command::Describe(options) => describe::run(&options, &command),
         Command::Load(options) => load::run(&options),
         Command::LoadStreams(options) => load::streams::run(&options),
         Command::Machine(options) => machine::run(&options),
@@ -81,30 +95,44 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// The help of the command that was asked for it; `None` for another error, and for the help of the whole program.
+fn help_wanted(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::DisplayHelp {
+        return None;
+    }
+    let engine = Arguments::command();
+    let command = engine.find_subcommand(words.get(1)?)?;
+    let program = Path::new(words.first()?).file_name()?.to_string_lossy();
+    let everything = words.iter().any(|word| word == help::ALL);
+    Some(help::of(&table::CommandRow::of(command), &program, everything))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn refusal(words: &[&str]) -> clap::Error {
-        Arguments::try_parse_from(words).err().expect("no command to run")
+        let command = help::in_two_storeys(Arguments::command());
+        command.try_get_matches_from(words).expect_err("no command to run")
     }
 
     #[test]
-    fn help_speaks_of_the_name_it_was_run_under() {
+    fn help_names_the_program_it_was_run_as() {
         for command in ["serve", "proxy", "stream", "link", "load", "replay"] {
-            let help = refusal(&["/usr/bin/sojourn", command, "--help"]);
-            assert_eq!(help.exit_code(), 0);
-            let text = help.to_string();
-            assert!(text.contains(&format!("Usage: sojourn {command} ")), "{text}");
-            assert!(
-                text.contains(&format!(" sojourn {command} ")) && !text.contains("sojourn-engine"),
-                "{text}"
-            );
+            for help in ["--help", "--help-all"] {
+                let words = ["/usr/bin/sojourn", command, help];
+                let text = help_wanted(&refusal(&words), &words.map(OsString::from)).expect("its help");
+                assert!(text.contains(&format!("Usage: sojourn {command} ")), "{text}");
+                assert!(
+                    text.contains(&format!(" sojourn {command} ")) && !text.contains("sojourn-engine"),
+                    "{text}"
+                );
+            }
         }
     }
 
     #[test]
-    fn a_slip_cannot_run() {
+    fn a_usage_error_is_no_help() {
         for slip in [&["sojourn", "serve"][..], &["sojourn", "load", "--nope"], &["sojourn", "sing"]] {
             assert_eq!(refusal(slip).exit_code(), 2, "{slip:?}");
         }

@@ -82,7 +82,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
         !interrupted.load(Ordering::Relaxed)
     })?;
     let complete = memory.complete;
-    let result = Result {
+    let result = MemoryRecord {
         tool: "memory",
         version: env!("CARGO_PKG_VERSION"),
         machine: Machine::describe(),
@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 
 /// The one object that is printed.
 #[derive(Serialize, JsonSchema)]
-struct Result {
+pub struct MemoryRecord {
     tool: &'static str,
     version: &'static str,
     machine: Machine,
@@ -131,13 +131,13 @@ fn teams(order: &[usize], counts: &[usize]) -> anyhow::Result<Vec<Vec<usize>>> {
     counts.iter().map(team).collect()
 }
 
-fn kernel(text: &str) -> std::result::Result<Kernel, String> {
+fn kernel(text: &str) -> Result<Kernel, String> {
     let names = Kernel::ALL.map(Kernel::name).join(", ");
     let found = Kernel::ALL.into_iter().find(|kernel| kernel.name() == text);
     found.ok_or_else(|| format!("there is no such kernel: use {names}"))
 }
 
-fn huge_pages(text: &str) -> std::result::Result<HugePages, String> {
+fn huge_pages(text: &str) -> Result<HugePages, String> {
     match text {
         "off" => Ok(HugePages::Off),
         "on" => Ok(HugePages::On),

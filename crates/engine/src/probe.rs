@@ -9,7 +9,7 @@ use std::thread;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use sojourn_load::duration;
 use sojourn_measure::confinement::Confinement;
@@ -209,8 +209,15 @@ fn print(output: &mut impl Write, line: &impl Serialize) -> anyhow::Result<()> {
     Ok(output.flush()?)
 }
 
+/// Adds what a probe prints: a header, then a row a sample.
+pub fn add_schemas(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<Header<'static>>();
+    generator.subschema_for::<Row<'static>>();
+}
+
 /// The first line: what follows, and why what is missing is missing.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProbeHeader")]
 struct Header<'a> {
     tool: &'static str,
     version: &'static str,
@@ -223,12 +230,14 @@ struct Header<'a> {
 
 /// Which clocks the two times of a row are from.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProbeClocks")]
 struct Clocks {
     unix_seconds: &'static str,
     time_seconds: &'static str,
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UnavailableCounter")]
 struct Unavailable<'a> {
     #[serde(flatten)]
     counter: &'static Counter,
@@ -259,6 +268,7 @@ impl<'a> Header<'a> {
 
 /// A sample: values in the order of the columns, and what it cost.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProbeRow")]
 struct Row<'a> {
     unix_seconds: f64,
     time_seconds: f64,

@@ -20,32 +20,35 @@ use sojourn_workload::{
 use crate::load::common::{Common, Shows};
 use stored::Stored;
 
-/// Replays the sessions of a trace: they come when they are due, whatever the server does.
+/// Replay the sessions of a log or trace, as logged or at rising rates.
 ///
-/// With --scale they come as logged, that many times as fast; think times within a session stay. With --rate
-/// they are drawn at random so that each step offers that many requests per second. Each session has a
-/// connection of its own, and its requests go one after another.
+/// Sessions start when they are due, whatever the server does. With --scale they start as logged, that many times as
+/// fast; think times within a session stay. With --rate they start at random, so that each step offers that many
+/// requests per second. Each session has a connection of its own and sends its requests one after another.
 #[derive(Args)]
-#[command(after_help = "\
-Examples: a log ten times as fast as it was; and rising rates until the server fails its target
-
+#[command(
+    after_help = "\
+Example: a log, ten times as fast as it was
+  sojourn replay day.trace http://127.0.0.1:8080 --scale 10 --format json",
+    after_long_help = "\
+Examples: a log ten times as fast as it was; rising rates until the server misses its target
   sojourn replay day.trace http://127.0.0.1:8080 --scale 10 --format json
   sojourn replay day.trace http://127.0.0.1:8080 --rate 500,1000,2000,4000 --step 5s --settle 1s \\
       --think-scale 0.2 --target-p95 200ms --stop-when-failing --core 1 --observe-core 0 --format json
 
-A request is due at its session's start plus its offset times the think scale, and is sent then or when the \
-answer before it is complete. Latencies belong to the step a request was due in; requests per second count answers \
-in the step they came in. A request later than 10 ms in one of a hundred cases marks the run: \
-`generator.limited`; `send_lag_seconds` has how late they were.
+A request is due at its session's start plus its offset times the think scale. It is sent then, or when the response \
+before it is complete. Latencies belong to the step in which a request was due; requests per second count responses in \
+the step in which they arrived. If 1 % of requests are sent later than --lag-limit, `generator.limited` is true.
 
-Document i of the trace is expected at /III/IIIIII-BYTES below the URL, where `sojourn fileset from-log` puts it; \
-with --paths original the log's own paths are asked for, of a site that has them.
+Document i of the trace is expected at /III/IIIIII-BYTES below the URL, where `sojourn fileset from-log` puts it. With \
+--paths original the log's own paths are requested, of a site that has them.
 
-`sojourn replay` also takes a log, with the options of `sojourn trace` that say how it is read and what is taken of \
-it: --log-format, --json-field, --session-gap, --from, --to, --status, --method, --path, --host, --client, \
---map-path, --map-host, --keep. With --failed send or expect it keeps failed requests, with --paths original queries.
+`sojourn replay` also takes a log, with the options of `sojourn trace` that read and filter it: --log-format, \
+--json-field, --session-gap, --from, --to, --status, --method, --path, --host, --client, --map-path, --map-host, --keep. \
+With --failed send or expect it keeps failed requests, with --paths original queries.
 
-Exit code: 0 the run is complete, 1 it is not (interrupted, or the server went away), 2 it could not run.")]
+Exit code: 0 complete, 1 not complete (interrupted, or the server went away), 2 could not run."
+)]
 #[command(group = clap::ArgGroup::new("arrivals").required(true).args(["scale", "rate"]))]
 pub struct Options {
     /// The trace, as `sojourn trace --output` writes it.

@@ -17,6 +17,7 @@ pub enum Shaper {
 
 /// A run of a link.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LinkReport")]
 pub struct Report {
     /// Values that this carrier cannot tell are null.
     pub shaper: Shaper,
@@ -41,6 +42,7 @@ pub struct Report {
 }
 
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "LinkDirection")]
 pub struct Way {
     /// The rate of each line; null is unlimited.
     pub rate_bits_per_second: Option<f64>,

@@ -371,9 +371,10 @@ pub struct RunResult {
     pub report: Report,
 }
 
-/// The result with what else was asked for inside it.
+/// The result of a load or a replay of requests; with `--embed`, its timeline and histograms too.
 #[derive(Serialize, JsonSchema)]
-struct Printed<'a> {
+#[schemars(rename = "LoadRecord")]
+pub struct Printed<'a> {
     #[serde(flatten)]
     result: &'a RunResult,
     #[serde(flatten)]

@@ -5,8 +5,10 @@ use serde::Serialize;
 use sojourn_load::Progress;
 use sojourn_measure::Summary;
 
+/// How a run goes: a line on standard error, once a second.
 #[derive(Serialize, JsonSchema)]
-struct Line<'a> {
+#[schemars(rename = "LoadProgress")]
+pub struct Line<'a> {
     progress: f64,
     step: Option<usize>,
     requests_per_second: f64,

@@ -9,7 +9,7 @@ use anyhow::Context;
 use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_load::viewers::{StreamOutcome, StreamProgress, StreamReport, StreamTimeline, run_streams};
-use sojourn_measure::{affinity, machine::Machine};
+use sojourn_measure::{Summary, affinity, machine::Machine};
 
 use super::common::{Format, interrupt_flag, write_file};
 
@@ -102,8 +102,10 @@ pub struct StreamResult {
     pub report: StreamReport,
 }
 
+/// The result of a load of viewers; with `--embed`, its timeline and histograms too.
 #[derive(Serialize, JsonSchema)]
-struct Printed<'a> {
+#[schemars(rename = "StreamRecord")]
+pub struct Printed<'a> {
     #[serde(flatten)]
     result: &'a StreamResult,
     #[serde(flatten)]
@@ -112,6 +114,7 @@ struct Printed<'a> {
 
 /// What otherwise goes to files, for a reader who has only the output.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EmbeddedStreams")]
 struct Embedded<'a> {
     timeline: &'a StreamTimeline,
     /// An HDR interval log.
@@ -126,18 +129,36 @@ impl<'a> Embedded<'a> {
     }
 }
 
+/// How a run of viewers goes: a line on standard error, once per interval.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StreamProgress")]
+pub struct ProgressLine<'a> {
+    progress: f64,
+    streams_started: u64,
+    streams_playing: u64,
+    streams_conforming: u64,
+    streams_refused: u64,
+    streams_timed_out: u64,
+    streams_failed: u64,
+    bits_per_second: f64,
+    behind_seconds: &'a Summary,
+    generator_cpu_fraction: f64,
+}
+
 fn print_progress(progress: &StreamProgress) {
-    let line = serde_json::json!({
-        "progress": progress.fraction,
-        "streams_started": progress.started,
-        "streams_playing": progress.playing,
-        "streams_conforming": progress.conforming,
-        "streams_refused": progress.refused,
-        "streams_timed_out": progress.timed_out,
-        "streams_failed": progress.failed,
-        "bits_per_second": progress.bits_per_second,
-        "behind_seconds": progress.behind,
-        "generator_cpu_fraction": progress.generator_cpu_fraction,
-    });
-    eprintln!("{line}");
+    let line = ProgressLine {
+        progress: progress.fraction,
+        streams_started: progress.started,
+        streams_playing: progress.playing,
+        streams_conforming: progress.conforming,
+        streams_refused: progress.refused,
+        streams_timed_out: progress.timed_out,
+        streams_failed: progress.failed,
+        bits_per_second: progress.bits_per_second,
+        behind_seconds: &progress.behind,
+        generator_cpu_fraction: progress.generator_cpu_fraction,
+    };
+    if let Ok(line) = serde_json::to_string(&line) {
+        eprintln!("{line}");
+    }
 }

@@ -15,17 +15,15 @@ use crate::serve::options::log::LogOptions;
 use crate::serve::options::process::ProcessOptions;
 use crate::serve::options::tls::TlsOptions;
 
-/// Pass requests on to other servers.
+/// Proxy requests to other servers, and cache their responses.
 ///
-/// With --upstream they are servers of ours, and clients need not know; with --forward clients say where to go.
+/// With --upstream it is a reverse proxy of your servers; with --forward clients name the target.
 ///
-/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
-/// progress finish first, a second signal ends it at once. SIGUSR1 opens the access log again,
-/// SIGHUP has a new process take over, with the program and configuration as they are then.
-///
-/// Example: sojourn proxy --listen 127.0.0.1:8080 --upstream http://127.0.0.1:9000
+/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT drains: requests in progress finish, a second
+/// signal ends the server at once. SIGUSR1 reopens the access log. SIGHUP starts a new process, with the program and the
+/// configuration as they are then, and drains the old one.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "Example: sojourn proxy --listen 127.0.0.1:8080 --upstream http://127.0.0.1:9000")]
 pub struct Options {
     /// Take options from this TOML file: keys are the long options without dashes; those on the command line win
     #[arg(long, value_name = "FILE")]

@@ -30,7 +30,7 @@ const KINDS: &str = "a value is a string, a number, true or false for a flag, or
 
 /// Options that are about the command line itself.
 const NOT_IN_FILES: &[&str] =
-    &["config", "stdio", "stdio-tls", "counters", "tickets", "print-config", "help"];
+    &["config", "stdio", "stdio-tls", "counters", "tickets", "print-config", "help", "help-all"];
 
 /// `words` with what their `--config FILE` adds to them; unchanged if there is none.
 ///

@@ -11,16 +11,16 @@ use crate::load::common::bit_rate;
 use crate::serve::options::process::ProcessOptions;
 use crate::serve::options::values::{BODIES_SHARE, budget, duration, size};
 
-/// Stream the films below a directory: RTSP, RTP by UDP or within the connection.
+/// Stream the films below a directory by RTSP: RTP by UDP or within the connection.
 ///
-/// MP4 and QuickTime files of H.264, H.265 and AAC are sent as they are, at the speed at which they are seen, with
-/// seeking. Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it, and sessions with it;
-/// SIGUSR1 opens the access log again; SIGHUP or SIGUSR2 starts a successor, and this server ends with its last session.
-///
-/// Example: sojourn stream films --listen 127.0.0.1:8554 --bandwidth 800Mbit/s
-///          ffplay rtsp://127.0.0.1:8554/film.mp4
+/// MP4 and QuickTime files of H.264, H.265 and AAC are sent as they are, at playing speed, with seeking. Prints
+/// `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends the server and its sessions. SIGUSR1 reopens the
+/// access log. SIGHUP or SIGUSR2 starts a new process; the old one ends with its last session.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Example: a server, and a player
+  sojourn stream films --listen 127.0.0.1:8554 --bandwidth 800Mbit/s
+  ffplay rtsp://127.0.0.1:8554/film.mp4")]
 pub struct Options {
     /// The directory
     #[arg(value_name = "DIR")]

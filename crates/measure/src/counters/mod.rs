@@ -29,6 +29,7 @@ pub struct Counter {
 /// Totals grow and are used as differences; levels are momentary values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "CounterKind")]
 pub enum Kind {
     /// It only grows: the difference of two readings is what was used between them.
     Total,
@@ -41,6 +42,7 @@ pub enum Kind {
 /// The privilege or hardware that a counter needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "CounterTier")]
 pub enum Tier {
     /// The kernel's accounting: always there.
     Kernel,

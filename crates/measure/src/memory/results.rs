@@ -30,6 +30,7 @@ pub struct Spread {
 
 /// The bandwidth at a place: the sum over the cores, each copied byte counted once.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemoryPoint")]
 pub struct Point {
     #[serde(flatten)]
     pub place: Place,
@@ -38,6 +39,7 @@ pub struct Point {
 
 /// The time of a load that has to wait for the one before; the mean over the cores.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemoryLatency")]
 pub struct Latency {
     /// Bytes whose lines each core visited.
     pub working_set_bytes: usize,
@@ -48,6 +50,7 @@ pub struct Latency {
 
 /// The memory that the kernel granted.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MemoryBacking")]
 pub struct Backing {
     pub huge_pages: HugePages,
     /// The cores, in the order in which teams grow.

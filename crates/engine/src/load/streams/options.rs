@@ -1,4 +1,4 @@
-//! Options of `load` for viewers of films, and the plan that they say.
+//! Options of `load` for viewers of films, and the plan they describe.
 
 use std::{fs, path::PathBuf};
 
@@ -12,43 +12,43 @@ use sojourn_measure::Nanos;
 
 use crate::load::common::{Format, bit_rate};
 
-/// Loads a streaming server: many viewers of films, by RTSP or HLS, and what a player would make of what they receive.
+/// Load a streaming server: viewers of films, by RTSP or HLS, judged as a player would judge them.
 ///
-/// This is what `sojourn load` does with a URL that begins with rtsp://, and with one of http:// whose path ends in
-/// .m3u8, or with --hls. Everything runs on one thread, which should
-/// have a core of its own (--core).
+/// `sojourn load` does this for URLs that begin with rtsp://, for http:// URLs whose path ends in .m3u8, and with --hls.
+/// The generator is one thread; give it a core of its own (--core).
 #[derive(Args)]
 #[command(
-    override_usage = "sojourn load [OPTIONS] --clients N rtsp://HOST[:PORT]/PATH...\n       \
-        sojourn load [OPTIONS] --clients N http://HOST[:PORT]/PATH.m3u8...",
+    override_usage = "sojourn load [OPTIONS] --clients N URL...",
     after_help = "\
+Example: 500 viewers of one film by UDP for a minute
+  sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 500 --duration 60s",
+    after_long_help = "\
 Examples
 
-  500 viewers of one film by UDP, 50 coming a second, for a minute once all are there
+  500 viewers of one film by UDP, 50 more each second, for a minute once all play
     sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 500 --duration 60s
 
-  many films, from a file that names one in each line; each viewer begins somewhere in its film
+  many films, from a file with one per line; each viewer starts somewhere in its film
     sojourn load rtsp://127.0.0.1:8554/ --media films.txt --clients 500 --random-start
 
   over TCP, some viewers too slow and some that vanish: do the others still see their film?
     sojourn load rtsp://127.0.0.1:8554/film.mp4 --transport tcp --clients 200 --slow 5% --vanish 5%
 
-  500 viewers by HLS, each of the variant that needs least, with at most 12 s of media in hand
+  500 viewers by HLS, each of the variant with the lowest rate, with a buffer of 12 s
     sojourn load http://127.0.0.1:8080/film/index.m3u8 --clients 500 --variant lowest --buffer 12s
 
-  how many streams the server carries, what it uses meanwhile
+  how many streams the server carries, and what it uses meanwhile
     sojourn load rtsp://127.0.0.1:8554/film.mp4 --clients 100 --search 'conforming>=99%' --probe
 
-What is reported
+Results
 
-  A stream conforms if it was neither refused nor cut off, if its player never had nothing to show, if at most 1 % of \
-its packets were late or lost, and if its media came at 95 % of its pace or faster. A player begins --prebuffer after \
-the first packet and never waits; a packet is late when it comes after the player wanted it. By HLS a player begins \
-with --prebuffer of media, stands still while it has nothing to show, and a segment is late for which it stood. Slow and vanishing \
-viewers are not judged. Where `generator.limited` is true, the figures say what the generator can do, not the server. \
-docs/load-streaming.md defines every figure.
+A stream conforms if it was neither refused nor cut off, its player never starved, at most 1 % of its packets were late \
+or lost, and its media arrived at 95 % of its pace or faster. An RTSP player starts --prebuffer after the first packet and \
+never pauses; a packet that arrives after its playing time is late. An HLS player starts with --prebuffer of media and \
+pauses while its buffer is empty; a segment that it paused for is late. Slow and vanishing viewers are not judged. Where \
+`generator.limited` is true, the generator was the limit and not the server. docs/load-streaming.md defines every figure.
 
-Exit code: 0 the run is complete, 1 it is not, 2 it could not run."
+Exit code: 0 complete, 1 not complete, 2 could not run."
 )]
 pub struct Options {
     /// Films: rtsp://[NAME:PASSWORD@]HOST[:PORT]/PATH, or http://HOST[:PORT]/PATH of playlists; several are dealt to the

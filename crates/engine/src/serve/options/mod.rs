@@ -26,13 +26,13 @@ use tls::TlsOptions;
 
 /// Serve the files below a directory.
 ///
-/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT ends it: requests in
-/// progress finish first, a second signal ends it at once. SIGUSR1 opens the access log again,
-/// SIGHUP has a new process take over, with the program and configuration as they are then.
-///
-/// Example: sojourn serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4
+/// Prints `listening on ADDRESS` to stderr when ready. SIGTERM or SIGINT drains: requests in progress finish, a second
+/// signal ends the server at once. SIGUSR1 reopens the access log. SIGHUP starts a new process, with the program and the
+/// configuration as they are then, and drains the old one.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(
+    after_help = "Example: sojourn serve public --listen 127.0.0.1:8080 --architecture amped --helpers 4"
+)]
 pub struct Options {
     /// The directory
     #[arg(value_name = "DIR")]

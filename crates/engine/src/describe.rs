@@ -1,0 +1,173 @@
+//! `sojourn-engine describe`: what other programs must know of this one, as one JSON object. Python's types, the reference
+//! page, completions and manual pages are generated from it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Command};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::Value;
+use sojourn_measure::machine::Machine;
+use sojourn_server::{ALL, CacheScope, CounterKind};
+
+use crate::table::CommandRow;
+use crate::{load, memory, probe};
+
+/// Describe this program as JSON: commands, options, architectures, counters, exit codes and the schemas of results.
+///
+/// All but `here` is the same on every machine.
+#[derive(Args)]
+#[command(after_help = "Example: sojourn-engine describe --json | jq '.commands[].name'")]
+pub struct Options {
+    /// The one format there is.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What other programs must know of the engine.
+#[derive(Serialize, JsonSchema)]
+struct Description {
+    version: &'static str,
+    commands: Vec<CommandRow>,
+    architectures: Vec<ArchitectureRow>,
+    /// What each server counts: keys of its final report, and of its metrics page behind a prefix.
+    counters: BTreeMap<&'static str, Vec<CounterRow>>,
+    exit_codes: BTreeMap<u8, &'static str>,
+    /// JSON Schemas (draft 2020-12) by name; a reference is `#/schemas/` and the name.
+    schemas: BTreeMap<String, Value>,
+    /// What depends on this machine.
+    here: Here,
+}
+
+/// A way to organise the server.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Architecture")]
+struct ArchitectureRow {
+    name: &'static str,
+    summary: &'static str,
+    /// `--workers` sets how many processes, threads or loops there are.
+    takes_workers: bool,
+    /// What has a proxy's cache of its own; null where it cannot be a proxy.
+    proxy_cache_per: Option<&'static str>,
+}
+
+/// A counter of a server.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ServerCounter")]
+struct CounterRow {
+    name: &'static str,
+    /// `total` and `seconds` only grow, `gauge` is what is now, `limit` counts how often a limit was reached.
+    kind: &'static str,
+    help: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Here {
+    /// The architectures that this system cannot run, with the reason.
+    architectures_unavailable: BTreeMap<&'static str, String>,
+}
+
+pub fn run(_: &Options, engine: &Command) -> anyhow::Result<ExitCode> {
+    let mut output = io::stdout().lock();
+    serde_json::to_writer(&mut output, &Description::of(engine))?;
+    writeln!(output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Description {
+    fn of(engine: &Command) -> Description {
+        let unavailable = ALL.iter().filter_map(|row| Some((row.name(), row.available().err()?.to_string())));
+        Description {
+            version: env!("CARGO_PKG_VERSION"),
+            commands: CommandRow::all(engine),
+            architectures: ALL.iter().map(|row| ArchitectureRow::of(*row)).collect(),
+            counters: counters(),
+            exit_codes: BTreeMap::from([
+                (0, "it ran"),
+                (1, "it ran with failures, or was interrupted"),
+                (2, "it could not run"),
+            ]),
+            schemas: schemas(),
+            here: Here { architectures_unavailable: unavailable.collect() },
+        }
+    }
+}
+
+impl ArchitectureRow {
+    fn of(architecture: &dyn sojourn_server::Architecture) -> ArchitectureRow {
+        ArchitectureRow {
+            name: architecture.name(),
+            summary: architecture.summary(),
+            takes_workers: architecture.defaults().workers.is_some(),
+            proxy_cache_per: architecture.cache_scope().map(|scope| match scope {
+                CacheScope::Server => "server",
+                CacheScope::Worker => "worker",
+                CacheScope::Connection => "connection",
+            }),
+        }
+    }
+}
+
+fn counters() -> BTreeMap<&'static str, Vec<CounterRow>> {
+    let row = |name, kind, help| {
+        let kind = match kind {
+            CounterKind::Total => "total",
+            CounterKind::Seconds => "seconds",
+            CounterKind::Gauge => "gauge",
+            CounterKind::Limit => "limit",
+        };
+        CounterRow { name, kind, help }
+    };
+    let http = sojourn_server::Counter::ALL.iter().map(|each| row(each.key(), each.kind(), each.help()));
+    let rtsp = sojourn_rtsp_server::Counter::ALL.iter().map(|each| row(each.key(), each.kind(), each.help()));
+    BTreeMap::from([("serve and proxy", http.collect()), ("stream", rtsp.collect())])
+}
+
+/// What the commands print, and what that is made of.
+fn schemas() -> BTreeMap<String, Value> {
+    let mut settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.definitions_path = "/schemas".into();
+    let mut generator = SchemaGenerator::new(settings);
+    load::add_schemas(&mut generator);
+    probe::add_schemas(&mut generator);
+    generator.subschema_for::<memory::MemoryRecord>();
+    generator.subschema_for::<sojourn_link::Report>();
+    generator.subschema_for::<Machine>();
+    generator.subschema_for::<Description>();
+    generator.take_definitions(true).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::Arguments;
+
+    #[test]
+    fn every_reference_between_schemas_leads_somewhere() {
+        let schemas = schemas();
+        let text = serde_json::to_string(&schemas).unwrap();
+        for reference in text.split("\"#/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(schemas.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn two_types_never_share_a_name() {
+        // A second type of the same name is called NAME2.
+        let numbered = schemas().into_keys().find(|name| name.ends_with(|last: char| last.is_ascii_digit()));
+        assert_eq!(numbered, None);
+    }
+
+    #[test]
+    fn the_description_has_every_architecture_and_command() {
+        let description = Description::of(&Arguments::command());
+        assert_eq!(description.architectures.len(), ALL.len());
+        assert!(description.commands.iter().any(|command| command.name == "replay"));
+    }
+}
