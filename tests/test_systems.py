@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from sojourn.engine.description import architectures, default_architecture
 from sojourn.failure import CouldNotRun
 from sojourn.systems import PROXIES, SYSTEMS, Launch, running
 from sojourn.systems.configured import Configured
-from sojourn.systems.ours import architectures
 
 BODY = bytes(range(256)) * 500
 LOG_FLUSH_LIMIT_SECONDS = 10.0
@@ -153,13 +153,13 @@ def test_a_server_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
 
 def test_the_architectures_are_those_that_serve_takes() -> None:
     ours = architectures()
-    assert {"sped", "amped"} <= set(ours.names)
-    assert ours.default == "amped"
+    assert {"sped", "amped"} <= set(ours)
+    assert default_architecture() == "amped"
     refused = subprocess.run(
         [str(Path(sys.executable).parent / "sojourn-engine"), "serve", "--architecture", "none-such", "."],
         capture_output=True,
         text=True,
         check=False,
     )
-    for name in ours.names:
+    for name in ours:
         assert name in refused.stderr

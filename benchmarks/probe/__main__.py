@@ -18,10 +18,10 @@ from benchmarks.probe.ended import make_enough
 from benchmarks.probe.page import judge, page
 from benchmarks.probe.variants import COMPARED, VARIANTS, Variant
 from benchmarks.server import conditions, contestants
+from sojourn.engine.description import default_architecture
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
 from sojourn.systems import Launch, Running
-from sojourn.systems.ours import architectures
 from sojourn.text import format, quantity
 
 NAME = "probe-benchmark"
@@ -55,7 +55,7 @@ def _bench(
 
     Example: benchmarks/probe/bench --repetitions 5 --servers nginx
     """
-    chosen = contestants.chosen(servers or f"{architectures().default},{contestants.REFERENCE}")
+    chosen = contestants.chosen(servers or f"{default_architecture()},{contestants.REFERENCE}")
     seconds = QUICK_SECONDS if quick else quantity.seconds(duration)
     setting = Setting(run.small_site(output / "site"), machine.two_cores(), seed, rate, seconds)
     repetitions = 2 if quick else repetitions

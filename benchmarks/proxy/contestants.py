@@ -6,8 +6,8 @@ from benchmarks.proxy.conditions import Condition
 from benchmarks.server import conditions
 from benchmarks.server.contestants import Contestant, null_responder
 from sojourn import systems
+from sojourn.engine.description import architectures
 from sojourn.systems import Launch, Running
-from sojourn.systems.ours import architectures
 
 OURS = "sojourn-proxy"
 
@@ -16,7 +16,7 @@ def contestants() -> list[Contestant]:
     """Everybody, in the order of the tables: ours, peers, null."""
     null = null_responder("epoll")
     return [
-        *(_ours(name) for name in architectures("proxy").names),
+        *(_ours(name) for name in architectures("proxy")),
         *(_peer(peer) for peer in systems.PROXIES),
         Contestant(null.name, null.kind, null.start, lambda condition: _is_hit(condition)),
     ]

@@ -9,7 +9,7 @@ from benchmarks.proxy.page import page
 from benchmarks.proxy.targets import TARGETS
 from benchmarks.server import outcome
 from benchmarks.server.targets import Verdict, judge
-from sojourn.systems.ours import architectures
+from sojourn.engine.description import default_architecture
 
 
 class Outcome(outcome.Outcome):
@@ -18,7 +18,7 @@ class Outcome(outcome.Outcome):
     name = "proxy-benchmark"
 
     def _default(self) -> str:
-        return architectures("proxy").default
+        return default_architecture("proxy")
 
     def _verdicts(self) -> list[Verdict]:
         return judge(self.tables, TARGETS, CONDITIONS)

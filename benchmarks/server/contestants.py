@@ -16,10 +16,10 @@ from benchmarks import selection
 from benchmarks.machine import ROOT
 from benchmarks.server.conditions import Condition
 from sojourn import systems
+from sojourn.engine.description import architectures, default_architecture
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores
 from sojourn.systems import Launch, Running
-from sojourn.systems.ours import Architectures, architectures
 from sojourn.systems.running import start_process, wait_until
 
 Kind = Literal["ours", "peer", "null"]
@@ -44,9 +44,8 @@ class Contestant:
 
 def contestants() -> list[Contestant]:
     """Everybody, in the order of the tables: ours, peers, null."""
-    ours = architectures()
     return [
-        *(_ours(name, ours) for name in ours.names),
+        *(_ours(name) for name in architectures()),
         *(_peer(peer) for peer in systems.PEERS),
         *(null_responder(variant) for variant in ("epoll", "sendfile", "ring")),
     ]
@@ -61,13 +60,13 @@ def chosen(patterns: str | None, everybody: Sequence[Contestant] | None = None) 
     return found
 
 
-def _ours(name: str, ours: Architectures) -> Contestant:
+def _ours(name: str) -> Contestant:
     def start(launch: Launch, condition: Condition) -> Running:
         del condition
         return systems.SYSTEMS["sojourn"].start(launch.with_architecture(name))
 
     # The log is written in the same way by all of them.
-    return Contestant(name, "ours", start, lambda condition: name == ours.default or not condition.access_log)
+    return Contestant(name, "ours", start, lambda condition: name == default_architecture() or not condition.access_log)
 
 
 def _peer(peer: systems.Server) -> Contestant:

@@ -15,8 +15,8 @@ from benchmarks.server.conditions import Condition
 from benchmarks.server.contestants import Contestant
 from benchmarks.server.results import Record, Table, tables
 from benchmarks.server.targets import Tables, Verdict, judge
+from sojourn.engine.description import default_architecture
 from sojourn.report.image import image
-from sojourn.systems.ours import architectures
 from sojourn.text import format
 
 
@@ -59,7 +59,7 @@ class Outcome:
 
     def _default(self) -> str:
         """The architecture that the targets are for."""
-        return architectures().default
+        return default_architecture()
 
     def _verdicts(self) -> list[Verdict]:
         return judge(self.tables)

@@ -6,7 +6,6 @@ runs as a child with its records embedded in its result.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -63,7 +62,8 @@ def runner(tool: Tool, words: Sequence[str], wanted: RunOptions) -> Runner:
 
 def first_argument(tool: Tool, words: Sequence[str]) -> int | None:
     """Where the first of `words` stands that is neither an option of the engine's `tool` nor an option's value."""
-    takes_value: frozenset[str] | None = None
+    from sojourn.engine.description import options_with_values
+
     is_value = False
     for place, word in enumerate(words):
         if is_value:
@@ -71,15 +71,8 @@ def first_argument(tool: Tool, words: Sequence[str]) -> int | None:
         elif not word.startswith("-"):
             return place
         else:
-            takes_value = _options_with_values(tool) if takes_value is None else takes_value
-            is_value = word in takes_value
+            is_value = word in options_with_values(tool)
     return None
-
-
-def _options_with_values(tool: Tool) -> frozenset[str]:
-    """As the engine's help has them: nobody else knows them all."""
-    help = subprocess.run([engine.path(), tool, "--help"], capture_output=True, text=True, check=True).stdout
-    return frozenset(re.findall(r"^ +(?:-\w, )?(--[\w-]+) <", help, flags=re.MULTILINE))
 
 
 def line_bits_per_second(wanted: RunOptions) -> float | None:
@@ -101,17 +94,21 @@ def thresholds_of(texts: Sequence[str], words: Sequence[str]) -> list[Threshold]
     return thresholds
 
 
-def print_help(context: typer.Context, tool: Tool) -> None:
-    """The engine's help, then ours."""
+def print_help(context: typer.Context, tool: Tool, *, everything: bool) -> None:
+    """The engine's help, then ours; with `everything` also the metrics of thresholds."""
     from sojourn.loading import metrics
     from sojourn.loading.run import plays_streams
 
     # The engine says first what it does; it calls itself by the command that was typed.
     named = [word for word in context.args if plays_streams([word])]
-    subprocess.run(["sojourn", tool, *named, "--help"], executable=str(engine.path()), check=True)
-    print("\nBeside the engine's options there are these:\n")
+    wanted = "--help-all" if everything else "--help"
+    subprocess.run(["sojourn", tool, *named, wanted], executable=str(engine.path()), check=True)
+    print("\nOptions of this command beside those of the load:\n")
     print(context.get_help())
     print("\nMetrics of thresholds and searches:")
+    if not everything:
+        print("  p99, mean, ttfb.p99, rps, error_rate, …; all of them: --help-all")
+        return
     for name, meaning in metrics.table():
         print(f"  {name:24} {meaning}")
 

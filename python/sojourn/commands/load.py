@@ -39,8 +39,8 @@ def _load(
     *,
     run_options: RunOptions,
 ) -> None:
-    if run_options.show_help or "-h" in context.args:
-        engine_run.print_help(context, "load")
+    if run_options.show_help:
+        engine_run.print_help(context, "load", everything=run_options.show_all_help)
     elif search:
         _search(context.args, run_options, search, search_time, search_precision)
     else:

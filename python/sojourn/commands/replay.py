@@ -32,8 +32,8 @@ def _replay(
     log_options: LogOptions,
     run_options: RunOptions,
 ) -> None:
-    if run_options.show_help or "-h" in context.args:
-        engine_run.print_help(context, "replay")
+    if run_options.show_help:
+        engine_run.print_help(context, "replay", everything=run_options.show_all_help)
         return
     forwarded = {"--seed": seed, "--failed": failed, "--paths": paths}
     given = [text for name, value in forwarded.items() if value is not None for text in (name, str(value))]

@@ -26,6 +26,7 @@ class RunOptions:
     """What a person wants of a run beside the run."""
 
     show_help: bool
+    show_all_help: bool
     output_format: str
     live: bool | None
     output: Path | None
@@ -54,7 +55,8 @@ class RunOptions:
 
 
 def read_options(
-    show_help: Annotated[bool, typer.Option("--help", help="Show the engine's options and these.")] = False,
+    show_help: Annotated[bool, typer.Option("--help", "-h", help="Show the options that matter most.")] = False,
+    show_all_help: Annotated[bool, typer.Option("--help-all", help="Show every option.")] = False,
     output_format: Annotated[str, typer.Option("--format", help="text for people, json for programs.")] = "text",
     live: Annotated[
         bool | None, typer.Option(help="Show how it goes [default: if standard error is a terminal].")
@@ -113,7 +115,8 @@ def read_options(
         raise CouldNotRun(f"there is no format {output_format!r}", "--format text or --format json")
     files = {"csv": csv, "parquet": parquet, "prometheus": prometheus}
     return RunOptions(
-        show_help=show_help,
+        show_help=show_help or show_all_help,
+        show_all_help=show_all_help,
         output_format=output_format,
         live=live,
         output=output,

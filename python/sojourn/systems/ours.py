@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import urllib.request
-from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn import __version__, engine
@@ -15,11 +13,6 @@ from sojourn.systems.server import Launch
 HELPERS = 4
 _LISTENING = re.compile(r"^listening on (\S+)$", re.MULTILINE)
 _METRICS = re.compile(r"^metrics on (\S+)$", re.MULTILINE)
-# In clap's long help the values of an option stand below it, each beginning a line.
-_ARCHITECTURES = re.compile(
-    r"--architecture <ARCHITECTURE>.*?Possible values:\n(?P<values>.*?)\[default: (?P<default>\S+)\]", re.DOTALL
-)
-_ARCHITECTURE = re.compile(r"^\s+- (\S+):", re.MULTILINE)
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+(?:\{[^}]*\})?) (?P<value>\S+)$", re.MULTILINE)
 
 
@@ -62,22 +55,6 @@ def start_engine(launch: Launch, words: list[str], said: Path, scheme: str = "ht
         pids=[process.pid],
         metrics=(lambda: _metrics(page[1])) if page else dict,
     )
-
-
-@dataclass(frozen=True)
-class Architectures:
-    """The architectures of the installed server, in the order in which its help explains them."""
-
-    names: list[str]
-    default: str
-
-
-def architectures(server: str = "serve") -> Architectures:
-    """Asks the installed server, or another that the engine has."""
-    done = subprocess.run([str(engine.path()), server, "--help"], capture_output=True, text=True, check=True)
-    listed = _ARCHITECTURES.search(done.stdout)
-    assert listed is not None, "the help lists the architectures and their default"
-    return Architectures(_ARCHITECTURE.findall(listed["values"]), listed["default"])
 
 
 def _address(pattern: re.Pattern[str], said: Path) -> str:

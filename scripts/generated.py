@@ -1,0 +1,39 @@
+"""The files that are generated from the engine: `scripts/generate` writes them, a test compares them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from scripts import reference_page, result_types
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "python" / "sojourn" / "engine"
+HERE = "here"
+"""The key under which the engine describes this machine."""
+
+
+def description(engine: str) -> dict[str, Any]:
+    """What the engine says of itself, but for what depends on the machine."""
+    done = subprocess.run([engine, "describe", "--json"], capture_output=True, text=True, check=True)
+    said: dict[str, Any] = json.loads(done.stdout)
+    return {**said, HERE: {"architectures_unavailable": {}}}
+
+
+def files(engine: str) -> dict[Path, str]:
+    """The text of every generated file by its path."""
+    said = description(engine)
+    return {
+        PACKAGE / "describe.json": json.dumps(said, indent=1, ensure_ascii=False) + "\n",
+        PACKAGE / "results.py": result_types.module(said["schemas"]),
+        ROOT / "docs" / "reference.md": reference_page.page(said["commands"]),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in files(sys.argv[-1]).items():
+        path.write_text(text)
+        print(f"written: {path.relative_to(ROOT)}", file=sys.stderr)
