@@ -117,4 +117,4 @@ def test_slips_are_refused(words: tuple[str, ...], said: str) -> None:
     done = run("load", "rtsp://127.0.0.1:1/film", *words)
     assert done.returncode == 2
     assert said in done.stderr + done.stdout
-    assert run("load", "rtsp://", "--help").stdout.startswith("Loads a streaming server")
+    assert run("load", "rtsp://", "--help").stdout.startswith("Load a streaming server")
