@@ -1,7 +1,9 @@
-"""Builds the Rust tests and runs their programs, three at a time; what fails is run once more, with nothing beside it.
+"""Builds the Rust tests and runs them, three modules at a time; repeats failed modules once, alone.
 
-Cargo runs test programs one after the other, though most of them wait for clocks and servers. Those that passed only
-alone are named on standard output. Ends with 1 if something failed twice, with Cargo's code if it did not build.
+A crate has one program of integration tests, linked once. Each of its modules runs in a process of its own, so that a
+module that fails can be repeated alone. Most tests wait for clocks and servers, so three run side by side. The modules
+that passed only alone are named on standard output. The exit code is 1 if something failed twice, and
+Cargo's code if it did not build.
 """
 
 from __future__ import annotations
@@ -16,46 +18,50 @@ import time
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+INTEGRATION = "integration"
+"""The name of the program of integration tests of each crate."""
 ROOT = Path(__file__).parent.parent
 BUILD = ["cargo", "test", "--locked", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]
 AT_A_TIME = 3
-"""Programs; each runs as many of its tests at a time as there are cores."""
-PROGRAM_SECONDS_MAX = 900
-"""Of one program: what takes longer hangs."""
+"""Processes; each runs as many of its tests at a time as there are cores."""
+PROCESS_SECONDS_MAX = 900
+"""Of one process: what takes longer hangs."""
 
 
 @dataclass(frozen=True)
-class TestProgram:
-    """The tests of one target of a package."""
+class Tests:
+    """The tests of a target of a package, or of one module of its integration tests."""
 
     name: str
-    """As Cargo's options name it."""
+    """As the options of Cargo and of the program name it."""
     executable: str
     folder: Path
+    chosen: tuple[str, ...] = ()
+    """The full names of the tests; all if empty."""
 
     def run(self) -> bool:
-        """Whether its tests pass; says so, with all that it printed if not."""
+        """Returns true if they pass; tells people so, and all the output if not."""
         began = time.monotonic()
         # Into a file: a server that a test left behind would keep a pipe open.
         with tempfile.TemporaryFile() as output:
             try:
                 done = subprocess.run(
-                    [self.executable, "--quiet"],
+                    [self.executable, "--quiet", *(["--exact", *self.chosen] if self.chosen else [])],
                     cwd=self.folder,
                     env={**os.environ, "CARGO_MANIFEST_DIR": str(self.folder)},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    timeout=PROGRAM_SECONDS_MAX,
+                    timeout=PROCESS_SECONDS_MAX,
                     check=False,
                 )
                 passed = done.returncode == 0
             except subprocess.TimeoutExpired:
                 passed = False
-                output.write(f"\nnot ended after {PROGRAM_SECONDS_MAX} s\n".encode())
+                output.write(f"\nnot ended after {PROCESS_SECONDS_MAX} s\n".encode())
             output.seek(0)
             text = output.read().decode(errors="replace")
         counted = re.search(r"^test result: \w+\. (.*? failed)", text, re.MULTILINE)
@@ -72,27 +78,41 @@ def main() -> int:
     built = subprocess.run(BUILD, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if built.returncode != 0:
         return built.returncode
-    programs = list(found(built.stdout))
+    everything = [part for program in programs(built.stdout) for part in parts(program)]
     with ThreadPoolExecutor(AT_A_TIME) as threads:
-        passed = list(threads.map(TestProgram.run, programs))
-    failed = [program for program, well in zip(programs, passed, strict=True) if not well]
+        passed = list(threads.map(Tests.run, everything))
+    failed = [tests for tests, well in zip(everything, passed, strict=True) if not well]
     if failed:
-        talk(f"\nonce more, alone: {len(failed)} of {len(programs)}")
-    passed_alone = [program for program in failed if program.run()]
-    for program in passed_alone:
-        print(program.name)
+        talk(f"\nonce more, alone: {len(failed)} of {len(everything)}")
+    passed_alone = [tests for tests in failed if tests.run()]
+    for tests in passed_alone:
+        print(tests.name)
     return 1 if len(passed_alone) < len(failed) else 0
 
 
-def found(messages: str) -> Iterator[TestProgram]:
-    """The test programs of which Cargo's messages tell."""
+def programs(messages: str) -> Iterator[Tests]:
+    """The test programs named in Cargo's messages."""
     for message in map(json.loads, messages.splitlines()):
         if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
             manifest = Path(message["manifest_path"])
             package = tomllib.loads(manifest.read_text())["package"]["name"]
             kind, name = message["target"]["kind"][0], message["target"]["name"]
             target = f"--{kind} {name}" if kind in ("bin", "test", "example", "bench") else "--lib"
-            yield TestProgram(f"-p {package} {target}", message["executable"], manifest.parent)
+            yield Tests(f"-p {package} {target}", message["executable"], manifest.parent)
+
+
+def parts(program: Tests) -> list[Tests]:
+    """The modules of a program of integration tests, each with its tests; any other program as it is."""
+    if not program.name.endswith(f"--test {INTEGRATION}"):
+        return [program]
+    command = [program.executable, "--list", "--format", "terse"]
+    listed = subprocess.run(command, cwd=program.folder, stdout=subprocess.PIPE, text=True, check=True)
+    modules: dict[str, list[str]] = {}
+    for line in listed.stdout.splitlines():
+        test, _, kind = line.rpartition(": ")
+        if kind == "test":
+            modules.setdefault(test.rpartition("::")[0], []).append(test)
+    return [replace(program, name=f"{program.name} {module}", chosen=tuple(tests)) for module, tests in modules.items()]
 
 
 def talk(text: str) -> None:

@@ -1,7 +1,3 @@
-//! See `interval_log` in `src/measure.rs`.
 #![no_main]
 
-#[path = "../src/measure.rs"]
-mod measure;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| measure::interval_log(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sojourn_fuzz_checks::measure::interval_log(bytes));

@@ -1,8 +1,3 @@
-//! See `plan_file` in `src/load.rs`.
 #![no_main]
 
-#[path = "../src/load.rs"]
-#[allow(dead_code, reason = "each target uses its part")]
-mod load;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| load::plan_file(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sojourn_fuzz_checks::load::plan_file(bytes));

@@ -1,7 +1,3 @@
-//! See `dialogue` in `src/viewer.rs`.
 #![no_main]
 
-#[path = "../src/viewer.rs"]
-mod viewer;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| viewer::dialogue(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sojourn_fuzz_checks::viewer::dialogue(bytes));

@@ -1,8 +1,3 @@
-//! See `metadata` in `src/proxy.rs`.
 #![no_main]
 
-#[path = "../src/proxy.rs"]
-#[allow(dead_code, reason = "each target uses its part")]
-mod proxy;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| proxy::metadata(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sojourn_fuzz_checks::http_cache::metadata(bytes));

@@ -1,8 +1,3 @@
-//! See `network` in `src/origins.rs`.
 #![no_main]
 
-#[path = "../src/origins.rs"]
-#[allow(dead_code, reason = "each target uses its part")]
-mod origins;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| origins::network(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sojourn_fuzz_checks::origins::network(bytes));

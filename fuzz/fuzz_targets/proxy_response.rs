@@ -1,8 +1,3 @@
-//! See `response` in `src/proxy.rs`.
 #![no_main]
 
-#[path = "../src/proxy.rs"]
-#[allow(dead_code, reason = "each target uses its part")]
-mod proxy;
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| proxy::response(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sojourn_fuzz_checks::http_cache::response(bytes));

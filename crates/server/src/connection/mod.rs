@@ -23,9 +23,6 @@ mod application;
 mod bench;
 mod buffer;
 mod fetch;
-#[cfg(test)]
-#[path = "../../tests/support/fixture.rs"]
-mod fixture;
 mod http1;
 mod http2;
 mod lookup;

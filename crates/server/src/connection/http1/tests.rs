@@ -2,13 +2,11 @@
 
 use super::*;
 use crate::connection::bench::Bench;
-use crate::connection::{HEAD_ALIGNMENT_BYTES, SendPath, fixture};
+use crate::connection::{HEAD_ALIGNMENT_BYTES, SendPath};
 use sojourn_content::{Job, Origin};
+use sojourn_testing::fixture;
 
-#[path = "../../../tests/support/script.rs"]
-mod script;
-
-use script::{Script, Step};
+use sojourn_testing::script::{self, Script, Step};
 
 /// Scripts with more input are cut only here and there.
 const CUTS_MAX: usize = 150;

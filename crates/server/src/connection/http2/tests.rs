@@ -9,7 +9,7 @@ use sojourn_content::Job;
 
 use super::limits::CANCELLED_MAX;
 use super::*;
-use crate::connection::fixture;
+use sojourn_testing::fixture;
 
 mod talk;
 

@@ -9,8 +9,9 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 use sojourn_content::Job;
 
 use super::*;
+use crate::connection::Lane;
 use crate::connection::bench::Bench;
-use crate::connection::{Lane, fixture};
+use sojourn_testing::fixture;
 
 /// The preface, SETTINGS, and a request for `/hello.txt` of host `h` by literals without Huffman coding.
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\

@@ -1,0 +1,159 @@
+//! The difference between the architectures, on a real disk made slow: one client asks for files that are not in
+//! memory, another for one that is, again and again. With SPED the second waits whenever the first does; with
+//! every other architecture it notices nothing.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::engine::{Client, ENGINE, Server};
+use rustix::fs::{Advice, fadvise, fsync};
+use sojourn_measure::confinement::{Confinement, Hierarchies, Limits, disk_under};
+use sojourn_server::{ALL, Counter};
+
+/// How fast the disk is for a server under test.
+const DISK_BYTES_PER_SECOND: u64 = 2 << 20;
+
+/// A cold file: more than one turn of sending, and a quarter of a second and more of the disk's time.
+const COLD_BYTES: usize = 640 << 10;
+
+/// Cold files; each is asked for once, so that it is cold.
+const COLD_FILES: usize = 6;
+
+/// Between two requests for the hot file.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How much longer SPED makes the hot client wait, at the least.
+const RATIO_MIN: u32 = 10;
+
+/// What is tried, by name: the architecture and its flags.
+const VARIANTS: &[(&str, &str, &[&str])] = &[
+    ("amped with processes", "amped", &["--helper-kind", "processes"]),
+    ("amped with mincore", "amped", &["--residency", "mincore"]),
+    ("amped without a test", "amped", &["--residency", "none"]),
+    ("amped with memory", "amped", &["--memory-max", "1MiB"]),
+    ("amped-nowait with memory", "amped-nowait", &["--memory-max", "1MiB"]),
+    ("uring with one ring", "uring", &["--workers", "1"]),
+    ("uring with one ring and memory", "uring", &["--workers", "1", "--memory-max", "1MiB"]),
+];
+
+/// What the hot client saw while the other asked for all cold files.
+struct Seen {
+    name: String,
+    cold_seconds: f64,
+    hot: Vec<Duration>,
+}
+
+impl Seen {
+    fn percentile(&self, percent: usize) -> Duration {
+        self.hot[(self.hot.len() - 1) * percent / 100]
+    }
+}
+
+fn content(number: usize) -> Vec<u8> {
+    (0..COLD_BYTES).map(|index| (index / 251) as u8 ^ index as u8 ^ number as u8).collect()
+}
+
+/// Writes the site and has the kernel forget the cold part of it.
+fn write_site(root: &Path) {
+    std::fs::write(root.join("hot"), "hot").unwrap();
+    for number in 0..COLD_FILES {
+        let mut file = File::create(root.join(format!("cold-{number}"))).unwrap();
+        file.write_all(&content(number)).unwrap();
+        fsync(&file).unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    }
+}
+
+fn get(server: &Server, path: &str) -> Vec<u8> {
+    let mut client = server.connect();
+    client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
+    client.rest()
+}
+
+fn ask_hot(client: &mut Client) -> Duration {
+    let begun = Instant::now();
+    client.send(b"GET /hot HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut answer = client.take(100);
+    while !answer.ends_with(b"\r\n\r\nhot") {
+        answer.extend(client.take(1));
+    }
+    begun.elapsed()
+}
+
+fn try_out(name: &str, architecture: &str, flags: &[&str]) -> Result<Seen, String> {
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    write_site(root.path());
+    let disk_read = Some((disk_under(root.path())?, DISK_BYTES_PER_SECOND));
+    let state = tempfile::tempdir().unwrap();
+    let group = format!("sojourn-test-{}-{}", std::process::id(), name.replace(' ', "-"));
+    let limits = Limits { disk_read, ..Limits::default() };
+    let slow = Confinement::new(&Hierarchies::here(), state.path(), &group, &limits)?;
+    let mut command = Command::new(ENGINE);
+    slow.enclose(&mut command)?;
+    command.arg("serve").arg(root.path()).args(["--listen", "127.0.0.1:0", "--architecture", architecture]);
+    let server = Server::run(command.args(flags));
+    let is_over = AtomicBool::new(false);
+    let mut client = server.connect();
+    ask_hot(&mut client);
+    let mut hot = Vec::new();
+    let cold_seconds = std::thread::scope(|scope| {
+        let cold = scope.spawn(|| {
+            let begun = Instant::now();
+            let answers: Vec<_> =
+                (0..COLD_FILES).map(|number| get(&server, &format!("/cold-{number}"))).collect();
+            is_over.store(true, Ordering::Relaxed);
+            let whole = |(number, answer): (usize, &Vec<u8>)| answer.ends_with(&content(number));
+            assert!(answers.iter().enumerate().all(whole), "{name}: cold files arrive as they are");
+            begun.elapsed().as_secs_f64()
+        });
+        while !is_over.load(Ordering::Relaxed) {
+            hot.push(ask_hot(&mut client));
+            std::thread::sleep(PAUSE);
+        }
+        cold.join().unwrap()
+    });
+    hot.sort();
+    assert_eq!(server.stop().value(Counter::Requests), (1 + COLD_FILES + hot.len()) as u64);
+    Ok(Seen { name: name.to_owned(), cold_seconds, hot })
+}
+
+#[test]
+fn only_sped_makes_others_wait_for_the_disk() {
+    let rows = ALL.iter().map(|row| (row.name(), row.name(), [].as_slice()));
+    let all: Vec<_> = rows.chain(VARIANTS.iter().copied()).collect();
+    let seen: Result<Vec<Seen>, String> = std::thread::scope(|scope| {
+        let begun: Vec<_> = all
+            .iter()
+            .map(|(name, architecture, flags)| scope.spawn(move || try_out(name, architecture, flags)))
+            .collect();
+        begun.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(reason) => {
+            // Not by a macro, whose output is shown only when a test fails.
+            return writeln!(std::io::stderr(), "skipped, the disk cannot be made slow: {reason}").unwrap();
+        }
+    };
+    for each in &seen {
+        let [median, p99, max] = [50, 99, 100].map(|percent| each.percentile(percent));
+        let (name, cold_seconds, count) = (&each.name, each.cold_seconds, each.hot.len());
+        eprintln!(
+            "{name}: cold files in {cold_seconds:.2} s; {count} hot, median {median:?}, p99 {p99:?}, max {max:?}"
+        );
+    }
+    let disk_seconds = (COLD_FILES * COLD_BYTES) as f64 / DISK_BYTES_PER_SECOND as f64;
+    // Not the 99th: on a busy machine one in a hundred waits for a processor.
+    let usual = |seen: &Seen| seen.percentile(90);
+    let sped = seen.iter().find(|seen| seen.name == "sped").map(usual).expect("sped is a row");
+    for other in &seen {
+        assert!(other.cold_seconds > disk_seconds * 0.8, "{}: the files were not cold", other.name);
+        if other.name != "sped" {
+            assert!(usual(other) * RATIO_MIN <= sped, "{}: {:?}, sped {sped:?}", other.name, usual(other));
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The engine as a server in a process of its own, and clients for it.
+//!
+//! Architectures that fork need a process that does nothing else, so every architecture is tested like this.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use sojourn_server::{ALL, Architecture, Counter};
+pub use sojourn_testing::{Client, DEADLINE};
+use sojourn_testing::{fixture, rich_fixture};
+
+pub mod successor;
+pub mod tls;
+
+/// What follows the address of a listener for TLS.
+const TLS_MARK: &str = " (TLS)";
+
+/// The program under test.
+pub const ENGINE: &str = env!("CARGO_BIN_EXE_sojourn-engine");
+
+/// Runs `test` over every architecture side by side, each on a site of its own, served with `flags`.
+pub fn over_all(flags: &[&str], test: impl Fn(Server, &Path) + Sync) {
+    side_by_side(|architecture| {
+        let root = fixture::site();
+        test(Server::start(architecture.name(), root.path(), flags), root.path());
+    });
+}
+
+/// The same over [`rich_fixture::sites`], served as [`rich_fixture::CONFIGURATION`] says; `test` is given the
+/// directory of both.
+pub fn over_all_rich(test: impl Fn(Server, &Path) + Sync) {
+    side_by_side(|architecture| {
+        let sites = rich_fixture::sites();
+        let text = rich_fixture::CONFIGURATION.replace("{}", sites.path().to_str().unwrap());
+        let file = sites.path().join("serve.toml");
+        std::fs::write(&file, text).unwrap();
+        let mut command = Command::new(ENGINE);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--architecture", architecture.name(), "--config"]);
+        test(Server::run(command.arg(file)), sites.path());
+    });
+}
+
+fn side_by_side(run: impl Fn(&dyn Architecture) + Sync) {
+    std::thread::scope(|scope| {
+        for architecture in ALL {
+            // The thread's name is what a failed assertion is reported under.
+            let thread = std::thread::Builder::new().name(architecture.name().to_owned());
+            thread.spawn_scoped(scope, || run(*architecture)).unwrap();
+        }
+    });
+}
+
+/// Counters by key.
+#[derive(Debug)]
+pub struct Counters(HashMap<String, f64>);
+
+impl Counters {
+    /// The value of a counter that is no time.
+    pub fn value(&self, counter: Counter) -> u64 {
+        self.0[counter.key()] as u64
+    }
+
+    /// The value of a counter that is a time.
+    pub fn seconds(&self, counter: Counter) -> f64 {
+        self.0[counter.key()]
+    }
+
+    fn of_json(text: &str) -> Counters {
+        Counters(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text:?}")))
+    }
+
+    /// Of the page of metrics: names have a prefix, totals a suffix, limits a label; other lines with labels are about a
+    /// part.
+    fn of_metrics(page: &str) -> Counters {
+        let pairs = page.lines().filter_map(|line| line.strip_prefix("sojourn_")?.split_once(' '));
+        let keyed = pairs.filter_map(|(name, value)| Some((key(name)?, value.parse().unwrap())));
+        Counters(keyed.collect())
+    }
+}
+
+fn key(metric: &str) -> Option<String> {
+    match metric.split_once('{') {
+        None => Some(metric.trim_end_matches("_total").to_owned()),
+        Some(("limit_hits_total", label)) => {
+            let limit = label.strip_prefix("limit=\"")?.strip_suffix("\"}")?;
+            Some(format!("limit_hits_{}", limit.replace('-', "_")))
+        }
+        Some(_) => None,
+    }
+}
+
+/// A running server. Dropping it kills it.
+pub struct Server {
+    pub address: SocketAddr,
+    pub admin: SocketAddr,
+    process: Child,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Serves `root` on a free port.
+    pub fn start(architecture: &str, root: &Path, flags: &[&str]) -> Server {
+        let mut command = Command::new(ENGINE);
+        command
+            .arg("serve")
+            .arg(root)
+            .args(["--listen", "127.0.0.1:0", "--architecture", architecture])
+            .args(flags);
+        Server::run(&mut command)
+    }
+
+    /// Runs `command`, which is a `serve` without an admin listener and a format.
+    pub fn run(command: &mut Command) -> Server {
+        command.args(["--admin-listen", "127.0.0.1:0", "--format", "json"]);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut said = Vec::new();
+        let mut after = |mark: &str| loop {
+            let Some(line) = lines.next() else { panic!("no {mark:?}; it said {said:?}") };
+            let line = line.unwrap();
+            if let Some(rest) = line.strip_prefix(mark) {
+                let address = rest.trim_end_matches("/metrics").trim_end_matches(TLS_MARK);
+                return address.parse().unwrap();
+            }
+            said.push(line);
+        };
+        let admin = after("metrics on http://");
+        let address = after("listening on ");
+        let said = Arc::new(Mutex::new(said));
+        let theirs = Arc::clone(&said);
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| theirs.lock().unwrap().push(line))
+        });
+        Server { address, admin, process, said }
+    }
+
+    /// The address of the listener whose line is said `after` that many others, the first's not counted.
+    pub fn another_address(&self, after: usize) -> SocketAddr {
+        let begun = Instant::now();
+        loop {
+            let said = self.said();
+            let mut lines = said.iter().filter_map(|line| line.strip_prefix("listening on "));
+            if let Some(address) = lines.nth(after) {
+                return address.trim_end_matches(TLS_MARK).parse().unwrap();
+            }
+            assert!(begun.elapsed() < DEADLINE, "no such listener; it said {said:?}");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// What it has said on standard error, but for its first addresses.
+    pub fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    /// Its child processes.
+    pub fn children(&self) -> Vec<Pid> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let text = std::fs::read_to_string(path).unwrap();
+        text.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().unwrap())).collect()
+    }
+
+    /// A connection to it.
+    pub fn connect(&self) -> Client {
+        Client::to(self.address)
+    }
+
+    /// What one GET on a connection of its own gives, whole.
+    pub fn get(&self, path: &str) -> String {
+        get(self.address, path)
+    }
+
+    /// The counters as they are now.
+    pub fn counters(&self) -> Counters {
+        Counters::of_metrics(&self.metrics())
+    }
+
+    /// The page of metrics.
+    pub fn metrics(&self) -> String {
+        get(self.admin, "/metrics")
+    }
+
+    /// Waits until `counter` is `value`.
+    pub fn wait_until(&self, counter: Counter, value: u64) {
+        let begun = Instant::now();
+        while self.counters().value(counter) != value {
+            assert!(begun.elapsed() < DEADLINE, "{} is not {value}: {:?}", counter.key(), self.counters());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    /// Requests the stop without waiting for it.
+    pub fn request_stop(&self) {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+    }
+
+    /// Waits until it has stopped, and returns what it counted.
+    pub fn wait(mut self) -> Counters {
+        let (status, text) = self.end();
+        assert!(status.success(), "{status}");
+        Counters::of_json(&text)
+    }
+
+    /// Whether its process has ended.
+    pub fn is_over(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
+    /// What it counted and what its successors did, in the order of their ends, once all have ended.
+    pub fn wait_for_all(mut self) -> Vec<Counters> {
+        let (status, text) = self.end();
+        assert!(status.success(), "{status}");
+        text.lines().map(Counters::of_json).collect()
+    }
+
+    /// Stops it.
+    pub fn stop(self) -> Counters {
+        self.request_stop();
+        self.wait()
+    }
+
+    fn end(&mut self) -> (ExitStatus, String) {
+        let mut text = String::new();
+        self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        (self.process.wait().unwrap(), text)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        match self.process.try_wait() {
+            Ok(Some(status)) if !status.success() => eprintln!("{status}: it said {:?}", self.said()),
+            Ok(Some(_)) => {}
+            _ => {
+                let _ = self.process.kill();
+                let _ = self.process.wait();
+            }
+        }
+    }
+}
+
+/// Sets its flag when it is dropped, also by a panic: threads that go on until then would keep a test for ever.
+pub struct WhenDropped<'a>(pub &'a AtomicBool);
+
+impl Drop for WhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What one GET on a connection of its own to `address` gives, whole.
+pub fn get(address: SocketAddr, path: &str) -> String {
+    let mut client = Client::to(address);
+    client.send(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
+    String::from_utf8_lossy(&client.rest()).into_owned()
+}

@@ -1,0 +1,50 @@
+//! A process that has taken over from a server under test, which is not the test's child.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use super::{DEADLINE, Server};
+
+/// It is ended when it is dropped.
+pub struct Successor(pub Pid);
+
+impl Successor {
+    /// Asks `server` for it; waits until it has taken over and `server` has ended.
+    pub fn of(server: &mut Server) -> Successor {
+        kill_process(server.pid(), Signal::USR2).unwrap();
+        let announced = || {
+            let said = server.said();
+            let rest = said.iter().find_map(|line| line.strip_prefix("process "))?;
+            Pid::from_raw(rest.split(' ').next()?.parse().ok()?)
+        };
+        let successor = Successor(until("a successor", announced));
+        until("its predecessor's end", || server.is_over().then_some(()));
+        successor
+    }
+
+    /// Ends it.
+    pub fn stop(self) {
+        let process = self.0;
+        drop(self);
+        until("its end", || test_kill_process(process).is_err().then_some(()));
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::TERM);
+    }
+}
+
+/// What `look` finds, in the end.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < DEADLINE, "not in {DEADLINE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

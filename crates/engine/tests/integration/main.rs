@@ -1,0 +1,26 @@
+//! The installed engine as a process: its command line, and the servers it runs, over real sockets.
+//!
+//! Architectures that fork need a process that does nothing else, so every architecture is tested like this.
+
+mod access_log;
+mod activation;
+mod binary_upgrade;
+mod changing_files;
+mod cold_disk;
+mod configuration;
+mod descriptors;
+mod engine;
+mod hls;
+mod http2;
+mod limits;
+mod listeners;
+mod load;
+mod operations;
+mod processes;
+mod proxy;
+mod residency;
+mod robustness;
+mod soak;
+mod tls;
+mod uring;
+mod wire;

@@ -1,0 +1,215 @@
+//! The proxy between real sockets: what passes it, what it does about upstreams that fail, and what it keeps in memory.
+
+mod admin;
+mod caching;
+mod configuration;
+mod failures;
+mod files;
+mod forward;
+mod hanging_disk;
+mod hit_rate;
+mod log;
+mod memory;
+mod partial;
+mod processes;
+mod sharing;
+mod smuggling;
+mod storage;
+mod upstream;
+mod upstream_tls;
+
+use std::time::Duration;
+
+use sojourn_server::Counter;
+use upstream::{Upstream, over_all};
+use upstream::{exchange, get, status};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nDate: x\r\n\r\nhello";
+
+#[test]
+fn one_request_each_way() {
+    over_all(
+        &[],
+        || Upstream::answering(OK),
+        |server, upstream| {
+            let mut client = server.connect();
+            client.send(b"GET http://h/a?b HTTP/1.1\r\nHost: x\r\nConnection: x-a\r\nX-A: 1\r\nX-B: 2\r\nUpgrade: h2c\r\n\r\n");
+            let expected = b"HTTP/1.1 200 OK\r\nDate: x\r\nVia: 1.1 me\r\nContent-Length: 5\r\nCache-Status: me; fwd=uri-miss\r\n\r\nhello";
+            assert_eq!(client.take(expected.len()), expected);
+            // The same connections, on both sides.
+            assert!(exchange(&mut client, "HEAD / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
+            let heads = upstream.heads();
+            assert!(heads[0].starts_with("GET /a?b HTTP/1.1\r\n"), "{}", heads[0]);
+            for line in ["Host: h", "X-B: 2", "Via: 1.1 me", "X-Forwarded-For: 127.0.0.1"] {
+                assert!(heads[0].contains(&format!("\r\n{line}\r\n")), "{line}: {}", heads[0]);
+            }
+            assert!(!heads[0].contains("X-A") && !heads[0].contains("Upgrade"), "{}", heads[0]);
+            let host = format!("\r\nHost: {}\r\n", upstream.address);
+            assert!(heads[1].starts_with("HEAD / HTTP/1.1\r\n") && heads[1].contains(&host), "{heads:?}");
+            assert_eq!(server.counters().value(Counter::UpstreamRequests), 2);
+        },
+    );
+}
+
+#[test]
+fn bodies_of_every_framing_reach_every_client() {
+    let framed: [&[u8]; 3] = [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nhello \r\n5;x=y\r\nworld\r\n0\r\nX: y\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\nhello world",
+    ];
+    let serve = move |peer: &mut upstream::Peer| {
+        while let Some(head) = peer.head() {
+            let which: usize = head[5..6].parse().unwrap();
+            peer.send(framed[which]);
+            if which == 2 {
+                return;
+            }
+        }
+    };
+    over_all(
+        &[],
+        move || Upstream::start(serve),
+        |server, _| {
+            for (target, chunked) in [("/0", false), ("/1", true), ("/2", true)] {
+                let answer = get(server, target);
+                let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+                assert_eq!(head.contains("Transfer-Encoding: chunked"), chunked, "{target}: {head}");
+                let body = if chunked { unchunked(body) } else { body.to_owned() };
+                assert_eq!(body, "hello world", "{target}");
+                let answer = server.get(target);
+                assert!(answer.ends_with("\r\n\r\nhello world"), "{target} for HTTP/1.0: {answer}");
+            }
+        },
+    );
+}
+
+/// What is in chunks; it must end with the last.
+fn unchunked(mut coded: &str) -> String {
+    let mut body = String::new();
+    loop {
+        let (size, rest) = coded.split_once("\r\n").unwrap_or_else(|| panic!("not whole: {coded:?}"));
+        let size = usize::from_str_radix(size, 16).unwrap();
+        body.push_str(&rest[..size]);
+        coded = rest[size..].strip_prefix("\r\n").unwrap();
+        if size == 0 {
+            assert_eq!(coded, "");
+            return body;
+        }
+    }
+}
+
+#[test]
+fn request_bodies_are_passed_on() {
+    let serve = |peer: &mut upstream::Peer| {
+        while let Some(head) = peer.head() {
+            if head.contains("Expect: 100-continue") {
+                peer.send(b"HTTP/1.1 100 Continue\r\n\r\n");
+            }
+            let body = match head.contains("Transfer-Encoding: chunked") {
+                true => peer.until(b"0\r\n\r\n"),
+                false => peer.until(b"END"),
+            };
+            let body = String::from_utf8(body).unwrap();
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
+        }
+    };
+    over_all(
+        &[],
+        || Upstream::start(serve),
+        |server, _| {
+            let mut client = server.connect();
+            client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 8\r\n\r\nhello");
+            std::thread::sleep(Duration::from_millis(50));
+            // The rest, and another request right behind it, coded in its own way.
+            client.send(
+                b"ENDPUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n",
+            );
+            client.send(b"0\r\nX-T: z\r\n\r\n");
+            let first = client.take(b"HTTP/1.1 200 OK\r\nVia: 1.1 me\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 8\r\nCache-Status: me; fwd=method\r\n\r\nhelloEND".len());
+            assert!(first.ends_with(b"helloEND"));
+            let rest = "POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+            client.send(rest.as_bytes());
+            let second = client.take(b"HTTP/1.1 200 OK\r\nVia: 1.1 me\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 13\r\nCache-Status: me; fwd=method\r\n\r\n3\r\nabc\r\n0\r\n\r\n".len());
+            assert!(
+                second.ends_with(b"\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+                "{}",
+                String::from_utf8_lossy(&second)
+            );
+            assert_eq!(client.take(25), b"HTTP/1.1 100 Continue\r\n\r\n");
+            client.send(b"END");
+            assert!(client.rest().ends_with(b"END"));
+        },
+    );
+}
+
+#[test]
+fn an_early_answer_ends_an_upload() {
+    let serve = |peer: &mut upstream::Peer| {
+        peer.head();
+        peer.send(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno!");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    over_all(
+        &[],
+        || Upstream::start(serve),
+        |server, _| {
+            let mut client = server.connect();
+            client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nabc");
+            let answer = String::from_utf8(client.rest()).unwrap();
+            assert!(status(&answer) == "413" && answer.ends_with("no!"), "{answer}");
+            assert!(answer.contains("Connection: close\r\n"));
+        },
+    );
+}
+
+#[test]
+fn loops_and_other_requests_that_go_no_further() {
+    over_all(
+        &[],
+        || Upstream::answering(OK),
+        |server, upstream| {
+            for (request, expected) in [
+                ("GET / HTTP/1.1\r\nHost: h\r\nVia: 1.1 a, 1.1 me\r\n", "508"),
+                ("TRACE / HTTP/1.1\r\nHost: h\r\n", "501"),
+                ("CONNECT h:443 HTTP/1.1\r\nHost: h\r\n", "501"),
+                ("OPTIONS * HTTP/1.1\r\nHost: h\r\n", "204"),
+                ("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n", "400"),
+            ] {
+                let answer = exchange(&mut server.connect(), &format!("{request}Connection: close\r\n\r\n"));
+                assert_eq!(status(&answer), expected, "{request}");
+            }
+            assert_eq!(upstream.heads(), Vec::<String>::new());
+        },
+    );
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let serve = |peer: &mut upstream::Peer| {
+        while let Some(head) = peer.head() {
+            let target = head.split(' ').nth(1).unwrap();
+            if target == "/1" {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            peer.send(
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{target}", target.len()).as_bytes(),
+            );
+        }
+    };
+    over_all(
+        &[],
+        || Upstream::start(serve),
+        |server, _| {
+            let requests: String =
+                (1..=9).map(|number| format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
+            let last = "GET /10 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+            let answers = exchange(&mut server.connect(), &(requests + last));
+            let bodies: Vec<_> = answers
+                .split("HTTP/1.1 200 OK")
+                .filter_map(|answer| answer.split("\r\n\r\n").nth(1))
+                .collect();
+            assert_eq!(bodies, ["/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9", "/10"]);
+        },
+    );
+}

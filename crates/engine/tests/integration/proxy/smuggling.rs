@@ -1,0 +1,275 @@
+//! What two servers could read differently: sent through the proxy, it arrives as one request in one framing or not at
+//! all; and what an upstream could have read differently from its clients is nobody's answer.
+
+use std::sync::{Arc, Mutex};
+
+use super::upstream::{Peer, Upstream, proxy};
+
+/// Follows what is tried, on the same connection.
+const AFTER: &str = "GET /after HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+
+/// A request line and a body, as they arrived.
+type Arrived = (String, String);
+
+/// Reads as strictly as can be, and says what it has read. What it cannot read so is a failure of the test.
+fn record(peer: &mut Peer, arrived: &Mutex<Vec<Arrived>>, faults: &Mutex<Vec<String>>) {
+    while let Some(head) = peer.head() {
+        let mut lines = head.strip_suffix("\r\n\r\n").unwrap().split("\r\n");
+        let line = lines.next().unwrap().to_owned();
+        let mut framings = Vec::new();
+        let mut hosts = 0;
+        for field in lines {
+            let (name, value) = field.split_once(':').unwrap_or_default();
+            let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+            if name.is_empty()
+                || !name.bytes().all(is_name)
+                || !value.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+            {
+                faults.lock().unwrap().push(format!("{field:?} in {head:?}"));
+            }
+            hosts += usize::from(name.eq_ignore_ascii_case("host"));
+            if ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()) {
+                framings.push(field.to_owned());
+            }
+        }
+        let body = match &framings[..] {
+            [] => Some(Vec::new()),
+            [field] if field == "Transfer-Encoding: chunked" => unchunked(peer),
+            [field] => {
+                let length = field.strip_prefix("Content-Length: ").and_then(|length| length.parse().ok());
+                length.and_then(|length: usize| peer.take(length))
+            }
+            _ => {
+                faults.lock().unwrap().push(format!("two framings: {head:?}"));
+                None
+            }
+        };
+        if hosts != 1 || line.split(' ').count() != 3 || !line.ends_with(" HTTP/1.1") {
+            faults.lock().unwrap().push(head);
+        }
+        // What does not come whole is no request.
+        let Some(body) = body else { return };
+        arrived.lock().unwrap().push((line, String::from_utf8_lossy(&body).into_owned()));
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    }
+}
+
+/// A body in chunks without extensions and trailers; `None` if it is anything else or breaks off.
+fn unchunked(peer: &mut Peer) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut size = Vec::new();
+        while !size.ends_with(b"\r\n") {
+            size.extend(peer.take(1)?);
+        }
+        let size = std::str::from_utf8(&size[..size.len() - 2]).ok()?;
+        let size =
+            usize::from_str_radix(size, 16).ok().filter(|_| size.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        body.extend(peer.take(size)?);
+        if peer.take(2)? != b"\r\n" {
+            return None;
+        }
+        if size == 0 {
+            return Some(body);
+        }
+    }
+}
+
+/// Nothing arrives of these: neither what they may hold inside nor what follows.
+const REFUSED: &[&str] = &[
+    // Two framings.
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 37\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /inside HTTP/1.1\r\nHost: h\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+    // Lengths that are none.
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5, 5\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +5\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: -5\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0x5\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5_\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5.0\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5e0\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: \"5\"\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length:\r\n\r\nhello",
+    "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 18446744073709551621\r\n\r\nhello",
+    // Codings that are not exactly chunked.
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked,\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\0\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    // Lines that end, or go on, elsewhere for others.
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\n Transfer-Encoding: chunked\r\nHost: h\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nX: a\r\n Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nX: a\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nX: a\rTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nX: a\0\r\n\r\n",
+    "GET / HTTP/1.1\nHost: h\n\n",
+    "GET / HTTP/1.1\r\nHost: h\n\r\n",
+    "GET / HTTP/1.1\r\nHost: h\r\nX: \x01\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: h\r\nno colon\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: h\r\n: x\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: h\r\nX(y): x\r\n\r\n",
+    // Request lines.
+    "GET  / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET\t/ HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET / HTTP/1.1 \r\nHost: h\r\n\r\n",
+    "GET /a b HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /a#b HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET /\x0b HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET / HTTP/2.0\r\nHost: h\r\n\r\n",
+    "GET / HTTP/01.1\r\nHost: h\r\n\r\n",
+    "GET / http/1.1\r\nHost: h\r\n\r\n",
+    "GET /\r\n\r\n",
+    // Hosts.
+    "GET / HTTP/1.1\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a, b\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost:\r\n\r\n",
+    "GET http://u@h/ HTTP/1.1\r\nHost: h\r\n\r\n",
+    "GET http:/// HTTP/1.1\r\nHost: h\r\n\r\n",
+    // Chunks. The head is on its way already; the request never becomes whole.
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5_\r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;\r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5;a\nb\r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloX\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\r\n0\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: a\n\r\n\r\n",
+    "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 9\r\n\r\n",
+];
+
+/// These arrive, in this one reading, and what follows them arrives too.
+const PASSED: &[(&str, &str, &str)] = &[
+    ("POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello", "POST /a HTTP/1.1", "hello"),
+    ("GET /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello", "GET /a HTTP/1.1", "hello"),
+    ("\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a HTTP/1.1", ""),
+    ("GET http://a/b?c HTTP/1.1\r\nHost: h\r\n\r\n", "GET /b?c HTTP/1.1", ""),
+    ("GET http://a?c HTTP/1.1\r\nHost: h\r\n\r\n", "GET / HTTP/1.1", ""),
+    (
+        "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 38\r\nTransfer_Encoding: chunked\r\n\r\n0\r\n\r\nGET /inside HTTP/1.1\r\nHost: h\r\n\r\n",
+        "POST /a HTTP/1.1",
+        "0\r\n\r\nGET /inside HTTP/1.1\r\nHost: h\r\n\r\n",
+    ),
+    (
+        "POST /a HTTP/1.1\r\nHost: h\r\nConnection: Content-Length, Host, X-A\r\nX-A: b\r\nContent-Length: 5\r\n\r\nhello",
+        "POST /a HTTP/1.1",
+        "hello",
+    ),
+    (
+        "POST /a HTTP/1.1\r\nHost: h\r\nConnection: Transfer-Encoding\r\nTransfer-Encoding: Chunked\r\n\r\n5;a=\"b;\"\r\nhello\r\n0\r\nX: y\r\n\r\n",
+        "POST /a HTTP/1.1",
+        "hello",
+    ),
+    (
+        "POST /a HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nConnection: Upgrade, HTTP2-Settings\r\nContent-Length: 1\r\n\r\nx",
+        "POST /a HTTP/1.1",
+        "x",
+    ),
+    (
+        "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n005\r\nhello\r\n000\r\n\r\n",
+        "POST /a HTTP/1.1",
+        "hello",
+    ),
+];
+
+#[test]
+fn what_arrives_is_one_request_or_nothing() {
+    let (arrived, faults) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+    let (their_arrived, their_faults) = (Arc::clone(&arrived), Arc::clone(&faults));
+    let upstream = Upstream::start(move |peer| record(peer, &their_arrived, &their_faults));
+    for architecture in ["amped", "uring"] {
+        let server = proxy(architecture, &[upstream.address], &["--cache-memory", "0"]);
+        let try_out = |request: &str| {
+            let mut client = server.connect();
+            client.send(request.as_bytes());
+            client.send(AFTER.as_bytes());
+            let answer = String::from_utf8_lossy(&client.rest()).into_owned();
+            (answer, std::mem::take(&mut *arrived.lock().unwrap()))
+        };
+        for request in REFUSED {
+            let (answer, arrived) = try_out(request);
+            assert_eq!(arrived, [], "{request:?}: {answer}");
+            assert!(
+                answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.1 5"),
+                "{request:?}: {answer}"
+            );
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{request:?}: {answer}");
+        }
+        for (request, line, body) in PASSED {
+            let (answer, arrived) = try_out(request);
+            let expected = [(*line, *body), ("GET /after HTTP/1.1", "")];
+            let arrived: Vec<_> = arrived.iter().map(|(line, body)| (&line[..], &body[..])).collect();
+            assert_eq!(arrived, expected, "{request:?}: {answer}");
+        }
+        assert_eq!(*faults.lock().unwrap(), Vec::<String>::new());
+    }
+}
+
+/// Answers of which no client may get anything, with what would be the next one's.
+const BAD_ANSWERS: &[&str] = &[
+    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\npoison",
+    "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n6\r\npoison\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: +6\r\n\r\npoison",
+    "HTTP/1.1 200 OK\r\nContent-Length: 6, 7\r\n\r\npoison",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: xchunked\r\n\r\npoison",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, identity\r\n\r\npoison",
+    "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\npoison\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nX: a\r\n Content-Length: 6\r\n\r\npoison",
+    "HTTP/1.1 200 OK\r\nContent-Length : 6\r\n\r\npoison",
+    "HTTP/1.1 200 OK\nContent-Length: 6\n\npoison",
+    "HTTP/1.1 200 OK\r\nX: a\rSet-Cookie: poison\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nX: \0poison\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 20 OK\r\nContent-Length: 6\r\n\r\npoison",
+    "HTTP/1.1  200 OK\r\nContent-Length: 6\r\n\r\npoison",
+    "HTTP/2 200\r\nContent-Length: 6\r\n\r\npoison",
+    "ICY 200 OK\r\nContent-Length: 6\r\n\r\npoison",
+    "poison",
+    "\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison",
+    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\npoison",
+];
+
+#[test]
+fn bad_answers_are_nobodys() {
+    let next = Arc::new(Mutex::new(""));
+    let theirs = Arc::clone(&next);
+    let upstream = Upstream::start(move |peer| {
+        while peer.head().is_some() {
+            peer.send(theirs.lock().unwrap().as_bytes());
+        }
+    });
+    for architecture in ["amped", "uring"] {
+        let flags = ["--upstream-failures-max", "1000000", "--upstream-head-timeout", "5s"];
+        let server = proxy(architecture, &[upstream.address], &flags);
+        let get = |target: &str| {
+            let mut client = server.connect();
+            client.send(format!("GET /{target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").as_bytes());
+            String::from_utf8_lossy(&client.rest()).into_owned()
+        };
+        for (number, bad) in BAD_ANSWERS.iter().enumerate() {
+            *next.lock().unwrap() = bad;
+            let answer = get(&number.to_string());
+            assert!(answer.starts_with("HTTP/1.1 502 ") && !answer.contains("poison"), "{bad:?}: {answer}");
+            *next.lock().unwrap() = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood";
+            let answer = get(&number.to_string());
+            assert!(answer.ends_with("\r\n\r\ngood"), "after {bad:?}: {answer}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Upstreams that do as a test says (slow, dead, lying or rude), and requests to a proxy before them.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use sojourn_server::{ALL, CacheScope};
+
+use crate::engine::{Client, ENGINE, Server};
+use sojourn_testing::client::with_deadline;
+
+/// An upstream that listens until the test ends.
+pub struct Upstream {
+    pub address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+/// One connection to it.
+pub struct Peer {
+    pub stream: TcpStream,
+    received: Vec<u8>,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Upstream {
+    /// Has `serve` serve each connection.
+    pub fn start(serve: impl Fn(&mut Peer) + Send + Sync + 'static) -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 4096).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, heads) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        let (their_connections, their_heads) = (Arc::clone(&connections), Arc::clone(&heads));
+        let serve = Arc::new(serve);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                their_connections.fetch_add(1, Ordering::SeqCst);
+                let (serve, heads) = (Arc::clone(&serve), Arc::clone(&their_heads));
+                std::thread::spawn(move || {
+                    serve(&mut Peer { stream: with_deadline(stream), received: Vec::new(), heads });
+                });
+            }
+        });
+        Upstream { address, connections, heads }
+    }
+
+    /// One that answers every request with `answer`, as it stands.
+    pub fn answering(answer: impl Into<Vec<u8>>) -> Upstream {
+        let answer = answer.into();
+        Upstream::start(move |peer| {
+            while peer.head().is_some() {
+                peer.send(&answer);
+            }
+        })
+    }
+
+    /// Where nobody listens.
+    pub fn dead() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+
+    /// The heads of the requests so far.
+    pub fn heads(&self) -> Vec<String> {
+        self.heads.lock().unwrap().clone()
+    }
+}
+
+impl Peer {
+    /// The head of the next request; `None` at the end of the connection.
+    pub fn head(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.received.windows(4).position(|four| four == b"\r\n\r\n") {
+                let head: Vec<u8> = self.received.drain(..end + 4).collect();
+                let head = String::from_utf8(head).unwrap();
+                self.heads.lock().unwrap().push(head.clone());
+                return Some(head);
+            }
+            self.receive()?;
+        }
+    }
+
+    /// The next bytes of a body, up to `end`.
+    pub fn until(&mut self, end: &[u8]) -> Vec<u8> {
+        loop {
+            if let Some(at) = self.received.windows(end.len()).position(|part| part == end) {
+                return self.received.drain(..at + end.len()).collect();
+            }
+            self.receive().expect("the connection ended");
+        }
+    }
+
+    /// Exactly so many bytes of a body; `None` if the connection ends before.
+    pub fn take(&mut self, count: usize) -> Option<Vec<u8>> {
+        while self.received.len() < count {
+            self.receive()?;
+        }
+        Some(self.received.drain(..count).collect())
+    }
+
+    /// Sends; a proxy that has closed is no error here.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Closes so that what is under way is lost.
+    pub fn reset(&mut self) {
+        rustix::net::sockopt::set_socket_linger(&self.stream, Some(std::time::Duration::ZERO)).unwrap();
+    }
+
+    /// Whether the other side closes, or resets.
+    pub fn is_closed(&mut self) -> bool {
+        while self.receive().is_some() {}
+        true
+    }
+
+    fn receive(&mut self) -> Option<()> {
+        let mut chunk = [0; 65536];
+        let count = self.stream.read(&mut chunk).ok().filter(|count| *count > 0)?;
+        self.received.extend_from_slice(&chunk[..count]);
+        Some(())
+    }
+}
+
+/// Runs `test` over every architecture that can be a proxy, one after the other.
+pub fn over_all(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
+    over(|scope| scope.is_some(), flags, upstream, test);
+}
+
+/// The same over those that have one cache for the whole server.
+pub fn over_sharing(flags: &[&str], upstream: impl Fn() -> Upstream, test: impl Fn(&Server, &Upstream)) {
+    over(|scope| scope == Some(CacheScope::Server), flags, upstream, test);
+}
+
+fn over(
+    has_part: impl Fn(Option<CacheScope>) -> bool,
+    flags: &[&str],
+    upstream: impl Fn() -> Upstream,
+    test: impl Fn(&Server, &Upstream),
+) {
+    for architecture in ALL.iter().filter(|architecture| has_part(architecture.cache_scope())) {
+        eprintln!("{}:", architecture.name());
+        let upstream = upstream();
+        let server = proxy(architecture.name(), &[upstream.address], flags);
+        test(&server, &upstream);
+        server.stop();
+    }
+}
+
+/// A proxy for `upstreams`.
+pub fn proxy(architecture: &str, upstreams: &[SocketAddr], flags: &[&str]) -> Server {
+    let mut command = Command::new(ENGINE);
+    command.args(["proxy", "--listen", "127.0.0.1:0", "--architecture", architecture, "--via", "me"]);
+    for upstream in upstreams {
+        command.args(["--upstream", &format!("http://{upstream}")]);
+    }
+    Server::run(command.args(flags))
+}
+
+/// Sends `request`, which ends the connection, and takes all that comes.
+pub fn exchange(client: &mut Client, request: &str) -> String {
+    client.send(request.as_bytes());
+    String::from_utf8_lossy(&client.rest()).into_owned()
+}
+
+/// GET on a connection of its own.
+pub fn get(server: &Server, target: &str) -> String {
+    get_with(server, target, "")
+}
+
+/// The same with more field lines.
+pub fn get_with(server: &Server, target: &str, lines: &str) -> String {
+    ask(server, "GET", target, lines)
+}
+
+/// A request without body on a connection of its own.
+pub fn ask(server: &Server, method: &str, target: &str, lines: &str) -> String {
+    let request = format!("{method} {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{lines}\r\n");
+    exchange(&mut server.connect(), &request)
+}
+
+/// The status code of an answer.
+pub fn status(answer: &str) -> &str {
+    answer.get(9..12).unwrap_or(answer)
+}

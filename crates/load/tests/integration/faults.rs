@@ -1,0 +1,248 @@
+//! What servers do wrong: each fault is counted by its cause, and none hangs or stops the clients.
+
+use std::{
+    io::Write,
+    net::TcpListener,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::scripted::{MS, Server, Then, answer, closed, closing, ok, replay, report, trace};
+use sojourn_load::{Limits, Observe, Plan, Report, StopRule, Target, Transport, run};
+use sojourn_measure::Nanos;
+
+/// Every other request meets the fault; the others are answered.
+fn every_other(fault: impl Fn(&mut std::net::TcpStream) -> Then + Send + Sync + 'static) -> Server {
+    Server::start(
+        move |stream, _, number| if number % 2 == 1 { fault(stream) } else { answer(stream, &ok(100)) },
+    )
+}
+
+fn check(server: &Server, cause: &str) -> Report {
+    let report = report(closing(closed(server, 2, 0, 600)));
+    let figures = &report.figures;
+    assert!(figures.requests > 0, "good answers stay good: {figures:?}");
+    let names: Vec<_> = figures.errors_by_cause.keys().collect();
+    assert_eq!(names, [&cause], "{figures:?}");
+    assert_eq!(figures.errors_by_cause[cause], figures.errors);
+    assert_eq!(figures.response_time_seconds.count, figures.requests, "errors have no part in latencies");
+    assert!(report.complete);
+    report
+}
+
+fn check_response(response: &'static str, cause: &str) {
+    let server = every_other(move |stream| {
+        answer(stream, response.as_bytes());
+        Then::Close
+    });
+    check(&server, cause);
+}
+
+#[test]
+fn statuses() {
+    check_response("HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", "status_4xx");
+    check_response("HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "status_5xx");
+    check_response("HTTP/1.1 301 Moved\r\nContent-Length: 0\r\nLocation: /\r\n\r\n", "status_3xx");
+}
+
+#[test]
+fn wrong_size() {
+    check_response("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", "wrong_size");
+}
+
+#[test]
+fn garbage_instead_of_a_head() {
+    check_response("SSH-2.0-OpenSSH_9.9\r\n", "bad_response");
+    check_response("HTTP/1.1 200 OK\r\nContent-Length: 5, 6\r\n\r\nhello", "bad_response");
+    check_response("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", "closed_early");
+    check_response("HTTP/1.1 200 OK\r\nConte", "closed_early");
+}
+
+#[test]
+fn an_endless_head() {
+    let server = every_other(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+        while stream.write_all(b"X-Again: and again\r\n").is_ok() {}
+        Then::Close
+    });
+    check(&server, "bad_response");
+}
+
+#[test]
+fn endless_interim_responses_and_chunk_extensions() {
+    let limits = Limits { response_timeout: Nanos(300 * MS), ..Limits::default() };
+    let interim = every_other(|stream| {
+        while stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").is_ok() {}
+        Then::Close
+    });
+    let figures = report(Plan { limits, ..closing(closed(&interim, 2, 0, 600)) }).figures;
+    assert!(figures.errors_by_cause.contains_key("transfer_timeout"), "{figures:?}");
+    let extensions = every_other(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1");
+        while stream.write_all(b";and=again").is_ok() {}
+        Then::Close
+    });
+    check(&extensions, "bad_response");
+    let trailers = every_other(|stream| {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n");
+        while stream.write_all(b"X: y\r\n").is_ok() {}
+        Then::Close
+    });
+    check(&trailers, "bad_response");
+}
+
+#[test]
+fn an_early_close() {
+    check(&every_other(|_| Then::Close), "closed_early");
+}
+
+#[test]
+fn a_reset() {
+    let server = every_other(|stream| {
+        // Closing with a linger time of zero breaks the connection off.
+        rustix::net::sockopt::set_socket_linger(&*stream, Some(Duration::ZERO)).unwrap();
+        Then::Close
+    });
+    check(&server, "reset");
+}
+
+#[test]
+fn no_answer() {
+    let server = Server::start(|stream, _, number| {
+        if number > 0 {
+            thread::sleep(Duration::from_secs(60));
+        }
+        answer(stream, &ok(100))
+    });
+    let limits = Limits { response_timeout: Nanos(200 * MS), drain: Nanos(500 * MS), ..Limits::default() };
+    let started = Instant::now();
+    let report = report(Plan { limits, ..closed(&server, 2, 0, 600) });
+    assert!(started.elapsed() < Duration::from_secs(5));
+    assert_eq!(report.figures.requests, 1);
+    assert!(report.figures.errors_by_cause["response_timeout"] >= 2, "{:?}", report.figures);
+}
+
+#[test]
+fn what_is_unanswered_at_the_end_is_counted() {
+    let server = Server::start(|_, _, _| {
+        thread::sleep(Duration::from_secs(60));
+        Then::Close
+    });
+    // Each of ten sessions asks once, and would ask again 100 ms later.
+    let trace = trace(10, 10 * MS, &[0, 100 * MS], 5);
+    let plan = replay(&server, &trace, 500);
+    let limits = Limits { drain: Nanos(100 * MS), ..plan.limits };
+    let report = report(Plan { limits, ..plan });
+    assert_eq!((report.figures.requests, report.figures.errors), (0, 0));
+    assert_eq!(report.figures.unfinished, 20, "ten without an answer, ten held up behind them");
+    assert!(report.figures.response_time_seconds.p50.is_none());
+}
+
+#[test]
+fn a_failed_session_abandons_its_rest() {
+    let server =
+        Server::start(|stream, _, _| answer(stream, b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"));
+    let trace = trace(10, 10 * MS, &[0, 10 * MS, 20 * MS], 5);
+    let report = report(replay(&server, &trace, 500));
+    assert_eq!((report.figures.errors, report.figures.abandoned), (10, 20));
+}
+
+#[test]
+fn a_connection_closed_between_requests_is_opened_again() {
+    // The server answers three requests on each connection and closes it without a word.
+    let server = Server::start(|stream, _, number| {
+        answer(stream, &ok(100));
+        if number % 3 == 2 { Then::Close } else { Then::GoOn }
+    });
+    let report = report(closed(&server, 1, 0, 500));
+    assert!(report.figures.requests > 10);
+    assert_eq!(report.figures.errors, 0, "{:?}", report.figures);
+    let reconnects = report.steps[0].reconnects as f64;
+    assert!((reconnects / (report.figures.requests as f64 / 3.0) - 1.0).abs() < 0.3, "{reconnects}");
+}
+
+#[test]
+fn nobody_listens() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = Server::delayed(|_| Duration::ZERO, 1);
+    let plan = Plan {
+        target: Target::resolve(&format!("http://{address}/")).unwrap(),
+        ..closed(&server, 3, 0, 20_000)
+    };
+    let started = Instant::now();
+    let report = report(plan);
+    assert!(started.elapsed() < Duration::from_secs(4));
+    assert!(!report.complete && !report.interrupted);
+    assert!(report.stopped_because.unwrap().contains("refuses"));
+    assert!(report.figures.errors_by_cause["connect_refused"] > 3);
+}
+
+#[test]
+fn an_observed_process_that_ends_stops_the_run() {
+    let server = Server::delayed(|_| Duration::from_millis(1), 10);
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let observe = Observe { pids: vec![child.id()], ..Observe::default() };
+    let plan = Plan { observe, ..closed(&server, 2, 100, 20_000) };
+    let killer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    });
+    let started = Instant::now();
+    let report = report(plan);
+    killer.join().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(!report.complete);
+    assert!(report.stopped_because.unwrap().contains("ended"));
+    assert!(report.figures.requests > 50, "what was measured is kept");
+    // As long as nobody has waited for it, the kernel still knows what it used.
+    let used = &report.steps[0].server.as_ref().unwrap().cpu_seconds;
+    assert!(used.value().is_none_or(|&seconds| seconds < 0.5), "{used:?}");
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured() {
+    let server = Server::delayed(|_| Duration::from_millis(1), 10);
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        raised.store(true, Ordering::SeqCst);
+    });
+    let started = Instant::now();
+    let report = run(closed(&server, 2, 100, 20_000), &flag, None).unwrap().report();
+    assert!(started.elapsed() < Duration::from_secs(2));
+    assert!(report.interrupted && !report.complete);
+    assert!(report.figures.requests > 50);
+    assert!((0.2..0.6).contains(&report.figures.duration_seconds), "{}", report.figures.duration_seconds);
+}
+
+#[test]
+fn another_content_of_the_same_size_shows_only_to_those_who_look() {
+    let start = || {
+        Server::start(|stream, _, number| {
+            let mut response = ok(20_000);
+            if number % 5 == 4 {
+                *response.last_mut().unwrap() = b'y';
+            }
+            answer(stream, &response)
+        })
+    };
+    let counted = |verifies: bool, transport: Transport| {
+        let server = start();
+        let mut plan = Plan { transport, stop: StopRule::Requests(50), ..closed(&server, 1, 0, 60_000) };
+        if verifies {
+            plan.catalogue.verify_contents();
+        }
+        let figures = report(plan).figures;
+        (figures.requests, figures.errors_by_cause.get("wrong_content").copied())
+    };
+    assert_eq!(counted(false, Transport::default()), (50, None));
+    assert_eq!(counted(true, Transport::default()), (40, Some(10)));
+    let stamped = Transport { timestamps: true, ..Transport::default() };
+    assert_eq!(counted(true, stamped), (40, Some(10)));
+}

@@ -1,0 +1,4 @@
+//! The server in the process of the test, by its public interface.
+
+mod disk;
+mod server;

@@ -1,0 +1,109 @@
+//! Clients of a server under test.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::script;
+
+/// Nothing in these tests takes as long as this unless it hangs.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A client that reads with patience.
+pub struct Client<S = TcpStream> {
+    pub stream: S,
+    received: Vec<u8>,
+}
+
+/// A connection on which one waits with patience.
+pub fn with_deadline(stream: TcpStream) -> TcpStream {
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    stream.set_write_timeout(Some(DEADLINE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+impl Client {
+    /// Connects.
+    pub fn to(address: SocketAddr) -> Client {
+        Client::of(TcpStream::connect(address).unwrap())
+    }
+
+    /// On a connection that is there.
+    pub fn of(stream: TcpStream) -> Client {
+        Client::over(with_deadline(stream))
+    }
+
+    /// Another end of the same connection, for a thread that only reads.
+    pub fn reader(&self) -> Client {
+        Client::over(self.stream.try_clone().unwrap())
+    }
+
+    /// Says that no more will be sent.
+    pub fn end(&self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// Over a stream that is connected.
+    pub fn over(stream: S) -> Client<S> {
+        Client { stream, received: Vec::new() }
+    }
+
+    /// Sends; a server that has closed already is no error here.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Everything until the server closes.
+    pub fn rest(&mut self) -> Vec<u8> {
+        while self.receive() {}
+        std::mem::take(&mut self.received)
+    }
+
+    /// Takes what `pattern` expects off the front of what is received.
+    pub fn expect(&mut self, pattern: &script::Pattern) -> Result<(), String> {
+        loop {
+            if let Some(count) = pattern.take(&self.received)? {
+                self.received.drain(..count);
+                return Ok(());
+            }
+            if !self.receive() {
+                return Err(format!("the connection ended before {pattern:?}; left: {:?}", self.received));
+            }
+        }
+    }
+
+    /// Takes exactly `count` bytes.
+    pub fn take(&mut self, count: usize) -> Vec<u8> {
+        while self.received.len() < count {
+            assert!(self.receive(), "the connection ended after {} of {count} bytes", self.received.len());
+        }
+        self.received.drain(..count).collect()
+    }
+
+    /// Takes everything up to `end`, and that.
+    pub fn until(&mut self, end: &[u8]) -> Vec<u8> {
+        loop {
+            if let Some(at) = self.received.windows(end.len()).position(|part| part == end) {
+                return self.received.drain(..at + end.len()).collect();
+            }
+            assert!(self.receive(), "the connection ended before {:?}", String::from_utf8_lossy(end));
+        }
+    }
+
+    /// Reads once; `false` at the end.
+    fn receive(&mut self) -> bool {
+        let mut chunk = [0; 65536];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.received.extend_from_slice(&chunk[..count]);
+                true
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
+            Err(error) => panic!("nothing received in {DEADLINE:?}: {error}"),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Fixtures that the tests of several crates share: wire scripts (bytes to send, bytes to expect), a client that reads
+//! with a deadline, and the little sites that the scripts are about. It knows nothing of the server.
+
+pub mod client;
+pub mod fixture;
+pub mod rich_fixture;
+pub mod script;
+
+pub use client::{Client, DEADLINE, with_deadline};

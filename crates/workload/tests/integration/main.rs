@@ -1,0 +1,8 @@
+//! Access logs and traces, from text to statistics and back.
+
+mod arrivals;
+mod formats;
+mod import;
+mod real_logs;
+mod synthesis;
+mod trace_file;

@@ -1,0 +1,206 @@
+//! What must hold for any bytes given to the HTTP parsers.
+
+use sojourn_http::SitePath;
+use sojourn_http::chunked::Chunked;
+use sojourn_http::condition::{Conditions, Tags, Validators, Verdict};
+use sojourn_http::date::HttpDate;
+use sojourn_http::range::{Selection, select};
+use sojourn_http::request::{BodyReader, Parsed, Parser};
+use sojourn_http::response;
+use sojourn_http::token::{is_text, is_token};
+use sojourn_http::upstream::{self, Asked, Body};
+
+/// Arrived whole or in pieces, a request is read alike; what is read is framed within the bytes.
+pub fn request(bytes: &[u8]) {
+    let whole = outcome(&mut Parser::default(), bytes);
+    for step in [1, 7, 64] {
+        let mut parser = Parser::default();
+        let mut pieces = None;
+        for end in (0..bytes.len()).step_by(step).chain([bytes.len()]) {
+            pieces = outcome(&mut parser, &bytes[..end]);
+            if pieces.is_some() {
+                break;
+            }
+        }
+        assert_eq!(pieces, whole, "in pieces of {step}");
+    }
+    if let Ok(Parsed::Complete(request)) = Parser::default().parse(bytes) {
+        assert!(request.head_len <= bytes.len());
+        assert!(!request.line.contains(&b'\r') && !request.line.contains(&b'\n'));
+        path(request.target);
+        let current = Validators { entity_tag: b"\"x\"", modified: HttpDate::from_seconds(1) };
+        request.conditions.verdict(current);
+        request.conditions.range_counts(current);
+        if let Some(wanted) = request.range {
+            range(wanted);
+        }
+    }
+}
+
+/// Arrived whole or in pieces, the requests of a connection with their bodies are read alike, up to the first that is
+/// refused.
+pub fn stream(bytes: &[u8]) {
+    let whole = requests(bytes, bytes.len().max(1));
+    for step in [1, 3, 100] {
+        assert_eq!(requests(bytes, step), whole, "in pieces of {step}");
+    }
+}
+
+/// Where the heads and bodies end, and the status of the refusal that ends it all.
+fn requests(bytes: &[u8], step: usize) -> (Vec<usize>, Option<u16>) {
+    let (mut ends, mut start) = (Vec::new(), 0);
+    let (mut parser, mut body): (Parser, Option<BodyReader>) = Default::default();
+    for end in (step..bytes.len()).step_by(step).chain([bytes.len()]) {
+        loop {
+            let arrived = &bytes[start..end];
+            if let Some(reader) = &mut body {
+                match reader.read(arrived, |_| {}) {
+                    Ok(count) => start += count,
+                    Err(error) => return (ends, Some(error.status().code())),
+                }
+                if !reader.is_done() {
+                    break;
+                }
+                ends.push(start);
+                body = None;
+            } else {
+                match parser.parse(arrived) {
+                    Ok(Parsed::Partial) => break,
+                    Ok(Parsed::Complete(request)) => {
+                        body = Some(BodyReader::new(request.body));
+                        start += request.head_len;
+                        ends.push(start);
+                    }
+                    Err(error) => return (ends, Some(error.status().code())),
+                }
+            }
+        }
+    }
+    (ends, None)
+}
+
+/// Arrived whole or in pieces, a chunked body is read alike, and what was read can be coded and read again.
+pub fn chunked(bytes: &[u8]) {
+    let whole = decoded(bytes, bytes.len().max(1));
+    for step in [1, 5] {
+        assert_eq!(decoded(bytes, step), whole, "in pieces of {step}");
+    }
+    if let Ok((taken, is_done, body)) = whole {
+        assert!(taken <= bytes.len() && body.len() <= taken && (is_done || taken == bytes.len()));
+        let mut coded = format!("{:x}\r\n", body.len()).into_bytes();
+        coded.extend_from_slice(&body);
+        coded.extend_from_slice(if body.is_empty() { b"\r\n" } else { b"\r\n0\r\n\r\n" });
+        assert_eq!(decoded(&coded, 7), Ok((coded.len(), true, body)));
+    }
+}
+
+/// What is taken, whether the body has ended, and its data; the state in which an error comes is of no interest.
+fn decoded(bytes: &[u8], step: usize) -> Result<(usize, bool, Vec<u8>), ()> {
+    let (mut chunked, mut body, mut taken) = (Chunked::default(), Vec::new(), 0);
+    for piece in bytes.chunks(step) {
+        taken += chunked.decode(piece, |data| body.extend_from_slice(data)).map_err(|_| ())?;
+    }
+    assert_eq!(chunked.body_bytes(), body.len() as u64);
+    Ok((taken, chunked.is_done(), body))
+}
+
+/// Whatever a client sends as condition: what matches strongly matches weakly, and a list is a list however many fields
+/// it is spread over.
+pub fn conditions(value: &[u8]) {
+    let modified = HttpDate::from_seconds(784_111_777);
+    for entity_tag in [b"\"a\"".as_slice(), b"\"\"", b"W/\"a\"", b"\",\""] {
+        let current = Validators { entity_tag, modified };
+        let verdict = |conditions: Conditions<'_>| conditions.verdict(current);
+        let match_all = |tags| verdict(Conditions { if_match: Some(tags), ..Conditions::default() });
+        let match_none = |tags| verdict(Conditions { if_none_match: Some(tags), ..Conditions::default() });
+        let matches_strongly = match_all(Tags::Field(value)) == Verdict::Perform;
+        let matches_weakly = match_none(Tags::Field(value)) == Verdict::NotModified;
+        assert!(matches_weakly || !matches_strongly);
+        if !value.contains(&b'\n') && !value.contains(&b'\r') {
+            let section = [b"If-None-Match: \"z\"\r\nX: y\r\nif-none-match:", value, b"\r\n\r\n"].concat();
+            let spread = match_none(Tags::Fields { section: &section, name: "if-none-match" });
+            assert_eq!(spread == Verdict::NotModified, matches_weakly);
+        }
+        let counts = Conditions { if_range: Some(value), ..Conditions::default() }.range_counts(current);
+        assert!(!counts || matches_strongly || HttpDate::parse(value.trim_ascii()) == Some(modified));
+    }
+}
+
+/// A date that is read is written as one that is read as the same.
+pub fn date(value: &[u8]) {
+    if let Some(date) = HttpDate::parse(value) {
+        assert_eq!(HttpDate::parse(&date.text()), Some(date));
+        assert_eq!(HttpDate::from_seconds(date.seconds() as i64), date);
+    }
+}
+
+/// What is selected lies within the body, and several parts are never more than the whole.
+pub fn range(wanted: &[u8]) {
+    for size in [0, 1, 10, 1 << 40, u64::MAX] {
+        if let Selection::Parts(parts) = select(wanted, size) {
+            assert!(!parts.is_empty());
+            assert!(parts.iter().all(|part| part.first <= part.last && part.last < size));
+            let selected = parts.iter().map(|part| u128::from(part.length())).sum::<u128>();
+            assert!(parts.len() == 1 || selected <= u128::from(size));
+        }
+    }
+}
+
+/// The end of the head, or the status of the refusal; `None` while it is partial.
+fn outcome(parser: &mut Parser, bytes: &[u8]) -> Option<Result<usize, u16>> {
+    match parser.parse(bytes) {
+        Ok(Parsed::Partial) => None,
+        Ok(Parsed::Complete(request)) => Some(Ok(request.head_len)),
+        Err(error) => Some(Err(error.status().code())),
+    }
+}
+
+/// A response head ends where it ends, whatever follows, and not before.
+pub fn response(bytes: &[u8]) {
+    let Ok(response::Parsed::Complete(head)) = response::parse(bytes) else { return };
+    assert!(head.head_len <= bytes.len() && (100..1000).contains(&head.status));
+    let alone = response::parse(&bytes[..head.head_len]);
+    assert_eq!(alone, Ok(response::Parsed::Complete(head)));
+    for end in 0..head.head_len {
+        assert_eq!(response::parse(&bytes[..end]), Ok(response::Parsed::Partial), "cut at {end}");
+    }
+}
+
+/// A path never climbs, has no empty segment and no NUL, and its location leads back to it.
+pub fn path(target: &[u8]) {
+    let Ok(path) = SitePath::decode(target) else { return };
+    let bytes = path.as_bytes();
+    assert!(!bytes.starts_with(b"/") && !bytes.contains(&0));
+    let inner = bytes.strip_suffix(b"/").unwrap_or(bytes);
+    if !inner.is_empty() {
+        assert!(inner.split(|byte| *byte == b'/').all(|segment| !matches!(segment, b"" | b"." | b"..")));
+    }
+    let location = path.directory_location();
+    assert!(location.starts_with('/') && !location.starts_with("//") && location.is_ascii());
+    let back = SitePath::decode(location.as_bytes()).expect("a location is a path");
+    assert_eq!(back.as_bytes().strip_suffix(b"/").unwrap_or_default(), inner);
+}
+
+/// Arrived whole or in pieces, a response that is passed on is read alike; what frames it is never ambiguous.
+pub fn upstream(bytes: &[u8]) {
+    for asked in [Asked::Other, Asked::Head, Asked::Connect] {
+        let whole = upstream::Parser::default().parse(bytes, asked);
+        for step in [1, 7, 64] {
+            let mut parser = upstream::Parser::default();
+            let ends = (0..bytes.len()).step_by(step).chain([bytes.len()]);
+            let pieces = ends.map(|end| parser.parse(&bytes[..end], asked)).find(|part| *part != Ok(None));
+            // In pieces another part of what is wrong may come first.
+            assert_eq!(pieces.unwrap_or(Ok(None)).ok(), whole.ok(), "in pieces of {step}");
+        }
+        let Ok(Some(head)) = whole else { continue };
+        assert!(head.head_len <= bytes.len() && (100..1000).contains(&head.status));
+        assert!(head.body != Body::Chunked || head.content_length.is_none());
+        for (name, value) in head.fields() {
+            assert!(!name.is_empty() && name.iter().all(|byte| is_token(*byte)));
+            assert!(value.iter().all(|byte| is_text(*byte)));
+        }
+        if let Ok(response::Parsed::Complete(tolerant)) = response::parse(bytes) {
+            assert_eq!((tolerant.head_len, tolerant.status), (head.head_len, head.status));
+        }
+    }
+}

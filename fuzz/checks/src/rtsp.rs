@@ -1,0 +1,85 @@
+//! What must hold for any bytes given to the parsers of RTSP, RTP and RTCP.
+
+use sojourn_media::rtp::{HEADER_BYTES, Header, rtcp};
+use sojourn_media::rtsp::{
+    Command, Message, NptRange, ParseError, Parsed, Parser, Target, Transport, track_infos,
+};
+
+/// Arrived whole or in pieces, the messages of a connection are read alike, up to the first that is refused; whatever
+/// stands in their fields is understood or refused.
+pub fn stream(bytes: &[u8]) {
+    let whole = messages(bytes, bytes.len().max(1));
+    for step in [1, 3, 100] {
+        assert_eq!(messages(bytes, step), whole, "in pieces of {step}");
+    }
+}
+
+/// Where messages end, and the refusal that ends it all.
+fn messages(bytes: &[u8], step: usize) -> (Vec<usize>, Option<ParseError>) {
+    let (mut ends, mut start, mut parser) = (Vec::new(), 0, Parser::default());
+    for end in (step..bytes.len()).step_by(step).chain([bytes.len()]) {
+        loop {
+            match parser.parse(&bytes[start..end]) {
+                Ok(Parsed::Partial) => break,
+                Ok(Parsed::Complete(message, length)) => {
+                    assert!(length > 0 && start + length <= end);
+                    understand(&message);
+                    start += length;
+                    ends.push(start);
+                }
+                Err(error) => return (ends, Some(error)),
+            }
+        }
+    }
+    (ends, None)
+}
+
+fn understand(message: &Message<'_>) {
+    let fields = match message {
+        Message::Request(request) => {
+            let _ = (Command::parse(request), request.session());
+            if let Ok(target) = Target::parse(request.target) {
+                assert!(request.target.starts_with(target.url) && !target.path.is_empty());
+            }
+            request.fields
+        }
+        Message::Response(response) => {
+            let _ = (response.sequence(), response.session());
+            response.fields
+        }
+        Message::Interleaved(data) => return datagram(data.payload),
+    };
+    for (_, value) in fields.iter() {
+        // What is understood can be said, and is then understood alike.
+        if let Ok(range) = NptRange::parse(value) {
+            assert!(NptRange::parse(&range.to_string()).is_ok(), "{range}");
+        }
+        for transport in Transport::parse_all(value).into_iter().flatten() {
+            if transport.destination.is_none() {
+                assert_eq!(Transport::parse_all(&transport.to_string()).as_deref(), Ok(&[transport][..]));
+            }
+        }
+        assert!(track_infos(value).count() <= value.len());
+    }
+}
+
+/// A datagram is RTP, RTCP or neither; nothing outside it is looked at.
+pub fn datagram(bytes: &[u8]) {
+    if let Ok((header, payload)) = Header::parse(bytes) {
+        assert!(payload.len() + HEADER_BYTES <= bytes.len());
+        let again = [&header.bytes()[..], payload].concat();
+        assert_eq!(Header::parse(&again), Ok((header, payload)));
+    }
+    for packet in rtcp::packets(bytes).flatten() {
+        if let rtcp::Packet::Sender(_, receptions) | rtcp::Packet::Receiver { receptions, .. } = packet {
+            let receptions: Vec<_> = receptions.collect();
+            let mut again = Vec::new();
+            rtcp::append_receiver_report(&mut again, 1, &receptions);
+            let read = rtcp::packets(&again).next();
+            let Some(Ok(rtcp::Packet::Receiver { source: 1, receptions: read })) = read else {
+                panic!("{again:?}")
+            };
+            assert_eq!(read.collect::<Vec<_>>(), receptions);
+        }
+    }
+}
