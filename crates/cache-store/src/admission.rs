@@ -1,4 +1,4 @@
-//! Whether an object gets in at all: by its size, and by whether it is asked for more often than who would go.
+//! Admission: decides by size and by frequency of use whether an object enters the cache at all.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -11,7 +11,7 @@ pub trait Admission: Send {
     /// Something was asked for, found or not.
     fn asked(&mut self, identity: u64);
 
-    /// Whether `candidate` may take the place of `victim`, which would have to go first, if any.
+    /// Returns true if `candidate` may replace `victim`, which would be evicted first; `None` if nothing would be.
     fn admits(&mut self, candidate: Item, victim: Option<Item>) -> bool;
 }
 
@@ -20,7 +20,7 @@ pub trait Admission: Send {
 pub struct AdmissionKind {
     /// The name for the command line.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// One line for the user.
     pub summary: &'static str,
     /// A rule for a cache of so many bytes.
     pub start: fn(budget_bytes: u64) -> Box<dyn Admission>,
@@ -47,7 +47,6 @@ pub fn admission_by_name(name: &str) -> Option<AdmissionKind> {
     ADMISSIONS.iter().copied().find(|kind| kind.name == name)
 }
 
-/// Everybody.
 #[derive(Debug)]
 struct All;
 

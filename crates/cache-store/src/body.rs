@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use crate::memory_file::SharedBytes;
 
-/// What each further chunk of a body takes beside its bytes.
+/// Memory of each further chunk of a body, beside its bytes.
 pub(crate) const CHUNK_OVERHEAD_BYTES: usize = 64;
 
 /// Chunks that are smaller together are put together: a slow upstream sends a body in thousands of segments, and each
@@ -118,7 +118,6 @@ impl Slice {
         Slice { bytes: SharedBytes::Heap(bytes), start: 0, end }
     }
 
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -140,7 +139,7 @@ impl Slice {
         self
     }
 
-    /// What follows the first `length` bytes.
+    /// The rest after the first `length` bytes.
     #[must_use]
     pub fn from(mut self, length: usize) -> Slice {
         self.start = (self.start + length).min(self.end);
@@ -148,7 +147,7 @@ impl Slice {
     }
 }
 
-/// What a reader finds at its position.
+/// The result of a read at a position.
 pub(crate) enum ReadStep {
     Bytes(Slice),
     Pending,

@@ -1,6 +1,7 @@
-//! What an object is found by: a text, and 128 bits of its hash.
+//! A cache key: a text, and 128 bits of its hash.
 //!
-//! The hash finds, the text decides: an object whose text is another one is not it, whoever made the hashes collide.
+//! The hash finds an object, the text confirms it: an object with another text does not match, even if someone makes
+//! the hashes collide.
 
 use std::borrow::Cow;
 
@@ -31,7 +32,7 @@ impl<'a> Key<'a> {
         Key { hash: xxh3_128(text), text: Cow::Borrowed(text) }
     }
 
-    /// The key of one variant of what this key names, told from others by `secondary`.
+    /// The key of one variant of this resource, identified by `secondary`.
     pub fn variant(&self, secondary: &[u8]) -> Key<'static> {
         let mut text = Vec::with_capacity(5 + self.text.len() + secondary.len());
         text.push(0);
@@ -52,18 +53,16 @@ impl<'a> Key<'a> {
         Key { hash: self.hash, text: Cow::Owned(self.text.into_owned()) }
     }
 
-    /// The hash.
     pub fn hash(&self) -> u128 {
         self.hash
     }
 
-    /// The text.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 }
 
-/// Half of a key's hash, for those to whom a collision does no harm.
+/// Half of a key's hash, for uses in which a collision does no harm.
 pub fn identity(hash: u128) -> u64 {
     (hash >> 64) as u64
 }

@@ -15,7 +15,6 @@ use crate::key::{Key, identity};
 use crate::object::Object;
 use crate::replacement::{Departure, Item, Kind, Policy};
 
-/// The tier.
 pub struct Memory {
     shards: Box<[Mutex<Shard>]>,
     hasher: DefaultHashBuilder,
@@ -152,7 +151,6 @@ impl Memory {
         self.used_bytes.load(Ordering::Acquire)
     }
 
-    /// Objects held.
     pub fn objects(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).table.len()).sum()
     }
@@ -162,7 +160,7 @@ impl Memory {
         (self.evictions.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
-    /// Whether an object may get in, which is asked only if somebody would have to go.
+    /// Returns true if the object may enter. Called only if another must be evicted for it.
     fn admits(&self, hash: u128, bytes: usize) -> bool {
         if self.used_bytes() + bytes <= self.budget_bytes {
             return true;
@@ -185,7 +183,7 @@ impl Memory {
         lock(&self.shards[self.shard_index(hash)])
     }
 
-    /// Seeded, so that nobody outside can fill one bucket.
+    /// Seeded, so that clients cannot fill one bucket on purpose.
     fn hash(&self, hash: u128) -> u64 {
         self.hasher.hash_one(hash)
     }

@@ -14,20 +14,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use memmap2::Mmap;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-/// What a file takes of memory beside its pages: the kernel's part of it. docs/cache-storage.md has the measurement.
+/// The kernel's memory per file, beside its pages; docs/cache-storage.md has the measurement.
 pub const FILE_OVERHEAD_BYTES: usize = 2048;
 
 /// A file's pages have so many bytes at least.
 const PAGE_BYTES: usize = 4096;
 
-/// A complete file.
 pub struct MemoryFile {
     file: File,
     bytes: Mmap,
     _place: FilePermit,
 }
 
-/// How many files there are, and may be.
+/// The number of files and its limit.
 #[derive(Debug)]
 pub struct MemoryFiles {
     open: AtomicUsize,
@@ -41,9 +40,7 @@ pub struct FilePermit(Arc<MemoryFiles>);
 /// Bytes that several share, wherever they are.
 #[derive(Clone, Debug)]
 pub enum SharedBytes {
-    /// In an allocation.
     Heap(Arc<[u8]>),
-    /// In a file.
     File(Arc<MemoryFile>),
 }
 
@@ -80,7 +77,6 @@ impl MemoryFile {
         Ok(MemoryFile { file, bytes, _place: place })
     }
 
-    /// What it takes of memory.
     pub fn memory_bytes(&self) -> usize {
         FILE_OVERHEAD_BYTES + self.bytes.len().next_multiple_of(PAGE_BYTES)
     }
@@ -99,7 +95,6 @@ impl fmt::Debug for MemoryFile {
 }
 
 impl SharedBytes {
-    /// What it takes of memory.
     pub fn memory_bytes(&self) -> usize {
         match self {
             SharedBytes::Heap(bytes) => bytes.len(),

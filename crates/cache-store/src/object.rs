@@ -16,15 +16,15 @@ use sojourn_http::range::ByteRange;
 /// A body of at most so many bytes lies in one allocation with its metadata.
 pub const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// What an object in memory takes beside its bytes: itself, its place in the table, what the policy remembers and
-/// what the allocator rounds up. docs/cache-storage.md has the measurement; a test holds it.
+/// Memory of an object beside its bytes: its structure, its table slot, the policy's state and the allocator's
+/// rounding. docs/cache-storage.md has the measurement; a test checks it.
 pub const OBJECT_OVERHEAD_BYTES: usize = 320;
 
 /// A body that was sent so often is sent from a file from then on: making one costs what about as many sends gain
 /// (docs/architectures.md). If there is no place for one, it is tried again 256 sends later.
 const SENDS_BEFORE_FILE: u8 = 4;
 
-/// What is kept of a response.
+/// A stored response.
 #[derive(Clone, Debug)]
 pub struct Object {
     hash: u128,
@@ -42,11 +42,10 @@ pub struct Object {
 #[derive(Debug, Default)]
 struct Sends(AtomicU8);
 
-/// What an object stands for.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ObjectKind {
-    /// A response.
     Response = 1,
     /// The list of the variants of a primary key; its metadata is the list.
     Variants = 2,
@@ -54,12 +53,9 @@ pub enum ObjectKind {
 
 #[derive(Clone, Debug)]
 enum Body {
-    /// Behind the metadata.
     Small,
     Chunks(Arc<Chunks>),
-    /// Not all of it.
     Parts(Arc<(StoredRanges, Chunks)>),
-    /// In its file.
     External(Arc<dyn ExternalBody>),
 }
 
@@ -161,12 +157,11 @@ impl Object {
         self.stored_ranges().map_or(Some(range), |held| held.stored_position(range))
     }
 
-    /// Whether the body is in memory.
     pub fn is_in_memory(&self) -> bool {
         self.external_body().is_none()
     }
 
-    /// What tells it from others that were or will be found at its key.
+    /// Distinguishes it from earlier and later objects at its key.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -176,7 +171,6 @@ impl Object {
         self.hash
     }
 
-    /// What it stands for.
     pub fn kind(&self) -> ObjectKind {
         self.kind
     }
@@ -186,12 +180,11 @@ impl Object {
         &self.bytes[..self.text_length]
     }
 
-    /// Whether it is what `key` names.
     pub fn is_named(&self, key: &Key<'_>) -> bool {
         self.hash == key.hash() && self.key_text() == key.text()
     }
 
-    /// What others keep with it.
+    /// The caller's metadata, opaque to the store.
     pub fn metadata(&self) -> &[u8] {
         &self.bytes[self.text_length..][..self.metadata_length]
     }
@@ -214,7 +207,7 @@ impl Object {
         }
     }
 
-    /// What there is of the body in memory in one piece from `position` on; `None` at its end, and of one on disk.
+    /// The contiguous bytes in memory from `position` on; `None` at the end, and for a body on disk.
     pub fn slice(&self, position: u64) -> Option<Slice> {
         match &self.body {
             Body::Small => {
@@ -254,7 +247,6 @@ impl Object {
         }
     }
 
-    /// What it takes of the memory budget.
     pub fn memory_bytes(&self) -> usize {
         let body = match &self.body {
             Body::Small | Body::External(_) => 0,
@@ -266,7 +258,7 @@ impl Object {
 }
 
 impl Clone for Sends {
-    /// Of another object nothing was sent yet.
+    /// A copy starts with no sends.
     fn clone(&self) -> Sends {
         Sends::default()
     }
@@ -288,12 +280,11 @@ impl Extent {
         object.is_in_memory().then(|| Extent { object: Arc::clone(object), start: start.min(end), end })
     }
 
-    /// Bytes.
     pub fn length(&self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// What follows its first `from` bytes, piece by piece.
+    /// The rest after its first `from` bytes, piece by piece.
     pub fn pieces(&self, from: usize) -> impl Iterator<Item = &[u8]> {
         let mut position = self.start + from as u64;
         std::iter::from_fn(move || {

@@ -22,12 +22,11 @@ impl StoredRanges {
         &self.ranges
     }
 
-    /// Bytes of the whole.
     pub fn whole_bytes(&self) -> u64 {
         self.whole_bytes
     }
 
-    /// What tells the body from all others; empty if nothing does: then nothing joins them.
+    /// The strong validator of the body; empty if there is none, and then no part joins.
     pub fn tag(&self) -> &[u8] {
         &self.tag
     }
@@ -74,7 +73,6 @@ impl StoredRanges {
         self.ranges.insert(at, ByteRange { first, last });
     }
 
-    /// What it takes of the memory budget.
     pub(crate) fn memory_bytes(&self) -> usize {
         CHUNK_OVERHEAD_BYTES + self.tag.len() + self.ranges.len() * size_of::<ByteRange>()
     }

@@ -1,7 +1,7 @@
-//! Who reads a body: of a complete object or of one on its way, all of it or a range.
+//! Reads a body: of a complete object or of one being stored, all of it or a range.
 //!
-//! A reader never blocks: what is not here yet is waited for with a waker. It holds what it reads, so eviction,
-//! replacement and purging do not disturb it.
+//! A reader never blocks: it waits for bytes with a waker. It keeps what it reads alive, so eviction, replacement and
+//! purging do not disturb it.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -25,16 +25,15 @@ enum Source {
     BusyObject(Arc<BusyObject>, usize),
 }
 
-/// What comes next.
 #[derive(Clone, Debug)]
 pub enum Next {
     /// Bytes; the reader is behind them now.
     Bytes(Slice),
-    /// Nothing yet; the waker is called.
+    /// No bytes yet; the waker will be called.
     Wait,
-    /// Nothing more: all of it was read.
+    /// The body is complete.
     End,
-    /// Nothing more, but it is not all: whoever is sent it must see that.
+    /// The body broke off: the client must be able to tell.
     Truncated,
 }
 
@@ -60,17 +59,16 @@ impl Reader {
         self
     }
 
-    /// Whether what comes next may have to be waited for.
+    /// Returns true if the next bytes may require a wait.
     pub fn may_wait(&self) -> bool {
         !matches!(self.source, Source::Object(_))
     }
 
-    /// Where it is.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// What comes next, at most a chunk of it.
+    /// The next bytes, at most a chunk.
     pub fn next(&mut self, waker: &Waker) -> Next {
         if self.position >= self.end {
             return Next::End;

@@ -21,27 +21,21 @@ pub const BELADY: &str = "belady";
 pub struct Request {
     /// Which object, numbered from 0 in any order.
     pub object: u32,
-    /// Its size.
     pub size_bytes: u64,
 }
 
 /// The cache that is simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
-    /// Its size.
     pub budget_bytes: u64,
     /// The largest object that it takes.
     pub object_bytes_max: u64,
-    /// Who gets in.
     pub admission: AdmissionKind,
 }
 
-/// What was not found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Misses {
-    /// Requests.
     pub requests: u64,
-    /// Bytes of these requests.
     pub bytes: u64,
 }
 
@@ -124,7 +118,7 @@ fn objects(requests: &[Request]) -> usize {
     requests.iter().map(|request| request.object as usize + 1).max().unwrap_or(0)
 }
 
-/// What is in the cache: the size of each object that is.
+/// Cached objects and their sizes.
 struct Residents {
     sizes: Vec<Option<u64>>,
     bytes: u64,

@@ -18,7 +18,7 @@ pub struct Vary {
     pub secondary_key: Box<[u8]>,
 }
 
-/// What the variants of a resource differ in.
+/// The request fields in which the variants of a resource differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variants {
     /// The request fields that the response named, as the caller spells them.

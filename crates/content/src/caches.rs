@@ -14,21 +14,18 @@ use crate::place::{Place, PlaceKey};
 /// Bodies are kept in chunks of this size; a small one is a single, shorter chunk.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 
-/// What an open document is counted as in the path cache, beside the bytes of its path (which is held twice):
-/// the document, its entry, the kernel's file. Each of its variants counts as much.
+/// The weight of an open document in the path cache, beside the bytes of its path (held twice): the document, its
+/// entry, the kernel's file. Each variant weighs as much.
 const DOCUMENT_BYTES: usize = 768;
 
-/// What an entry of the other caches is counted as, beside its content.
+/// The weight of an entry of the other caches, beside its content.
 const ENTRY_BYTES: usize = 96;
 
 /// How much the caches may hold and how long they may trust.
 #[derive(Clone, Copy, Debug)]
 pub struct Budgets {
-    /// Path cache.
     pub path_bytes: usize,
-    /// Response field cache.
     pub head_bytes: usize,
-    /// Body cache.
     pub body_bytes: usize,
     /// Documents kept open, their variants included, whatever `path_bytes` allows: each holds a file descriptor.
     pub documents_max: usize,
@@ -48,27 +45,21 @@ impl Default for Budgets {
     }
 }
 
-/// What the path cache knows.
+/// The result of a lookup in the path cache.
 #[derive(Debug)]
 pub enum Lookup {
-    /// Trusted.
     Fresh(Arc<Document>),
     /// Known, but to be looked at before it is used.
     Stale(Arc<Document>),
-    /// Not known.
     Miss,
 }
 
 /// The counters of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Found (and fresh).
     pub hits: u64,
-    /// Not found, or stale.
     pub misses: u64,
-    /// Dropped to make room.
     pub evictions: u64,
-    /// Held now.
     pub bytes: u64,
 }
 
@@ -96,7 +87,6 @@ struct Counted<K, V> {
 }
 
 impl Caches {
-    /// Empty caches.
     pub fn new(budgets: &Budgets) -> Caches {
         Caches {
             paths: Counted::new(budgets.path_bytes, budgets.documents_max),

@@ -15,7 +15,7 @@ use sojourn_http::{Coding, HttpDate, head, media};
 use crate::memory_budget::MemoryShare;
 use crate::memory_file::MemoryFile;
 
-/// What tells two versions of a file apart. The change time is part of it, so a new mode or owner counts.
+/// Identifies one version of a file. It includes the change time, so a new mode or owner counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     device: u64,
@@ -48,7 +48,6 @@ impl Identity {
 pub struct Document {
     /// Unique among all documents of this process: the key of the caches.
     pub id: u64,
-    /// The open file.
     pub file: OwnedFd,
     /// Its path below the root, as opened (with the index file where that was added).
     pub file_path: Box<[u8]>,
@@ -62,30 +61,24 @@ pub struct Document {
     pub media_type: Box<str>,
     /// How it is compressed, if it is a copy of another document.
     pub coding: Option<Coding>,
-    /// Whether it is one of several to choose from, and by what.
+    /// How the representation was chosen among several.
     pub choice: Choice,
     /// The others, if it is the one that its path names.
     pub variants: Box<[Arc<Document>]>,
     /// Whole field lines that the site has for every document.
     pub fields: Arc<str>,
-    /// Cache-Control.
     pub cache_control: Option<Arc<str>>,
-    /// Where it came from.
     pub source: Source,
-    /// What it takes of a budget, if it was made.
+    /// The memory of a generated document.
     pub share: Option<MemoryShare>,
-    /// The version.
     pub identity: Identity,
 }
 
 /// By what a client chooses among variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// There is one only.
     None,
-    /// Content codings.
     AcceptEncoding,
-    /// Media types.
     Accept,
 }
 
@@ -102,18 +95,16 @@ pub enum Source {
     Extract,
 }
 
-/// What is made from a file and served below its name.
+/// A document generated from a file and served below its name.
 #[derive(Debug)]
 pub struct Extract<'a> {
-    /// Its bytes.
     pub content: MemoryFile,
-    /// What they take of a budget.
+    /// Its memory.
     pub share: MemoryShare,
-    /// What it is called: the extension says how caches are to treat it.
+    /// Its name; the extension selects the cache rules.
     pub name: &'a str,
-    /// What the entity tag says beside the file's: another for other bytes made from the same file.
+    /// Added to the file's entity tag; differs for different bytes from the same file.
     pub tag: &'a str,
-    /// The media type.
     pub media_type: &'a str,
 }
 
@@ -157,7 +148,7 @@ impl Document {
         }
     }
 
-    /// What was made from this file, with the rules' word on it yet to come.
+    /// The generated document, before the rules are applied.
     pub(crate) fn extract(&self, extract: Extract<'_>) -> Result<Document, Errno> {
         let stat = fstat(&extract.content)?;
         let tag = self.entity_tag.trim_matches('"');
@@ -173,7 +164,6 @@ impl Document {
         })
     }
 
-    /// Itself and its variants.
     pub fn all(&self) -> impl Iterator<Item = &Document> {
         std::iter::once(self).chain(self.variants.iter().map(|variant| &**variant))
     }

@@ -1,4 +1,4 @@
-//! Work that may wait for a disk, as a value: whoever may wait performs it.
+//! Work that may wait for a disk, as a value; a thread that may wait performs it.
 
 use std::sync::Arc;
 
@@ -9,17 +9,15 @@ use crate::place::Place;
 /// How soon a job is needed. Due ones go first, whatever else waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// Somebody waits for it who cannot go on.
+    /// A connection cannot continue without it.
     #[default]
     Due,
-    /// Somebody has asked for it who has begun nothing yet.
+    /// A request that has not started yet needs it.
     Asked,
-    /// Nobody needs it yet.
     Ahead,
 }
 
 impl Urgency {
-    /// How many there are.
     pub const COUNT: usize = 3;
 }
 
@@ -32,12 +30,10 @@ pub enum Job {
     Load(FileRange),
 }
 
-/// A place to open.
 #[derive(Clone, Debug)]
 pub struct Opening {
-    /// The place.
     pub place: Place<'static>,
-    /// What it named before; if that is still current nothing is opened.
+    /// The previous document; if it is still current nothing is opened.
     pub known: Option<Arc<Document>>,
     /// A body of at most so many bytes is read at once, unless there are variants to choose from.
     pub body_bytes_max: u64,
@@ -46,29 +42,24 @@ pub struct Opening {
 /// Part of a document: all of a small one, a chunk or one turn's worth of a large one.
 #[derive(Clone, Debug)]
 pub struct FileRange {
-    /// The document.
     pub document: Arc<Document>,
-    /// The first byte.
     pub offset: u64,
-    /// Bytes.
     pub length: usize,
-    /// Whether the bytes are to be handed over; otherwise they need only be in the page cache.
+    /// True if the bytes are needed; otherwise they only have to be in the page cache.
     pub into_memory: bool,
 }
 
 /// The outcome of a job.
 #[derive(Clone, Debug)]
 pub enum Done {
-    /// Of [`Job::Open`].
     Opened(Result<Opened, OpenError>),
     /// Of [`Job::Load`]: the bytes, or `None` when the range is now in the page cache.
     Loaded(Result<Option<Arc<[u8]>>, LoadError>),
 }
 
-/// What a path names, with the body if it is small and newly read.
+/// The object at a path, with the body if it is small and newly read.
 #[derive(Clone, Debug)]
 pub enum Opened {
-    /// A file.
     Document(Arc<Document>, Option<Arc<[u8]>>),
     /// A directory named without its trailing slash.
     Directory,
@@ -89,7 +80,6 @@ pub enum LoadError {
     /// The file became shorter than it was when it was opened.
     #[error("the file was truncated")]
     Truncated,
-    /// The disk failed.
     #[error("reading the file failed")]
     Failed,
 }

@@ -10,7 +10,6 @@ use hashbrown::{DefaultHashBuilder, Equivalent, HashTable};
 /// "No entry" as a link.
 const NONE: u32 = u32::MAX;
 
-/// The map.
 #[derive(Debug)]
 pub struct Lru<K, V> {
     table: HashTable<u32>,
@@ -24,12 +23,12 @@ pub struct Lru<K, V> {
     evictions: u64,
 }
 
-/// What an entry uses of a budget, or what there is of it.
+/// The usage of an entry, or a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Weight {
     /// Bytes, as the user of the map counts them.
     pub bytes: usize,
-    /// Whatever else is counted, such as descriptors.
+    /// Any other counted resource, such as descriptors.
     pub count: usize,
 }
 
@@ -117,7 +116,6 @@ impl<K: Eq + Hash, V> Lru<K, V> {
         entry.content.take()
     }
 
-    /// What the entries weigh together.
     pub fn weight(&self) -> Weight {
         self.held
     }

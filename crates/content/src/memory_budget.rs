@@ -1,4 +1,4 @@
-//! A budget of memory for what is made and not found: whoever takes a share gives it back by dropping it.
+//! A memory budget for generated documents: dropping a share returns it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -10,9 +10,7 @@ pub struct HostId(pub u16);
 /// A host and a path below its root.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place<'a> {
-    /// The host.
     pub host: HostId,
-    /// The path.
     pub path: SitePath<'a>,
 }
 

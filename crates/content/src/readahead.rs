@@ -25,7 +25,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(2);
 /// Ranges looked at per turn, so that many that wait do not keep the loop from its clients.
 const TRIES_PER_TURN: usize = 256;
 
-/// The kernel is told again what is needed.
+/// The kernel is asked again after this.
 const ADVISE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// After this the disk is taken to have failed.
@@ -84,12 +84,11 @@ impl Readahead {
         self.tick();
     }
 
-    /// The counters.
     pub fn counts(&self) -> HelperCounts {
         self.queue.counts()
     }
 
-    /// Has the timer tick exactly while somebody waits.
+    /// Runs the timer exactly while a range waits.
     fn tick(&mut self) {
         let is_needed = !self.queue.is_empty();
         if is_needed != self.is_ticking {
@@ -102,7 +101,7 @@ impl Readahead {
     }
 }
 
-/// Has the kernel begin to read. Where it cannot, whoever waits loses patience.
+/// Asks the kernel to read ahead. If it cannot, the waiting connection runs into its timeout.
 fn advise(range: &FileRange) {
     let _ =
         fadvise(&range.document.file, range.offset, NonZeroU64::new(range.length as u64), Advice::WillNeed);

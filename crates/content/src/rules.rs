@@ -1,6 +1,6 @@
-//! What is served of a directory, and what is said with it: the choices of the site's owner, as values.
+//! The rules of a site: which files of a directory are served, and with which fields.
 //!
-//! One per host. The origin follows them when it opens documents; nobody asks them when a document is at hand.
+//! One per virtual host. The origin applies them when it opens a document; a cached document needs them no more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,21 +10,19 @@ use sojourn_http::media::{EXTENSION_BYTES_MAX, MediaTypes, compresses, extension
 /// The choices about one directory.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Whether paths with a segment that begins with a dot are served, too.
+    /// True if paths with a segment that begins with a dot are served.
     pub shows_hidden: bool,
     /// Which symbolic links are followed.
     pub links: Links,
     /// Files that stand for their directory, the first that is there.
     pub indexes: Vec<Box<[u8]>>,
-    /// Whether a directory without such a file is listed.
+    /// True if a directory without such a file is listed.
     pub lists: bool,
     /// Beside which files compressed copies are looked for.
     pub precompressed: Precompressed,
-    /// Content-Type by extension.
     pub media_types: MediaTypes,
     /// Whole field lines for every document, each with its CRLF.
     pub fields: Arc<str>,
-    /// Cache-Control by extension.
     pub cache_control: CacheControl,
 }
 
@@ -49,14 +47,11 @@ pub enum Links {
     /// Relative ones that stay below the root.
     #[default]
     Inside,
-    /// None.
     None,
-    /// All, wherever they lead.
     Any,
 }
 
 impl Links {
-    /// Every policy.
     pub const ALL: &[Links] = &[Links::Inside, Links::None, Links::Any];
 
     /// The name for the command line.
@@ -76,14 +71,11 @@ pub enum Precompressed {
     /// Files whose type compresses well.
     #[default]
     Auto,
-    /// All files.
     Always,
-    /// None.
     Never,
 }
 
 impl Precompressed {
-    /// Every choice.
     pub const ALL: &[Precompressed] = &[Precompressed::Auto, Precompressed::Always, Precompressed::Never];
 
     /// The name for the command line.
@@ -95,7 +87,7 @@ impl Precompressed {
         }
     }
 
-    /// Whether copies are looked for beside a file of this type.
+    /// Returns true if precompressed copies are looked for beside a file of this type.
     pub fn looks(self, media_type: &str) -> bool {
         match self {
             Precompressed::Auto => compresses(media_type),
@@ -105,12 +97,10 @@ impl Precompressed {
     }
 }
 
-/// Cache-Control by extension.
 #[derive(Clone, Debug, Default)]
 pub struct CacheControl {
     /// By extension, in lower case and without the dot.
     pub by_extension: BTreeMap<Box<[u8]>, Arc<str>>,
-    /// Of all others.
     pub others: Option<Arc<str>>,
 }
 

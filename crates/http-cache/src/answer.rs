@@ -1,4 +1,4 @@
-//! What of a stored response answers a request: all of it, parts, or that the client has it already.
+//! How a stored response answers a request: whole, in parts, or as not modified.
 
 use sojourn_http::HttpDate;
 use sojourn_http::condition::{Conditions, Validators, Verdict};
@@ -7,7 +7,7 @@ use sojourn_http::range::{ByteRange, Selection, select};
 use super::fields::{Section, append_line, is_one_of};
 use super::metadata::Metadata;
 
-/// What a request gets of a stored response that may be used.
+/// The form in which a usable stored response answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// All, with its own status. To a HEAD its head, with the length that a GET would bring.

@@ -5,7 +5,7 @@ use sojourn_http::head;
 /// Why a request went on to the origin (RFC 9211, 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded {
-    /// The cache was told to pass everything of its kind.
+    /// The cache forwards everything of this kind.
     Bypass,
     /// The method is not answered from caches.
     Method,
@@ -35,18 +35,18 @@ impl Forwarded {
     }
 }
 
-/// What there is to say about one request.
+/// The contents of Cache-Status for one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus<'a> {
     /// Why it went to the origin; a hit if it did not.
     pub forwarded: Option<Forwarded>,
-    /// What the origin answered, if it is not the status that the client gets.
+    /// The origin's status, if the client gets another.
     pub origin_status: Option<u16>,
     /// For how long the response is fresh; negative if it is stale.
     pub ttl_seconds: Option<i64>,
-    /// Whether the response was stored.
+    /// True if the response was stored.
     pub is_stored: bool,
-    /// Whether it was answered together with others by one request to the origin.
+    /// True if the request was coalesced with others.
     pub is_collapsed: bool,
     /// The key, if it is to be seen.
     pub key: Option<&'a [u8]>,

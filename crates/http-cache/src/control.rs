@@ -1,6 +1,6 @@
-//! What a response lets caches do with it (RFC 9111, 5.2.2; RFC 5861; RFC 8246; RFC 9213).
+//! What a response allows caches to do (RFC 9111, 5.2.2; RFC 5861; RFC 8246; RFC 9213).
 //!
-//! Values that are invalid or differ are kept as such: the response is then stale from the start (RFC 9111, 4.2.1).
+//! Invalid or contradictory values are recorded as such: the response is then stale from the start (RFC 9111, 4.2.1).
 
 use sojourn_http::token::is_token;
 
@@ -11,10 +11,8 @@ use super::{surrogate, targeted};
 /// A number of seconds that a response may give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Delta {
-    /// It does not.
     #[default]
     Absent,
-    /// It does.
     Seconds(u32),
     /// It gives something else, or two different numbers.
     Invalid,
@@ -23,7 +21,6 @@ pub enum Delta {
 /// The directives that apply to us, from Cache-Control or from the first targeted field that is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
-    /// Nobody may store it.
     pub no_store: bool,
     /// Shared caches may not store it: `private` without field names, or with what are none.
     pub private: bool,
@@ -33,7 +30,6 @@ pub struct Control {
     pub withheld: Vec<Box<[u8]>>,
     /// Shared caches may store it although it answers an authenticated request.
     pub public: bool,
-    /// Never used stale.
     pub must_revalidate: bool,
     /// Never used stale by shared caches.
     pub proxy_revalidate: bool,
@@ -41,13 +37,12 @@ pub struct Control {
     pub must_understand: bool,
     /// The lifetime for shared caches.
     pub s_maxage: Delta,
-    /// The lifetime.
     pub max_age: Delta,
     /// How long it may be used stale while it is validated.
     pub stale_while_revalidate: Delta,
     /// How long it may be used stale when the origin fails.
     pub stale_if_error: Delta,
-    /// Whether a targeted field rules, so that Cache-Control and Expires do not (RFC 9213, 2.2).
+    /// True if a targeted field replaces Cache-Control and Expires (RFC 9213, 2.2).
     pub is_targeted: bool,
 }
 
@@ -106,17 +101,17 @@ impl Control {
         }
     }
 
-    /// Whether the field called `name` is kept out of what is used again.
+    /// Returns true if the field `name` must not be reused.
     pub fn withholds(&self, name: &[u8]) -> bool {
         self.withheld.iter().any(|other| other.eq_ignore_ascii_case(name))
     }
 
-    /// Whether it may be stored although it answers an authenticated request (RFC 9111, 3.5).
+    /// Returns true if it may be stored although it answers an authenticated request (RFC 9111, 3.5).
     pub fn allows_authenticated(&self) -> bool {
         self.public || self.must_revalidate || self.s_maxage != Delta::Absent
     }
 
-    /// Whether it must never be used stale. For shared caches `s-maxage` says so too (RFC 9111, 5.2.2.10).
+    /// Returns true if it must never be used stale. For shared caches `s-maxage` says so too (RFC 9111, 5.2.2.10).
     pub fn forbids_stale(&self) -> bool {
         self.must_revalidate || self.proxy_revalidate || self.s_maxage != Delta::Absent
     }

@@ -8,22 +8,20 @@ use std::borrow::Cow;
 
 use sojourn_http::token::is_token;
 
-/// What a number of seconds beyond the integer is taken for: as good as never (RFC 9111, 1.2.2).
+/// The value of larger numbers of seconds: practically forever (RFC 9111, 1.2.2).
 pub const DELTA_SECONDS_MAX: u32 = 1 << 31;
 
-/// One directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directive<'b> {
     /// The name, in any case.
     pub name: &'b [u8],
-    /// What stands after `=`.
+    /// The text after `=`.
     pub argument: Argument<'b>,
 }
 
 /// The argument of a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument<'b> {
-    /// There is no `=`.
     None,
     /// A token, or what a quoted string says.
     Value(Cow<'b, [u8]>),
@@ -32,7 +30,7 @@ pub enum Argument<'b> {
 }
 
 impl Directive<'_> {
-    /// Whether it has this name; `name` is in lower case.
+    /// Returns true if it has this name; `name` is in lower case.
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
@@ -91,7 +89,7 @@ impl<'b> Iterator for Directives<'b> {
 }
 
 impl<'b> Directives<'b> {
-    /// What is left before the next comma, which is where a list goes on.
+    /// The rest before the next comma, at which a list continues.
     fn element(&mut self) -> &'b [u8] {
         let end = self.rest.iter().position(|byte| *byte == b',').unwrap_or(self.rest.len());
         let (element, rest) = self.rest.split_at(end);

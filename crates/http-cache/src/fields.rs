@@ -21,7 +21,7 @@ impl<'b> Section<'b> {
         self.lines().filter(move |(there, _)| is_it(there)).map(|(_, value)| value)
     }
 
-    /// Whether there is a field called `name`.
+    /// Returns true if there is a field called `name`.
     pub fn has(self, name: &str) -> bool {
         self.values(name).next().is_some()
     }
@@ -42,7 +42,7 @@ pub fn append_line(text: &mut Vec<u8>, name: &[u8], parts: &[&[u8]]) {
     text.extend_from_slice(b"\r\n");
 }
 
-/// Whether `name` is one of `names`, which are in lower case.
+/// Returns true if `name` is one of `names`, which are in lower case.
 pub(super) fn is_one_of(name: &[u8], names: &[&str]) -> bool {
     names.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! What a request that may have changed something makes unusable (RFC 9111, 4.4).
+//! Invalidation of stored responses after unsafe requests (RFC 9111, 4.4).
 
 use super::fields::Section;
 use super::key::{Target, normalised};
@@ -20,8 +20,8 @@ pub fn invalidated(method: &[u8], target: &Target<'_>, status: u16, received: Se
     keys
 }
 
-/// Whether the content of a response to `target` is what a GET of that would bring: Content-Location says so (RFC 9110,
-/// 8.7 and 9.3.3).
+/// Returns true if Content-Location says that the response to `target` is what a GET of it would return (RFC 9110, 8.7
+/// and 9.3.3).
 pub fn is_own_content(target: &Target<'_>, received: Section<'_>) -> bool {
     let mut named = received.values("content-location");
     let own = target.key();

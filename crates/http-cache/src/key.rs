@@ -14,9 +14,7 @@ use sojourn_http::head;
 pub struct Target<'a> {
     /// `http` or `https`, in lower case.
     pub scheme: &'a str,
-    /// Host and perhaps port.
     pub host: &'a [u8],
-    /// Path and query.
     pub target: &'a [u8],
 }
 

@@ -24,7 +24,6 @@ const FLAGS: u8 = 15;
 /// One stored response, its body apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata<'b> {
-    /// The status code.
     pub status: u16,
     /// When it came, or was last validated, in seconds since 1970.
     pub response_time: i64,
@@ -40,11 +39,11 @@ pub struct Metadata<'b> {
     pub stale_while_revalidate: u32,
     /// How long it may be used stale if the origin fails (RFC 5861, 4).
     pub stale_if_error: u32,
-    /// Whether every use needs validation.
+    /// True if every use needs validation.
     pub no_cache: bool,
-    /// Whether it must not be used stale, whatever clients allow.
+    /// True if it must not be used stale, even if clients allow it.
     pub forbids_stale: bool,
-    /// Whether the lifetime was guessed.
+    /// True if the lifetime was guessed.
     pub is_heuristic: bool,
     /// The entity tag, quotes included; empty without a valid one.
     pub entity_tag: &'b [u8],
@@ -59,7 +58,6 @@ pub struct Metadata<'b> {
 /// Why bytes are not the metadata of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    /// Another layout.
     #[error("the metadata of a stored response has another format: its object is to be fetched again")]
     Version,
     /// Lengths that do not add up, or values that none can have.
@@ -73,7 +71,7 @@ impl<'b> Metadata<'b> {
         self.initial_age.saturating_add(seconds(self.response_time, now)).min(DELTA_SECONDS_MAX)
     }
 
-    /// Seconds that it is still fresh; negative for how long it has been stale. This is the `ttl` of RFC 9211.
+    /// Remaining lifetime in seconds; negative if stale. This is the `ttl` of RFC 9211.
     pub fn freshness(&self, now: i64) -> i64 {
         i64::from(self.lifetime) - i64::from(self.age(now))
     }
@@ -90,12 +88,11 @@ impl<'b> Metadata<'b> {
         (!self.has_validator()).then(|| self.expires_at() + i64::from(stale))
     }
 
-    /// Whether the origin can be asked if it is still current.
+    /// Returns true if the origin can be asked if it is still current.
     pub fn has_validator(&self) -> bool {
         !self.entity_tag.is_empty() || self.last_modified.is_some()
     }
 
-    /// The bytes to store.
     pub fn write(&self) -> Box<[u8]> {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let flags = flag(self.last_modified.is_some(), HAS_LAST_MODIFIED)
@@ -120,7 +117,6 @@ impl<'b> Metadata<'b> {
         bytes.into_boxed_slice()
     }
 
-    /// Reads stored bytes.
     pub fn read(bytes: &'b [u8]) -> Result<Metadata<'b>, MetadataError> {
         if bytes.first().is_some_and(|version| *version != FORMAT_VERSION) {
             return Err(MetadataError::Version);

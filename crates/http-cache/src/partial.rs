@@ -12,7 +12,6 @@ use super::validation::{Freshened, freshen};
 /// Which part of how much a 206 holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
-    /// The part.
     pub part: ByteRange,
     /// The length of the whole, if the origin knows it.
     pub complete: Option<u64>,
@@ -37,9 +36,9 @@ impl ContentRange {
     }
 }
 
-/// The validator that tells a representation from all others, byte by byte: only parts with the same make a whole (RFC
-/// 9110, 15.3.7.3). Empty if there is none. A date could be one too; it is not taken for one, for what changes twice in
-/// a second is then told apart only if the origin's clock is right.
+/// The strong validator of a representation: only parts with the same one are combined (RFC 9110, 15.3.7.3). Empty if
+/// there is none. Dates are not used, although they could be: two changes within a second would be told apart only if
+/// the origin's clock is right.
 pub fn strong_tag<'b>(received: Section<'b>) -> &'b [u8] {
     entity_tag(received).filter(|tag| !tag.starts_with(b"W/")).unwrap_or_default()
 }

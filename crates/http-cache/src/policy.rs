@@ -1,11 +1,11 @@
-//! What the rules leave to whoever runs the cache, and the limits.
+//! The operator's choices, and the limits.
 
 /// The choices of one cache.
 #[derive(Clone, Debug)]
 pub struct Policy {
     /// Targeted fields that are for us, in lower case, the most specific first (RFC 9213, 2.2).
     pub targets: Vec<Box<str>>,
-    /// Whether it is the origin's own, so that Surrogate-Control is for it; its name is that in Via.
+    /// True for the origin's own cache, to which Surrogate-Control applies; its name is that in Via.
     pub is_surrogate: bool,
     /// The part of the time since Last-Modified that a response without a lifetime stays fresh, in percent (RFC 9111,
     /// 4.2.2).

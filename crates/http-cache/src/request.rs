@@ -1,4 +1,4 @@
-//! What a request asks of caches (RFC 9111, 5.2.1), read from the received lines: a hit builds no map of fields.
+//! The cache directives of a request (RFC 9111, 5.2.1), read from the received lines: a hit builds no map of fields.
 
 use sojourn_http::head::field_lines;
 
@@ -7,7 +7,6 @@ use super::directives::{Argument, DELTA_SECONDS_MAX, directives};
 /// The directives of a request, and what else decides whether a cache may answer it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestDirectives {
-    /// Validate before use.
     pub no_cache: bool,
     /// Store nothing of this exchange.
     pub no_store: bool,

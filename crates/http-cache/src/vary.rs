@@ -12,7 +12,7 @@ use super::forward::is_set_here;
 /// Fields whose members are compared without regard to case, blanks and order: their weights give the preference.
 const PREFERENCES: [&str; 3] = ["accept-encoding", "accept-language", "accept-charset"];
 
-/// What a response varies by.
+/// The fields in Vary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vary {
     /// Names in lower case, sorted, each once, separated by `,`.
@@ -38,7 +38,7 @@ impl Vary {
         Some(Vary { names: names.join(",") })
     }
 
-    /// Whether the response is the same for all requests.
+    /// Returns true if all requests get the same response.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

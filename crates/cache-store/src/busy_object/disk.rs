@@ -14,14 +14,14 @@ const DISK_TURN_BYTES: u64 = 1024 * 1024;
 #[derive(Clone, Copy, Default)]
 pub(crate) struct DiskProgress {
     pub position: u64,
-    /// Somebody is at it, or about to be.
+    /// A disk thread is writing, or about to.
     pub is_taken: bool,
 }
 
-/// What a writer to disk finds at its position.
+/// The next step of a writer to disk.
 pub(crate) enum WriteStep {
     Bytes(Vec<Slice>),
-    /// Nothing yet: its turn is over.
+    /// No bytes yet: the writer will be called again.
     Pending,
     Complete,
     Truncated,
@@ -40,7 +40,7 @@ impl BusyObject {
         state.trim(self);
     }
 
-    /// Whether a writer to disk is to be called now; then its turn has begun.
+    /// Returns true if a writer to disk must be called now, and marks it as called.
     pub(crate) fn claim_disk_turn(&self) -> bool {
         let mut state = self.lock();
         let (end, has_ended) = (state.end, !matches!(state.ending, Ending::Open));
@@ -56,7 +56,7 @@ impl BusyObject {
         state.disk.filter(|_| is_complete).map(|turn| state.end - turn.position)
     }
 
-    /// What is to be written from `position` on.
+    /// The bytes to write from `position` on.
     pub(crate) fn to_disk(&self, position: u64) -> WriteStep {
         let mut state = self.lock();
         let mut slices = Vec::new();
@@ -83,7 +83,7 @@ impl BusyObject {
         }
     }
 
-    /// Whether the disk has held back who insertions the body, for as long as `timeout`.
+    /// Returns true if the disk has put backpressure on the insertion for as long as `timeout`.
     pub(crate) fn is_held_back_by_disk(&self, timeout: Duration) -> bool {
         let state = self.lock();
         let is_overdue = state.writer.as_ref().is_some_and(|writer| writer.since.elapsed() >= timeout);

@@ -31,27 +31,24 @@ pub struct BusyObject {
     state: Mutex<State>,
 }
 
-/// What is known when the response's head is.
+/// Known once the response's head has arrived.
 #[derive(Clone, Debug)]
 pub struct ObjectHead {
-    /// What others keep with the object.
+    /// The caller's metadata, opaque to the store.
     pub metadata: Box<[u8]>,
     /// Bytes of the body, if the head says so.
     pub length: Option<u64>,
-    /// What it varies by.
     pub vary: Option<Vary>,
-    /// Who may have it.
     pub sharing: Sharing,
 }
 
-/// Who may have a response.
+/// Which requests may share a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// Everybody, now and later: it is kept.
     Stored,
-    /// Who waits for it already.
+    /// Only requests that already wait.
     Coalesced,
-    /// Only who began it.
     Private,
 }
 
@@ -60,7 +57,6 @@ pub enum Sharing {
 pub enum Stage<'a> {
     /// The head is not here yet; the waker is called.
     Waiting,
-    /// Read on.
     Head(&'a ObjectHead),
     /// There will be none, or it is not for others: ask for yourself.
     Failed,
@@ -72,7 +68,6 @@ impl BusyObject {
         BusyObject { key, number, memory, head: OnceLock::new(), state }
     }
 
-    /// What was asked for.
     pub fn key(&self) -> &Key<'static> {
         &self.key
     }
@@ -95,7 +90,7 @@ impl BusyObject {
         }
     }
 
-    /// What is known since the head is here.
+    /// `None` until the head has arrived.
     pub fn head(&self) -> Option<&ObjectHead> {
         self.head.get()
     }
@@ -151,7 +146,7 @@ impl BusyObject {
         state.wake_readers(self);
     }
 
-    /// Whether the writer may go on; `waker` is called when it may again.
+    /// Returns true if the writer may continue; otherwise `waker` is called when it may.
     pub(crate) fn has_room(&self, waker: &Waker) -> bool {
         let mut state = self.lock();
         let has_room = state.is_whole || state.end - state.first < BUFFER_BYTES_MAX;
@@ -162,7 +157,7 @@ impl BusyObject {
         has_room
     }
 
-    /// Whether anybody wants the bytes that are still to come.
+    /// Returns true if the remaining bytes will be stored or read.
     pub(crate) fn is_wanted(&self) -> bool {
         let state = self.lock();
         let is_kept = state.is_whole && self.head.get().is_none_or(|it| it.sharing == Sharing::Stored);
@@ -175,7 +170,6 @@ impl BusyObject {
         state.is_whole.then(|| state.chunks.iter().map(Arc::clone).collect())
     }
 
-    /// It is over.
     pub(crate) fn end(&self, ending: Ending) {
         let mut state = self.lock();
         if let Ending::Complete(Some(_)) = ending {
@@ -191,7 +185,7 @@ impl BusyObject {
         self.lock().end
     }
 
-    /// What there is at `position`, for the reader at `place`, who is woken when there is more.
+    /// The bytes at `position` for the reader with this slot; `waker` is called when there are more.
     pub(crate) fn at(&self, place: usize, position: u64, waker: &Waker) -> ReadStep {
         let mut state = self.lock();
         if let Ending::Complete(Some(object)) = &state.ending {
@@ -250,15 +244,13 @@ impl std::fmt::Debug for BusyObject {
     }
 }
 
-/// What a new reader follows.
+/// The object or busy object that a new reader follows.
 pub(crate) enum Attached {
-    /// The body is complete.
     Object(Arc<Object>),
     /// The number of the reader among those of the busy object.
     Reader(usize),
 }
 
-/// What is held.
 #[derive(Default)]
 struct State {
     /// The bytes from `first` to `end`.
@@ -268,26 +260,23 @@ struct State {
     ending: Ending,
     /// Everything is held, from the first byte on.
     is_whole: bool,
-    /// Where each reader is.
     readers: Vec<Option<u64>>,
     waiting: Vec<Waker>,
     writer: Option<Writer>,
-    /// What it takes of the memory budget.
+    /// Bytes reserved in the memory budget.
     reserved_bytes: usize,
     /// While it is to be on disk, too.
     disk: Option<DiskProgress>,
 }
 
-/// Who insertions the body and waits for room.
+/// The writer of the body, which may wait for room.
 struct Writer {
     waker: Waker,
     since: Instant,
 }
 
-/// How a body ended.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Ending {
-    /// Not yet.
     #[default]
     Open,
     /// All of it came; the object, if all of it is held.
@@ -321,12 +310,12 @@ impl State {
         self.trim(busy);
     }
 
-    /// Where the slowest reader is; the end if nobody reads.
+    /// The position of the slowest reader; the end if there are no readers.
     fn slowest_reader(&self) -> u64 {
         self.readers.iter().flatten().copied().min().unwrap_or(self.end)
     }
 
-    /// Lets go of what nobody will read again, unless all is held.
+    /// Drops bytes that no reader needs any more, unless the whole body is kept.
     fn trim(&mut self, busy: &BusyObject) {
         if self.is_whole {
             return;

@@ -19,13 +19,12 @@ const TEMPORARY: &str = "temporary";
 const LOCK: &str = "lock";
 const BLOCK_BYTES: u64 = 512;
 
-/// How often a temporary file is made anew that others clear away: each process does so once, when it starts.
+/// A starting process may remove a temporary file once, so creating it is retried.
 const TEMPORARY_ATTEMPTS_MAX: usize = 8;
 
 /// Directories that objects are spread over.
 pub const FANOUT: u32 = 256;
 
-/// The cache's directory.
 #[derive(Debug)]
 pub struct Directory {
     root: OwnedFd,
@@ -68,12 +67,11 @@ impl Directory {
         Ok(Directory { root, lock, temporaries: AtomicU64::new(0) })
     }
 
-    /// Whether no other process has it for itself; then this one has, until it ends.
+    /// Returns true if this process now holds the directory alone, until it ends.
     pub fn lock(&self) -> bool {
         rustix::fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok()
     }
 
-    /// Opens the object's file.
     pub fn open_object(&self, hash: u128, is_to_write: bool) -> Result<File, Errno> {
         let access = if is_to_write { OFlags::RDWR } else { OFlags::RDONLY };
         // Somebody else's pipe under that name is not to be waited for.
@@ -86,8 +84,8 @@ impl Directory {
         }
     }
 
-    /// A new file to write. Another process that starts just now may take it for one left behind, before it is locked:
-    /// then it is made anew.
+    /// A new file to write. A process that starts at this moment may remove it as abandoned before it is locked; then
+    /// it is created again.
     pub fn temporary(self: &Arc<Self>) -> Result<(Temporary, File), Errno> {
         for _ in 1..TEMPORARY_ATTEMPTS_MAX {
             match self.try_temporary() {
@@ -119,7 +117,6 @@ impl Directory {
         Ok(has_name.then(|| (temporary, file.into())))
     }
 
-    /// Removes the object's file.
     pub fn remove(&self, hash: u128) -> Result<(), Errno> {
         rustix::fs::unlinkat(&self.root, name(hash), AtFlags::empty())
     }

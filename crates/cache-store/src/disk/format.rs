@@ -38,7 +38,7 @@ pub const METADATA_BYTES_MAX: usize = 256 * 1024;
 /// Room that is left in a slot for metadata that grows.
 const SLOT_SLACK_BYTES: usize = 128;
 
-/// What the front of a file says.
+/// The contents of a file's front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub kind: ObjectKind,
@@ -121,12 +121,11 @@ impl Header {
         self.table_start() + 8 * self.chunks()
     }
 
-    /// Where the table begins.
     pub fn table_start(&self) -> u64 {
         self.front_bytes() as u64 + self.length
     }
 
-    /// How many checksums the table has.
+    /// The number of checksums in the table.
     pub fn chunks(&self) -> u64 {
         self.length.div_ceil(CHUNK_BYTES)
     }

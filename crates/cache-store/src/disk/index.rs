@@ -1,7 +1,7 @@
-//! What is on disk, for the budget and the replacement policy: a few dozen bytes per object.
+//! The index of the disk, for the budget and the replacement policy: a few dozen bytes per object.
 //!
-//! It decides nothing about what is found: files do. It is rebuilt in the background at the start, and a file that
-//! it does not know yet is found all the same.
+//! It does not decide lookups: files do. It is rebuilt in the background at the start, and files that it does not know
+//! yet are still found.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,6 @@ use crate::admission::{Admission, AdmissionKind};
 use crate::key::identity;
 use crate::replacement::{Departure, Item, Kind, Policy};
 
-/// The index.
 pub struct Index {
     slots: HashMap<u128, u32>,
     entries: Vec<Entry>,
@@ -17,9 +16,9 @@ pub struct Index {
     policy: Box<dyn Policy>,
     admission: Box<dyn Admission>,
     budget_bytes: u64,
-    /// Of all objects, and of what is being written.
+    /// Bytes of all objects, including those being written.
     used_bytes: u64,
-    /// Whether every file has been seen since the start.
+    /// True once every file has been seen since the start.
     pub is_complete: bool,
     pub evictions: u64,
 }
@@ -31,7 +30,6 @@ struct Entry {
 }
 
 impl Index {
-    /// An empty one.
     pub fn new(budget_bytes: u64, policy: Kind, admission: AdmissionKind) -> Index {
         Index {
             slots: HashMap::new(),
@@ -51,7 +49,7 @@ impl Index {
         self.admission.asked(identity(hash));
     }
 
-    /// Whether an object of so many bytes may be written, which is asked only if another would have to go.
+    /// Returns true if an object of this size may be written. Called only if another must be evicted for it.
     pub fn admits(&mut self, hash: u128, bytes: u64) -> bool {
         if self.used_bytes + bytes <= self.budget_bytes {
             return true;
@@ -63,12 +61,10 @@ impl Index {
         self.admission.admits(Item { slot: u32::MAX, identity: identity(hash), size_bytes: bytes }, victim)
     }
 
-    /// Whether an object is known.
     pub fn contains(&self, hash: u128) -> bool {
         self.slots.contains_key(&hash)
     }
 
-    /// The object was used.
     pub fn touch(&mut self, hash: u128) {
         if let Some(slot) = self.slots.get(&hash) {
             self.policy.touch(*slot);
@@ -94,7 +90,6 @@ impl Index {
         self.policy.insert(Item { slot, identity: identity(hash), size_bytes: bytes });
     }
 
-    /// The object is gone.
     pub fn remove(&mut self, hash: u128) {
         self.take_out(hash, Departure::Removed);
     }
@@ -113,7 +108,6 @@ impl Index {
         true
     }
 
-    /// Gives `bytes` back.
     pub fn release(&mut self, bytes: u64) {
         self.used_bytes -= bytes;
     }

@@ -1,4 +1,4 @@
-//! What waits to be done on disk, by whoever may wait for that.
+//! The queue of disk jobs, performed by threads that may wait.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -79,7 +79,7 @@ impl Disk {
         Some(DiskJob { disk: Arc::clone(self), work })
     }
 
-    /// Nobody is to wait for jobs any more.
+    /// Lets the disk threads end once the queue is empty.
     pub fn end_jobs(&self) {
         let queue = lock(&self.queue);
         self.is_ending.store(true, Ordering::Release);
@@ -167,8 +167,8 @@ impl Disk {
 }
 
 impl Disk {
-    /// Gives up what has waited for longer than `timeout`. Whether the disk has kept somebody waiting for so long and has
-    /// done nothing since.
+    /// Gives up waits longer than `timeout`. Returns true if one was that long and the disk has completed nothing
+    /// since.
     pub fn expire_waits(&self, timeout: Duration) -> bool {
         let (lookups, chunk_reads) = (self.overdue_lookups(timeout), self.overdue_chunk_reads(timeout));
         let writers = self.overdue_writers(timeout);

@@ -37,7 +37,6 @@ use write::{Source, Writer};
 /// written.
 pub const WAITING_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// What is kept on disk, and where.
 #[derive(Clone, Debug)]
 pub struct DiskSettings {
     /// The directory, made if it is not there.
@@ -46,24 +45,21 @@ pub struct DiskSettings {
     pub bytes: u64,
     /// Bytes of the largest body kept on disk.
     pub object_bytes_max: u64,
-    /// Who goes.
     pub policy: replacement::Kind,
-    /// Who gets in.
     pub admission: AdmissionKind,
 }
 
-/// The tier.
 pub(super) struct Disk {
     directory: Arc<Directory>,
     settings: DiskSettings,
     memory: Arc<Memory>,
     memory_object_bytes_max: u64,
     index: Mutex<Index>,
-    /// Whether no other process writes there: until then a file that the index does not know is looked for all the same.
+    /// True if no other process writes there. Until then a file that is not in the index is looked for on disk.
     is_alone: AtomicBool,
-    /// Nobody waits for jobs any more.
+    /// The disk threads are ending.
     is_ending: AtomicBool,
-    /// It has kept somebody waiting for too long, and has done nothing since.
+    /// A wait exceeded the timeout, and the disk has completed nothing since.
     is_hanging: AtomicBool,
     queue: Mutex<VecDeque<Work>>,
     arrival: Condvar,
@@ -71,7 +67,7 @@ pub(super) struct Disk {
     chunk_reads: Mutex<ChunkReads>,
     /// The latest writer of each object.
     writers: Mutex<HashMap<u128, Arc<Writer>>>,
-    /// Objects purged whose files may still be there.
+    /// Purged objects whose files may still exist.
     removals: Mutex<HashMap<u128, usize>>,
     /// StoredRanges while a file gets or loses an object's name, so that a purge is not overtaken. Only jobs take it.
     naming: Mutex<()>,
@@ -94,11 +90,9 @@ struct Counters {
 pub struct DiskCounts {
     /// Bytes used of the budget now, by allocated blocks.
     pub bytes: u64,
-    /// Objects known now.
     pub objects: u64,
-    /// Whether every file was seen since the start.
+    /// True once every file has been seen since the start.
     pub is_indexed: bool,
-    /// Objects written.
     pub written: u64,
     /// Objects evicted to make room.
     pub evictions: u64,
@@ -106,11 +100,9 @@ pub struct DiskCounts {
     pub refused: u64,
     /// Objects given up because they could not be written.
     pub write_failures: u64,
-    /// Reads that failed.
     pub read_failures: u64,
     /// Files removed because they did not prove themselves.
     pub damaged: u64,
-    /// Jobs waiting now.
     pub jobs: u64,
 }
 
@@ -153,7 +145,7 @@ impl Disk {
         }
     }
 
-    /// Whether a file may be there that the index does not know.
+    /// Returns true if files may exist that are not in the index.
     fn may_know_less(&self, index: &Index) -> bool {
         !index.is_complete || !self.is_alone.load(Ordering::Acquire)
     }
@@ -183,12 +175,12 @@ impl Disk {
         Some(lookup)
     }
 
-    /// What is being opened at `hash` is no longer what is wanted there.
+    /// A pending lookup at `hash` must not return its object.
     pub fn cancel_lookup(&self, hash: u128) {
         lock(&self.lookups).remove(&hash);
     }
 
-    /// Whether there is a file for `hash`, as far as is known.
+    /// Returns true if a file for `hash` is known.
     pub fn holds(&self, hash: u128) -> bool {
         lock(&self.index).contains(hash) && !lock(&self.removals).contains_key(&hash)
     }
@@ -259,7 +251,7 @@ impl Disk {
         self.submit(Work::Freshen(Arc::clone(object)));
     }
 
-    /// Forgets what is at `key`, and who is about to put it there.
+    /// Removes the object at `key`, and cancels the writer that is about to store one.
     pub fn purge(&self, key: &Key<'_>) -> bool {
         let hash = key.hash();
         let was_looked_up = lock(&self.lookups).remove(&hash).is_some();
@@ -281,7 +273,6 @@ impl Disk {
         was_known || was_looked_up || writer.is_some()
     }
 
-    /// The counters.
     pub fn counts(&self) -> DiskCounts {
         let index = lock(&self.index);
         let (bytes, objects) = index.held();
@@ -334,7 +325,7 @@ impl Disk {
     }
 }
 
-/// What was locked by a thread that panicked is whole: updates that belong together do not panic in between.
+/// Ignores poisoning: related updates contain no panic, so the data is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,7 +17,7 @@ use crate::object::Object;
 /// Bodies up to this size are read as a whole when their file is opened, and kept in memory if they are let in.
 const WHOLE_BODY_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What is read of a file at first: all of it, mostly.
+/// Bytes of a file read first; most files are smaller.
 const FRONT_BYTES: usize = 128 * 1024;
 
 /// A lookup that waits for the disk.
@@ -43,7 +43,6 @@ pub struct OpenedFile {
 
 /// Why there is no object.
 pub enum Failure {
-    /// The disk failed.
     Io,
     /// The file does not prove itself.
     Damaged,
@@ -69,12 +68,11 @@ impl DiskLookup {
         DiskLookup { key, begun: Instant::now(), state: Mutex::default() }
     }
 
-    /// What is looked for.
     pub fn key(&self) -> &Key<'static> {
         &self.key
     }
 
-    /// What was found; `waker` is called when it is known.
+    /// The result; `waker` is called when it is known.
     pub fn object(&self, waker: &Waker) -> Poll<Option<Arc<Object>>> {
         let mut state = lock(&self.state);
         match &state.outcome {
@@ -88,17 +86,17 @@ impl DiskLookup {
         }
     }
 
-    /// What was found, once that is known.
+    /// The result, if it is known.
     pub fn outcome(&self) -> Option<Option<Arc<Object>>> {
         lock(&self.state).outcome.clone()
     }
 
-    /// Whether it has been waited for as long as `timeout`.
+    /// Returns true if the lookup has waited as long as `timeout`.
     pub(super) fn is_overdue(&self, timeout: Duration) -> bool {
         self.begun.elapsed() >= timeout
     }
 
-    /// What was found; that comes to nothing if it has been given up.
+    /// Delivers the result; ignored if the lookup was given up.
     pub(super) fn finish(&self, outcome: Option<Arc<Object>>) {
         let mut state = lock(&self.state);
         state.outcome.get_or_insert(outcome);

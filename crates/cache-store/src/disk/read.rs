@@ -32,13 +32,13 @@ pub(super) struct DiskBody {
 pub(super) struct ChunkRead {
     body: Arc<DiskBody>,
     first_chunk: u64,
-    /// Which of the [`ChunkReads`].
+    /// Key in [`ChunkReads`].
     number: u64,
     begun: Instant,
     state: Mutex<ChunkReadState>,
 }
 
-/// What is on its way, in the order in which it was asked for.
+/// Pending reads, in the order requested.
 #[derive(Default)]
 pub(super) struct ChunkReads {
     under_way: BTreeMap<u64, Arc<ChunkRead>>,
@@ -51,7 +51,7 @@ struct ChunkReadState {
     waker: Option<Waker>,
 }
 
-/// What a reader of such a body has at hand.
+/// Reads a body on disk, and holds the chunks read ahead.
 struct DiskReader {
     body: Arc<DiskBody>,
     chunk_read: Option<Arc<ChunkRead>>,
@@ -117,7 +117,7 @@ impl ChunkRead {
         self.finish(Err(()));
     }
 
-    /// What was read; that comes to nothing if it has been given up.
+    /// Delivers the chunk; ignored if the read was given up.
     fn finish(&self, outcome: Result<Arc<[u8]>, ()>) {
         let mut state = lock(&self.state);
         state.outcome.get_or_insert(outcome);

@@ -29,7 +29,7 @@ pub struct Writer {
     metadata: Mutex<Box<[u8]>>,
     source: Source,
     is_cancelled: AtomicBool,
-    /// What it was said to wait with.
+    /// Bytes counted as waiting for the disk.
     waiting_bytes: AtomicU64,
     progress: Mutex<Progress>,
 }
@@ -45,7 +45,7 @@ struct Progress {
     file: Option<(Temporary, File, Header)>,
     position: u64,
     checksums: Vec<u64>,
-    /// Of the last chunk, while it is not whole.
+    /// The checksum of the last, incomplete chunk.
     hasher: Option<Box<Xxh3>>,
     reserved_bytes: u64,
 }
@@ -94,7 +94,7 @@ impl Writer {
         }
     }
 
-    /// Whether it has held back, for as long as `timeout`, who insertions the body.
+    /// Returns true if the disk has put backpressure on the insertion for as long as `timeout`.
     pub fn is_overdue(&self, timeout: Duration) -> bool {
         matches!(&self.source, Source::BusyObject(busy) if busy.is_held_back_by_disk(timeout))
     }
@@ -273,7 +273,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Puts the object's metadata into its file, if it is still that object's.
+    /// Writes the object's metadata into its file, unless the file now holds another object.
     pub(super) fn perform_freshen(&self, object: &Object) {
         let key = Key::of_text(object.key_text());
         let _naming = lock(&self.naming);

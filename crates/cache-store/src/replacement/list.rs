@@ -59,7 +59,6 @@ impl List {
         }
     }
 
-    /// The last slot.
     pub fn back(&self) -> Option<u32> {
         (self.back != NONE).then_some(self.back)
     }
@@ -70,17 +69,16 @@ impl List {
     }
 }
 
-/// What a policy remembers of each slot, as a vector that grows on demand.
+/// A policy's state per slot, in a vector that grows on demand.
 #[derive(Debug, Default)]
 pub struct PerSlot<T>(Vec<T>);
 
 impl<T: Clone + Default> PerSlot<T> {
-    /// Remembers `value` of `slot`.
     pub fn set(&mut self, slot: u32, value: T) {
         *self.at(slot) = value;
     }
 
-    /// What is remembered of `slot`, at first the default.
+    /// The value of `slot`, initially the default.
     pub fn at(&mut self, slot: u32) -> &mut T {
         let index = slot as usize;
         if index >= self.0.len() {

@@ -20,22 +20,18 @@ mod tests;
 pub struct Item {
     /// Where the cache keeps it.
     pub slot: u32,
-    /// What it is, while it is not in the cache too: some policies remember whom they sent away.
+    /// Identifies the object also while it is not cached: some policies remember evicted ones.
     pub identity: u64,
-    /// What it takes of the budget, in bytes.
     pub size_bytes: u64,
 }
 
-/// Why an object leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// To make room.
     Evicted,
-    /// Purged, replaced or damaged.
     Removed,
 }
 
-/// A replacement policy of one cache. Slots are told to it once with [`insert`](Policy::insert) before anything else.
+/// A replacement policy of one cache. A slot is announced by [`insert`](Policy::insert) before any other call about it.
 pub trait Policy: Send {
     /// A new object is in the cache.
     fn insert(&mut self, item: Item);
@@ -55,7 +51,7 @@ pub trait Policy: Send {
 pub struct Kind {
     /// The name for the command line.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// One line for the user.
     pub summary: &'static str,
     /// A policy for a cache of so many bytes.
     pub start: fn(budget_bytes: u64) -> Box<dyn Policy>,
@@ -67,7 +63,6 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// Every policy.
 pub const ALL: &[Kind] = &[lru::KIND, fifo::KIND, gdsf::KIND, lfu_da::KIND, s3_fifo::KIND, sieve::KIND];
 
 /// The policy called `name`.

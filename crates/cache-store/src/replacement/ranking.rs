@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use super::list::PerSlot;
 
-/// The ranking.
 #[derive(Debug, Default)]
 pub struct Ranking {
     order: BTreeSet<Rank>,

@@ -147,7 +147,7 @@ impl Policy for S3Fifo {
     }
 }
 
-/// Who was sent away lately, up to a budget of what they would take.
+/// Recently evicted objects, up to a budget of the bytes they would take.
 #[derive(Debug)]
 struct Ghosts {
     /// Identity and number of each departure; of those forgotten since, `departures` knows nothing.

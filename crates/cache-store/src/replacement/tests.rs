@@ -1,4 +1,4 @@
-//! What must hold of every policy, whatever is asked of it, and small cases of some.
+//! Invariants of every policy under random operations, and small cases of some.
 
 use std::collections::HashMap;
 

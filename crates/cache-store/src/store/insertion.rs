@@ -1,4 +1,4 @@
-//! Who writes a body. There is one fill of a key at a time; dropping it before it is complete truncates the body.
+//! The writer of a body. A key has one at a time; dropping it before the body is complete truncates the body.
 
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -10,7 +10,6 @@ use crate::key::Key;
 use crate::object::{Object, ObjectKind};
 use crate::reader::Reader;
 
-/// The one that writes.
 #[derive(Debug)]
 pub struct Insertion {
     store: Store,
@@ -23,7 +22,6 @@ pub struct Insertion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body ended after {got} bytes of {promised}")]
 pub struct Truncated {
-    /// Bytes that came.
     pub got: u64,
     /// Bytes that should have come.
     pub promised: u64,
@@ -35,7 +33,6 @@ impl Insertion {
         Insertion { store, busy, found_at }
     }
 
-    /// What its readers see.
     pub fn busy_object(&self) -> &Arc<BusyObject> {
         &self.busy
     }
@@ -44,12 +41,12 @@ impl Insertion {
         &self.store
     }
 
-    /// Whether others find what is written: it was neither purged nor replaced.
+    /// Returns true if lookups find the object: it was neither purged nor replaced.
     pub(super) fn is_found(&self) -> bool {
         self.found_at.as_ref().is_some_and(|key| self.store.finds(key, &self.busy))
     }
 
-    /// Reads what is written, whoever else may. To be called before bytes are appended.
+    /// A reader of the body, even if lookups do not find it. Call it before you append bytes.
     pub fn reader(&self) -> Option<Reader> {
         self.busy.reader()
     }
@@ -85,12 +82,12 @@ impl Insertion {
         }
     }
 
-    /// Whether more may come now. If not, `waker` is called when it may.
+    /// Returns true if more bytes may be appended now. Otherwise `waker` is called when they may.
     pub fn has_room(&self, waker: &Waker) -> bool {
         self.busy.has_room(waker)
     }
 
-    /// Whether anybody wants the rest: it is kept, or read.
+    /// Returns true if the rest will be stored or read.
     pub fn is_wanted(&self) -> bool {
         self.busy.is_wanted()
     }
@@ -128,7 +125,7 @@ impl Insertion {
         object
     }
 
-    /// Lets nobody else find it.
+    /// Removes it from lookups.
     fn hide(&mut self) {
         if let Some(key) = self.found_at.take() {
             self.store.end_busy_object(&key, &self.busy, None);
@@ -152,8 +149,7 @@ impl Drop for Insertion {
 pub(super) type BusyObjects = HashMap<u128, (Key<'static>, Arc<BusyObject>)>;
 
 impl Store {
-    /// Lets a busy be found at `key`, where it is told from other variants, and no longer where it was; unless it
-    /// was purged, or another is there.
+    /// Moves a busy object to the `key` of its variant, unless it was purged or another is there.
     pub(super) fn move_busy_object(&self, busy: &Arc<BusyObject>, key: Key<'static>) -> Option<Key<'static>> {
         let mut busy_objects = self.busy_objects();
         if !is_at(&busy_objects, busy.key(), busy) {
@@ -167,7 +163,7 @@ impl Store {
         Some(key)
     }
 
-    /// Whether `busy` is what is found at `key`.
+    /// Returns true if a lookup of `key` finds `busy`.
     pub(super) fn finds(&self, key: &Key<'_>, busy: &Arc<BusyObject>) -> bool {
         is_at(&self.busy_objects(), key, busy)
     }

@@ -1,4 +1,4 @@
-//! What a lookup finds, and what becomes of the wish to insert.
+//! Lookups, and beginning an insertion.
 
 use std::sync::Arc;
 
@@ -10,10 +10,8 @@ use crate::key::Key;
 use crate::object::Object;
 use crate::variants::Variants;
 
-/// What a lookup finds.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// An object.
     Hit(Arc<Object>),
     /// Variants, to choose from: look up one of [their keys](Variants::keys).
     Varies(Arc<Variants>),
@@ -21,12 +19,11 @@ pub enum Lookup {
     Busy(Arc<BusyObject>),
     /// Perhaps something on disk: it is being looked at.
     OnDisk(Arc<DiskLookup>),
-    /// Nothing.
     Miss,
 }
 
 impl Lookup {
-    /// What finding `object` is.
+    /// The lookup result for `object`.
     pub fn of(object: Arc<Object>) -> Lookup {
         match Variants::of(&object) {
             Some(variants) => Lookup::Varies(Arc::new(variants)),
@@ -35,32 +32,28 @@ impl Lookup {
     }
 }
 
-/// What is kept at a key, for people to look at.
+/// Describes the object at a key, for inspection.
 #[derive(Clone, Debug)]
 pub struct ObjectInfo {
     /// The object; its body may be missing.
     pub object: Arc<Object>,
-    /// Bytes of the body.
     pub body_bytes: u64,
-    /// Whether the body is in memory.
     pub is_in_memory: bool,
-    /// Whether there is a file of it.
     pub is_on_disk: bool,
 }
 
-/// What becomes of the wish to fill.
+/// The result of beginning an insertion.
 #[derive(Debug)]
 pub enum InsertOutcome {
     /// It is yours to fill.
     Insert(Insertion),
-    /// Somebody is at it: follow.
+    /// Another request is fetching it: follow that.
     Busy(Arc<BusyObject>),
-    /// It has come meanwhile.
     Hit(Arc<Object>),
 }
 
 impl Store {
-    /// What there is at `key` beside the disk, after that was looked at.
+    /// Looks `key` up in memory only, after the disk has answered.
     pub fn lookup_in_memory(&self, key: &Key<'_>) -> Lookup {
         match self.0.memory.find(key) {
             Some(object) => Lookup::of(object),
@@ -68,7 +61,7 @@ impl Store {
         }
     }
 
-    /// What there is at `key`.
+    /// Looks `key` up in memory and on disk.
     pub fn lookup(&self, key: &Key<'_>) -> Lookup {
         match self.0.memory.find(key) {
             Some(object) => Lookup::of(object),
@@ -84,7 +77,7 @@ impl Store {
         lookup.map_or(Lookup::Miss, Lookup::OnDisk)
     }
 
-    /// What is kept at `key`, without counting as use of it; waits for the disk.
+    /// Describes the object at `key` without counting as a use; waits for the disk.
     pub fn inspect(&self, key: &Key<'_>) -> Option<ObjectInfo> {
         let held = self.0.memory.peek(key);
         let file = self.0.disk.as_ref().and_then(|disk| disk.inspect(key));

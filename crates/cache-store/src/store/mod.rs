@@ -39,9 +39,7 @@ pub struct Settings {
     /// The memory tier's parts, each with its lock. One, and the policy sees everything; many, and threads seldom
     /// meet.
     pub shards: usize,
-    /// Who goes.
     pub policy: replacement::Kind,
-    /// Who gets in.
     pub admission: AdmissionKind,
     /// Bodies that are sent often are moved to files in memory; there are so many files at most, a descriptor each.
     pub memory_files_max: usize,
@@ -65,7 +63,6 @@ impl Default for Settings {
 pub struct MemoryCounts {
     /// Bytes used of the budget now.
     pub bytes: u64,
-    /// Objects held now.
     pub objects: u64,
     /// Objects evicted to make room.
     pub evictions: u64,
@@ -117,7 +114,7 @@ impl Store {
         }))
     }
 
-    /// Something to do for the disk, for whoever may wait; `None` if there is nothing, or no disk.
+    /// A disk job, for a thread that may wait; `None` if there is none, or no disk.
     pub fn take_job(&self) -> Option<DiskJob> {
         self.0.disk.as_ref()?.take_job()
     }
@@ -127,7 +124,7 @@ impl Store {
         self.0.disk.as_ref()?.wait_for_job(timeout)
     }
 
-    /// Has nobody wait for jobs any more: there are those that are there, and then none.
+    /// Lets the disk threads perform the queued jobs and then end.
     pub fn end_jobs(&self) {
         self.0.disk.iter().for_each(|disk| disk.end_jobs());
     }
@@ -164,7 +161,7 @@ impl Store {
         InsertOutcome::Insert(Insertion::new(self.clone(), busy))
     }
 
-    /// Whether `object` is still what is kept at `key`, as far as that can be told without waiting.
+    /// Returns true if `object` is still stored at `key`, as far as that can be told without waiting.
     pub fn is_current(&self, key: &Key<'_>, object: &Object) -> bool {
         match self.0.memory.peek(key) {
             Some(held) => held.number() == object.number(),
@@ -218,7 +215,6 @@ impl Store {
         self.purge(&Key::of_text(object.key_text()))
     }
 
-    /// The counters.
     pub fn memory_counts(&self) -> MemoryCounts {
         let memory = &self.0.memory;
         let (evictions, refused) = memory.evicted_and_refused();

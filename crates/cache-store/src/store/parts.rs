@@ -20,18 +20,15 @@ use crate::variants::Vary;
 /// Keys share so many counts of what was forgotten. Two keys that share one cost each other a part, seldom.
 const GENERATIONS: usize = 256;
 
-/// What is known of a part before it comes.
+/// Known before a part's bytes arrive.
 #[derive(Clone, Debug)]
 pub struct PartHead {
-    /// What others keep with the whole.
+    /// The caller's metadata of the whole.
     pub metadata: Box<[u8]>,
-    /// What the whole varies by.
     pub vary: Option<Vary>,
-    /// What tells the body from all others; empty if nothing does.
+    /// The strong validator; empty if there is none.
     pub tag: Box<[u8]>,
-    /// Where the part belongs.
     pub range: ByteRange,
-    /// Bytes of the whole.
     pub whole_bytes: u64,
 }
 
@@ -52,7 +49,7 @@ pub struct PartInsertion {
 /// How often something at one of the keys that share a place was forgotten: what began before must not come after.
 pub(super) struct PurgeGenerations {
     forgotten: Box<[AtomicU64]>,
-    /// Whether there has been any part: until then nobody pays for them.
+    /// True once any part was stored: until then lookups skip them.
     has_any: AtomicBool,
 }
 
@@ -148,7 +145,6 @@ impl Store {
 }
 
 impl PartInsertion {
-    /// The next bytes.
     pub fn append(&mut self, bytes: &Arc<[u8]>) {
         let cost = bytes.len() + CHUNK_OVERHEAD_BYTES;
         let is_more = self.got_bytes + bytes.len() as u64 > self.head.range.length();
@@ -186,8 +182,8 @@ impl Drop for PartInsertion {
 }
 
 impl Insertion {
-    /// What came of a body that broke off is kept as a part of it, if its length is known and it has a `tag`, and all of
-    /// that is held; whether it is.
+    /// Keeps a body that broke off as a part, if its length is known, it has a `tag`, and all its bytes are held.
+    /// Returns true if so.
     pub fn end_as_part(self, tag: &[u8]) -> bool {
         let key = self.busy_object().key().clone();
         let (Some(head), Some(chunks)) = (self.busy_object().head(), self.busy_object().whole()) else {
@@ -256,7 +252,7 @@ fn held_of(head: &PartHead, segments: &[Segment]) -> StoredRanges {
     StoredRanges::new(&head.tag, head.whole_bytes, segments.iter().map(|(range, _)| *range))
 }
 
-/// What is held outside `range`.
+/// The stored bytes outside `range`.
 fn others(object: &Object, held: &StoredRanges, range: ByteRange) -> Vec<Segment> {
     let outside = held.ranges().iter().flat_map(|part| {
         let before = range.first.checked_sub(1).map(|last| ByteRange { last: last.min(part.last), ..*part });
@@ -266,8 +262,8 @@ fn others(object: &Object, held: &StoredRanges, range: ByteRange) -> Vec<Segment
     outside.map(|rest| (rest, object.chunks(held.stored_position(rest).expect("it is held")))).collect()
 }
 
-/// Whether a part has the bytes that are held already, where it has them. An origin that gives one tag to different
-/// bytes is not to be believed: then only what it said last is kept.
+/// Returns true if the part equals the stored bytes where they overlap. An origin that gives one tag to different bytes
+/// is not trusted: only its latest part is kept.
 fn agrees(object: &Object, held: &StoredRanges, range: ByteRange, chunks: &[Arc<[u8]>]) -> bool {
     let is_common = |part: &ByteRange| part.first <= range.last && range.first <= part.last;
     let all = if held.ranges().iter().any(is_common) { chunks.concat() } else { Vec::new() };

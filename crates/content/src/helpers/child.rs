@@ -19,7 +19,7 @@ use rustix::thread::set_name;
 use super::message::{REQUEST_BYTES, Reply, Request, receive, send};
 use crate::origin::Directory;
 
-/// What a helper reads at a time, only to have it in the page cache.
+/// A helper reads this much at a time, just to bring it into the page cache.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// The server's handle on the keeper. Dropping it ends the keeper, not the helpers.
@@ -45,7 +45,6 @@ impl Keeper {
         Ok(socket)
     }
 
-    /// Its process.
     #[cfg(test)]
     pub fn pid(&self) -> Pid {
         self.pid
@@ -63,7 +62,6 @@ fn pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
 }
 
-/// The keeper's life.
 fn keep(socket: BorrowedFd<'_>, directories: &[Directory], roots: &[RawFd]) {
     let _ = set_name(c"sojourn-keeper");
     ignore_signals();
@@ -144,8 +142,8 @@ fn fork(life: impl FnOnce()) -> io::Result<Pid> {
     }
 }
 
-/// What asks the server to stop, from a terminal or a service manager, often goes to its children too; but they
-/// are needed until the last request is answered. Helpers that end leave nothing to wait for.
+/// Signals that stop the server often reach its children too, but helpers are needed until the last request is
+/// answered. They leave nothing to wait for.
 fn ignore_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
         // SAFETY: no handler is installed, so none can run.

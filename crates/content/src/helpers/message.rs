@@ -19,13 +19,12 @@ use crate::origin::PATH_BYTES_MAX;
 const NUMBERS: usize = 4;
 const WORD: usize = size_of::<u64>();
 
-/// Bytes of a request.
 pub const REQUEST_BYTES: usize = NUMBERS * WORD + PATH_BYTES_MAX;
 
 /// Bytes of a reply: an error number or zero, and the bytes that were read.
 pub const REPLY_BYTES: usize = 2 * WORD;
 
-/// What a helper process is asked.
+/// A request to a helper process.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Look up whatever opening this path below the root of this host looks up; read the files that are small.
@@ -34,10 +33,8 @@ pub enum Request<'a> {
     Read { offset: u64, length: u64 },
 }
 
-/// What it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Why it failed.
     pub error: Option<Errno>,
     /// Bytes that are in memory now.
     pub length: u64,
@@ -77,7 +74,6 @@ impl Request<'_> {
 }
 
 impl Reply {
-    /// As bytes.
     pub fn encode(&self) -> [u8; REPLY_BYTES] {
         let error = self.error.map_or(0, |error| error.raw_os_error() as u64);
         let mut bytes = [0; REPLY_BYTES];
@@ -86,7 +82,6 @@ impl Reply {
         bytes
     }
 
-    /// From bytes.
     pub fn decode(bytes: &[u8; REPLY_BYTES]) -> Reply {
         let error = number(bytes, 0) as i32;
         Reply { error: (error != 0).then(|| Errno::from_raw_os_error(error)), length: number(bytes, 1) }

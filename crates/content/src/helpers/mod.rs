@@ -24,10 +24,8 @@ mod threads;
 use processes::Processes;
 use threads::Threads;
 
-/// What helpers are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HelperKind {
-    /// Threads of the server.
     #[default]
     Threads,
     /// Processes of their own, only for local directories.
@@ -35,7 +33,6 @@ pub enum HelperKind {
 }
 
 impl HelperKind {
-    /// Every kind.
     pub const ALL: &[HelperKind] = &[HelperKind::Threads, HelperKind::Processes];
 
     /// The name for the command line.
@@ -50,13 +47,12 @@ impl HelperKind {
 /// The counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HelperCounts {
-    /// Jobs performed.
     pub jobs: u64,
     /// Requests that joined a job under way.
     pub coalesced: u64,
     /// Requests refused because the queue was full.
     pub refused: u64,
-    /// Jobs begun again because the helper that was at it ended.
+    /// Jobs repeated because their helper ended.
     pub repeated: u64,
     /// Helpers that ended unasked; each is replaced when there is work for it.
     pub helpers_lost: u64,
@@ -96,7 +92,7 @@ impl Helpers {
         }))
     }
 
-    /// Queues `job`, for which somebody waits; its outcome will be collected under `token`.
+    /// Queues `job` for a waiting connection; its result is collected under `token`.
     pub fn submit(&mut self, token: u64, job: Job) -> Result<(), Refused> {
         self.submit_at(Urgency::Due, token, job)
     }
@@ -125,7 +121,6 @@ impl Helpers {
         }
     }
 
-    /// The counters.
     pub fn counts(&self) -> HelperCounts {
         match &self.0 {
             Pool::Threads(pool) => pool.counts(),

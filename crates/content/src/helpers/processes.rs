@@ -30,7 +30,6 @@ const LOST_HELPERS_MAX: u32 = 8;
 /// The event of an outcome for which no helper is needed.
 const OUTCOME: u64 = u64::MAX;
 
-/// A pool of processes.
 pub struct Processes {
     origin: Arc<dyn Origin>,
     keeper: Keeper,
@@ -191,7 +190,7 @@ impl Processes {
         self.queue.count_lost_helper();
     }
 
-    /// `queued` was not done by whoever was to do it.
+    /// Repeats a job whose helper ended.
     fn again(&mut self, mut queued: Queued) {
         queued.lost_helpers += 1;
         if queued.lost_helpers < LOST_HELPERS_MAX {
@@ -233,7 +232,7 @@ fn encode<'a>(
     }
 }
 
-/// What a helper's reply means. What it has just looked up or read the loop finds in memory.
+/// The result of a helper's reply. The loop finds in memory what the helper has just looked up or read.
 fn outcome(origin: &dyn Origin, job: &Job, reply: Reply) -> Done {
     match job {
         Job::Open(_) => job.perform(origin, &mut Vec::new()),

@@ -14,9 +14,9 @@ use crate::place::Place;
 /// Jobs on their way from those who ask to the helpers, and outcomes on their way back.
 #[derive(Debug)]
 pub struct Queue {
-    /// Of each urgency, the most urgent first.
+    /// A queue per urgency, the most urgent first.
     jobs: [VecDeque<Queued>; Urgency::COUNT],
-    /// Who waits for each job queued or running.
+    /// The tokens waiting for each queued or running job.
     waiting: HashMap<Key, Vec<u64>>,
     outcomes: Vec<(u64, Done)>,
     counts: HelperCounts,
@@ -35,7 +35,7 @@ pub struct Queued {
     taken: Option<Instant>,
 }
 
-/// What makes two jobs the same.
+/// Jobs with the same key are done once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Place(Place<'static>),
@@ -99,7 +99,7 @@ impl Queue {
         }
     }
 
-    /// Of the most urgent jobs the one that has waited longest, for a helper that begins it now.
+    /// The oldest of the most urgent jobs, for a helper that starts it now.
     pub fn take(&mut self) -> Option<Queued> {
         let mut queued = self.jobs.iter_mut().find_map(VecDeque::pop_front)?;
         let now = Instant::now();
@@ -124,8 +124,8 @@ impl Queue {
         self.counts.busy += queued.taken.map_or_else(Default::default, |taken| taken.elapsed());
     }
 
-    /// Tries up to `count` of the jobs, those first that were not tried for longest, where nobody has to take them:
-    /// each is done when `attempt`, told how long it has waited, gives its outcome.
+    /// Tries up to `count` jobs, the longest untried first, without helpers: a job is done when `attempt`, given its
+    /// waiting time, returns a result.
     pub fn try_each(&mut self, count: usize, mut attempt: impl FnMut(&Job, Duration) -> Option<Done>) {
         let mut left = count;
         for urgency in 0..Urgency::COUNT {
@@ -145,7 +145,6 @@ impl Queue {
         }
     }
 
-    /// A helper ended unasked.
     pub fn count_lost_helper(&mut self) {
         self.counts.helpers_lost += 1;
     }
@@ -155,17 +154,16 @@ impl Queue {
         into.append(&mut self.outcomes);
     }
 
-    /// Whether no job waits for a helper.
+    /// Returns true if no job waits for a helper.
     pub fn is_empty(&self) -> bool {
         self.jobs.iter().all(VecDeque::is_empty)
     }
 
-    /// Whether outcomes wait to be collected.
+    /// Returns true if outcomes wait to be collected.
     pub fn has_outcomes(&self) -> bool {
         !self.outcomes.is_empty()
     }
 
-    /// The counters.
     pub fn counts(&self) -> HelperCounts {
         let queue_length = self.jobs.iter().map(|jobs| jobs.len() as u64).sum();
         HelperCounts { queue_length, ..self.counts }

@@ -1,4 +1,4 @@
-//! What every kind of helpers must do, and what the queue does between them and those who ask.
+//! Properties of every kind of helpers, and of the queue between them and the connections.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::{fs, io};

@@ -12,7 +12,6 @@ use super::{HelperCounts, Refused};
 use crate::job::{Done, Job, Urgency};
 use crate::origin::Origin;
 
-/// A pool of threads.
 #[derive(Debug)]
 pub struct Threads {
     shared: Arc<Shared>,
@@ -88,7 +87,6 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One helper's life.
     fn help(&self, origin: &dyn Origin) {
         let mut scratch = Vec::new();
         while let Some(queued) = self.take() {

@@ -15,7 +15,6 @@ pub use hosts::Directories;
 pub use local::Directory;
 pub(crate) use local::PATH_BYTES_MAX;
 
-/// Where documents come from.
 pub trait Origin: Send + Sync {
     /// The document at `place` as it is now.
     fn open(&self, place: &Place<'_>) -> Result<Found, OpenError>;
@@ -31,18 +30,16 @@ pub trait Origin: Send + Sync {
         &[]
     }
 
-    /// Whether `document` is still what `place` names, its variants included. Answered from memory: an event loop
-    /// asks it.
+    /// Returns true if `document` and its variants are still what `place` names. Answers from memory, because an event
+    /// loop asks.
     fn is_current(&self, place: &Place<'_>, document: &Document) -> bool;
 
     /// Reads at `offset` until `into` is full or the document ends; returns the bytes read.
     fn read(&self, document: &Document, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
-/// What a path names.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// A file.
     Document(Arc<Document>),
     /// A directory named without its trailing slash: the client should ask with it.
     Directory,
@@ -51,7 +48,7 @@ pub enum Found {
 /// Why a path could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Nothing there, or nothing that is shown.
+    /// The file does not exist or is hidden.
     #[error("no such document")]
     NotFound,
     /// There, but not readable, or no regular file.

@@ -81,7 +81,7 @@ fn is_resident(file: &dyn AsFd, offset: u64, length: usize) -> Result<bool, Errn
     Ok(pages[..count].iter().all(|page| page & 1 == 1))
 }
 
-/// What the kernel itself asks before it tells the truth to somebody who is not the owner.
+/// The kernel's own check before it tells the truth to a process that is not the owner.
 fn may_write(file: &dyn AsFd) -> bool {
     let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
     // SAFETY: the path is an empty string that ends in a zero.

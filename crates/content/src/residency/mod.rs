@@ -23,16 +23,13 @@ pub use never::Never;
 pub use nowait::Nowait;
 pub use tester::{Absent, ResidencyCounts, TRUST, Tester};
 
-/// What a test says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// In memory, as far as sampled.
     Resident,
-    /// Not in memory.
     Missing,
     /// The file ends before: there is nothing to wait for.
     Truncated,
-    /// It cannot be told.
     Unknown,
 }
 
@@ -41,7 +38,7 @@ pub trait Residency: Sync {
     /// The name for the command line.
     fn name(&self) -> &'static str;
 
-    /// What it does, in a line.
+    /// One line for the user.
     fn summary(&self) -> &'static str;
 
     /// Whether `length` bytes at `offset` can be sent without waiting for a disk.
@@ -50,7 +47,7 @@ pub trait Residency: Sync {
     /// Reads all of `into` if that needs no waiting.
     fn read_now(&self, file: &dyn AsFd, offset: u64, into: &mut [u8]) -> Answer;
 
-    /// Whether it can tell anything about `file`.
+    /// Checks that the test works for `file`.
     fn probe(&self, file: &dyn AsFd) -> Result<(), Cause>;
 }
 
@@ -88,7 +85,6 @@ pub struct Unavailable {
 }
 
 impl Unavailable {
-    /// The likely cure.
     pub fn hint(&self) -> &'static str {
         match self.cause {
             Cause::NotOwner => {
@@ -102,7 +98,7 @@ impl Unavailable {
 /// Why a test cannot tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// `mincore` would lie.
+    /// `mincore` would report every page as resident.
     #[error("the server neither owns it nor may write it, and then the kernel calls every page resident")]
     NotOwner,
     /// The kernel or the file system has no such thing.

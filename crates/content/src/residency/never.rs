@@ -4,7 +4,6 @@ use std::os::fd::AsFd;
 
 use super::{Answer, Cause, Residency};
 
-/// Knows nothing.
 pub struct Never;
 
 impl Residency for Never {

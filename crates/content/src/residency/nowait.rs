@@ -17,7 +17,6 @@ const SAMPLE_STRIDE_BYTES: u64 = 64 * 1024;
 /// `f_type` of tmpfs, which has no `RWF_NOWAIT` and no need of it.
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 
-/// Reads that never wait.
 pub struct Nowait;
 
 impl Residency for Nowait {

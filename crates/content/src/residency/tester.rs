@@ -25,10 +25,8 @@ const PART_BYTES: u64 = 4 << 20;
 /// Verdicts kept; of more documents than this those asked for longest ago are tested again.
 const VERDICTS_MAX: usize = 64 * 1024;
 
-/// What was tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResidencyCounts {
-    /// Tests made.
     pub tests: u64,
     /// Tests that found data missing, or could not tell.
     pub misses: u64,
@@ -85,7 +83,6 @@ impl Tester {
         self.test(range, range.offset, range.length)
     }
 
-    /// The counters.
     pub fn counts(&self) -> ResidencyCounts {
         self.counts
     }

@@ -51,7 +51,7 @@ const END_TO_END: [&str; 17] = [
     "via",
 ];
 
-/// What says where a request came from, and for whom its answer is. Some applications take `_` for `-`.
+/// Fields that tell where a request came from and for whom. Some applications read `_` as `-`.
 const ORIGINATORS: [&str; 10] = [
     "forwarded",
     "surrogate-capability",
@@ -68,10 +68,10 @@ const ORIGINATORS: [&str; 10] = [
 /// Conditions, by which the origin could answer with nothing but a status.
 const CONDITIONS: [&str; 2] = ["if-modified-since", "if-none-match"];
 
-/// What would have the origin answer with less than the whole.
+/// Fields that would make the origin send less than the whole.
 const RANGES: [&str; 2] = ["if-range", "range"];
 
-/// What the origin is told about the client, in Forwarded (RFC 7239) and X-Forwarded-For, -Proto and -Host.
+/// How the origin learns about the client: Forwarded (RFC 7239) and X-Forwarded-For, -Proto and -Host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Originator {
     /// The client's address as we see it; what the client itself says is dropped.
@@ -79,11 +79,10 @@ pub enum Originator {
     Overwrite,
     /// The client is a trusted proxy: its word stays, its address is appended.
     Append,
-    /// Nothing, whoever says it.
     Drop,
 }
 
-/// What a request to the origin is for.
+/// The purpose of a request to the origin.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose<'a> {
     /// To answer this client alone: its conditions and range go with it.
@@ -95,17 +94,12 @@ pub enum Purpose<'a> {
     Part,
     /// To complete what is stored with this strong validator: that part is asked for, or the whole if there is another
     /// by now (RFC 9110, 13.1.5).
-    Rest {
-        /// The entity tag.
-        tag: &'a [u8],
-        /// What is missing.
-        range: ByteRange,
-    },
+    Rest { tag: &'a [u8], range: ByteRange },
     /// To find out which of the stored variants is current, or get a new one (RFC 9111, 4.3.1).
     Revalidate(&'a [Metadata<'a>]),
 }
 
-/// What this proxy says in Via (RFC 9110, 7.6.3).
+/// This proxy's entry in Via (RFC 9110, 7.6.3).
 #[derive(Clone, Copy, Debug)]
 pub struct Via<'a> {
     /// The version of the received message.
@@ -117,17 +111,13 @@ pub struct Via<'a> {
 /// One request's way to the origin.
 #[derive(Clone, Copy, Debug)]
 pub struct Hop<'a> {
-    /// Via.
     pub via: Via<'a>,
-    /// The client.
     pub client: IpAddr,
     /// `http` or `https`, as the client came.
     pub scheme: &'a str,
     /// The host that the client asked for.
     pub host: &'a [u8],
-    /// What is said about the client.
     pub originator: Originator,
-    /// What for.
     pub purpose: Purpose<'a>,
 }
 
@@ -177,7 +167,7 @@ pub fn append_response(
     append_via(text, via);
 }
 
-/// Whether a request has been here before: this proxy is in its Via (RFC 9110, 7.6.3).
+/// Returns true if this proxy is already in the request's Via: it loops (RFC 9110, 7.6.3).
 pub fn is_loop(received: Section<'_>, pseudonym: &str) -> bool {
     received.values("via").any(|value| {
         let bare = without_comments(value);
@@ -189,7 +179,7 @@ pub fn is_loop(received: Section<'_>, pseudonym: &str) -> bool {
     })
 }
 
-/// Whether the request to the origin has this proxy's word under `name`, not the client's.
+/// Returns true if the proxy sets this field itself.
 pub(super) fn is_set_here(name: &str) -> bool {
     name == "via" || is_originator(name.as_bytes())
 }

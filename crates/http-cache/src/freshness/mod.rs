@@ -12,9 +12,7 @@ use super::policy::Policy;
 /// When a response was asked for and when its head came, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moments {
-    /// The request left.
     pub request: i64,
-    /// The response came.
     pub response: i64,
 }
 
@@ -23,7 +21,6 @@ pub struct Moments {
 pub struct Freshness {
     /// Seconds since the response was generated.
     pub lifetime: u32,
-    /// Who says so.
     pub source: Source,
 }
 
@@ -32,7 +29,6 @@ pub struct Freshness {
 pub enum Source {
     /// The origin gives it, or gives one that is invalid and so 0.
     Explicit,
-    /// It was guessed.
     Heuristic,
     /// Nothing gives it and nothing may be guessed: 0.
     None,

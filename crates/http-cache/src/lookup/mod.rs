@@ -1,22 +1,19 @@
-//! Whether a stored response may answer a request (RFC 9111, 4).
+//! Decides whether a stored response may answer a request (RFC 9111, 4).
 
 use super::metadata::Metadata;
 use super::policy::Policy;
 use super::request::RequestDirectives;
 
-/// What to do with a request for which this is stored.
+/// The verdict on a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Answer with it: it is fresh.
     Fresh,
     /// Answer with it although it is stale.
-    Stale {
-        /// Who allows that.
-        allowed_by: Allowance,
-    },
+    Stale { allowed_by: Allowance },
     /// Ask the origin first whether it is still current.
     Revalidate(Need),
-    /// Nothing that is stored fits: ask the origin.
+    /// Nothing stored matches: ask the origin.
     Miss,
     /// Pass the request on as it is: its conditions are for the origin (RFC 9111, 4.3.2).
     Forward,
@@ -24,7 +21,7 @@ pub enum Use {
     GatewayTimeout,
 }
 
-/// Who allows a stale answer (RFC 9111, 4.2.4).
+/// The party that allows a stale response (RFC 9111, 4.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowance {
     /// The client, by `max-stale`.
@@ -36,7 +33,6 @@ pub enum Allowance {
 /// Why a stored response needs validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It is stale.
     Stale,
     /// It has `no-cache`.
     NoCache,
@@ -53,7 +49,8 @@ pub enum Failure {
     Status(u16),
 }
 
-/// What to do with a GET or HEAD at `now` (seconds since 1970) for which `stored` has the matching secondary key.
+/// The verdict on a GET or HEAD at `now` (seconds since 1970), given the `stored` response with the matching secondary
+/// key.
 pub fn lookup(request: &RequestDirectives, stored: Option<&Metadata<'_>>, now: i64) -> Use {
     let verdict = match stored {
         _ if request.is_for_origin => Use::Forward,

@@ -1,4 +1,4 @@
-//! Whether a response may be stored by a shared cache, and what is stored of it (RFC 9111, 3).
+//! Decides whether a shared cache may store a response, and what it stores (RFC 9111, 3).
 
 use super::control::{Control, Delta};
 use super::fields::{Section, is_one_of};
@@ -16,26 +16,20 @@ use super::vary::{Vary, secondary_key};
 /// it would be stored as the one with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The method.
     pub method: &'a [u8],
-    /// Its fields.
     pub fields: Section<'a>,
-    /// What the client asked of caches.
     pub directives: RequestDirectives,
-    /// Whether a body went with it.
+    /// True if the request had a body.
     pub has_body: bool,
 }
 
 /// A response as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'a> {
-    /// The status.
     pub status: u16,
-    /// Its fields.
     pub fields: Section<'a>,
     /// When it was asked for and came.
     pub moments: Moments,
-    /// What this proxy adds to Via.
     pub via: Via<'a>,
 }
 
@@ -81,7 +75,7 @@ pub enum NotStorable {
 }
 
 impl NotStorable {
-    /// Whether another request's answer could be stored.
+    /// Returns true if the reason lies in the request, so that the response to another request could be stored.
     pub fn is_of_request(self) -> bool {
         matches!(
             self,
@@ -172,8 +166,7 @@ fn may_drop_cookie(control: &Control, freshness: Freshness) -> bool {
     control.withholds(b"set-cookie") && freshness.source == Source::Explicit && is_for_all
 }
 
-/// The lines that answer later requests (RFC 9111, 3.1): what is withheld, what the sender computes anew and what
-/// belongs to one connection stay out.
+/// The lines for later responses (RFC 9111, 3.1): without withheld fields, computed fields and those of one connection.
 fn stored_lines(response: &Response<'_>, control: &Control) -> Vec<u8> {
     let mut lines = Vec::new();
     let is_kept = |name: &[u8]| !is_one_of(name, &["age"]) && !control.withholds(name);

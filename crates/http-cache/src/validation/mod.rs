@@ -48,7 +48,7 @@ pub fn validated<'a, 'b>(received: Section<'_>, stored: &'a [Metadata<'b>]) -> O
     }
 }
 
-/// What becomes of a stored response that the origin calls current.
+/// The result of a 304 for a stored response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freshened {
     /// It is stored with this metadata, and answers the request.
@@ -125,8 +125,8 @@ pub fn freshen(
     }
 }
 
-/// Whether a 200 to a HEAD is about the stored response, so that it may be freshened by it; otherwise that is to be
-/// taken for stale (RFC 9111, 4.3.5). `length` is the stored body's.
+/// Returns true if a 200 to a HEAD is about the stored response, so that it may be freshened by it; otherwise that is
+/// to be taken for stale (RFC 9111, 4.3.5). `length` is the stored body's.
 pub fn matches_head(received: Section<'_>, stored: &Metadata<'_>, length: u64, told: Option<u64>) -> bool {
     let same_tag = !received.has("etag") || entity_tag(received).is_some_and(|tag| tag == stored.entity_tag);
     let same_date = !received.has("last-modified")

@@ -62,7 +62,6 @@ pub fn body(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 % 251) as u8).collect()
 }
 
-/// The objects' files.
 pub fn files(path: &Path) -> Vec<PathBuf> {
     let directories = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
     let is_of_objects = |path: &PathBuf| path.is_dir() && path.file_name().unwrap() != "temporary";

@@ -1,4 +1,4 @@
-//! A disk that hangs: its jobs are there, and nobody performs them.
+//! A disk that hangs: jobs are queued, and no thread performs them.
 
 use std::task::Waker;
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::*;
 
-/// More than it takes.
 const SENDS: usize = 20;
 
 fn store(memory_files_max: usize) -> Store {

@@ -27,14 +27,11 @@ pub const ENTRIES_MAX: usize = 10_000;
 /// Bytes of directory entries that the kernel hands over at a time.
 const ENTRY_BUFFER_BYTES: usize = 32 * 1024;
 
-/// What a directory holds.
 #[derive(Debug, Serialize)]
 pub struct Listing {
     /// The directory's path in the site, from its first slash to its last.
     pub path: String,
-    /// What is shown of it.
     pub entries: Vec<Entry>,
-    /// Whether there is more.
     pub is_truncated: bool,
 }
 
@@ -46,23 +43,19 @@ pub struct Entry {
     pub raw_name: Box<[u8]>,
     /// As text, which people read.
     pub name: String,
-    /// What it is.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Bytes, of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Last modification, `2026-11-22T03:15:00Z`.
     pub modified: String,
 }
 
-/// What an entry is, in the order in which they are shown.
+/// The kind of an entry, in display order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A directory.
     Directory,
-    /// A regular file.
     File,
 }
 

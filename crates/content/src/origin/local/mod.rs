@@ -36,7 +36,6 @@ pub struct Directory {
     rules: Rules,
 }
 
-/// Where a path leads.
 enum Target {
     File {
         file: OwnedFd,
@@ -49,7 +48,6 @@ enum Target {
         directory: OwnedFd,
         name: Name,
     },
-    /// A directory without.
     Directory,
 }
 
@@ -59,12 +57,12 @@ impl Directory {
         Ok(Directory { root: Root::open(root, rules.links)?, rules })
     }
 
-    /// The root: with it and the path, whoever has it can open files.
+    /// The root directory, for opening files below it.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
-    /// Whether `path` may be looked up at all.
+    /// Returns true if `path` may be looked up at all.
     pub(crate) fn shows(&self, path: &SitePath<'_>) -> bool {
         self.rules.shows_hidden || !path.is_hidden()
     }
@@ -90,7 +88,7 @@ impl Directory {
         }
     }
 
-    /// What was made from `file`, as the rules have it.
+    /// The document generated from `file`, with the rules applied.
     pub fn extract(&self, file: &Document, extract: Extract<'_>) -> Result<Arc<Document>, OpenError> {
         let cache_control = self.rules.cache_control.of(extract.name.as_bytes());
         let document = file.extract(extract).map_err(refusal)?;
@@ -199,7 +197,7 @@ impl Directory {
         Ok(Arc::new(Document { choice, variants: copies.into(), ..document }))
     }
 
-    /// Whether the copies of `document` are those that are there now.
+    /// Returns true if the precompressed copies of `document` are unchanged.
     fn has_current_copies(&self, document: &Document) -> bool {
         let is_there = |coding: &Coding| {
             let path = [&document.file_path, coding.suffix().as_bytes()].concat();
@@ -210,7 +208,7 @@ impl Directory {
         !self.looks_for_copies(&document.file_path) || Coding::ALL.iter().all(is_there)
     }
 
-    /// Whether the file that stands for the directory at `place` is the first that is there.
+    /// Returns true if the index file of the directory at `place` is still the first that exists.
     fn is_first_index(&self, place: &Place<'_>, position: usize) -> bool {
         let is_absent = |index: &[u8]| {
             let stat = self.root.look_at(&[place.path.as_bytes(), index].concat());
@@ -266,8 +264,8 @@ impl Origin for Directory {
     }
 }
 
-/// Whether what `stat` shows may stand for `original`: written since, and not left empty by a compressor that
-/// failed. Only whole seconds count, because archives and many compressors keep no others.
+/// Returns true if the file in `stat` may serve as a precompressed copy of `original`: not older, and not left empty by
+/// a failed compressor. Only whole seconds count, because archives and many compressors keep no others.
 fn is_copy(stat: &Stat, original: &Identity) -> bool {
     FileType::from_raw_mode(stat.st_mode).is_file()
         && stat.st_size > 0

@@ -24,12 +24,10 @@ impl Name {
         Some(name)
     }
 
-    /// For the kernel.
     pub fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_with_nul(&self.bytes[..=self.length]).expect("no part has a zero, and one follows")
     }
 
-    /// Without the zero.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }

@@ -19,7 +19,6 @@ tr:hover td{background:#8882}\
 a{text-decoration:none}a:hover{text-decoration:underline}\
 @media(max-width:40rem){th:nth-child(3),td:nth-child(3){display:none}}";
 
-/// The page.
 pub fn page(listing: &Listing) -> String {
     let mut page = String::with_capacity(2048 + 192 * listing.entries.len());
     let path = Escaped(&listing.path);

@@ -37,7 +37,6 @@ pub enum Patience {
     Memory,
 }
 
-/// A directory held open.
 #[derive(Debug)]
 pub struct Root {
     fd: OwnedFd,
@@ -74,7 +73,7 @@ impl Root {
         }
     }
 
-    /// What is at `path`. Only to be compared, never shown: it follows links wherever they lead.
+    /// The state of `path`. Only for comparison, never served: it follows links wherever they lead.
     pub fn look_at(&self, path: &[u8]) -> Result<Stat, Errno> {
         statat(&self.fd, path, AtFlags::empty())
     }
