@@ -19,7 +19,7 @@ from benchmarks.probe.watching import INTERVAL_SECONDS, Watched, probe
 from sojourn import engine
 from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores
-from sojourn.probe.processes import tree
+from sojourn.probe.profile import tree
 from sojourn.probe.totals import totals
 from sojourn.systems import Running
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from sojourn.probe.processes import tree
+from sojourn.probe.profile import tree
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

@@ -14,7 +14,7 @@ from benchmarks.stream.viewers import Play
 from sojourn.failure import CouldNotRun
 from sojourn.loading.result import LoadResult
 from sojourn.machine.cores import Cores
-from sojourn.probe.processes import tree
+from sojourn.probe.profile import tree
 from sojourn.text import format
 
 CONFORMING_MIN = 0.99

@@ -1,4 +1,4 @@
-from sojourn.assessment.disturbance import warnings
+from sojourn.assessment.steps import warnings
 
 
 def row(busy: float, own: float, wait: float) -> dict[str, float]:

@@ -7,8 +7,7 @@ import signal
 import subprocess
 import time
 
-from sojourn.probe.processes import tree
-from sojourn.probe.profile import Profile, folded
+from sojourn.probe.profile import Profile, folded, tree
 from sojourn.report.probe.flame_graph import flame_graph
 
 SCRIPT = """\

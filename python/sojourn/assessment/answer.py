@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sojourn import _native
-from sojourn.assessment.disturbance import OTHERS_FRACTION_MAX
+from sojourn.assessment.steps import OTHERS_FRACTION_MAX
 from sojourn.assessment.summary import Answer, Doubling, Knee, Model, Resource, Step
 from sojourn.text import format
 

@@ -9,10 +9,10 @@ import datetime
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sojourn import __version__, _native
-from sojourn.assessment import demand, disturbance, rising_load, steps
+from sojourn.assessment import demand, rising_load, steps
 from sojourn.assessment.answer import Helpers, Line, LogRates, answer
 from sojourn.assessment.climbs import Climbs
 from sojourn.assessment.connections import think_scale_within_limits
@@ -22,10 +22,8 @@ from sojourn.assessment.model import Mix, Station
 from sojourn.assessment.prediction import predict
 from sojourn.assessment.request import Request, as_study, settings
 from sojourn.assessment.simulation import Sessions
-from sojourn.assessment.stages import Stages
 from sojourn.assessment.summary import Answer, DemandFit, DemandPoint, Summary, SystemUnderTest, write_summary
 from sojourn.assessment.system_file import COMMENT, describe
-from sojourn.assessment.work_folder import work_folder
 from sojourn.failure import CouldNotRun
 from sojourn.machine import cores, environment
 from sojourn.queueing import system_file
@@ -33,6 +31,7 @@ from sojourn.results.run_folder import RunFolder
 from sojourn.systems import Launch, Running
 from sojourn.workload import site
 from sojourn.workload.log import import_log
+from sojourn.workload.site import work_folder
 
 RESPONSE_HEAD_BYTES = 250
 """What a response head adds to a body on the line, about."""
@@ -291,7 +290,7 @@ class _Assessment:
         write_summary(self.folder, self.summary)
 
     def _warn_of_doubts(self) -> None:
-        self.summary.warnings += disturbance.warnings(self.climbs.rows)
+        self.summary.warnings += steps.warnings(self.climbs.rows)
         unsteady = [step for step in self.summary.steps if step.within_target and not step.steady]
         if unsteady:
             rates = ", ".join(f"{step.offered_requests_per_second:,.0f}" for step in unsteady)
@@ -307,3 +306,16 @@ def _helpers(server: Running, before: dict[str, float]) -> Helpers | None:
         return None
     busy, requests = (now[name] - before.get(name, 0.0) for name in names)
     return Helpers(server.helpers, busy / max(1.0, requests))
+
+
+class Stages(Protocol):
+    """The stages of a long run, one after the other."""
+
+    def begin(self, name: str, total: float | None = None) -> None:
+        """Ends the current stage and starts the next one."""
+
+    def update(self, done: float, total: float | None = None, detail: str = "") -> None:
+        """Says how far the current stage is."""
+
+    def done(self, detail: str | None = None) -> None:
+        """Ends the current stage; `detail` is its result in a few words."""

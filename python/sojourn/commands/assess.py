@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from sojourn import systems
-from sojourn.assessment.effort import EFFORTS, EffortName
 from sojourn.assessment.pipeline import assess
-from sojourn.assessment.request import Request
+from sojourn.assessment.request import EFFORTS, EffortName, Request
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
 from sojourn.commands.log_options import with_log_options
 from sojourn.commands.progress import Stages

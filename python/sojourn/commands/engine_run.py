@@ -118,8 +118,7 @@ def _measure(
 ) -> None:
     from sojourn.loading.run import plays_streams
     from sojourn.loading.steps import with_saturation
-    from sojourn.report.load.live import LiveView
-    from sojourn.report.load.streams_live import StreamView
+    from sojourn.report.load.live import LiveView, StreamView
 
     thresholds = thresholds_of(wanted.thresholds, words)
     folder = None

@@ -52,7 +52,7 @@ def _search(words: list[str], wanted: RunOptions, limits: list[str], budget: str
     from sojourn.loading import folder as load_folder
     from sojourn.loading import metrics
     from sojourn.loading.load_search import LoadSearch
-    from sojourn.report.load.search_terminal import print_found, said
+    from sojourn.report.load.terminal import print_found, said
     from sojourn.text import quantity
 
     thresholds = engine_run.thresholds_of(limits, words)

@@ -179,7 +179,6 @@ def _run_all(parts: list[_Part], asked: _Asked) -> None:
 
 
 def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
-    from sojourn.assessment.work_folder import work_folder
     from sojourn.commands.progress import Stages
     from sojourn.machine import environment
     from sojourn.report.study import page
@@ -189,6 +188,7 @@ def _run(part: _Part, asked: _Asked) -> tuple[Findings, str, Path]:
     from sojourn.study.folder import StudyFolder
     from sojourn.study.points import Point, in_order
     from sojourn.text import format
+    from sojourn.workload.site import work_folder
 
     study, path = part.study, part.folder
     folder = StudyFolder.begin(path, study, part.text)

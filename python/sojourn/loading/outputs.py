@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import polars
 
 from sojourn.failure import CouldNotRun
-from sojourn.loading.prometheus import families as stream_families
+from sojourn.loading import stream_metrics
 from sojourn.loading.result import LoadResult
 
 PROMETHEUS_QUANTILES = {"0.5": "p50", "0.9": "p90", "0.95": "p95", "0.99": "p99", "0.999": "p999", "1": "max"}
@@ -56,7 +56,7 @@ def prometheus(result: LoadResult) -> str:
             lines.extend(f"sojourn_load_{name}{labels} {float(value):.9g}" for labels, value in known)
 
     if result.is_streams:
-        for each in stream_families(result):
+        for each in families(result):
             family(*each)
     else:
         _requests(record, family)
@@ -94,3 +94,33 @@ OUTPUTS = {output.name: output for output in _OUTPUTS}
 
 def _text(path: Path, text: str) -> None:
     path.write_text(text)
+
+
+Family = tuple[str, str, str, list[tuple[str, Any]]]
+
+
+def families(result: LoadResult) -> Iterator[Family]:
+    """What became of streams and packets."""
+    streaming = result.record["streaming"]
+    streams, starvation = streaming["streams"], streaming["starvation"]
+    for name in ("started", "judged", "conforming", "timed_out", "films_over", "unfinished"):
+        yield f"streams_{name}", "gauge", f"Streams: {name.replace('_', ' ')}.", [("", streams[name])]
+    share = [("", streams["conforming_fraction"])]
+    yield "streams_conforming_fraction", "gauge", "Share of the judged streams that conform.", share
+    refused = [(f'{{status="{status}"}}', count) for status, count in streams["refused_by_status"].items()]
+    yield "streams_refused", "gauge", "Streams that the server refused.", refused or [("", 0)]
+    failed = [(f'{{cause="{cause}"}}', count) for cause, count in streams["failures_by_cause"].items()]
+    yield "streams_failed", "gauge", "Streams that failed.", failed or [("", 0)]
+    kind, came = stream_metrics.name(result), stream_metrics.pieces(result)
+    said = {stream_metrics.PACKETS: "Packets of RTP", stream_metrics.SEGMENTS: "Segments"}[kind]
+    for name in ("received", "expected", "lost", "late", "reordered", "duplicates", "void", "overflowed"):
+        if name in came:
+            yield f"{kind}_{name}", "gauge", f"{said}: {name}.", [("", came[name])]
+    yield "starvations", "gauge", "Times that a player had nothing to show.", [("", starvation["count"])]
+    yield "starvation_seconds", "gauge", "How long players had nothing to show.", [("", starvation["seconds"])]
+    yield (
+        "bytes_per_second",
+        "gauge",
+        "Packets of RTP, or answers with segments, with their headers.",
+        [("", result.record["bytes_per_second"])],
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from sojourn.failure import CouldNotRun
 from sojourn.loading.metric import Metric, known
 from sojourn.loading.result import LoadResult
-from sojourn.loading.stream_pieces import pieces
 
 STREAM_LATENCIES = {
     "setup": ("setup_time", "streams: time from connecting until PLAY was answered, or the playlist there"),
@@ -109,3 +109,39 @@ def require_of_streams(metrics: Sequence[Metric]) -> None:
         if metric.name not in names and kind not in STREAM_LATENCIES:
             latencies = [f"{kind}.pNN" for kind in STREAM_LATENCIES]
             raise CouldNotRun(f"{metric.name!r} is no figure of streams", f"one of {', '.join(names + latencies)}")
+
+
+PACKETS = "packets"
+SEGMENTS = "segments"
+
+_TIMES = {
+    PACKETS: (
+        ("connecting until playing", "setup_time_seconds"),
+        ("PLAY until the first packet", "time_to_first_packet_seconds"),
+        ("packets behind the first's pace", "behind_seconds"),
+        ("jitter of tracks", "jitter_seconds"),
+    ),
+    SEGMENTS: (
+        ("connecting until the playlist", "setup_time_seconds"),
+        ("asking until the first byte", "time_to_first_packet_seconds"),
+        ("connecting until it is shown", "startup_time_seconds"),
+        ("asking until a whole segment", "segment_time_seconds"),
+        ("segments behind the first's pace", "behind_seconds"),
+    ),
+}
+
+
+def name(result: LoadResult) -> str:
+    """`packets` or `segments`."""
+    return SEGMENTS if SEGMENTS in result.record["streaming"] else PACKETS
+
+
+def pieces(result: LoadResult) -> Mapping[str, Any]:
+    """What became of them; nothing in a run of requests."""
+    streaming = result.record.get("streaming") or {}
+    return streaming.get(SEGMENTS) or streaming.get(PACKETS) or {}
+
+
+def times(result: LoadResult) -> tuple[tuple[str, str], ...]:
+    """Rows of a table of times, by the result's keys."""
+    return _TIMES[name(result)]

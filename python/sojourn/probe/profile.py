@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sojourn.failure import CouldNotRun
-from sojourn.probe.processes import tree
 
 FREQUENCY = 199
 """Samples per second of CPU time: not a divisor of any timer, so that nothing periodic hides between samples."""
@@ -101,3 +100,22 @@ def _symbol(symbol: str, object_name: str) -> str:
         return f"[{Path(object_name).name.strip('[]') or 'unknown'}]"
     # Rust's legacy mangling ends in a hash that says nothing to a reader.
     return re.sub(r"::h[0-9a-f]{16}$", "", symbol)
+
+
+def tree(pids: Iterable[int]) -> list[int]:
+    """These and all that descend from them, without those that have just ended."""
+    found = []
+    for pid in pids:
+        children = _children(pid)
+        if children is not None:
+            found += [pid, *tree(children)]
+    return found
+
+
+def _children(pid: int) -> list[int] | None:
+    """None of a process that is gone."""
+    try:
+        texts = [(thread / "children").read_text() for thread in Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return [int(child) for text in texts for child in text.split()]

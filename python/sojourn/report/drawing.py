@@ -7,13 +7,11 @@ shows one of them. Colours come from the style sheet, so the dark scheme and pri
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from sojourn.report.chart import Axis, Band, Chart, Guide, Missing, Series
-from sojourn.report.legend import legend
-from sojourn.report.marks import drawn_mark
+from sojourn.report.chart import Axis, Band, Chart, Guide, Line, Mark, Missing, Series, Trait
 from sojourn.report.markup import Markup, element, join
 
 
@@ -182,3 +180,69 @@ def _hover_points(chart: Chart, layout: Layout) -> Iterator[tuple[float, float, 
             if point.text:
                 x, y = layout.across(chart.x, point.x), layout.down(chart.y, point.y)
                 yield round(x, 1), round(y, 1), series.name, point.text
+
+
+RADIUS = 4.0
+
+
+def drawn_mark(mark: Mark, x: float, y: float, trait: Trait) -> Markup:
+    """A mark at a place; a crossed one has a cross over it."""
+    drawn = element("path", d=_SHAPES[mark](x, y, RADIUS), class_=f"mark {trait}")
+    if trait != "crossed":
+        return drawn
+    return join(drawn, element("path", d=f"M{x - 7:.1f} {y - 7:.1f}l14 14m0 -14l-14 14", class_="cross"))
+
+
+def _disc(x: float, y: float, r: float) -> str:
+    return f"M{x - r:.1f} {y:.1f}a{r:g} {r:g} 0 1 0 {2 * r:g} 0a{r:g} {r:g} 0 1 0 {-2 * r:g} 0z"
+
+
+def _square(x: float, y: float, r: float) -> str:
+    return f"M{x - r * 0.9:.1f} {y - r * 0.9:.1f}h{1.8 * r:g}v{1.8 * r:g}h{-1.8 * r:g}z"
+
+
+def _diamond(x: float, y: float, r: float) -> str:
+    d = 1.25 * r
+    return f"M{x:.1f} {y - d:.1f}l{d:g} {d:g}l{-d:g} {d:g}l{-d:g} {-d:g}z"
+
+
+def _triangle(x: float, y: float, r: float) -> str:
+    return f"M{x:.1f} {y - 1.2 * r:.1f}l{1.2 * r:g} {2 * r:g}h{-2.4 * r:g}z"
+
+
+def _down(x: float, y: float, r: float) -> str:
+    return f"M{x:.1f} {y + 1.2 * r:.1f}l{1.2 * r:g} {-2 * r:g}h{-2.4 * r:g}z"
+
+
+_SHAPES: dict[Mark, Callable[[float, float, float], str]] = {
+    "disc": _disc,
+    "square": _square,
+    "diamond": _diamond,
+    "triangle": _triangle,
+    "down": _down,
+}
+
+
+def legend(chart: Chart) -> Markup | None:
+    """An entry per series, band and trait that occurs; none for a single series."""
+    entries = [_entry(series.name, series.colour, series.mark, series.line) for series in chart.series]
+    for band in chart.bands:
+        swatch = element("span", class_=f"swatch-band colour-{band.colour}")
+        entries.append(element("li", swatch, band.name))
+    occurring = {point.trait for series in chart.series for point in series.points if point}
+    for trait, meaning in chart.traits.items():
+        if trait in occurring:
+            entries.append(_entry(meaning, 0, "disc", None, trait))
+    return element("ul", *entries, class_="legend") if len(entries) > 1 else None
+
+
+def _entry(name: str, colour: int, mark: Mark | None, line: Line | None, trait: Trait = "plain") -> Markup:
+    swatch = element(
+        "svg",
+        element("path", d="M1 8h28", class_=f"line {line}") if line else None,
+        drawn_mark(mark, 15.0, 8.0, trait) if mark else None,
+        class_=f"swatch series colour-{colour}",
+        viewBox="0 0 30 16",
+        aria_hidden="true",
+    )
+    return element("li", swatch, name)

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from sojourn.report.chart import Chart, Series
-from sojourn.report.drawing import LAYOUTS, drawn
-from sojourn.report.marks import drawn_mark
+from sojourn.report.drawing import LAYOUTS, drawn, drawn_mark
 from sojourn.report.markup import Markup, element, join
 from sojourn.results.run_folder import RunFolder
 

@@ -5,8 +5,10 @@ A log is written by strangers: a path named `<script>` must reach the page as te
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.resources import files
+from string import Template
 
 _VOID = frozenset({"br", "col", "img", "meta"})
 
@@ -47,3 +49,19 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
     # A tenth of a pixel is finer than any screen; more digits would only make the file larger.
     text = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
     return f' {spelled}="{escape(text)}"'
+
+
+def shell(kind: str, title: str, subtitle: str, main: Markup, version: str, sources: Sequence[str]) -> str:
+    """A whole page around its content; `sources` are the files beside it that it was drawn from."""
+    folder = files("sojourn.report")
+    names = [element("code", source) for source in sources]
+    listed = join(join(*(join(name, ", ") for name in names[:-2])), names[-2], " and ", names[-1])
+    return Template(folder.joinpath("shell.html").read_text()).substitute(
+        style="".join(folder.joinpath(name).read_text() for name in ("plot.css", "report.css")),
+        kind=join(kind),
+        title=element("span", title),
+        subtitle=element("span", subtitle),
+        main=main,
+        version=element("span", version),
+        sources=listed,
+    )

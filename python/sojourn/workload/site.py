@@ -8,7 +8,8 @@ fixed pseudo-random block, so that nothing on the way can compress them.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -97,3 +98,23 @@ def _write(path: Path, size: int) -> None:
     with path.open("wb") as file:
         for start in range(0, size, BLOCK_BYTES):
             file.write(_BLOCK[: min(BLOCK_BYTES, size - start)])
+
+
+@contextmanager
+def work_folder(asked_for: Path | None, run: Path) -> Iterator[Path]:
+    """Makes the folder and, if it is a temporary one, removes it."""
+    folder = asked_for or run / "work"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CouldNotRun(f"cannot make the work folder {folder}: {error.strerror}", "give a --work-dir") from error
+    try:
+        yield folder.resolve()
+    finally:
+        if asked_for is None:
+            try:
+                shutil.rmtree(folder, ignore_errors=True)
+            except KeyboardInterrupt:
+                # A large site takes a while to remove, and nobody would look for what is left of it.
+                shutil.rmtree(folder, ignore_errors=True)
+                raise

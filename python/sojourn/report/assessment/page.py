@@ -15,9 +15,8 @@ from sojourn.report.assessment.plots import SECTIONS
 from sojourn.report.assessment.run import Run
 from sojourn.report.assessment.steps_table import steps
 from sojourn.report.drawing import figure
-from sojourn.report.markup import Markup, element
-from sojourn.report.shell import shell
-from sojourn.report.where_time_goes import where_time_goes
+from sojourn.report.markup import Markup, element, shell
+from sojourn.report.tables import where_time_goes
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import format
 

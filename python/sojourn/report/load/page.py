@@ -12,9 +12,8 @@ from sojourn.report.load import tables
 from sojourn.report.load.plots import SECTIONS
 from sojourn.report.load.run import LoadRun
 from sojourn.report.load.server_plots import SERVER
-from sojourn.report.markup import Markup, element, join
-from sojourn.report.shell import shell
-from sojourn.report.where_time_goes import where_time_goes
+from sojourn.report.markup import Markup, element, join, shell
+from sojourn.report.tables import where_time_goes
 from sojourn.text import format
 
 _FACTS = {"p50": "p50", "p99": "p99", "p99.9": "p99.9", "error_rate": "Failed", "server.cpu_per_request": "Server CPU"}

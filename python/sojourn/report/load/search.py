@@ -14,12 +14,10 @@ from sojourn.loading.search import Found, Trial
 from sojourn.loading.threshold import Threshold
 from sojourn.report.chart import Axis, Chart, Guide, Missing, Point, Series, Trait
 from sojourn.report.drawing import figure
-from sojourn.report.load.search_terminal import answer
-from sojourn.report.markup import Markup, element, join
+from sojourn.report.load.terminal import answer
+from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.scales import Scale, linear, logarithmic
-from sojourn.report.shell import shell
-from sojourn.report.tables import grid, pairs
-from sojourn.report.where_time_goes import where_time_goes
+from sojourn.report.tables import grid, pairs, where_time_goes
 from sojourn.text import format
 
 NAME = "report.html"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sojourn.loading import stream_pieces
+from sojourn.loading import stream_metrics
 from sojourn.report.assessment import measurement_tables
 from sojourn.report.chart import Chart, Missing
 from sojourn.report.drawing import figure
@@ -10,12 +10,10 @@ from sojourn.report.load import tables
 from sojourn.report.load.page import marks, server_plots, warnings
 from sojourn.report.load.plots import over_time, series_of
 from sojourn.report.load.run import LoadRun
-from sojourn.report.load.streams_terminal import films
-from sojourn.report.markup import Markup, element, join
+from sojourn.report.load.terminal import films
+from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.scales import linear, logarithmic
-from sojourn.report.shell import shell
-from sojourn.report.tables import grid, pairs
-from sojourn.report.where_time_goes import where_time_goes
+from sojourn.report.tables import grid, pairs, where_time_goes
 from sojourn.text import format
 
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
@@ -33,7 +31,7 @@ def page(run: LoadRun) -> str:
         element("section", element("h2", "Over time"), plots, id="over-time"),
         element(
             "section",
-            element("h2", f"Streams and {stream_pieces.name(run.result)}"),
+            element("h2", f"Streams and {stream_metrics.name(run.result)}"),
             _faults(run),
             _packets(run),
             _times(run),
@@ -55,7 +53,7 @@ def page(run: LoadRun) -> str:
             id="environment",
         ),
     )
-    subtitle = f"{films(run.result)} · {stream_pieces.name(run.result)} by {record['connection']}"
+    subtitle = f"{films(run.result)} · {stream_metrics.name(run.result)} by {record['connection']}"
     return shell("load report", record["url"], subtitle, Markup(main), record["version"], _SOURCES)
 
 
@@ -63,8 +61,8 @@ def _first_screen(run: LoadRun) -> Markup:
     streaming = run.result.record["streaming"]
     streams, came, kind = (
         streaming["streams"],
-        stream_pieces.pieces(run.result),
-        stream_pieces.name(run.result).capitalize(),
+        stream_metrics.pieces(run.result),
+        stream_metrics.name(run.result).capitalize(),
     )
     share = format.percent(streams["conforming_fraction"])
     number = element("p", element("strong", share), " of streams conform", class_="number")
@@ -104,7 +102,7 @@ def _behind(run: LoadRun) -> Chart | Missing:
         series_of(name, colour, "solid", table, f"behind_{name}_seconds", format.seconds)
         for name, colour in (("p99", 2), ("p50", 1))
     ]
-    title = f"{stream_pieces.name(run.result).capitalize()} behind the first's pace"
+    title = f"{stream_metrics.name(run.result).capitalize()} behind the first's pace"
     return over_time("behind", title, series, "behind", logarithmic, format.seconds)
 
 
@@ -123,7 +121,7 @@ def _faults(run: LoadRun) -> Markup:
 
 def _packets(run: LoadRun) -> Markup:
     streaming = run.result.record["streaming"]
-    came, starvation, rates = stream_pieces.pieces(run.result), streaming["starvation"], streaming["bit_rate"]
+    came, starvation, rates = stream_metrics.pieces(run.result), streaming["starvation"], streaming["bit_rate"]
     rows = [(name.replace("_", " "), format.count(came[name])) for name in came if not name.endswith("_fraction")]
     rows += [
         ("streams that starved", format.count(starvation["streams"])),
@@ -135,13 +133,13 @@ def _packets(run: LoadRun) -> Markup:
             (f"rate of a stream, {name}", format.bandwidth(rates[f"{name}_bits_per_second"]))
             for name in ("mean", "min", "p50", "max")
         ]
-    return pairs("table-packets", f"{stream_pieces.name(run.result).capitalize()} and players", rows)
+    return pairs("table-packets", f"{stream_metrics.name(run.result).capitalize()} and players", rows)
 
 
 def _times(run: LoadRun) -> Markup:
     record = run.result.record
     summaries = [
-        (name, record[key]) for name, key in (*stream_pieces.times(run.result), ("generator's lateness", "generator"))
+        (name, record[key]) for name, key in (*stream_metrics.times(run.result), ("generator's lateness", "generator"))
     ]
     rows = []
     for name, found in summaries:

@@ -8,11 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sojourn.loading import metrics
+from sojourn.loading import metrics, stream_metrics
+from sojourn.loading.load_search import LoadSearch
 from sojourn.loading.result import LoadResult
+from sojourn.loading.search import Found, Trial
 from sojourn.loading.steps import StepResult, steps_of
 from sojourn.loading.threshold import Verdict
-from sojourn.report.load.streams_terminal import print_streams
 from sojourn.report.terminal import print_pairs, table
 from sojourn.text import format
 
@@ -181,3 +182,137 @@ def _print_machines(result: LoadResult, console: Console) -> None:
         )
         rows.add_row(Text(each["host"]), *figures, Text(each["failed_because"] or "", style="bold red"))
     console.print(rows)
+
+
+def print_streams(result: LoadResult, console: Console) -> None:
+    """The run in a screenful."""
+    record, streaming = result.record, result.record["streaming"]
+    streams = streaming["streams"]
+    console.print(
+        Text(f"{record['url']}, {films(result)}, {stream_metrics.name(result)} by {record['connection']}", style="dim"),
+        soft_wrap=True,
+    )
+    share = format.percent(streams["conforming_fraction"])
+    found = f"{streams['conforming']:,} of {streams['judged']:,} streams conform ({share})"
+    counted = ", ".join(f"{streams[key]:,} {said}" for key, said in _COUNTED)
+    console.print(Text(found, style="bold"), Text(counted), highlight=False)
+    for reasons in (streams["faults"], streams["refused_by_status"], streams["failures_by_cause"]):
+        for reason, count in reasons.items():
+            console.print(Text(f"  {count:,} {reason.replace('_', ' ')}", style="red"))
+    if streams["slow"] or streams["vanishing"]:
+        console.print(Text(f"  not judged: {streams['slow']:,} slow, {streams['vanishing']:,} vanishing", style="dim"))
+    times = table("", "mean", "p50", "p90", "p99", "p99.9", "max")
+    for name, key in stream_metrics.times(result):
+        summary = record[key]
+        if summary["count"]:
+            figures = (summary[each] for each in ("mean", "p50", "p90", "p99", "p999", "max"))
+            times.add_row(Text(name), *map(format.seconds, figures))
+    console.print(times)
+    print_pairs([*_media(result), ("generator", _generator(result)), *_server(result)], console)
+    for warning in record["warnings"]:
+        console.print(Text(f"warning: {warning}", style="yellow"), soft_wrap=True)
+
+
+def films(result: LoadResult) -> str:
+    """How many were dealt to the viewers."""
+    count = result.record["films"]
+    return "1 film" if count == 1 else f"{count:,} films"
+
+
+_COUNTED = (
+    ("started", "started"),
+    ("refused", "refused"),
+    ("timed_out", "timed out"),
+    ("films_over", "to the end"),
+    ("unfinished", "not begun at the end"),
+)
+
+
+def _media(result: LoadResult) -> list[tuple[str, str]]:
+    streaming = result.record["streaming"]
+    came, starvation, rates = stream_metrics.pieces(result), streaming["starvation"], streaming["bit_rate"]
+    throughput = result.record["bytes_per_second"]
+    starved = format.seconds(starvation["seconds"])
+    said = (
+        f"{came['received']:,}: {came['lost']:,} lost ({format.percent(came['lost_fraction'])}), {came['late']:,} late"
+    )
+    if "reordered" in came:
+        said += f", {came['reordered']:,} out of order, {came['duplicates']:,} twice"
+    rows = [
+        ("received", format.bandwidth(None if throughput is None else 8 * throughput)),
+        (stream_metrics.name(result), said),
+        ("starvation", f"{starvation['streams']:,} streams, {starvation['count']:,} times, {starved}"),
+    ]
+    if rates:
+        mean, least, most = (format.bandwidth(rates[f"{name}_bits_per_second"]) for name in ("mean", "min", "max"))
+        rows.append(("a stream", f"{mean} on average, from {least} to {most}"))
+    return rows
+
+
+def _generator(result: LoadResult) -> str:
+    generator = result.record["generator"]
+    late = format.seconds(generator["receive_lag_seconds"]["p99"])
+    void = format.percent(stream_metrics.pieces(result)["void_fraction"])
+    return (
+        f"{format.percent(generator['cpu_fraction'])} of a core; 99 % looked at within {late}; {void} of samples void"
+    )
+
+
+def _server(result: LoadResult) -> list[tuple[str, str]]:
+    """What a second of a stream cost a probed server."""
+    spent = (result.record.get("probe") or {}).get("cpu_seconds_per_stream_second")
+    if spent is None:
+        return []
+    said = spent["unavailable"] if isinstance(spent, dict) else f"{format.seconds(spent)} of CPU per second of a stream"
+    return [("server", said)]
+
+
+_ENDINGS = {
+    "out of time": "the time was over before the interval was as narrow as wanted",
+    "interrupted": "interrupted; this is what was known by then",
+}
+
+
+def said(trial: Trial, found: Found, unit: str) -> Text:
+    """One run, and what is known after it."""
+    values = ", ".join(f"{name} {metrics.find(name).write(value)}" for name, value in trial.values.items())
+    verdict, style = (
+        ("void", "yellow") if trial.void_because else ("pass", "green") if trial.passed else ("fail", "red")
+    )
+    known = f"   capacity {_between(found)}" if found.capacity is not None else ""
+    line = Text(f"{len(found.trials):3}  {format.number(trial.load, 4):>8} {unit}  ")
+    return line.append(verdict, style=style).append(f"  {values}{known}", style="dim")
+
+
+def print_found(found: Found, search: LoadSearch, console: Console) -> None:
+    """The answer, then the runs by load."""
+    conditions = " and ".join(str(each) for each in search.thresholds)
+    console.print(Text(f"largest load with {conditions}", style="dim"), soft_wrap=True)
+    console.print(Text(answer(found, search.unit), style="bold"), soft_wrap=True)
+    if found.ending in _ENDINGS:
+        console.print(Text(_ENDINGS[found.ending], style="yellow"))
+    rows = table(search.unit, "runs", "passed", "share, monotone")
+    for load, runs, passed, share in found.pass_fractions:
+        rows.add_row(format.number(load, 4), str(runs), str(passed), format.percent(share))
+    console.print(rows)
+    print_saturation(search.as_json(found), console)
+    void = [trial for trial in found.trials if trial.void_because]
+    if void:
+        text = f"{len(void)} runs are void: the generator was the limit: {void[-1].void_because}"
+        console.print(Text(text, style="yellow"), soft_wrap=True)
+
+
+def answer(found: Found, unit: str) -> str:
+    """What was found, in one sentence that claims no more than it may."""
+    if found.capacity is not None:
+        return f"{format.number(found.capacity, 4)} {unit} ({_between(found)}, 95 %)"
+    at_least = None if found.low is None else f"at least {format.number(found.low, 4)} {unit}"
+    if found.ending == "generator":
+        return f"{at_least or 'nothing passed'}: the generator gives first, the server's limit is not known"
+    if found.ending == "never passed":
+        return "no load passed: even the smallest that was tried failed"
+    return f"{at_least or 'nothing passed yet'}: no load failed, so the limit was not met"
+
+
+def _between(found: Found) -> str:
+    return f"{format.number(found.low, 4)} to {format.number(found.high, 4)}"

@@ -10,10 +10,9 @@ from sojourn.memory.characterisation import Backing, Characterisation
 from sojourn.report.assessment.measurement_tables import written
 from sojourn.report.drawing import figure
 from sojourn.report.image import write_images
-from sojourn.report.markup import Markup, element, join
+from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.memory.charts import curves, latencies
 from sojourn.report.memory.surface import surface_figure, surfaces
-from sojourn.report.shell import shell
 from sojourn.report.tables import pairs
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import format

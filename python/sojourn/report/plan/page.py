@@ -13,10 +13,9 @@ from sojourn.planning.system_document import SystemDocument
 from sojourn.report.chart import Chart
 from sojourn.report.drawing import figure
 from sojourn.report.image import write_images
-from sojourn.report.markup import Markup, element, join
+from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.plan import wording
 from sojourn.report.plan.charts import costs, sweeps
-from sojourn.report.shell import shell
 from sojourn.report.tables import grid, pairs
 from sojourn.results.run_folder import RunFolder
 from sojourn.text import format

@@ -13,8 +13,7 @@ from sojourn import __version__
 from sojourn.assessment.held_out import AIMS, UTILISATION_MAX, distances
 from sojourn.assessment.summary import Summary, read_summary
 from sojourn.failure import CouldNotRun
-from sojourn.report.markup import Markup, element, join
-from sojourn.report.shell import shell
+from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.tables import texts
 from sojourn.results.run_folder import RunFolder
 from sojourn.study.checks import FINDINGS

@@ -10,8 +10,7 @@ from sojourn.report.assessment.measurement_tables import written
 from sojourn.report.chart import Missing
 from sojourn.report.drawing import figure
 from sojourn.report.image import write_images
-from sojourn.report.markup import Markup, element, join
-from sojourn.report.shell import shell
+from sojourn.report.markup import Markup, element, join, shell
 from sojourn.report.study.charts import charts
 from sojourn.report.tables import grid, pairs, texts
 from sojourn.study.cells import Cell
