@@ -172,7 +172,7 @@ ANSWER = Answer(
     sentences=[
         "This site can take 12,300 requests/s on this machine with the p95 time to first byte within 200 ms:"
         " 128 times the log's busiest minute (96 requests/s).",
-        "The server CPU gives first; next is the access line, at 15,900 requests/s.",
+        "The server CPU saturates first; next is the access line, at 15,900 requests/s.",
         "Twice as much server CPU gives 15,900 requests/s (+29%).",
         "Twice as much access line gives 12,300 requests/s (+0%).",
     ],

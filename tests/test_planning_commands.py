@@ -37,7 +37,7 @@ def test_predict_every_example(name: str) -> None:
 def test_predict_side_by_side_with_simulation() -> None:
     done = run("predict", SYSTEMS / "isp-with-proxy.toml", "--simulate", env=WIDE)
     assert done.returncode == 0, done.stderr
-    for word in ("mva", "fixed-point", "simulation", "open refused", "gives first", "N*", "p95", "utilisation"):
+    for word in ("mva", "fixed-point", "simulation", "open refused", "bottleneck", "N*", "p95", "utilisation"):
         assert word in done.stdout, word
 
 

@@ -34,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "How much traffic can this web system take, what gives first, and what should change?\n\n"
+        "How much traffic can this web system take, what is its bottleneck, and what should change?\n\n"
         "Start with `sojourn assess access.log`. Exit codes: 0 ran, 1 ran with failures or was interrupted, "
         "2 could not run."
     ),

@@ -39,7 +39,7 @@ def test_alone_the_server_is_the_bottleneck_and_doubling_it_doubles_the_rate() -
     assert given.headroom_over_log_peak == 250
 
 
-def test_a_narrow_line_gives_first_and_only_doubling_it_helps() -> None:
+def test_a_narrow_line_saturates_first_and_only_doubling_it_helps() -> None:
     # 12,500 bytes over 1 Mbit/s: 0.1 s each, at most 10/s, less for the p95 to stay within 0.2 s.
     line = Line(1e6, np.full(100, 12_500.0))
     given = answered(knee(1000), line)

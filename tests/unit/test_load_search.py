@@ -58,7 +58,7 @@ def test_clients_are_whole(capacity: float) -> None:
     assert found.high - found.low <= max(1, 0.06 * capacity)
 
 
-def test_the_generator_gives_first() -> None:
+def test_the_generator_saturates_first() -> None:
     found = search(server(5000, 0.02, 1, limit=1500), Plan(start=100))
     assert found.ending == "generator"
     assert found.capacity is None

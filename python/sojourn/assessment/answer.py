@@ -1,4 +1,4 @@
-"""The answer: the largest rate within the target, what gives first, what next, what doubling each resource gives.
+"""The answer: the largest rate within the target, the bottleneck, the next one, and what doubling each resource gives.
 
 Every resource alone would bound the system at some rate; the smallest bound is the bottleneck. The server's CPU is
 bounded by the measured knee. The access line is computed, not measured: an M/G/1 processor-sharing station (thesis,
@@ -101,7 +101,7 @@ def answer(
         limits["helpers"] = helpers.count / helpers.busy_seconds_per_request
     largest = min([measured, *limits.values()])
     is_lower_bound = knee.is_lower_bound and largest == measured
-    # Nobody knows whether a server gives first that was not brought to its limit and that no model describes.
+    # The bottleneck stays unknown if the server was not saturated and no model describes it.
     is_known = "server CPU" in limits or not is_lower_bound
     ranked: list[ResourceName] = sorted(limits, key=lambda name: limits[name]) if is_known else []
     resources = [
@@ -218,9 +218,9 @@ def _sentences(answer: Answer, knee: Knee, target: float) -> list[str]:
         why = {"generator": "the load generator was the limit", "not reached": "no step failed"}
         sentences.append(f"This is a lower bound: {why.get(knee.reason, knee.reason)}, not the server.")
     if answer.bottleneck is None:
-        sentences.append("What gives first is not known: the server was not brought to its limit.")
+        sentences.append("The bottleneck is not known: the load did not saturate the server.")
     else:
-        sentences.append(f"The {answer.bottleneck} gives first{_next(answer)}.")
+        sentences.append(f"The {answer.bottleneck} saturates first{_next(answer)}.")
     sentences += [
         f"Twice as much {doubling.resource} gives {format.rate(doubling.requests_per_second)} "
         f"({doubling.gain_fraction:+.0%})."

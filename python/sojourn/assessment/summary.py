@@ -128,7 +128,7 @@ class Knee(Record):
     high: float
     per_repetition: list[float]
     reason: Literal["throughput", "time to first byte", "errors", "generator", "server stopped", "not reached"]
-    """What gave first. "generator" and "not reached": the figure is a lower bound, not the server's knee."""
+    """What ended the climb. "generator" and "not reached": the figure is a lower bound, not the server's knee."""
     is_lower_bound: bool
 
 
@@ -180,7 +180,7 @@ class Doubling(Record):
 
 
 class Answer(Record):
-    """How much traffic, what gives first, what to change."""
+    """How much traffic fits, the bottleneck, and what to change."""
 
     largest_rate_requests_per_second: float
     is_lower_bound: bool

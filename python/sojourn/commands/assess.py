@@ -63,7 +63,7 @@ def _assess(
     *,
     log_options: LogOptions,
 ) -> None:
-    """Find out how much traffic a site can take on this machine, what gives first, and what to change.
+    """Find out how much traffic a site can take on this machine, what its bottleneck is, and what to change.
 
     Imports the log, builds its site, measures the server's demand by document size and then the log's own sessions
     at rising load up to the knee, fits and checks a queueing model, and writes a report. Server and generator run

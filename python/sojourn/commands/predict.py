@@ -27,7 +27,7 @@ def _predict(
     seed: Annotated[int, typer.Option(min=0, help="Of the simulation.")] = 1,
     output_format: FormatOption = Format.text,
 ) -> None:
-    """Predict response times, utilisations and what gives first, by every solver that applies.
+    """Predict response times, utilisations and the bottleneck, by every solver that applies.
 
     Each solver answers or says why it refuses; where several answer they bracket the truth, and --simulate settles
     it. --set changes a parameter: a key of the file, a station's speed, a route's probability, or all traffic.

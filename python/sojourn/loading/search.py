@@ -188,7 +188,7 @@ class _Search:
         return "out of time"
 
     def _below_ceiling(self) -> Ending | None:
-        """The generator gives first so far: goes as near below its limit as is worth it."""
+        """The generator saturates first so far: tries loads closer below its limit."""
         while len(self.trials) < self.plan.runs_max:
             ceiling = self._ceiling()
             low = max(self._loads(passed=True), default=0.0)

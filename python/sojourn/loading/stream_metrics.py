@@ -39,7 +39,7 @@ def _late_or_lost(run: LoadResult) -> float:
 
 
 def _served(run: LoadResult) -> float:
-    """Who has got no packet when the run ends is not judged, but was not served either."""
+    """Viewers without a packet at the end of the run are not judged, but were not served either."""
     streams = (run.record.get("streaming") or {}).get("streams") or {"judged": 0, "unfinished": 0}
     came = streams["judged"] + streams["unfinished"]
     return float(streams["conforming"] / came) if came else math.nan

@@ -1,4 +1,4 @@
-"""The first screen: how much traffic, what gives first, what next, and what to know before believing it."""
+"""The first screen: the capacity, the bottleneck, the next one, and the reasons for doubt."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _sentences(answer: Answer) -> Markup:
 def _facts(answer: Answer, summary: Summary) -> Markup:
     facts = [
         (
-            "Gives first",
+            "Bottleneck",
             wording.bottleneck(answer),
-            wording.gives_first(answer, summary.knee) if summary.knee else None,
+            wording.bottleneck_evidence(answer, summary.knee) if summary.knee else None,
         ),
         ("Next", answer.next_bottleneck or "not measured: no other resource was used enough to say", None),
         ("Headroom", wording.headroom(answer), None),

@@ -60,14 +60,14 @@ def _print_answer(answer: Answer, summary: Summary, console: Console) -> None:
     because = wording.lower_bound(summary)
     if because:
         console.print(Text(f"LOWER BOUND: {because}", style="bold yellow"))
-    reason = f": {wording.gives_first(answer, summary.knee)}" if summary.knee else ""
+    reason = f": {wording.bottleneck_evidence(answer, summary.knee)}" if summary.knee else ""
     doubling = [
         f"{each.resource} {format.rate(each.requests_per_second)} ({wording.gain(each.gain_fraction)})"
         for each in answer.doubling
     ]
     rows = [
         ("knee", wording.repetitions(summary.knee) if summary.knee else "not measured"),
-        ("gives first", f"{wording.bottleneck(answer)}{reason}"),
+        ("bottleneck", f"{wording.bottleneck(answer)}{reason}"),
         ("next", answer.next_bottleneck or "not measured"),
         ("headroom", wording.headroom(answer)),
         ("doubled", "\n".join(doubling) or "not measured"),

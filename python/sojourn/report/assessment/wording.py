@@ -40,12 +40,11 @@ def repetitions(knee: Knee) -> str:
 
 
 def bottleneck(answer: Answer) -> str:
-    """What gives first, in a word or two."""
     return answer.bottleneck or "not known"
 
 
-def gives_first(answer: Answer, knee: Knee) -> str:
-    """How it is known what gives first."""
+def bottleneck_evidence(answer: Answer, knee: Knee) -> str:
+    """The evidence that this is the bottleneck."""
     if answer.bottleneck is None:
         return f"{REASONS[knee.reason]}, and no step is left to fit a model on"
     if answer.bottleneck != "server CPU":
@@ -75,7 +74,7 @@ def no_answer(summary: Summary) -> str:
 def lower_bound(summary: Summary) -> str | None:
     """Why the figure is a lower bound, or None where it is the server's own limit."""
     answer, knee = summary.answer, summary.knee
-    # A lower bound of the server's knee does not make the answer one where something else gives first.
+    # A lower bound of the server's knee does not make the answer one where another resource saturates first.
     if not (answer.is_lower_bound if answer else knee and knee.is_lower_bound):
         return None
     reason = REASONS[knee.reason] if knee else "the knee was not found"

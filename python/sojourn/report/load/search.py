@@ -21,7 +21,7 @@ from sojourn.report.tables import grid, pairs, where_time_goes
 from sojourn.text import format
 
 NAME = "report.html"
-_ENDINGS = {"generator": "the generator gives first", "not reached": "no load failed"}
+_ENDINGS = {"generator": "the generator saturates first", "not reached": "no load failed"}
 _TRAITS: dict[Trait, str] = {"crossed": "failed", "hollow": "void: the generator was the limit"}
 
 
@@ -82,7 +82,7 @@ def _first_screen(found: Found, unit: str, conditions: str) -> Markup:
     marks = []
     if found.ending == "generator":
         text = "the server's limit is not known; the figure is a lower bound."
-        marks.append(element("p", element("strong", "The generator gives first: "), text, class_="notice grave"))
+        marks.append(element("p", element("strong", "The generator saturates first: "), text, class_="notice grave"))
     return join(marks, shown, element("p", f"{conditions}.", class_="condition"), said)
 
 

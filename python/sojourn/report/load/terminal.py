@@ -308,7 +308,7 @@ def answer(found: Found, unit: str) -> str:
         return f"{format.number(found.capacity, 4)} {unit} ({_between(found)}, 95 %)"
     at_least = None if found.low is None else f"at least {format.number(found.low, 4)} {unit}"
     if found.ending == "generator":
-        return f"{at_least or 'nothing passed'}: the generator gives first, the server's limit is not known"
+        return f"{at_least or 'nothing passed'}: the generator saturates first, so the server's limit is not known"
     if found.ending == "never passed":
         return "no load passed: even the smallest that was tried failed"
     return f"{at_least or 'nothing passed yet'}: no load failed, so the limit was not met"

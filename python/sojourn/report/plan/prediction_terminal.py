@@ -17,7 +17,7 @@ Figure = Callable[[Mapping[str, Any]], str]
 
 
 def print_prediction(result: Mapping[str, Any], console: Console) -> None:
-    """The solvers that answer side by side, the refusals with their reasons, and what gives first."""
+    """The solvers that answer side by side, the refusals with their reasons, and the bottleneck."""
     console.print(Text(result["system"], style="bold"))
     for setting in result["settings"]:
         console.print(Text(f"with {setting}", style="dim"))
@@ -94,7 +94,7 @@ def _first(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         if load["saturation_throughput_per_second"]
     )
     rows = [
-        ("gives first", bottleneck["station"] or "nothing: no station is limited"),
+        ("bottleneck", bottleneck["station"] or "none: no station is limited"),
         ("next", bottleneck["next"] or "no other station is limited"),
         ("saturation", saturation or "never"),
     ]
