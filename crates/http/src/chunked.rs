@@ -88,7 +88,7 @@ impl Chunked {
         Ok(at)
     }
 
-    /// Whether the last chunk and the trailers are in.
+    /// Returns true if the last chunk and the trailers are in.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }

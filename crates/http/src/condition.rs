@@ -6,15 +6,10 @@ use crate::response::value_of;
 /// The conditions of a request, as received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Conditions<'b> {
-    /// If-Match.
     pub if_match: Option<Tags<'b>>,
-    /// If-Unmodified-Since.
     pub if_unmodified_since: Option<&'b [u8]>,
-    /// If-None-Match.
     pub if_none_match: Option<Tags<'b>>,
-    /// If-Modified-Since.
     pub if_modified_since: Option<&'b [u8]>,
-    /// If-Range.
     pub if_range: Option<&'b [u8]>,
 }
 
@@ -24,12 +19,7 @@ pub enum Tags<'b> {
     /// The value of one field.
     Field(&'b [u8]),
     /// Spread over the fields of that name, in lower case, of a field section.
-    Fields {
-        /// The section.
-        section: &'b [u8],
-        /// The name.
-        name: &'static str,
-    },
+    Fields { section: &'b [u8], name: &'static str },
 }
 
 /// What tells the version at hand from others.
@@ -37,14 +27,12 @@ pub enum Tags<'b> {
 pub struct Validators<'a> {
     /// The entity tag, quotes included.
     pub entity_tag: &'a [u8],
-    /// The last modification.
     pub modified: HttpDate,
 }
 
 /// What the conditions make of a GET or HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Answer it.
     Perform,
     /// 304: the client's copy is current.
     NotModified,
@@ -72,9 +60,9 @@ impl Conditions<'_> {
         if is_current { Verdict::NotModified } else { Verdict::Perform }
     }
 
-    /// Whether a Range field counts: without If-Range, or if that names the current version exactly (13.1.5). A date
-    /// would be too coarse for a document that changed twice within the second, but clients must not send one unless
-    /// what they have was sent in a later second than it changed (8.8.2.2).
+    /// Returns true if a Range field counts: without If-Range, or if that names the current version exactly (13.1.5). A
+    /// date would be too coarse for a document that changed twice within the second, but clients must not send one
+    /// unless what they have was sent in a later second than it changed (8.8.2.2).
     pub fn range_counts(&self, current: Validators<'_>) -> bool {
         match self.if_range.map(<[u8]>::trim_ascii) {
             None => true,
@@ -85,7 +73,7 @@ impl Conditions<'_> {
 }
 
 impl Tags<'_> {
-    /// Whether it is `*` or has a tag that `matches`.
+    /// Returns true if it is `*` or has a tag that `matches`.
     fn any(self, matches: impl Fn(&[u8]) -> bool) -> bool {
         match self {
             Tags::Field(value) => any_tag(value, matches),
@@ -97,8 +85,8 @@ impl Tags<'_> {
     }
 }
 
-/// Whether `tags`, which is `*` or a list, has one that `matches`. A tag may hold commas, so quotes decide where
-/// one ends; elements may be empty (RFC 9110, 5.6.1).
+/// Returns true if `tags`, which is `*` or a list, has one that `matches`. A tag may hold commas, so quotes decide
+/// where one ends; elements may be empty (RFC 9110, 5.6.1).
 fn any_tag(tags: &[u8], matches: impl Fn(&[u8]) -> bool) -> bool {
     let mut rest = tags.trim_ascii();
     if rest == b"*" {

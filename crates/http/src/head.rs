@@ -22,7 +22,6 @@ pub enum Connection {
     Stays,
     /// It stays although the client speaks HTTP/1.0, so say so.
     KeepAlive,
-    /// It closes.
     Close,
 }
 
@@ -43,7 +42,6 @@ pub fn connection(head: &mut Vec<u8>, connection: Connection) {
     }
 }
 
-/// Ends a head.
 pub fn end(head: &mut Vec<u8>) {
     head.extend_from_slice(b"\r\n");
 }
@@ -121,7 +119,6 @@ pub fn field_lines(section: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Content-Length.
 pub fn content_length(head: &mut Vec<u8>, length: u64) {
     head.extend_from_slice(b"Content-Length: ");
     decimal(head, length);

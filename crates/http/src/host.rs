@@ -23,7 +23,7 @@ pub fn name<'a>(host: &[u8], buffer: &'a mut [u8; NAME_BYTES_MAX]) -> Option<&'a
     Some(lower)
 }
 
-/// Whether `text` can name a host: a name or an address without a port, or `*.` and a name.
+/// Returns true if `text` can name a host: a name or an address without a port, or `*.` and a name.
 pub fn is_name(text: &str) -> bool {
     let bare = text.strip_prefix("*.").unwrap_or(text);
     let is_address = bare.starts_with('[');
@@ -33,7 +33,7 @@ pub fn is_name(text: &str) -> bool {
         && bare.len() <= NAME_BYTES_MAX
 }
 
-/// Whether `host` is a name or address with an optional port: no user, no list, no empty name.
+/// Returns true if `host` is a name or address with an optional port: no user, no list, no empty name.
 pub fn is_host(host: &[u8]) -> bool {
     let (is_named, port) = match host.strip_prefix(b"[") {
         Some(rest) => {

@@ -100,7 +100,7 @@ pub fn extension<'a>(path: &[u8], buffer: &'a mut [u8; EXTENSION_BYTES_MAX]) -> 
     Some(lower)
 }
 
-/// Whether documents of this type usually become much smaller by compression: text in one form or another.
+/// Returns true if documents of this type usually become much smaller by compression: text in one form or another.
 pub fn compresses(media_type: &str) -> bool {
     let bare = media_type.split(';').next().unwrap_or_default().trim_ascii();
     let (kind, subtype) = bare.split_once('/').unwrap_or((bare, ""));
@@ -113,7 +113,7 @@ pub fn compresses(media_type: &str) -> bool {
         )
 }
 
-/// Whether `text` can stand in Content-Type: `type/subtype`, perhaps with parameters, in visible ASCII.
+/// Returns true if `text` can stand in Content-Type: `type/subtype`, perhaps with parameters, in visible ASCII.
 pub fn is_media_type(text: &str) -> bool {
     let (bare, parameters) = text.split_once(';').unwrap_or((text, ""));
     let is_name = |name: &str| {

@@ -51,12 +51,12 @@ impl<'a> SitePath<'a> {
         &self.0
     }
 
-    /// Whether the path can only name a directory.
+    /// Returns true if the path can only name a directory.
     pub fn is_directory(&self) -> bool {
         self.0.is_empty() || self.0.ends_with(b"/")
     }
 
-    /// Whether a segment begins with a dot; such files are rarely meant for the public.
+    /// Returns true if a segment begins with a dot; such files are rarely meant for the public.
     pub fn is_hidden(&self) -> bool {
         self.0
             .split(|byte| *byte == b'/')

@@ -10,14 +10,12 @@ pub const RANGES_MAX: usize = 32;
 /// Part of a body, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
-    /// The first byte.
     pub first: u64,
     /// The last byte, not before the first.
     pub last: u64,
 }
 
 impl ByteRange {
-    /// Bytes, at least one.
     pub fn length(self) -> u64 {
         self.last - self.first + 1
     }

@@ -12,13 +12,12 @@ use crate::token::decimal;
 /// The framing of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The three-digit status code.
     pub status: u16,
     /// The Content-Length field, if there is one.
     pub content_length: Option<u64>,
-    /// Whether the last transfer coding is `chunked`; it overrides `content_length` (RFC 9112, 6.3).
+    /// True if the last transfer coding is `chunked`; it overrides `content_length` (RFC 9112, 6.3).
     pub chunked: bool,
-    /// Whether the server keeps the connection open after this response.
+    /// True if the server keeps the connection open after this response.
     pub keep_alive: bool,
     /// Bytes of the head, the empty line included: the body starts here.
     pub head_len: usize,
@@ -29,7 +28,6 @@ pub struct Head {
 pub enum Parsed {
     /// The head has not ended yet: read more and parse again from the start.
     Partial,
-    /// The head is whole.
     Complete(Head),
 }
 

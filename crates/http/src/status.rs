@@ -13,7 +13,6 @@ macro_rules! statuses {
             /// Every status, for tests and tables.
             pub const ALL: &[Status] = &[$(Status::$name),*];
 
-            /// The reason phrase.
             pub fn reason(self) -> &'static str {
                 match self { $(Status::$name => $reason,)* }
             }
@@ -55,7 +54,6 @@ statuses! {
 }
 
 impl Status {
-    /// The three-digit code.
     pub fn code(self) -> u16 {
         self as u16
     }

@@ -1,6 +1,6 @@
 //! Which bytes a token has: method names, field names, chunk extensions (RFC 9110, 5.6.2); and which a text has.
 
-/// Whether `byte` may be part of a token.
+/// Returns true if `byte` may be part of a token.
 pub fn is_token(byte: u8) -> bool {
     IS_TOKEN[usize::from(byte)]
 }

@@ -18,7 +18,6 @@ pub enum Asked {
     Head,
     /// CONNECT: after a 2xx the connection is a tunnel.
     Connect,
-    /// Any other method.
     Other,
 }
 
@@ -29,7 +28,6 @@ pub enum Body {
     None,
     /// So many bytes, perhaps zero.
     Length(u64),
-    /// The chunked coding.
     Chunked,
     /// All there is until the server closes: no telling a whole body from a truncated one.
     UntilClose,
@@ -51,7 +49,7 @@ pub struct Head<'b> {
     /// The length of the selected representation, where Content-Length says it: of HEAD and 304 too, which have no
     /// body.
     pub content_length: Option<u64>,
-    /// Whether the server keeps the connection open after this response.
+    /// True if the server keeps the connection open after this response.
     pub keep_alive: bool,
     /// Bytes of the head, the empty line included: the body starts here.
     pub head_len: usize,
@@ -108,7 +106,7 @@ impl Parser {
         take_apart(&bytes[..head_len], asked).map(Some)
     }
 
-    /// Whether part of a head has been seen.
+    /// Returns true if part of a head has been seen.
     pub fn is_partial(&self) -> bool {
         self.scanned > 0
     }

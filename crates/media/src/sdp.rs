@@ -25,7 +25,6 @@ pub struct Session<'a> {
     pub title: &'a str,
     /// A number that is another for another version of the film.
     pub version: u64,
-    /// The server's address.
     pub address: IpAddr,
 }
 

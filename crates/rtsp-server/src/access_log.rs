@@ -8,10 +8,8 @@ use sojourn_server::{Clock, append_escaped};
 
 use crate::stream::Stream;
 
-/// Why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its client said so.
     Teardown,
     /// The connection that its packets went through is gone.
     Closed,
@@ -19,7 +17,6 @@ pub enum Ending {
     TimedOut,
     /// It never played, and others needed its place.
     Displaced,
-    /// The server stopped.
     Stopped,
 }
 

@@ -14,11 +14,9 @@ use crate::settings::Settings;
 /// What there is no room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Another session.
     Sessions,
     /// Another session of that address.
     Address,
-    /// So much bandwidth.
     Bandwidth,
 }
 
@@ -46,7 +44,6 @@ impl Admission {
         }
     }
 
-    /// Bits per second promised.
     pub fn reserved(&self) -> u64 {
         self.reserved
     }
@@ -112,7 +109,6 @@ impl Admission {
 /// What counts as one client: an IPv4 address, or an IPv6 network.
 pub type Network = (bool, u64);
 
-/// Newcomers of one kind.
 #[derive(Debug, Default)]
 pub struct Newcomers {
     /// Of each network, by when they came.
@@ -126,7 +122,6 @@ pub struct Newcomers {
 }
 
 impl Newcomers {
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.members.len()
     }

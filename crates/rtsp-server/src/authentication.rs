@@ -24,7 +24,6 @@ const FAILURES_PERIOD: Duration = Duration::from_secs(60);
 /// Addresses whose failures are remembered; with more, all are forgiven.
 const ADDRESSES_MAX: usize = 16 * 1024;
 
-/// Digits of a nonce.
 const NONCE_DIGITS: usize = 32;
 
 /// Who is let in, and who has failed.
@@ -45,7 +44,6 @@ struct Failures {
 /// What a connection has been given to prove who is there, and by whom that was done.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// The user, once proven.
     pub user: Option<String>,
     nonce: Option<Nonce>,
 }
@@ -88,7 +86,7 @@ impl Guard {
         Ok(Guard { users, decoy: random_text()?, failures: HashMap::new() })
     }
 
-    /// Whether anybody may ask this: what there is to ask, before a session is.
+    /// Returns true if anybody may ask this: what there is to ask, before a session is.
     fn is_free(request: &Request<'_>) -> bool {
         request.method == Method::Options && request.fields.value("Session").is_none()
     }
@@ -126,7 +124,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether the claim is that of a user who asks for this film; an unknown one's takes as long to be found wrong.
+    /// Returns true if the claim is that of a user who asks for this film; an unknown one's takes as long to be found
+    /// wrong.
     fn is_proven(&self, claim: &Credentials, request: &Request<'_>) -> bool {
         let known = self.users.secret(&claim.user, claim.algorithm);
         let proves = claim.verify(known.unwrap_or(&self.decoy), request.method.name());
@@ -187,7 +186,7 @@ impl Identity {
         Ok(&self.nonce.insert(nonce).text)
     }
 
-    /// Whether the claim, which is true, is by this connection's nonce and was not made before.
+    /// Returns true if the claim, which is true, is by this connection's nonce and was not made before.
     fn uses(&mut self, claim: &Credentials, now: Duration) -> bool {
         let Some(nonce) = self.nonce.as_mut().filter(|it| it.text == claim.nonce && it.is_fresh(now)) else {
             return false;
@@ -229,7 +228,6 @@ pub struct Users {
 /// Why a file is none of users.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UsersError {
-    /// Nobody is in it.
     #[error("nobody is named in it")]
     Nobody,
     /// A line is no `user:realm:secret`.

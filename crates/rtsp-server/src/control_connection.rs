@@ -18,7 +18,6 @@ use sojourn_media::rtsp::{Parser, write};
 /// Bytes that may have arrived and wait to be understood: the longest message, and the start of another.
 const RECEIVED_BYTES_MAX: usize = HEAD_BYTES_MAX + BODY_BYTES_MAX + RECEIVE_BYTES;
 
-/// Room for one read.
 const RECEIVE_BYTES: usize = 16 * 1024;
 
 /// What may wait in the kernel beside what is under way: the rest waits here, where whole pictures can be left out.
@@ -30,12 +29,9 @@ const ANSWERS_BYTES_MAX: usize = 64 * 1024;
 /// Written bytes that are kept until there are so many.
 const WRITTEN_BYTES_MAX: usize = 64 * 1024;
 
-/// A client's connection.
 #[derive(Debug)]
 pub struct Connection {
-    /// The socket, non-blocking.
     pub socket: OwnedFd,
-    /// The client.
     pub peer: IpAddr,
     /// The address that the client has reached.
     pub local: IpAddr,
@@ -77,10 +73,8 @@ pub struct Connection {
 /// A film that a request waits for.
 #[derive(Debug, Default)]
 pub enum Waiting {
-    /// None.
     #[default]
     No,
-    /// It is being opened.
     Yes,
     /// It has come, or not.
     Over(Result<OpenFilm, NoFilm>),
@@ -89,9 +83,7 @@ pub enum Waiting {
 /// What reading has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Something may have arrived.
     Some,
-    /// The connection is broken.
     Broken,
 }
 
@@ -158,7 +150,7 @@ impl Connection {
         Reading::Some
     }
 
-    /// Whether there may be more to read than there was room for.
+    /// Returns true if there may be more to read than there was room for.
     pub fn is_readable(&self) -> bool {
         self.is_readable
     }
@@ -182,7 +174,7 @@ impl Connection {
         self.answers = (self.answers.0 + waiting - before, waiting);
     }
 
-    /// Whether the client is to take answers before it is given more.
+    /// Returns true if the client is to take answers before it is given more.
     pub fn is_full_of_answers(&self) -> bool {
         self.answers.0 > ANSWERS_BYTES_MAX
     }

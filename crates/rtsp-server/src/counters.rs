@@ -91,7 +91,6 @@ impl Counts {
         self.values[counter as usize]
     }
 
-    /// Counts one more.
     pub fn count(&mut self, counter: Counter) {
         self.add(counter, 1);
     }
@@ -130,7 +129,6 @@ impl Published {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(counts);
     }
 
-    /// What was shown last.
     pub fn read(&self) -> Counts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -146,7 +144,6 @@ impl admin::Figures for Published {
     }
 }
 
-/// The page.
 pub fn page(counts: &Counts) -> String {
     let mut page = String::with_capacity(8 * 1024);
     for counter in Counter::ALL.iter().filter(|counter| counter.kind() != Kind::Limit) {

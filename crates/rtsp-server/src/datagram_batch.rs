@@ -23,13 +23,11 @@ const CONTROL_BYTES: usize = 24;
 pub struct Outgoing {
     bytes: Vec<u8>,
     messages: Vec<Message>,
-    /// Those sent already.
     sent: usize,
-    /// Whether the kernel cuts messages.
+    /// True if the kernel cuts messages.
     cuts: bool,
 }
 
-/// Packets for one receiver.
 #[derive(Clone, Copy, Debug)]
 struct Message {
     to: SocketAddr,
@@ -40,10 +38,8 @@ struct Message {
     packets: u16,
 }
 
-/// What came of sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sending {
-    /// System calls.
     pub calls: u64,
     /// Packets that the system refused.
     pub refused: u64,
@@ -57,12 +53,10 @@ impl Outgoing {
         Outgoing { bytes: Vec::new(), messages: Vec::new(), sent: 0, cuts }
     }
 
-    /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Bytes that wait.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -171,7 +165,7 @@ impl Outgoing {
 }
 
 impl Message {
-    /// Whether a packet of `length` bytes can follow in the same message.
+    /// Returns true if a packet of `length` bytes can follow in the same message.
     fn takes(&self, to: SocketAddr, length: usize) -> bool {
         let is_full = self.length == self.segment * usize::from(self.packets);
         self.to == to
@@ -182,7 +176,7 @@ impl Message {
     }
 }
 
-/// Whether the kernel cuts messages that are sent by `socket`.
+/// Returns true if the kernel cuts messages that are sent by `socket`.
 pub fn can_cut(socket: BorrowedFd<'_>) -> bool {
     let none: libc::c_int = 0;
     // SAFETY: the option's value is a number, and its size is given.

@@ -18,7 +18,6 @@ const HEADERS_BYTES: u64 = 20 + 8 + 12;
 pub struct Film {
     index: Index,
     packetisers: Vec<Packetiser>,
-    /// Of each track.
     bits_per_second: Vec<u64>,
 }
 
@@ -32,7 +31,6 @@ impl Film {
         Film { index, packetisers, bits_per_second }
     }
 
-    /// The index.
     pub fn index(&self) -> &Index {
         &self.index
     }

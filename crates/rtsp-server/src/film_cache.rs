@@ -37,18 +37,14 @@ pub const NOBODY: u64 = u64::MAX;
 /// A film and its open file.
 #[derive(Clone, Debug)]
 pub struct OpenFilm {
-    /// The film.
     pub film: Arc<Film>,
-    /// Its file.
     pub document: Arc<Document>,
 }
 
 /// Why there is no film.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoFilm {
-    /// Nothing there.
     NotFound,
-    /// Not to be read.
     Forbidden,
     /// Something else than a film that can be streamed.
     Unsupported,
@@ -78,9 +74,7 @@ pub struct Chunk {
 
 /// What is known of the bytes that are asked for.
 pub enum Bytes {
-    /// Here they are.
     Here(Arc<[u8]>),
-    /// They will come.
     Later,
     /// They will not, or not whole.
     Never,

@@ -30,16 +30,13 @@ struct Cursor {
     due: Duration,
 }
 
-/// Something to send.
 #[derive(Clone, Debug)]
 pub struct Due {
     /// Its track's place in the film.
     pub track: usize,
-    /// Which samples.
     pub unit: Unit,
     /// Packets of them that are sent already.
     pub sent_packets: usize,
-    /// When.
     pub at: Duration,
 }
 
@@ -78,7 +75,6 @@ impl Schedule {
         self.position().map(|position| self.cursors[position].due)
     }
 
-    /// What is due next.
     pub fn peek(&self) -> Option<Due> {
         let cursor = &self.cursors[self.position()?];
         let Cursor { track, sent_packets, due, .. } = *cursor;
@@ -150,7 +146,7 @@ impl Schedule {
     }
 }
 
-/// Whether at this scale every sample is sent.
+/// Returns true if at this scale every sample is sent.
 fn sends_all(scale: f64) -> bool {
     scale > 0.0 && scale <= 1.0
 }

@@ -11,7 +11,6 @@ pub struct Settings {
     pub connections_max: usize,
     /// RTSP connections open at once from one address.
     pub connections_per_address: Option<u32>,
-    /// Connections without a session.
     pub newcomers_max: usize,
     /// Sessions that play or have played.
     pub sessions_max: usize,

@@ -16,14 +16,10 @@ use sojourn_media::rtsp::{LowerTransport, Playing, Session};
 /// Chunks of the film that a session holds on to: those of the last samples of sound and pictures.
 const HELD_MAX: usize = 4;
 
-/// A session being served.
 #[derive(Debug)]
 pub struct Stream {
-    /// The machine.
     pub session: Session,
-    /// The film.
     pub film: Arc<Film>,
-    /// Its file.
     pub document: Arc<Document>,
     /// The film's URL, as it was set up.
     pub url: String,
@@ -37,7 +33,6 @@ pub struct Stream {
     pub agent: String,
     /// The connection that it is controlled by.
     pub connection: u64,
-    /// Whether that is gone.
     pub is_orphan: bool,
     /// Which sockets its datagrams leave by.
     pub ports: usize,
@@ -45,7 +40,6 @@ pub struct Stream {
     pub schedule: Option<Schedule>,
     /// A helper reads what is due.
     pub is_waiting: bool,
-    /// When playing last began.
     pub began: Duration,
     /// What a helper could not read.
     unreadable: Option<Chunk>,
@@ -67,7 +61,6 @@ pub struct Stream {
 pub struct Sender {
     /// Packets, and bytes of payload: as sender reports count them.
     pub packets: u32,
-    /// Bytes of payload.
     pub octets: u32,
     /// The timestamp at which playing began.
     pub anchor: u32,
@@ -80,7 +73,6 @@ pub struct Sender {
 /// What a session came to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
-    /// RTP packets sent.
     pub packets: u64,
     /// Bytes sent, headers of RTP included.
     pub bytes: u64,
@@ -96,11 +88,9 @@ pub enum Found {
     Within(Arc<[u8]>, usize),
     /// Put together in the room that was given.
     Gathered,
-    /// They will come.
     Later,
     /// Too many wait: to be asked again.
     Busy,
-    /// They will not.
     Never,
 }
 
@@ -137,7 +127,7 @@ impl Stream {
         self.session.tracks.iter().map(|track| self.film.bits_per_second(track.number)).sum()
     }
 
-    /// Whether packets go through the connection.
+    /// Returns true if packets go through the connection.
     pub fn is_interleaved(&self) -> bool {
         self.session.tracks.iter().any(|track| track.transport.lower == LowerTransport::Tcp)
     }
@@ -173,7 +163,6 @@ impl Stream {
         due
     }
 
-    /// Sends nothing more.
     pub fn halt(&mut self) {
         self.schedule = None;
         self.is_waiting = false;

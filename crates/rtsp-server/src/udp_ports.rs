@@ -66,7 +66,6 @@ impl Ports {
         Ok(Ports { rtp, rtcp, outgoing, is_blocked: false })
     }
 
-    /// The two ports.
     pub fn numbers(&self) -> (u16, u16) {
         let port = |socket: &UdpSocket| socket.local_addr().map_or(0, |address| address.port());
         (port(&self.rtp), port(&self.rtcp))
@@ -82,17 +81,14 @@ impl Ports {
         }
     }
 
-    /// The socket of RTP.
     pub fn rtp(&self) -> BorrowedFd<'_> {
         self.rtp.as_fd()
     }
 
-    /// The socket of RTCP.
     pub fn rtcp(&self) -> BorrowedFd<'_> {
         self.rtcp.as_fd()
     }
 
-    /// Sends what has gathered.
     pub fn flush(&mut self) -> crate::datagram_batch::Sending {
         self.outgoing.send(self.rtp.as_fd())
     }

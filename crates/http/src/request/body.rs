@@ -11,7 +11,6 @@ use crate::chunked::Chunked;
 pub enum Body {
     /// So many bytes, often zero.
     Length(u64),
-    /// The chunked coding.
     Chunked,
 }
 
@@ -65,7 +64,7 @@ impl BodyReader {
         Ok(count)
     }
 
-    /// Whether the body has ended.
+    /// Returns true if the body has ended.
     pub fn is_done(&self) -> bool {
         match &self.framing {
             Framing::Length(missing) => *missing == 0,

@@ -46,7 +46,7 @@ impl<'b> RequestLine<'b> {
     }
 }
 
-/// Whether a request line that is too long for its end to be waited for could still be one.
+/// Returns true if a request line that is too long for its end to be waited for could still be one.
 pub(super) fn begins_with_method(line: &[u8]) -> bool {
     let start = &line[..line.len().min(METHOD_BYTES_MAX + 1)];
     memchr(b' ', start).is_some_and(|end| is_method(&start[..end]))
@@ -60,7 +60,6 @@ fn is_method(word: &[u8]) -> bool {
 pub(super) struct Absolute<'b> {
     pub scheme: Scheme,
     pub authority: &'b [u8],
-    /// Path and query.
     pub path: &'b [u8],
 }
 

@@ -25,7 +25,6 @@ use line::{Absolute, RequestLine, begins_with_method};
 /// The request methods told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// GET.
     Get,
     /// HEAD: the same head as GET, no body.
     Head,
@@ -63,11 +62,9 @@ pub enum Scheme {
 /// One request head; the slices point into the bytes that were parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'b> {
-    /// The method.
     pub method: Method,
     /// Path and query; of an absolute target only these.
     pub target: &'b [u8],
-    /// The version.
     pub version: Version,
     /// The request line as received, for the log.
     pub line: &'b [u8],
@@ -75,25 +72,20 @@ pub struct Request<'b> {
     pub scheme: Option<Scheme>,
     /// The host asked for; an absolute target's wins over the field.
     pub host: Option<&'b [u8]>,
-    /// Whether the client would keep the connection.
+    /// True if the client would keep the connection.
     pub keep_alive: bool,
-    /// What follows the head.
     pub body: Body,
-    /// Whether the client waits for `100 Continue` before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
     /// What the client makes the answer depend on.
     pub conditions: Conditions<'b>,
     /// Every field line as received, for the log.
     pub fields: &'b [u8],
-    /// Range.
     pub range: Option<&'b [u8]>,
-    /// Accept.
     pub accept: Option<&'b [u8]>,
     /// Accept-Encoding; empty if it came in several fields.
     pub accept_encoding: Option<&'b [u8]>,
-    /// Referer, for the log.
     pub referer: Option<&'b [u8]>,
-    /// User-Agent, for the log.
     pub user_agent: Option<&'b [u8]>,
     /// Bytes of the head, the empty line and any empty lines before it included.
     pub head_len: usize,
@@ -180,7 +172,6 @@ impl RequestError {
 pub enum Parsed<'b> {
     /// The head has not ended yet: call again with more bytes after these.
     Partial,
-    /// The head is whole.
     Complete(Request<'b>),
 }
 
@@ -197,7 +188,7 @@ pub struct Parser {
     /// The start of the request line, after empty lines.
     head_start: u32,
     empty_lines: u8,
-    /// Whether the heads are those of HTTP/2's streams, written as text by the server itself.
+    /// True if the heads are those of HTTP/2's streams, written as text by the server itself.
     is_of_stream: bool,
 }
 
@@ -220,7 +211,7 @@ impl Parser {
         }
     }
 
-    /// Whether part of a head has been seen.
+    /// Returns true if part of a head has been seen.
     pub fn is_partial(&self) -> bool {
         self.scanned > 0
     }

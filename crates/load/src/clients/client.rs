@@ -1,7 +1,7 @@
-//! What a client does next: wait, connect, send, go on, give up.
+//! A client's next step: wait, connect, send, continue, give up.
 //!
-//! A client makes one visit, or in a closed loop one after another. It has at most one connection, and one
-//! errand: a request that waits for its time or for a connection. What it has sent is the connection's.
+//! A client makes one visit, or one after another in a closed loop. It has at most one connection and one pending
+//! request that waits for its time or for a connection. Requests already sent belong to the connection.
 
 use crate::{
     clients::{connection::State, run::Run},
@@ -11,10 +11,9 @@ use crate::{
 };
 use sojourn_measure::{Nanos, clock};
 
-/// How long a client of a closed loop waits after a failure, lest a dead server be hammered.
+/// A closed-loop client waits this long after a failure, so that it does not hammer a dead server.
 pub const RETRY_AFTER: Nanos = Nanos(50_000_000);
 
-/// A client.
 #[derive(Debug)]
 pub struct Client {
     /// Its place in the agenda.
@@ -29,7 +28,7 @@ pub struct Client {
     pub serial: u32,
     /// Bytes received in this visit.
     pub received_bytes: u64,
-    /// Of these, before the step under way.
+    /// Bytes received before the current step.
     pub received_before_step: u64,
 }
 
@@ -138,7 +137,7 @@ impl Run<'_> {
         }
     }
 
-    /// The requests that a failed session still had are counted, not forgotten.
+    /// Counts the remaining requests of a failed session as abandoned.
     fn count_abandoned(&mut self, key: usize) {
         for due in self.agenda.rest(&self.clients[key].itinerary) {
             if let Some(step) = self.step_of(due) {
@@ -147,7 +146,7 @@ impl Run<'_> {
         }
     }
 
-    /// A client of a closed loop begins another visit, as somebody else with a connection of their own.
+    /// A closed-loop client starts its next visit, as a new client with a new connection.
     fn end_visit(&mut self, key: usize, answered: Nanos, now: Nanos) {
         if self.draining.is_some() {
             return self.dismiss(key);
@@ -193,7 +192,7 @@ impl Run<'_> {
         }
     }
 
-    /// What a due request amounts to before it is sent.
+    /// The pending form of a due request.
     pub(crate) fn errand(&self, due: Due, intended: Nanos) -> Errand {
         Errand {
             document: due.document,

@@ -166,7 +166,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether every visit is over and no more will come.
+    /// Returns true if every visit is over and no more will come.
     fn is_exhausted(&mut self) -> bool {
         self.clients.is_empty() && self.agenda.next_start().is_none()
     }

@@ -1,5 +1,5 @@
-//! What is done by the clock: marks where steps begin and end, ticks ten times a second, and among them
-//! a report of progress every second.
+//! Work driven by the clock: snapshots at the bounds of steps, ticks ten times a second, and a progress report every
+//! second.
 
 use sojourn_measure::{Histogram, Nanos, Summary, clock};
 
@@ -38,7 +38,6 @@ pub struct Progress {
     pub requests_per_second: f64,
     /// Requests that failed in the last second.
     pub errors_per_second: f64,
-    /// Requests under way.
     pub in_flight: u64,
     /// CPU time over wall time of the generator in the last second.
     pub generator_cpu_fraction: f64,
@@ -107,7 +106,7 @@ impl Run<'_> {
             .map(|why| format!("step {}: {why}", index + 1))
     }
 
-    /// What is done ten times a second; answers why the server is taken to be gone, if it is.
+    /// Runs ten times a second; returns why the server is considered gone, if it is.
     pub(crate) fn tick(&mut self, now: Nanos, rhythm: &mut Rhythm<'_>) -> Option<String> {
         let p95 = self.ledger.recent.as_mut().and_then(|recent| {
             let p95 = recent.quantile_seconds(0.95);

@@ -37,9 +37,9 @@ use crate::{
 
 /// Descriptors asked for: a quarter of a million connections and some room.
 const DESCRIPTORS_WANTED: u64 = 262_144;
-/// Clients of a closed loop do not come faster than this, lest the server's accept queue overflow.
+/// Clients of a closed loop connect no faster than this, so that the server's accept queue does not overflow.
 const CONNECTS_PER_SECOND_MAX: f64 = 20_000.0;
-/// What is read at once: the head and the whole of a small body.
+/// Bytes per read: the head and the whole of a small body.
 pub(crate) const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Does what the plan says until it ends, `interrupted` is set, or the server is gone.
@@ -56,7 +56,6 @@ pub fn run(
     Ok(run.outcome(stopped_because))
 }
 
-/// A run under way.
 pub(crate) struct Run<'a> {
     pub(crate) agenda: Agenda<'a>,
     pub(crate) catalogue: Catalogue,
@@ -73,7 +72,7 @@ pub(crate) struct Run<'a> {
     pub(crate) unread: Vec<(usize, u32)>,
     /// Connections that wait for a visitor, with their serials; the one that has waited longest is first.
     pub(crate) parked: VecDeque<(usize, u32)>,
-    /// Whether connections wait for the next visitor when one is done.
+    /// True if connections wait for the next visitor when one is done.
     pub(crate) parks: bool,
     /// The most clients at once.
     pub(crate) under_way_max: usize,
@@ -194,7 +193,7 @@ impl<'a> Run<'a> {
         if time < self.origin { None } else { self.schedule.measured_step_at(time - self.origin) }
     }
 
-    /// The share of the run that is over, by the clock or by what may still be asked for.
+    /// The completed share of the run, by the clock or by the remaining requests.
     pub(crate) fn fraction(&self, now: Nanos) -> f64 {
         let by_clock = (now - self.origin).seconds() / self.schedule.end().seconds();
         by_clock.max(self.agenda.used(self.quota)).min(1.0)

@@ -1,4 +1,4 @@
-//! What a viewer of HLS has beside what every viewer has: its film, the answer under way, its connection's state.
+//! The state of an HLS viewer: its film, the response in progress, its connection.
 
 use sojourn_measure::Nanos;
 
@@ -15,29 +15,23 @@ use crate::{
 pub enum Line {
     /// Not there yet, since then.
     Connecting(Nanos),
-    /// Ready.
     Open,
-    /// The server closed it.
     Closed,
 }
 
 /// How far a viewer is with its film.
 pub struct Course {
-    /// The film.
     pub playback: Playback,
-    /// The answer under way.
     pub reception: Reception,
-    /// The connection.
     pub line: Line,
-    /// Answers on this connection.
     pub answered: u32,
-    /// Whether the request under way has been sent on an earlier connection, which was closed before it was answered.
+    /// True if the request under way has been sent on an earlier connection, which was closed before it was answered.
     pub is_retried: bool,
-    /// Whether the generator was too late for the answer under way to say when it came.
+    /// True if the generator was too late for the answer under way to say when it came.
     pub is_void: bool,
     /// When something of an answer came last, media or not.
     pub last_byte: Option<Nanos>,
-    /// Whether the player was seen to begin.
+    /// True if the player was seen to begin.
     pub has_begun: bool,
 }
 
@@ -67,13 +61,13 @@ impl Course {
         self.playback.asked().filter(|asked| asked.sent.is_some())
     }
 
-    /// Whether the first byte of an answer is missing, or any of a playlist.
+    /// Returns true if the first byte of an answer is missing, or any of a playlist.
     pub fn is_waiting(&self) -> bool {
         self.under_way().is_some_and(|asked| asked.first_byte.is_none() || !asked.is_media())
     }
 
-    /// Whether a connection that was closed now had been closed for idleness, most likely: it had served before, and
-    /// nothing of an answer is there.
+    /// Returns true if a connection that was closed now had been closed for idleness, most likely: it had served
+    /// before, and nothing of an answer is there.
     pub fn is_stale(&self) -> bool {
         self.answered > 0 && !self.is_retried && !self.reception.has_begun()
     }

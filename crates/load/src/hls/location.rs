@@ -7,14 +7,13 @@ const SCHEME: &str = "http://";
 /// A document on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The Host field's value.
     pub host: String,
     /// The path and query, with a leading slash.
     pub path: String,
 }
 
 impl Place {
-    /// What a URI means that stands in the document here; an error says why it is not followed.
+    /// Resolves a URI found in this document; an error says why it is not followed.
     pub fn join(&self, uri: &str) -> Result<String, &'static str> {
         let uri = uri.split('#').next().unwrap_or_default();
         if uri.is_empty() || !is_name(uri) {
@@ -43,7 +42,7 @@ impl Place {
     }
 }
 
-/// Whether a name of a scheme and a colon stand first (RFC 3986, 3.1).
+/// Returns true if a name of a scheme and a colon stand first (RFC 3986, 3.1).
 fn has_scheme(uri: &str) -> bool {
     let first = uri.split('/').next().unwrap_or_default();
     first.split_once(':').is_some_and(|(name, _)| {

@@ -25,16 +25,14 @@ const MASTERS_MAX: u32 = 2;
 pub enum Variant {
     /// That of the least bandwidth.
     Lowest,
-    /// That of the most.
     Highest,
     /// By its place in the playlist, from 1 on.
     Number(usize),
 }
 
-/// What players of HLS do.
+/// The parameters of HLS players.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HlsPlan {
-    /// Which variant they play.
     pub variant: Variant,
     /// How much media they have at most before they ask for more.
     pub buffer: Nanos,
@@ -46,25 +44,18 @@ impl Default for HlsPlan {
     }
 }
 
-/// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
-    /// A playlist.
     Playlist,
-    /// What a segment needs.
     Map(Arc<Part>),
-    /// A segment.
     Segment(Segment),
 }
 
-/// A request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// What for.
     pub wanted: Wanted,
     /// Since when it could have been asked.
     pub due: Nanos,
-    /// When it was.
     pub sent: Option<Nanos>,
     /// When the first byte of the answer came.
     pub first_byte: Option<Nanos>,
@@ -72,27 +63,23 @@ pub struct Asked {
     range: Option<(u64, u64)>,
 }
 
-/// What is to be done next.
+/// The next step of a player.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Send what is asked.
     Ask,
-    /// Nothing before then.
     At(Nanos),
-    /// Nothing more: everything has come.
+    /// Everything has arrived.
     Nothing,
 }
 
-/// What an answer turned out to be.
+/// The classification of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answered {
     /// A playlist, or what a segment needs.
     Prepared,
     /// A segment; how it came.
     Segment(Arrival),
-    /// The server said no.
     Refused(u16),
-    /// It makes no sense.
     Broken(String),
 }
 
@@ -103,7 +90,7 @@ pub struct Answer {
     pub body_bytes: u64,
     /// When its last byte came.
     pub arrival: Nanos,
-    /// Whether the generator was too late for that to say anything.
+    /// True if the generator was too late for that to say anything.
     pub is_void: bool,
 }
 
@@ -151,27 +138,23 @@ impl Playback {
         }
     }
 
-    /// What shows the film.
     pub fn player(&self) -> &Player {
         &self.player
     }
 
-    /// The same.
     pub fn player_mut(&mut self) -> &mut Player {
         &mut self.player
     }
 
-    /// What is asked for.
     pub fn asked(&self) -> Option<&Asked> {
         self.asked.as_ref()
     }
 
-    /// The same.
     pub fn asked_mut(&mut self) -> Option<&mut Asked> {
         self.asked.as_mut()
     }
 
-    /// Whether segments are known, so that it plays or will.
+    /// Returns true if segments are known, so that it plays or will.
     pub fn is_prepared(&self) -> bool {
         self.segments.is_some()
     }
@@ -338,7 +321,6 @@ impl Asked {
         Asked { wanted, due, sent: None, first_byte: None, path: part.path.clone(), range: part.range }
     }
 
-    /// Whether it brings media.
     pub fn is_media(&self) -> bool {
         !matches!(self.wanted, Wanted::Playlist)
     }

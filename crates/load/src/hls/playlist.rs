@@ -11,7 +11,6 @@ use crate::hls::location::Place;
 
 /// A longer playlist is refused: a film of ten hours in parts of two seconds needs less.
 pub const PLAYLIST_BYTES_MAX: usize = 4 << 20;
-/// More segments are refused.
 const SEGMENTS_MAX: usize = 100_000;
 /// More variants are not looked at.
 const VARIANTS_MAX: usize = 100;
@@ -20,21 +19,18 @@ const NUMBER_MAX: u64 = 1 << 62;
 /// A longer segment is refused.
 const SEGMENT_SECONDS_MAX: f32 = 3_600.0;
 
-/// A playlist.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Playlist {
-    /// Of one film in several qualities.
+    /// A film in several qualities.
     Master(Vec<Stream>),
-    /// Of segments.
     Media(Arc<Segments>),
 }
 
 /// A film in one quality.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// Where its playlist is.
     pub path: String,
-    /// What it needs at most.
+    /// The peak rate.
     pub bits_per_second: u64,
 }
 
@@ -47,25 +43,22 @@ pub struct Segments {
     pub first_number: u64,
     /// No segment is longer, as it says.
     pub target: Nanos,
-    /// Whether no more segments follow later.
+    /// True if no more segments follow later.
     pub is_ended: bool,
 }
 
-/// A segment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
-    /// Where it is.
     pub part: Part,
     /// How long it is shown.
     pub length: Nanos,
-    /// What has to be read before it.
+    /// The initialisation part that must be read first.
     pub map: Option<Arc<Part>>,
 }
 
 /// A document or bytes of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where.
     pub path: String,
     /// The first byte and how many, if not all.
     pub range: Option<(u64, u64)>,

@@ -1,9 +1,7 @@
 //! Why a request failed: the table of causes that every result counts by.
 
-/// A cause of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Nothing listens there.
     ConnectRefused,
     /// The connection was not established in time.
     ConnectTimeout,
@@ -17,7 +15,7 @@ pub enum Cause {
     CertificateExpired,
     /// The server's certificate is for another name.
     CertificateName,
-    /// Nobody who is trusted has signed the server's certificate.
+    /// No trusted authority has signed the server's certificate.
     CertificateUntrusted,
     /// The server's certificate is not good for another reason.
     CertificateInvalid,
@@ -27,11 +25,11 @@ pub enum Cause {
     ClosedEarly,
     /// The request could not be sent in time.
     SendTimeout,
-    /// Nothing of the answer came in time.
+    /// No byte of the response came in time.
     ResponseTimeout,
     /// The answer began but was not complete in time.
     TransferTimeout,
-    /// What came is not an HTTP response.
+    /// The bytes are not an HTTP response.
     BadResponse,
     /// The body has another size than the document.
     WrongSize,
@@ -39,7 +37,7 @@ pub enum Cause {
     WrongContent,
     /// Another status than the one that was expected, where that is not success.
     WrongStatus,
-    /// A redirection or "not modified", which nobody asked for.
+    /// An unexpected redirection or "not modified".
     Status3xx,
     /// The server says that the request is wrong.
     Status4xx,
@@ -79,7 +77,7 @@ impl Cause {
         Cause::Addresses,
     ];
 
-    /// Whether a time-out ended the request: its latency is known only to be longer.
+    /// Returns true if a time-out ended the request: its latency is known only to be longer.
     pub fn is_timeout(self) -> bool {
         matches!(
             self,
@@ -91,7 +89,6 @@ impl Cause {
         )
     }
 
-    /// Its key in results.
     pub fn name(self) -> &'static str {
         match self {
             Cause::ConnectRefused => "connect_refused",

@@ -18,27 +18,24 @@ pub enum Version {
 pub struct Form<'a> {
     /// The server, and the path below which documents lie.
     pub target: &'a Target,
-    /// The version of HTTP.
     pub version: Version,
-    /// Whether requests say that the connection closes.
+    /// Decides whether requests announce that the connection closes.
     pub connections: Connections,
     /// The method, where the documents do not say.
     pub method: &'a str,
     /// More fields, as `Name: value`. A Host or User-Agent among them takes the place of ours.
     pub fields: &'a [String],
-    /// What is sent as the body, where the documents do not say.
+    /// The body, unless the document has one.
     pub body: &'a [u8],
-    /// Whether a document of unknown size may have another in each answer.
+    /// True if a document of unknown size may have another in each answer.
     pub any_size: bool,
 }
 
 /// Why requests cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FormError {
-    /// Not a method.
     #[error("{0:?} is not a method: a word of letters, as in GET")]
     Method(String),
-    /// Not a field.
     #[error("{0:?} is not a header field of the form `Name: value`")]
     Field(String),
     /// A field that decides where a message ends: a wrong one would upset everything that follows.
@@ -47,12 +44,11 @@ pub enum FormError {
 }
 
 impl<'a> Form<'a> {
-    /// GET without anything special.
     pub fn get(target: &'a Target, version: Version, connections: Connections) -> Form<'a> {
         Form { target, version, connections, method: "GET", fields: &[], body: b"", any_size: false }
     }
 
-    /// Whether requests of this form can be framed.
+    /// Checks that requests of this form can be framed.
     pub fn check(&self) -> Result<(), FormError> {
         if self.method.is_empty() || !self.method.bytes().all(is_token) {
             return Err(FormError::Method(self.method.to_owned()));
@@ -78,7 +74,7 @@ impl<'a> Form<'a> {
         format!("{}{path}", self.target.base_path())
     }
 
-    /// What stands between the path and the fields about the body.
+    /// The text between the path and the fields about the body.
     pub(crate) fn suffix(&self) -> String {
         let (protocol, connection) = match (self.version, self.connections) {
             (Version::Http10, Connections::Close) => ("1.0", ""),

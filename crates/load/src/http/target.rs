@@ -7,25 +7,19 @@ use thiserror::Error;
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
 
-/// Where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Whether TLS is spoken.
     pub secured: bool,
-    /// The URL as given.
     pub url: String,
-    /// The Host field's value.
     pub host: String,
     /// The path and query, with a leading slash.
     pub path: String,
-    /// Where to connect.
     pub address: SocketAddr,
 }
 
 /// Why a URL cannot be loaded.
 #[derive(Debug, Error)]
 pub enum TargetError {
-    /// Another scheme.
     #[error("{0:?} does not begin with http:// or https://; other schemes are not supported")]
     Scheme(String),
     /// No host, or bytes that have no place in a request line.
@@ -33,12 +27,7 @@ pub enum TargetError {
     Form(String),
     /// The name has no address.
     #[error("cannot resolve {host:?}: {why}")]
-    Resolve {
-        /// The host and port.
-        host: String,
-        /// What the resolver said.
-        why: String,
-    },
+    Resolve { host: String, why: String },
 }
 
 impl Target {

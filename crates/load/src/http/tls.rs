@@ -1,7 +1,7 @@
-//! How https is spoken: whom to trust, what is resumed, and which name the server has to answer to.
+//! TLS for https: trust, session resumption, and the name that the server's certificate must match.
 //!
-//! One configuration serves all connections of a run, so that a session that one of them was given is resumed by the
-//! next. What happens on a connection is in `secured`.
+//! One configuration serves all connections of a run, so a later connection resumes the session of an earlier one. The
+//! state of a single connection is in `tls_stream`.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -24,14 +24,12 @@ const PROTOCOL: &[u8] = b"http/1.1";
 /// Servers whose sessions are kept for resumption: there is one, under one name.
 const SERVERS_REMEMBERED: usize = 8;
 
-/// Whose certificates are good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Those that the system's authorities have signed.
     System,
     /// Those that the authorities in this file have signed, or that are in it themselves.
     File(PathBuf),
-    /// Anybody's: nothing is verified.
     Anybody,
 }
 
@@ -50,17 +48,14 @@ pub enum TlsError {
         "{0:?} is no name that a certificate could be for\nhint: use a host name or an address without brackets"
     )]
     Name(String),
-    /// No authority to trust.
     #[error(
         "no authorities in {from}: {why}\nhint: give the server's certificate or its authority's: --cacert FILE"
     )]
     Authorities {
         /// Where they were looked for.
         from: String,
-        /// What is wrong there.
         why: String,
     },
-    /// The library refuses.
     #[error("TLS cannot be set up: {0}")]
     Setup(#[from] Error),
 }
@@ -105,7 +100,7 @@ pub fn client_config(trust: &Trust, remembered: usize) -> Result<ClientConfig, T
     Ok(config)
 }
 
-/// What a failure of TLS amounts to.
+/// The cause of a TLS failure.
 pub(crate) fn cause(error: &Error) -> Cause {
     use CertificateError::{
         BadSignature, Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
@@ -125,7 +120,7 @@ pub(crate) fn cause(error: &Error) -> Cause {
     }
 }
 
-/// `None` trusts anybody.
+/// `None` accepts any certificate.
 fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, TlsError> {
     let mut roots = RootCertStore::empty();
     let failed = |from: &str, why: String| TlsError::Authorities { from: from.to_owned(), why };
@@ -150,7 +145,7 @@ fn authorities(trust: &Trust) -> Result<Option<RootCertStore>, TlsError> {
     if roots.is_empty() { Err(failed(&from, "it holds no certificate".to_owned())) } else { Ok(Some(roots)) }
 }
 
-/// Takes whatever certificate a server has; that the server holds its key is still checked.
+/// Accepts any certificate; the server's possession of the key is still checked.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -29,14 +29,12 @@ pub struct Secured {
     /// When the connection was there and the handshake could begin.
     pub shaking_since: Nanos,
     sealed: Box<[u8]>,
-    /// Where in it those bytes begin and end that are still to be opened.
+    /// Bounds of the bytes not decrypted yet.
     left: (usize, usize),
 }
 
-/// What went wrong.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The system says so.
     System(Errno),
     /// TLS does, or a certificate is not good.
     Tls(Cause),
@@ -82,7 +80,7 @@ impl Secured {
         }
     }
 
-    /// Whether the session was one that an earlier connection had been given.
+    /// Returns true if the session was one that an earlier connection had been given.
     pub fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
@@ -93,7 +91,7 @@ impl Secured {
         self.flush(socket)
     }
 
-    /// Whether bytes wait for the socket.
+    /// Returns true if bytes wait for the socket.
     pub fn has_unsent(&self) -> bool {
         self.session.wants_write()
     }

@@ -25,9 +25,7 @@ pub const RATE_MAX: f64 = 10e6;
 pub struct Segment {
     /// Arrivals per second at its beginning.
     pub from: f64,
-    /// And at its end.
     pub to: f64,
-    /// How long it lasts.
     pub length: Nanos,
 }
 
@@ -119,7 +117,6 @@ pub enum ScheduleError {
     /// A part of another form.
     #[error("{0:?} is neither `RATE/s for DURATION` nor `ramp to RATE/s in DURATION`")]
     Part(String),
-    /// A bad duration.
     #[error(transparent)]
     Duration(#[from] DurationError),
     /// A rate outside of what is accepted.

@@ -1,6 +1,6 @@
-//! What can be asked for: the bytes of each document's request, prepared once, and the size to expect.
+//! The documents that can be requested: each request's bytes, prepared once, and the expected size.
 //!
-//! Requests lie one after another in a single block of memory, so that sending allocates nothing.
+//! Requests lie one after another in a single block of memory, so sending allocates nothing.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,6 @@ const REQUEST_BYTES_MAX: usize = u32::MAX as usize;
 /// Shares of requests are made whole numbers by this factor.
 const WEIGHT_SCALE: f64 = 1e12;
 
-/// Documents with their requests.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
     requests: Vec<u8>,
@@ -30,21 +29,19 @@ pub struct Catalogue {
     ends: Vec<u32>,
     sizes: Vec<Size>,
     expected: Vec<Expected>,
-    /// Whether an answer has no body whatever its head says (RFC 9112, 6.3: HEAD).
+    /// True if the response has no body whatever its head says (RFC 9112, 6.3: HEAD).
     bodiless: Vec<bool>,
     suffix: String,
     /// The digest of each document's first body, where all are verified.
     contents: Option<HashMap<u32, Digest>>,
 }
 
-/// What answer to a request is good.
+/// The criterion for a good answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// One with a status of success, and of the document's size.
     Success,
-    /// One with this status.
     Status(u16),
-    /// Any that is complete.
     Any,
 }
 
@@ -124,12 +121,11 @@ impl Catalogue {
         &self.requests[start as usize..self.ends[index] as usize]
     }
 
-    /// Whether the answer to a document's request has no body whatever its head says.
+    /// Returns true if the answer to a document's request has no body whatever its head says.
     pub fn is_bodiless(&self, document: u32) -> bool {
         self.bodiless[document as usize]
     }
 
-    /// What answer to a document's request is good.
     pub fn expected(&self, document: u32) -> Expected {
         self.expected[document as usize]
     }
@@ -144,7 +140,7 @@ impl Catalogue {
         self.suffix = form.suffix();
     }
 
-    /// Whether a body of this size is the document's; the first one asked about an unknown size is believed.
+    /// Returns true if a body of this size is the document's; the first one asked about an unknown size is believed.
     pub fn agrees(&mut self, document: u32, size_bytes: u64) -> bool {
         let size = &mut self.sizes[document as usize];
         match *size {
@@ -162,12 +158,12 @@ impl Catalogue {
         self.contents = Some(HashMap::new());
     }
 
-    /// Whether bodies are to be told from each other.
+    /// Returns true if bodies are to be told from each other.
     pub(crate) fn verifies(&self) -> bool {
         self.contents.is_some()
     }
 
-    /// Whether a body is the document's; the first one asked about is believed.
+    /// Returns true if a body is the document's; the first one asked about is believed.
     pub(crate) fn has_content(&mut self, document: u32, digest: Digest) -> bool {
         let Some(contents) = &mut self.contents else { return true };
         *contents.entry(document).or_insert(digest) == digest

@@ -3,10 +3,8 @@
 use rand::{Rng, RngExt};
 use sojourn_measure::Nanos;
 
-/// A law of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Law {
-    /// The mean.
     pub mean: Nanos,
     /// How times spread around it.
     pub shape: Shape,
@@ -15,7 +13,6 @@ pub struct Law {
 /// How times spread around their mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// All the same.
     Constant,
     /// Without memory: clients do not fall into step.
     Exponential,
@@ -23,16 +20,13 @@ pub enum Shape {
     Uniform,
     /// Skewed, with this coefficient of variation (standard deviation over mean).
     LogNormal {
-        /// Above zero.
         variation: f64,
     },
 }
 
 impl Law {
-    /// No time at all.
     pub const NONE: Law = Law { mean: Nanos::ZERO, shape: Shape::Constant };
 
-    /// Draws a time.
     pub fn draw(&self, random: &mut impl Rng) -> Nanos {
         if self.mean == Nanos::ZERO {
             return Nanos::ZERO;
@@ -57,14 +51,12 @@ impl Shape {
     }
 }
 
-/// How many requests a connection serves.
+/// The number of requests per connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Count {
-    /// Always this many.
     Constant(u32),
     /// One or more with this mean: after each request the connection ends with the same probability.
     Geometric {
-        /// At least one.
         mean: f64,
     },
     /// From one number to another, each equally likely.
@@ -73,7 +65,6 @@ pub enum Count {
     Mixed {
         /// The share of *requests* that are served by the others.
         many: f64,
-        /// The others' mean.
         mean: f64,
     },
 }

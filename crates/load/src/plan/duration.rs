@@ -7,21 +7,17 @@ use thiserror::Error;
 const UNITS: [(&str, f64); 6] =
     [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 
-/// The longest duration accepted.
 pub const DURATION_HOURS_MAX: f64 = 24.0 * 366.0;
 
 /// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DurationError {
-    /// A number alone.
     #[error("{0:?} has no unit; write it as 4s, 200ms or 1m")]
     NoUnit(String),
-    /// Anything else.
     #[error("{0:?} is not a duration; write it as 4s, 200ms or 1m")]
     NotADuration(String),
 }
 
-/// Parses a duration.
 pub fn parse(text: &str) -> Result<Nanos, DurationError> {
     let number_end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(number_end);

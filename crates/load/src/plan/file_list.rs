@@ -2,7 +2,6 @@
 
 use thiserror::Error;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The path, with a leading slash.
@@ -18,13 +17,7 @@ pub struct Entry {
 pub enum FilelistError {
     /// A line of another form.
     #[error("line {line}: {text:?} is not `/path weight #bytes`")]
-    Line {
-        /// Counting from one.
-        line: usize,
-        /// What stands there.
-        text: String,
-    },
-    /// Nothing can be picked.
+    Line { line: usize, text: String },
     #[error("the list names no document with a weight above zero")]
     Empty,
 }

@@ -29,7 +29,6 @@ pub struct Walk<R> {
     start: usize,
 }
 
-/// A page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<R> {
     /// The page and its objects.
@@ -48,38 +47,15 @@ pub enum WalkError {
     Form(String),
     /// A page that is spoken of and not there.
     #[error("there is no page {page:?}, which {by} speaks of")]
-    NoSuchPage {
-        /// Its name.
-        page: String,
-        /// Who.
-        by: String,
-    },
-    /// Not a path.
+    NoSuchPage { page: String, by: String },
     #[error("page {page:?}: {path:?} is not a path that begins with a slash")]
-    Path {
-        /// Where.
-        page: String,
-        /// What stands there.
-        path: String,
-    },
-    /// Not probabilities.
+    Path { page: String, path: String },
     #[error(
         "page {page:?}: the probabilities of what follows must lie between 0 and 1, together too; they sum to {sum}"
     )]
-    Probabilities {
-        /// Where.
-        page: String,
-        /// What they add up to.
-        sum: f64,
-    },
-    /// A bad think time.
+    Probabilities { page: String, sum: f64 },
     #[error("page {page:?}: {why}")]
-    Think {
-        /// Where.
-        page: String,
-        /// What is wrong.
-        why: String,
-    },
+    Think { page: String, why: String },
     /// Too many pages or objects.
     #[error("more than {PAGES_MAX} pages")]
     TooMany,
@@ -162,12 +138,10 @@ fn think(name: &str, page: &FilePage) -> Result<Option<Law>, WalkError> {
 }
 
 impl<R> Walk<R> {
-    /// Where visits begin.
     pub fn start(&self) -> usize {
         self.start
     }
 
-    /// A page.
     pub fn page(&self, page: usize) -> &Page<R> {
         &self.pages[page]
     }

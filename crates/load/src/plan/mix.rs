@@ -11,7 +11,6 @@ use crate::plan::Pick;
 /// Cells of a chi-square test should expect at least this many.
 const EXPECTED_MIN: f64 = 5.0;
 
-/// Picks documents.
 pub struct Picker {
     /// Running sums of the weights; empty when the first document is always picked.
     sums: Vec<u64>,
@@ -22,7 +21,6 @@ pub struct Picker {
 /// How well what was asked for fits the weights, over the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MixCheck {
-    /// Requests drawn.
     pub draws: u64,
     /// The sum of (drawn - expected)² / expected over documents; rare ones are put together.
     pub chi_square: f64,
@@ -50,7 +48,6 @@ impl Picker {
         Picker { counts: vec![0; sums.len()], sums }
     }
 
-    /// A document.
     pub fn pick(&mut self, random: &mut Xoshiro256PlusPlus) -> u32 {
         let Some(&total) = self.sums.last() else { return 0 };
         let mark = random.random_range(0..total);

@@ -1,4 +1,4 @@
-//! What a run is to do, as independent values: each can be changed without the others knowing.
+//! The plan of a run, as independent values: each can change without the others.
 
 pub(crate) mod arrivals;
 pub(crate) mod catalogue;
@@ -31,56 +31,46 @@ pub use replay::{Failed, Host, Paths, Replayed};
 pub use schedule::{Schedule, Step};
 pub use session_file::SessionFileError;
 
-/// A whole run.
 pub struct Plan<'a> {
-    /// The server.
     pub target: Target,
-    /// Who comes, and when.
     pub arrivals: Arrivals<'a>,
-    /// What each who comes asks for.
     pub requests: Requests,
     /// How long clients wait between their requests, where these do not say.
     pub think: Think,
-    /// What can be asked for.
     pub catalogue: Catalogue,
     /// How long a connection is used.
     pub connections: Connections,
     /// How TLS is spoken, where it is.
     pub tls: Option<Tls>,
-    /// What else there is to say about connections.
+    /// The other options of connections.
     pub transport: Transport,
-    /// When what is measured.
     pub schedule: Schedule,
     /// When to stop before the schedule ends.
     pub stop: StopRule,
-    /// Time-outs.
     pub limits: Limits,
-    /// What the generator does while there is nothing to do.
+    /// Sleep or poll between events.
     pub waiting: Waiting,
-    /// What to watch beside the clients.
+    /// The server's processes and core to observe.
     pub observe: Observe,
     /// Says everything that is random.
     pub seed: u64,
 }
 
-/// Who comes, and when. Each who comes makes a visit: what that is, the requests say.
+/// The arrival process. Each arrival makes a visit, which the requests define.
 pub enum Arrivals<'a> {
     /// A closed loop: a fixed number of clients, each making one visit after another.
-    Closed {
-        /// How many.
-        clients: u32,
-    },
+    Closed { clients: u32 },
     /// An open loop: visitors come at a rate, whatever the server does.
     Open {
         /// The rate over time; it should cover the schedule.
         segments: Vec<Segment>,
         /// How arrivals spread around it.
         law: ArrivalLaw,
-        /// The most visits under way; who comes beyond that is skipped and counted.
+        /// The limit on visits in progress; arrivals above it are skipped and counted.
         under_way_max: u32,
     },
-    /// Visitors come as in a log, in order of their connection time; with `Requests::Logged` they make the
-    /// sessions that they bring along. The clients wait for whoever is late to say the next: it has to be ahead.
+    /// Arrivals from a log, in order of their connection time; with `Requests::Logged` they bring their sessions. The
+    /// iterator must be ahead of the clock: the clients wait for it.
     Logged(Box<dyn Iterator<Item = LoggedVisit> + 'a>),
 }
 
@@ -95,7 +85,7 @@ pub struct LoggedVisit {
     pub requests: Box<[Request]>,
 }
 
-/// What a visit asks for.
+/// The requests of a visit.
 pub enum Requests {
     /// A document at a time; in a closed loop visits never end, else each is a single request.
     Pick(Pick),
@@ -106,7 +96,7 @@ pub enum Requests {
     /// The sessions that visitors bring along; request `k` is due at `start + think_scale * offset(k)`, whatever
     /// the server does.
     Logged {
-        /// What think times are multiplied by.
+        /// A factor on think times.
         think_scale: f64,
     },
 }
@@ -119,10 +109,7 @@ pub enum Think {
     /// From a request to the next, or as long as the answer takes if that is longer: pacing.
     FromStart(Law),
     /// Until what was received so far would have taken this long at this rate.
-    Rated {
-        /// Heads and bodies.
-        bits_per_second: f64,
-    },
+    Rated { bits_per_second: f64 },
 }
 
 impl Think {
@@ -147,7 +134,7 @@ pub struct Transport {
     pub read_bytes_per_second: Option<f64>,
     /// Addresses to connect from, in turn as their ports fill up; none leaves it to the system.
     pub sources: Vec<IpAddr>,
-    /// Whether the kernel is asked when answers came.
+    /// True if the kernel is asked when answers came.
     pub timestamps: bool,
 }
 
@@ -189,7 +176,6 @@ pub enum Connections {
 /// When to stop before the schedule ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StopRule {
-    /// Never.
     ScheduleEnd,
     /// When this many requests are answered or failed; no more are begun.
     Requests(u64),
@@ -202,7 +188,7 @@ pub enum StopRule {
     },
 }
 
-/// What the generator does while there is nothing to do.
+/// Sleep or poll between events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// It sleeps. Waking up costs both sides: microseconds of latency here, and there the call that wakes us.
@@ -225,7 +211,7 @@ pub struct Limits {
     pub connect_timeout: Nanos,
     /// From the request to the last byte of its answer.
     pub response_timeout: Nanos,
-    /// For what is still unanswered when the last step ends.
+    /// The time to wait for unanswered requests after the last step.
     pub drain: Nanos,
     /// A generator that sends 1 % of its requests later than this was the limit.
     pub send_lag_p99: Nanos,
@@ -243,7 +229,7 @@ impl Default for Limits {
     }
 }
 
-/// What to watch beside the clients.
+/// The server's processes and core to observe.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observe {
     /// Processes of the server; their descendants are watched with them.
@@ -252,7 +238,7 @@ pub struct Observe {
     pub core: Option<usize>,
     /// The core that the generator is pinned to, to see what the hypervisor takes from it.
     pub own_core: Option<usize>,
-    /// Whether to keep a timeline.
+    /// True if to keep a timeline.
     pub timeline: bool,
     /// How long the intervals are whose latencies are kept apart, if they are to be.
     pub interval: Option<Nanos>,

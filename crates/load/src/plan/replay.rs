@@ -15,30 +15,25 @@ use crate::{
 /// How a trace is replayed.
 #[derive(Clone, Debug, Default)]
 pub struct Replayed {
-    /// What is asked for.
     pub paths: Paths,
-    /// What is done about requests that failed when the log was written.
+    /// The treatment of requests that failed in the log.
     pub failed: Failed,
-    /// What the Host field says.
     pub host: Host,
-    /// Whether the answer of a real site has to have the size that the log says; a built site's always has.
+    /// True if the answer of a real site has to have the size that the log says; a built site's always has.
     pub check_sizes: bool,
 }
 
-/// The paths of documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Paths {
     /// Those of a built site: `/III/IIIIII-BYTES`.
     #[default]
     Site,
-    /// Those of the log.
     Original,
 }
 
 /// Requests that the log says were refused, redirected, cut short or answered in part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failed {
-    /// They are left out.
     #[default]
     Skip,
     /// They are sent, and any complete answer is good.
@@ -47,7 +42,7 @@ pub enum Failed {
     Expect,
 }
 
-/// What the Host field says.
+/// The source of the Host field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Host {
     /// The host of the URL.
@@ -55,7 +50,6 @@ pub enum Host {
     Url,
     /// The host that the log has, where it has one.
     Log,
-    /// Always this.
     Named(String),
 }
 
@@ -90,7 +84,6 @@ impl Catalogue {
 }
 
 impl Replayed {
-    /// Empty for the URL's.
     fn host_of<'a>(&'a self, document: &'a Document) -> &'a str {
         match &self.host {
             Host::Url => "",

@@ -9,13 +9,12 @@ use crate::plan::arrivals::Segment;
 pub struct Step {
     /// When the settle part begins, since the run's start.
     pub start: Nanos,
-    /// How long it settles.
     pub settle: Nanos,
     /// How long it is measured.
     pub measured: Nanos,
-    /// What it is meant to offer, where the arrivals have a rate; of a ramp the mean.
+    /// The offered rate, if arrivals have one; for a ramp the mean.
     pub offered_requests_per_second: Option<f64>,
-    /// Whether the rate moves while it is measured.
+    /// True if the rate moves while it is measured.
     pub ramp: bool,
 }
 
@@ -25,13 +24,11 @@ impl Step {
         self.start + self.settle
     }
 
-    /// When the step ends.
     pub fn end(&self) -> Nanos {
         self.measured_from() + self.measured
     }
 }
 
-/// Steps one after another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     steps: Vec<Step>,
@@ -70,7 +67,6 @@ impl Schedule {
         Schedule { steps: rates.iter().enumerate().map(step).collect() }
     }
 
-    /// The steps in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }

@@ -13,7 +13,6 @@ use thiserror::Error;
 pub const SESSIONS_MAX: usize = 1000;
 /// The most requests in a file.
 pub const REQUESTS_MAX: usize = 1_000_000;
-/// The longest think time.
 const THINK_SECONDS_MAX: f64 = 86_400.0;
 /// httperf takes a method by any beginning of its name, the first that fits.
 const METHODS: [&str; 10] =
@@ -22,11 +21,9 @@ const METHODS: [&str; 10] =
 /// A request of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// The path and query.
     pub uri: String,
-    /// The method.
     pub method: String,
-    /// What is sent as its body.
+    /// The request's body.
     pub contents: Vec<u8>,
     /// The size that the answer's body must have, if the file says.
     pub size_bytes: Option<u64>,
@@ -35,9 +32,8 @@ pub struct Request {
 /// Requests of which the first goes alone and the rest together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Burst<R> {
-    /// At least one.
     pub requests: Vec<R>,
-    /// What is waited after the last answer, if the file says.
+    /// The think time after the last answer, if the file has one.
     pub think: Option<Nanos>,
 }
 
@@ -49,21 +45,13 @@ pub type Session<R> = Vec<Burst<R>>;
 pub enum SessionFileError {
     /// A line that cannot be read.
     #[error("line {line}: {what}")]
-    Line {
-        /// Counting from one.
-        line: usize,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// More than is accepted.
+    Line { line: usize, what: String },
     #[error("more than {SESSIONS_MAX} sessions or {REQUESTS_MAX} requests")]
     TooMany,
-    /// Nothing to ask for.
     #[error("the file holds no session")]
     Empty,
 }
 
-/// Parses a file.
 pub fn parse(text: &str) -> Result<Vec<Session<Request>>, SessionFileError> {
     let mut sessions: Vec<Session<Request>> = Vec::new();
     let (mut session, mut requests) = (Session::new(), 0);

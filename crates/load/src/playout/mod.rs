@@ -4,7 +4,6 @@ pub(crate) mod segments;
 pub(crate) mod sequence;
 pub(crate) mod track;
 
-/// What viewers call themselves.
 pub(crate) const USER_AGENT: &str = concat!("sojourn-load/", env!("CARGO_PKG_VERSION"));
 /// A random start lies in this first part of the film, so that something is left to be played.
 pub(crate) const START_WITHIN: f64 = 0.9;

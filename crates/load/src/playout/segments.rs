@@ -7,13 +7,12 @@ use sojourn_measure::Nanos;
 
 use crate::playout::{sequence::Place as Order, track::Arrival};
 
-/// A player.
 #[derive(Clone, Debug)]
 pub struct Player {
     startup: Nanos,
     /// The media that came: segments that are there whole.
     received: Nanos,
-    /// When the first media would have been shown, had the player never stood still; once it shows any.
+    /// When playback would have started had the player never stalled; set once it starts.
     origin: Option<Nanos>,
     /// When the first segment was there, and the media until its end.
     first_whole: Option<(Nanos, Nanos)>,
@@ -86,18 +85,18 @@ impl Player {
         }
     }
 
-    /// Whether it shows anything yet.
+    /// Returns true if it shows anything yet.
     pub fn has_begun(&self) -> bool {
         self.origin.is_some()
     }
 
-    /// What of all media is still to be shown; `None` while more is to come.
+    /// The media still to be shown; `None` while more will arrive.
     pub fn left(&self, now: Nanos) -> Option<Nanos> {
         let origin = self.origin.filter(|_| self.has_all)?;
         Some(origin + self.received - now)
     }
 
-    /// Adds the span to what it stood still, as far as it is not counted yet.
+    /// Adds the part of the span that is not counted yet to the stalled time.
     fn stall(&mut self, from: Nanos, until: Nanos) -> (bool, Nanos) {
         let (begins, added) = (from > self.stalled_until, until - from.max(self.stalled_until));
         self.stalled_until = self.stalled_until.max(until);
@@ -168,7 +167,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is shown and what is stood still for make up the time: neither is counted twice.
+        /// Playing and stalled time add up to the elapsed time: neither is counted twice.
         #[test]
         fn time_is_spent_once(waits in prop::collection::vec((0_u64..5_000, 1_u64..3_000, any::<bool>()), 1..60)) {
             let mut player = Player::new(SECOND);

@@ -16,7 +16,6 @@ pub enum Place {
     Newest,
     /// Missed until now: a later one had come before it.
     Reordered,
-    /// It had come already.
     Duplicate,
     /// Too old to say whether it had come.
     Stale,
@@ -33,11 +32,11 @@ pub struct Sequence {
     /// Bit `n` of the window is set where the packet `n` before the newest came.
     window: [u64; (WINDOW_PACKETS / WORD_BITS) as usize],
     unique: u64,
-    /// Of beginnings before this one.
+    /// The expected packets of earlier sequences, before a restart of the numbers.
     expected_before: u64,
     /// The number that would show that the source began anew.
     expected_elsewhere: Option<u16>,
-    /// What had been expected and come at the last receiver report.
+    /// Expected and received packets at the last receiver report.
     reported: (u64, u64),
 }
 
@@ -59,7 +58,6 @@ impl Sequence {
         }
     }
 
-    /// Counts the next packet.
     pub fn take(&mut self, number: u16) -> Place {
         let ahead = number.wrapping_sub(self.newest as u16);
         if ahead != 0 && ahead < AHEAD_MAX {
@@ -216,7 +214,7 @@ mod tests {
             prop_assert_eq!(sequence.lost(), newest as u64 + 1 - came.len() as u64);
         }
 
-        /// Nothing that a server sends makes the counts inconsistent.
+        /// No input from a server makes the counts inconsistent.
         #[test]
         fn no_numbers_break_it(numbers in prop::collection::vec(any::<u16>(), 2..400)) {
             let (mut sequence, _) = taken(&numbers);

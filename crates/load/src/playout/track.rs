@@ -14,10 +14,9 @@ const SECOND: i128 = 1_000_000_000;
 /// One sixteenth of each difference goes into the jitter (RFC 3550, section 6.4.1).
 const JITTER_GAIN: f64 = 16.0;
 
-/// What of an RTP packet matters here.
+/// The relevant parts of an RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The source.
     pub ssrc: u32,
     /// Its 16 bits of numbering.
     pub sequence: u16,
@@ -25,7 +24,7 @@ pub struct Packet {
     pub timestamp: u32,
 }
 
-/// What is known of a track before its first packet.
+/// The track's parameters from its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Track {
     /// Units of timestamps per second.
@@ -34,12 +33,11 @@ pub struct Track {
     pub ssrc: Option<u32>,
 }
 
-/// What a packet turned out to be.
+/// The classification of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// How it fits into the sequence; `None` where it is another source's.
     pub place: Option<Place>,
-    /// After its deadline.
     pub late: bool,
     /// By how much it came after it would have with the pace of the first packet; not where the sample is void.
     pub behind: Option<Nanos>,
@@ -148,7 +146,7 @@ impl Playout {
         if now > deadline { source.starve(deadline, now) } else { (false, Nanos::ZERO) }
     }
 
-    /// How many seconds of media came by a time, per second since the first packet; if that is long enough to say.
+    /// Seconds of media per second since the first packet, if the span is long enough.
     pub fn pace(&self, until: Nanos, least: Nanos) -> Option<f64> {
         let source = self.source.as_ref()?;
         let elapsed = until - source.first_arrival;
@@ -178,12 +176,12 @@ impl Playout {
         self.source.as_ref().map_or(0, |source| source.sequence.expected())
     }
 
-    /// Of these, packets that did not come, so far.
+    /// Expected packets that have not arrived.
     pub fn lost(&self) -> u64 {
         self.source.as_ref().map_or(0, |source| source.sequence.lost())
     }
 
-    /// What a receiver report says of it, but for the sender's last report.
+    /// The reception block of a receiver report, without the sender's last report.
     pub fn receiver_report(&mut self) -> Option<Reception> {
         let source = self.source.as_mut()?;
         let sequence = &mut source.sequence;
@@ -306,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a server sends, nothing overflows, and starvation is never longer than the time that passed.
+        /// Whatever a server sends, nothing overflows, and starvation never exceeds the elapsed time.
         #[test]
         fn rubbish_is_survived(packets in prop::collection::vec((any::<u16>(), any::<u32>(), 0_u64..10_000), 1..200)) {
             let mut playout = Playout::new(TRACK, Nanos(0));

@@ -1,4 +1,4 @@
-//! Answers to a server that asks who is there: digest (RFC 7616, and RFC 2069 as old servers speak it) and basic.
+//! Answers to authentication challenges: digest (RFC 7616, and RFC 2069 for old servers) and basic.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use sojourn_media::rtsp::digest::{Algorithm, parameter};
@@ -6,9 +6,7 @@ use sojourn_media::rtsp::digest::{Algorithm, parameter};
 /// A name and a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Who.
     pub user: String,
-    /// The secret.
     pub password: String,
 }
 
@@ -18,12 +16,11 @@ impl std::fmt::Debug for Credentials {
     }
 }
 
-/// What a server wants to be answered.
+/// A server's challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// The name and the password as they are.
     Basic,
-    /// Proof of knowing them.
     Digest(DigestChallenge),
 }
 
@@ -34,7 +31,7 @@ pub struct DigestChallenge {
     nonce: String,
     opaque: Option<String>,
     algorithm: Algorithm,
-    /// Whether the answer counts requests, as `qop=auth` asks.
+    /// True if the answer counts requests, as `qop=auth` asks.
     counts: bool,
     is_stale: bool,
     count: u32,
@@ -63,7 +60,7 @@ impl Challenge {
         }))
     }
 
-    /// Whether only the nonce was too old.
+    /// Returns true if only the nonce was too old.
     pub fn is_stale(&self) -> bool {
         matches!(self, Challenge::Digest(digest) if digest.is_stale)
     }

@@ -1,6 +1,6 @@
-//! What a client takes from a session description (SDP, RFC 8866): the tracks it can play, and how long the film is.
+//! Reads a session description (SDP, RFC 8866): the playable tracks, and the film's length.
 //!
-//! Lines that say nothing about that are passed over, whatever they hold; what is read is bounded.
+//! Other lines are skipped, whatever they contain; all that is read is bounded.
 
 use sojourn_media::rtsp::{NptRange, Start};
 
@@ -25,7 +25,6 @@ pub struct Description {
     pub control: Option<String>,
 }
 
-/// One track.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackDescription {
     /// Whom SETUP is for, relative or not.
@@ -37,7 +36,7 @@ pub struct TrackDescription {
 }
 
 impl TrackDescription {
-    /// What a player has to know before packets come.
+    /// The track's parameters for playout.
     pub fn track(&self) -> Track {
         Track { clock_rate: self.clock_rate, ssrc: None }
     }
@@ -129,7 +128,7 @@ fn length(range: &str) -> Option<f64> {
     end.checked_sub(start).map(|length| length.as_secs_f64()).filter(|&length| length > 0.0)
 }
 
-/// Whether a text can stand in a request.
+/// Returns true if a text can stand in a request.
 pub fn is_name(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -27,13 +27,9 @@ const SESSION_BYTES_MAX: usize = 256;
 /// A request, as what is written for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked.
     pub method: Method,
-    /// Of what.
     pub url: String,
-    /// Its number.
     pub sequence: u32,
-    /// Fields with their values.
     pub fields: Vec<(&'static str, String)>,
 }
 
@@ -49,22 +45,18 @@ impl Request {
     }
 }
 
-/// What is to be done next.
+/// The next step of a dialogue.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Send this.
     Ask(Request),
     /// Open the way for this track, then go on with [`Dialogue::set_up`].
     Open(usize),
-    /// The film plays.
     Playing,
     /// The session is over, in good order.
     Over,
-    /// Nothing.
     Wait,
-    /// The server said no.
     Refused(u16),
-    /// What the server said makes no sense.
+    /// The server's answer makes no sense.
     Broken(&'static str),
 }
 
@@ -122,7 +114,6 @@ impl Dialogue {
         }
     }
 
-    /// The first request.
     pub fn begin(&mut self) -> Request {
         self.ask(Method::Options, self.url.clone(), Vec::new())
     }
@@ -152,7 +143,7 @@ impl Dialogue {
         self.timeout_seconds
     }
 
-    /// Whether a reply is waited for.
+    /// Returns true if a reply is waited for.
     pub fn is_waiting(&self) -> bool {
         self.asked.is_some()
     }
@@ -182,7 +173,6 @@ impl Dialogue {
         Some(self.ask(Method::Teardown, self.film_url(), Vec::new()))
     }
 
-    /// Takes a reply.
     pub fn on_reply(&mut self, reply: &Response<'_>) -> Next {
         let Some(request) = self.asked.take() else { return Next::Wait };
         // Some servers leave the number out of their refusals.

@@ -24,12 +24,12 @@ impl Turns {
         Turns { slack: slack.min(TIMER_SLACK_MAX), not_before: Nanos::ZERO }
     }
 
-    /// Whether turns may be put off at all.
+    /// Returns true if turns may be put off at all.
     pub fn are_limited(&self) -> bool {
         self.slack > Nanos::ZERO
     }
 
-    /// What they may be put off by.
+    /// The longest time by which wake-ups are batched.
     pub fn slack(&self) -> Nanos {
         self.slack
     }

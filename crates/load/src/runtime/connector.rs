@@ -25,8 +25,8 @@ pub struct Connector {
     server: SocketAddr,
     open: u64,
     open_max: u64,
-    /// Whether more than one thing is sent on a connection. On one that serves a single request, without TLS, there
-    /// is nothing Nagle's algorithm could hold back, so that the system call is saved.
+    /// True if more than one thing is sent on a connection. On one that serves a single request, without TLS, there is
+    /// nothing Nagle's algorithm could hold back, so that the system call is saved.
     sends_often: bool,
     /// The size of sockets' receive buffers, where the system's would swallow what a slow line cannot.
     receive_buffer: Option<u64>,

@@ -1,4 +1,4 @@
-//! What performs: sockets and their timestamps, the connector, timers, epoll, and batching of wake-ups.
+//! Performs the plan: sockets and their timestamps, the connector, timers, epoll, and batching of wake-ups.
 
 pub(crate) mod batching;
 pub(crate) mod connector;

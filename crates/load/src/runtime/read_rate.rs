@@ -5,9 +5,9 @@
 
 use sojourn_measure::Nanos;
 
-/// What is taken at once, in seconds of the line: often enough to be even, seldom enough to be cheap.
+/// Bytes per read, in seconds of the line: often enough to be even, seldom enough to be cheap.
 const SPOON_SECONDS: f64 = 0.02;
-/// What is taken at once at least and at most: a segment, and what a fast line brings.
+/// Limits of bytes per read: a segment, and the amount that a fast line delivers.
 const SPOON_BYTES_MIN: u64 = 1448;
 const SPOON_BYTES_MAX: u64 = 1 << 20;
 /// The smallest receive buffer; the kernel doubles it.
@@ -19,12 +19,11 @@ pub struct Reader {
     bytes_per_second: f64,
     /// When the line is free again.
     free_at: Nanos,
-    /// Whether a wake-up is pending.
+    /// True if a wake-up is pending.
     pub waiting: bool,
 }
 
 impl Reader {
-    /// An unused line.
     pub fn new(bytes_per_second: f64) -> Reader {
         Reader { bytes_per_second, free_at: Nanos::ZERO, waiting: false }
     }
@@ -34,7 +33,7 @@ impl Reader {
         (2 * spoon(bytes_per_second)).max(BUFFER_BYTES_MIN)
     }
 
-    /// How many bytes may be taken now: nothing until the line is free.
+    /// The bytes that may be read now: none until the line is free.
     pub fn allowed(&self, now: Nanos) -> u64 {
         if now < self.free_at { 0 } else { spoon(self.bytes_per_second) }
     }

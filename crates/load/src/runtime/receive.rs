@@ -19,7 +19,7 @@ pub const DISCARD_BYTES_MIN: u64 = 4096;
 /// The most that is thrown away at once.
 pub const DISCARD_BYTES_MAX: u64 = 1 << 30;
 
-/// How many bytes were received, and when the last of them came if the kernel was asked and says.
+/// The number of bytes received, and the kernel's timestamp of the last, if enabled.
 pub type Received = (usize, Option<Nanos>);
 
 /// Receives; with `stamps` the kernel is asked when.

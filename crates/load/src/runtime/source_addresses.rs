@@ -12,7 +12,6 @@ use std::{
 
 /// The most ports of one address in use or in TIME_WAIT: a third of them, so that a free one is found fast.
 pub const PORTS_PER_SOURCE_MAX: u32 = 10_000;
-/// The most addresses.
 pub const SOURCES_MAX: usize = 250;
 
 /// The ports of each local address.
@@ -68,7 +67,6 @@ impl Sources {
         self.current != 0
     }
 
-    /// Notes a connection opened.
     pub fn opened(&mut self, source: usize) {
         self.ports[source].open += 1;
     }

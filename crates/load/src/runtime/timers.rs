@@ -14,7 +14,6 @@ impl Timers {
         self.0.push(Reverse((at, client as u32, serial)));
     }
 
-    /// The earliest time.
     pub fn next(&self) -> Option<Nanos> {
         self.0.peek().map(|Reverse((at, ..))| *at)
     }

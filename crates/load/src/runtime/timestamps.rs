@@ -83,7 +83,7 @@ pub(crate) fn arrived(message: &libc::msghdr) -> Option<Nanos> {
     Some(Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
 }
 
-/// How many datagrams the kernel has thrown away for want of room in the socket's buffer, ever; if any.
+/// The total of datagrams that the kernel has dropped because the socket's buffer was full, if any.
 pub(crate) fn overflowed(message: &libc::msghdr) -> Option<u32> {
     control_message(message, libc::SO_RXQ_OVFL)
 }

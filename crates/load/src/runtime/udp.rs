@@ -27,13 +27,12 @@ const CONTROL_WORDS: usize = 8;
 /// The sockets of one track.
 #[derive(Debug)]
 pub struct UdpPair {
-    /// For RTP.
     pub media: OwnedFd,
     /// For reports of both sides.
     pub reports: OwnedFd,
     /// The port of `media`; that of `reports` is the next.
     pub port: u16,
-    /// How many datagrams the kernel has thrown away at `media`, as far as is known.
+    /// Datagrams dropped by the kernel at `media`, as far as known.
     pub overflowed: u32,
 }
 
@@ -44,7 +43,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// From somewhere on: a server may still send to the ports of a run that has just ended.
+    /// Starts at a random port: a server may still send to the ports of a run that has just ended.
     pub fn new() -> Ports {
         let pairs = u64::from((PORT_LAST - PORT_FIRST) / 2);
         Ports { next: PORT_FIRST + 2 * (clock::now().0 % pairs) as u16 }
@@ -85,18 +84,16 @@ fn udp(local: IpAddr, port: u16, receive_buffer_bytes: Option<usize>) -> rustix:
     Ok(socket)
 }
 
-/// One datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'b> {
-    /// What it holds.
     pub bytes: &'b [u8],
-    /// Whether it was longer than what is kept.
+    /// True if it was longer than what is kept.
     pub is_cut: bool,
-    /// Who sent it; `None` for what has no such address.
+    /// The sender; `None` if it has no such address.
     pub from: Option<SocketAddr>,
     /// When it came, on the wall clock, if the kernel says.
     pub arrived: Option<Nanos>,
-    /// How many datagrams the kernel has thrown away at this socket, if any.
+    /// Datagrams dropped by the kernel at this socket, if any.
     pub overflowed: Option<u32>,
 }
 
@@ -111,7 +108,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Empty.
     pub fn new() -> Batch {
         // SAFETY: these structures of the C library may be all zeros: null pointers and no lengths.
         let (names, parts, headers) = unsafe { (mem::zeroed(), mem::zeroed(), mem::zeroed()) };
@@ -160,7 +156,7 @@ impl Batch {
         Ok(self.count == BATCH)
     }
 
-    /// What the last call received.
+    /// The datagrams of the last receive call.
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         (0..self.count).map(|index| self.datagram(index))
     }

@@ -1,5 +1,5 @@
-//! The run's doubts about itself: was the step steady, did Little's law hold, did the server fail? Whether the generator
-//! was the limit is in `suspect`.
+//! The run's checks of itself: was the step in steady state, did Little's law hold, did the server fail? For the
+//! generator as the limit, see `generator_limit`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,11 +38,9 @@ const PILE_UP_FRACTION_MAX: f64 = 0.02;
 pub struct SteadyEvidence {
     /// Good answers per second in the first half.
     pub requests_per_second_first_half: f64,
-    /// And in the second.
     pub requests_per_second_second_half: f64,
     /// Requests under way on average in the first half.
     pub in_flight_first_half: f64,
-    /// And in the second.
     pub in_flight_second_half: f64,
 }
 
@@ -59,7 +57,7 @@ impl SteadyEvidence {
         })
     }
 
-    /// Whether the step was steady: the halves agree in throughput, and requests do not pile up.
+    /// Returns true if the step was steady: the halves agree in throughput, and requests do not pile up.
     pub fn is_steady(&self, step_seconds: f64) -> bool {
         let (first, second) = (self.requests_per_second_first_half, self.requests_per_second_second_half);
         let mean = (first + second) / 2.0;
@@ -94,8 +92,8 @@ impl Little {
     }
 }
 
-/// Little's law for what is under way: L = X W, whoever comes and however. Both sides are measured apart:
-/// the left one is an integral over time, the right one counts answers.
+/// Little's law for requests in progress, with any arrivals: L = X W. Both sides are measured separately: the left one
+/// is an integral over time, the right one counts answers.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LittleInFlight {
     /// L, requests under way on average.
@@ -107,7 +105,6 @@ pub struct LittleInFlight {
 }
 
 impl LittleInFlight {
-    /// Checks a step.
     pub fn of(in_flight_mean: f64, requests_per_second: f64, response_seconds: f64) -> LittleInFlight {
         let accounted = requests_per_second * response_seconds;
         let relative_error = (in_flight_mean > 0.0).then(|| accounted / in_flight_mean - 1.0);
@@ -115,7 +112,7 @@ impl LittleInFlight {
     }
 }
 
-/// Whether the server is at its limit: its core is, and where its processes are observed, by their doing.
+/// Returns true if the server is at its limit: its core is, and where its processes are observed, by their doing.
 pub fn is_saturated(server: &ServerUse) -> bool {
     let at_least = |reading: &Reading<f64>, least| reading.value().is_some_and(|&value| value >= least);
     let observed = server.cpu_fraction.value().is_some();
@@ -139,7 +136,7 @@ pub fn failing(record: &StepRecord, marks: &StepMarks, overdue: u64, target_p95:
     left_behind.then(|| format!("{achieved:.0} requests/s were answered of {offered:.0} asked"))
 }
 
-/// What makes results doubtful without voiding them.
+/// Doubts that do not void the results.
 pub fn warnings(steps: &[StepReport], skipped: u64, mix: Option<&MixCheck>) -> Vec<String> {
     let mut warnings = Vec::new();
     if skipped > 0 {

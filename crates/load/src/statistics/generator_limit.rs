@@ -1,5 +1,5 @@
-//! Whether the generator, not the server, was the limit: what it ran out of, how busy and how late it was, and what others
-//! took from its core.
+//! Decides whether the generator, not the server, was the limit: exhausted resources, its CPU time and lateness, and
+//! the time others took from its core.
 
 use sojourn_measure::Nanos;
 
@@ -16,11 +16,10 @@ const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
 /// Above this share, what the hypervisor takes is in every figure.
 const CORE_STEAL_MAX: f64 = 0.10;
 
-/// What the generator's part in a result is judged by.
+/// The evidence about the generator.
 pub struct Suspect<'a> {
     /// Its CPU time over wall time.
     pub cpu_fraction: f64,
-    /// How late it was.
     pub send_lag_p99_seconds: Option<f64>,
     /// How late it may be.
     pub send_lag_p99_max: Nanos,
@@ -30,13 +29,12 @@ pub struct Suspect<'a> {
     pub measured: Nanos,
     /// How long others held its core.
     pub core_wait_fraction: Option<f64>,
-    /// What the hypervisor took from its core.
+    /// The share of its core that the hypervisor took.
     pub core_steal_fraction: Option<f64>,
-    /// Whether the server is known to be at its limit.
+    /// True if the server is known to be at its limit.
     pub server_saturated: bool,
-    /// Whether arrivals wait for answers.
+    /// True if arrivals wait for answers.
     pub closed: bool,
-    /// Failed requests.
     pub errors: &'a Errors,
 }
 
@@ -62,7 +60,8 @@ impl Suspect<'_> {
         Some(format!("the generator {what}; {} requests failed for it", self.errors.of(cause)))
     }
 
-    /// Whoever does not get its core cannot say so in what it measures: it measures nothing meanwhile.
+    /// A generator without its core cannot measure that: it measures nothing meanwhile. So the start of the measurement
+    /// is compared.
     fn begun_late(&self) -> Option<String> {
         let (late, measured) = (self.begun_late.seconds(), self.measured.seconds());
         let limited = late > BEGUN_LATE_FRACTION_MAX * measured;

@@ -14,7 +14,7 @@ use crate::statistics::{outcome::LOG_COMMENT, step::StepRecord};
 
 /// The most intervals kept: three hours of seconds. What comes later is added to the last.
 pub const INTERVALS_MAX: usize = 10_800;
-/// What is kept of each interval, by its name in the log.
+/// The histograms kept per interval, by their names in the log.
 const KINDS: [&str; 2] = ["response_time", "time_to_first_byte_intended"];
 
 /// The intervals of a run.
@@ -25,7 +25,7 @@ pub struct Intervals {
     ended: Vec<Ended>,
 }
 
-/// What a step's histograms held when they were last looked at.
+/// The contents of a step's histograms at the last look.
 #[derive(Clone, Debug, Default)]
 struct Cumulative {
     /// When that was, since the run's start.
@@ -106,7 +106,7 @@ impl Intervals {
     }
 }
 
-/// What a histogram gained since `before`, which then holds what it has now. Both are in order of latency.
+/// The entries added since `before`, which is updated. Both are in order of latency.
 fn gain(histogram: &Histogram, before: &mut Vec<(Nanos, u64)>) -> Vec<(Nanos, u64)> {
     let now: Vec<(Nanos, u64)> = histogram.recorded().collect();
     let mut gained = Vec::new();

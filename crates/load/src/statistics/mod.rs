@@ -1,4 +1,4 @@
-//! What happened: the recorder, snapshots of everything cumulative, checks of the run, and the report.
+//! Results: the recorder, snapshots of all counters, checks of the run, and the report.
 
 pub(crate) mod checks;
 pub(crate) mod generator_limit;

@@ -1,5 +1,5 @@
-//! Watches the server and the generator itself while the clients run, on the clients' own thread: a thread
-//! of its own would disturb either core at moments that nobody chose.
+//! Observes the server and the generator on the clients' own thread: a separate thread would disturb either core at
+//! arbitrary moments.
 
 use std::time::SystemTime;
 
@@ -24,7 +24,6 @@ pub const TICK: Nanos = Nanos(100_000_000);
 /// The share of the generator's time that looking at processes may take; beyond it, ticks are left out.
 const COST_FRACTION_MAX: f64 = 0.01;
 
-/// Reads counters.
 pub struct Observer {
     processes: Option<ProcessTree>,
     core: Option<usize>,
@@ -46,7 +45,6 @@ impl Observer {
         }
     }
 
-    /// Reads everything, switches included.
     pub fn mark(&mut self, totals: &Totals) -> Mark {
         Mark {
             processes: self.processes.as_mut().map(|tree| tree.sample(Detail::All)),
@@ -103,7 +101,6 @@ impl Observer {
         self.processes.as_ref().and_then(ProcessTree::ended_root)
     }
 
-    /// The timeline so far.
     pub fn into_timeline(self) -> Option<Timeline> {
         self.timeline
     }

@@ -1,4 +1,4 @@
-//! What a run leaves, and the report made of it.
+//! The outcome of a run, and the report made of it.
 
 use std::{borrow::Cow, collections::BTreeMap, io, iter, time::SystemTime};
 
@@ -35,16 +35,13 @@ const LATE: Nanos = Nanos(1_000_000);
 pub(crate) const LOG_COMMENT: &str =
     concat!("Written by sojourn ", env!("CARGO_PKG_VERSION"), ", values in nanoseconds");
 
-/// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
     /// The schedule, or the last session, came to its end.
     Completed,
     /// The server failed a step, and the plan says to stop then.
     Failing(String),
-    /// Someone asked.
     Interrupted,
-    /// The server went away.
     ServerGone(String),
 }
 
@@ -61,7 +58,7 @@ pub struct Outcome {
     pub(crate) ledger: Ledger,
     pub(crate) marks: Vec<StepMarks>,
     pub(crate) timeline: Option<Timeline>,
-    /// Whether the kernel said when answers came, or why not.
+    /// Available if the kernel gave timestamps of answers.
     pub(crate) timestamps: Reading<()>,
     pub(crate) intervals: Option<Intervals>,
     pub(crate) timer_slack: Nanos,
@@ -69,7 +66,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The result.
     pub fn report(&self) -> Report {
         let steps: Vec<StepReport> = self.measured().map(|measured| self.step(&measured)).collect();
         let mut whole = StepRecord::default();
@@ -289,7 +285,7 @@ fn by_size(record: &StepRecord) -> Vec<SizeFigures> {
     classes.filter(|class| class.requests > 0).collect()
 }
 
-/// What a step's log holds, by tag.
+/// The histograms of a step, by tag.
 fn tagged(record: &StepRecord) -> Vec<(String, Cow<'_, Histogram>)> {
     let whole = [
         ("connect_time", &record.connect_time),

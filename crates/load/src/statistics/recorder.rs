@@ -20,7 +20,6 @@ use crate::{
 /// A request that a client is to make.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Errand {
-    /// What is asked for.
     pub document: u32,
     /// The step it was due in.
     pub step: Option<usize>,
@@ -28,14 +27,13 @@ pub struct Errand {
     pub intended: Nanos,
     /// When the generator sent it, or began to connect for it; zero before.
     pub acted: Nanos,
-    /// Whether it goes over a second connection because the server had closed the first.
+    /// True if it goes over a second connection because the server had closed the first.
     pub retried: bool,
 }
 
 /// One request on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exchange {
-    /// What is asked for.
     pub errand: Errand,
     /// When the request was sent.
     pub sent: Nanos,
@@ -43,7 +41,6 @@ pub struct Exchange {
     pub first_byte: Option<Nanos>,
 }
 
-/// Everything that is counted.
 #[derive(Debug)]
 pub struct Ledger {
     /// One record per step of the schedule.
@@ -54,22 +51,18 @@ pub struct Ledger {
     pub recent: Option<Histogram>,
 }
 
-/// Running totals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
-    /// Good answers.
     pub answered: u64,
-    /// Failed requests.
     pub errors: u64,
     /// Bytes received, heads and bodies.
     pub received_bytes: u64,
     /// Clients or sessions let in.
     pub sessions_started: u64,
-    /// Of these, over, every request answered.
+    /// Sessions in which every request was answered.
     pub sessions_completed: u64,
-    /// Of these, over because a request failed.
+    /// Sessions that ended because a request failed.
     pub sessions_failed: u64,
-    /// Connections opened.
     pub connections_opened: u64,
     /// Connections opened because the server had closed one between requests.
     pub reconnects: u64,
@@ -77,29 +70,24 @@ pub struct Totals {
     pub turns: u64,
     /// Time spent polling for nothing.
     pub idle: Nanos,
-    /// Requests under way.
     pub in_flight: Level,
-    /// Connections open.
     pub connections_open: Level,
 }
 
 /// A number that goes up and down, with its integral over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Level {
-    /// What it is now.
     pub count: u64,
     /// The times of all ups less those of all downs: order does not matter, so slightly late times do no harm.
     moments: i128,
 }
 
 impl Level {
-    /// One more.
     pub fn up(&mut self, at: Nanos) {
         self.count += 1;
         self.moments += i128::from(at.0);
     }
 
-    /// One less.
     pub fn down(&mut self, at: Nanos) {
         self.count -= 1;
         self.moments -= i128::from(at.0);
@@ -117,7 +105,6 @@ impl Level {
 }
 
 impl Ledger {
-    /// An empty one.
     pub fn new(steps: usize, watched: bool) -> Ledger {
         let steps = iter::repeat_with(StepRecord::default).take(steps).collect();
         Ledger { steps, totals: Totals::default(), recent: watched.then(Histogram::coarse) }
@@ -131,14 +118,12 @@ impl Ledger {
         }
     }
 
-    /// A connection was established.
     pub fn connected(&mut self, step: Option<usize>, opened: Nanos, at: Nanos) {
         if let Some(step) = step {
             self.steps[step].connect_time.record(at - opened);
         }
     }
 
-    /// A connection was secured.
     pub fn secured(&mut self, step: Option<usize>, took: Nanos, resumed: bool) {
         if let Some(step) = step.and_then(|step| self.steps.get_mut(step)) {
             step.handshake_time.record(took);

@@ -17,20 +17,19 @@ use crate::{
     statistics::checks::{Little, LittleInFlight, SteadyEvidence},
 };
 
-/// A whole run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// Whether it went to its end, or to the step that it was to stop at.
+    /// True if it went to its end, or to the step that it was to stop at.
     pub complete: bool,
-    /// Whether a signal ended it.
+    /// True if a signal ended it.
     pub interrupted: bool,
     /// Why it stopped before the schedule's end.
     pub stopped_because: Option<String>,
     /// When it began, in seconds since 1970 by the generator's clock.
     pub started_unix_seconds: f64,
-    /// What makes the figures doubtful without voiding them, in words.
+    /// Doubts that do not void the figures, as sentences.
     pub warnings: Vec<String>,
-    /// Whether what was asked for fits the weights it was to be drawn by, settle parts included.
+    /// A test of the drawn requests against their weights, including settle times.
     pub mix: Option<MixCheck>,
     /// All steps together, settle parts left out.
     #[serde(flatten)]
@@ -41,14 +40,12 @@ pub struct Report {
     pub steps: Vec<StepReport>,
 }
 
-/// One step.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StepReport {
     /// When its measured part began, since the run's start.
     pub start_seconds: f64,
-    /// What it was meant to offer.
     pub offered_requests_per_second: Option<f64>,
-    /// Whether the rate moved while it was measured: its figures are means over loads, not those of one.
+    /// True if the rate moved while it was measured: its figures are means over loads, not those of one.
     pub ramp: bool,
     /// Clients of a closed loop.
     pub clients: Option<u32>,
@@ -60,36 +57,30 @@ pub struct StepReport {
     pub sessions_failed: u64,
     /// Clients that are to be served at a rate.
     pub rated: Option<Rated>,
-    /// Connections opened in it.
     pub connections_opened: u64,
-    /// Of these, because the server had closed one between requests.
+    /// Connections opened because the server had closed one between requests.
     pub reconnects: u64,
-    /// Connections open on average.
     pub connections_open_mean: Option<f64>,
     /// Requests under way on average.
     pub in_flight_mean: Option<f64>,
-    /// Whether its halves agree.
     pub steady: bool,
     /// By what that is judged.
     pub steady_evidence: Option<SteadyEvidence>,
     /// Little's law, in a closed loop.
     pub little: Option<Little>,
-    /// Little's law for requests under way, whoever comes.
+    /// Little's law for requests in progress, with any arrivals.
     pub little_in_flight: Option<LittleInFlight>,
-    /// What clients saw.
     #[serde(flatten)]
     pub figures: Figures,
     /// The mean body of a good answer.
     pub response_bytes_mean: Option<f64>,
-    /// The generator.
     pub generator: Generator,
-    /// The server, where observed.
     pub server: Option<ServerUse>,
     /// TCP trouble in the whole network namespace.
     pub tcp: TcpTrouble,
 }
 
-/// What clients saw in one step or in all.
+/// The clients' view of one step or of the whole run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Figures {
     /// Requests due in the span and answered as they should be.
@@ -104,12 +95,11 @@ pub struct Figures {
     pub censored: Censored,
     /// Arrivals due in the span that were not begun because as many as allowed were under way.
     pub skipped: u64,
-    /// Requests due in the span and still unanswered at the end, or not even begun by a late generator: the
-    /// longest latencies are among them.
+    /// Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
+    /// are among them.
     pub unfinished: u64,
     /// Requests due in the span and never sent because their session had failed.
     pub abandoned: u64,
-    /// The span's length.
     pub duration_seconds: f64,
     /// Good answers completed in the span, whenever due, per second.
     pub requests_per_second: Option<f64>,
@@ -130,7 +120,7 @@ pub struct Figures {
     pub connect_time_seconds: Summary,
     /// From an established connection to a secured one, where TLS is spoken.
     pub handshake_time_seconds: Summary,
-    /// Of these handshakes, those that resumed the session of an earlier connection.
+    /// Handshakes that resumed the session of an earlier connection.
     pub handshakes_resumed: u64,
     /// From the intended start until the generator sent, or began to connect.
     pub send_lag_seconds: Summary,
@@ -152,11 +142,10 @@ pub struct Rated {
     pub conforming_bits_per_second: f64,
     /// Clients at the step's end.
     pub clients: usize,
-    /// Those that conform.
     pub conforming: usize,
 }
 
-/// Requests that outlived the patience of the run.
+/// Requests without an answer within the run's timeouts.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Censored {
     /// Ended by a time-out, in whatever phase; they are among the errors too.
@@ -170,7 +159,6 @@ pub struct Censored {
 /// Complete responses of one status.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StatusFigures {
-    /// How many.
     pub responses: u64,
     /// From the intended start to the last byte.
     pub response_time_seconds: Summary,
@@ -183,13 +171,11 @@ pub struct SizeFigures {
     pub bytes_from: u64,
     /// All bodies are smaller than this; `null` for the last class.
     pub bytes_below: Option<u64>,
-    /// How many.
     pub requests: u64,
     /// From the intended start to the last byte.
     pub response_time_seconds: Summary,
 }
 
-/// The generator's own part.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Generator {
     /// CPU time over wall time.
@@ -198,17 +184,14 @@ pub struct Generator {
     pub cpu_seconds_per_request: Option<f64>,
     /// The share of the time that it was ready to run and others held its core.
     pub core_wait_fraction: Reading<f64>,
-    /// What the hypervisor took from its core, or from all when it is not pinned.
+    /// The share of its core, or of all cores if it is not pinned, that the hypervisor took.
     pub core_steal_fraction: Reading<f64>,
-    /// Whether it, not the server, was the limit.
+    /// True if it, not the server, was the limit.
     pub limited: bool,
-    /// Why, in one line.
     pub limited_because: Option<String>,
-    /// Each reason by itself.
     pub reasons: Vec<String>,
     /// Requests sent more than a millisecond after their intended start.
     pub late_sends: u64,
-    /// How late it was.
     pub send_lag_p99_seconds: Option<f64>,
     /// How late it may be before it counts as the limit.
     pub send_lag_limit_seconds: f64,
@@ -218,7 +201,6 @@ pub struct Generator {
     pub turns_per_second: Option<f64>,
 }
 
-/// What the server used.
 #[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // the table in sojourn_measure::counters says what each is
 pub struct ServerUse {

@@ -7,9 +7,7 @@ use crate::statistics::recorder::Totals;
 /// Everything cumulative at one moment.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// When.
     pub time: Nanos,
-    /// The running totals.
     pub totals: Totals,
     /// CPU time of the generator's thread, without what it spent polling for nothing.
     pub generator_cpu: Nanos,
@@ -30,19 +28,15 @@ pub struct Mark {
 pub struct StepMarks {
     /// Where the measured part begins.
     pub from: Option<Mark>,
-    /// In its middle.
     pub middle: Option<Mark>,
-    /// At its end.
     pub end: Option<Mark>,
-    /// How many clients kept the rate they are to be served at, where they have one.
+    /// The clients that kept their target rate, if they have one.
     pub rates: Option<RateMarks>,
 }
 
 /// Clients that are to be served at a rate, at a step's end.
 #[derive(Clone, Copy, Debug)]
 pub struct RateMarks {
-    /// How many there are.
     pub clients: usize,
-    /// How many of them conform.
     pub conforming: usize,
 }

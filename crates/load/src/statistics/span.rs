@@ -1,4 +1,4 @@
-//! What happened between two marks: differences, rates and means.
+//! The difference of two snapshots: counts, rates and means.
 
 use sojourn_measure::{Nanos, ProcessUse, Reading, core_time::CoreTime, tcp::TcpCounters};
 
@@ -8,7 +8,7 @@ use crate::statistics::{
     snapshot::Mark,
 };
 
-/// What happened between two marks.
+/// The difference of two snapshots.
 pub struct Span<'a> {
     from: &'a Mark,
     to: &'a Mark,
@@ -20,17 +20,14 @@ impl<'a> Span<'a> {
         Span { from, to }
     }
 
-    /// Its length.
     pub fn seconds(&self) -> f64 {
         (self.to.time - self.from.time).seconds()
     }
 
-    /// Good answers in it.
     pub fn answered(&self) -> u64 {
         self.to.totals.answered - self.from.totals.answered
     }
 
-    /// Good answers per second.
     pub fn requests_per_second(&self) -> Option<f64> {
         (self.seconds() > 0.0).then(|| self.answered() as f64 / self.seconds())
     }
@@ -40,7 +37,6 @@ impl<'a> Span<'a> {
         self.level_mean(|totals| &totals.in_flight)
     }
 
-    /// Connections open, on average.
     pub fn connections_open_mean(&self) -> Option<f64> {
         self.level_mean(|totals| &totals.connections_open)
     }
@@ -56,7 +52,6 @@ impl<'a> Span<'a> {
         self.from.generator_wait.clone().zip(self.to.generator_wait.clone()).map(|(from, to)| to - from)
     }
 
-    /// A running total's growth.
     pub fn growth(&self, total: impl Fn(&Mark) -> u64) -> u64 {
         total(self.to) - total(self.from)
     }
@@ -67,7 +62,6 @@ impl<'a> Span<'a> {
         (self.seconds() > 0.0).then(|| integral() / self.seconds())
     }
 
-    /// When it began.
     pub fn start(&self) -> Nanos {
         self.from.time
     }
@@ -77,7 +71,7 @@ impl<'a> Span<'a> {
         core(self.from).zip(core(self.to)).map(|(from, to)| to - from)
     }
 
-    /// What the server used, where its processes or its core are observed.
+    /// The server's usage, if its processes or its core are observed.
     pub fn server_use(&self) -> Option<ServerUse> {
         if self.to.processes.is_none() && self.to.server_core.is_none() {
             return None;

@@ -9,13 +9,9 @@ use crate::statistics::span::Span;
 /// Spans of time added up.
 #[derive(Default)]
 pub struct Spans {
-    /// How long they were.
     pub seconds: f64,
-    /// Good answers.
     pub answered: u64,
-    /// Heads and bodies.
     pub received_bytes: u64,
-    /// Turns of the loop.
     pub turns: u64,
     /// CPU time of the generator.
     pub generator_cpu_seconds: f64,
@@ -24,7 +20,6 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Adds one.
     pub fn add(&mut self, span: &Span<'_>) {
         self.seconds += span.seconds();
         self.answered += span.answered();
@@ -50,7 +45,7 @@ impl Spans {
         known(&self.generator_wait).map(|wait| wait.seconds() / self.seconds)
     }
 
-    /// What the hypervisor took from its core.
+    /// The share of its core that the hypervisor took.
     pub fn core_steal_fraction(&self) -> Reading<f64> {
         known(&self.own_core).map(|core| core.steal_fraction().unwrap_or(0.0))
     }

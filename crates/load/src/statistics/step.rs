@@ -16,7 +16,7 @@ use crate::{
 /// the classes of SPECweb99's file set, so that one of its class is never split between two of ours.
 pub const SIZE_CLASS_BYTES: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
 
-/// What one step's requests met.
+/// The recorded results of one step.
 #[derive(Clone, Debug, Default)]
 pub struct StepRecord {
     /// Requests due in the step that were begun.
@@ -25,11 +25,9 @@ pub struct StepRecord {
     pub skipped: u64,
     /// Requests answered as they should be.
     pub answered: u64,
-    /// Their bodies together.
     pub body_bytes: u64,
-    /// Failed requests.
     pub errors: Errors,
-    /// Requests still unanswered, or held up behind one, when the run ended.
+    /// Requests unanswered, or queued behind an unanswered one, when the run ended.
     pub unfinished: u64,
     /// Requests never sent because one before them in their session failed.
     pub abandoned: u64,
@@ -37,7 +35,7 @@ pub struct StepRecord {
     pub connect_time: Histogram,
     /// From an established connection to a secured one, where TLS is spoken.
     pub handshake_time: Histogram,
-    /// Of these handshakes, those that resumed an earlier connection's session.
+    /// Handshakes that resumed the session of an earlier connection.
     pub handshakes_resumed: u64,
     /// From the actual send to the first byte.
     pub time_to_first_byte: Histogram,
@@ -135,7 +133,6 @@ impl StepRecord {
         sum
     }
 
-    /// Adds another step's record.
     pub fn merge(&mut self, other: &StepRecord) {
         self.begun += other.begun;
         self.skipped += other.skipped;
@@ -175,18 +172,15 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// Counts one.
     pub fn count(&mut self, cause: Cause, time: Nanos) {
         self.counts[cause as usize] += 1;
         self.times[cause as usize].get_or_insert_default().record(time);
     }
 
-    /// How many of a cause.
     pub fn of(&self, cause: Cause) -> u64 {
         self.counts[cause as usize]
     }
 
-    /// How many in all.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }

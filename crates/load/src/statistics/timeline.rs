@@ -12,17 +12,14 @@ use crate::statistics::{observer::TICK, snapshot::Mark};
 /// The most rows kept: a day's.
 const ROWS_MAX: usize = 864_000;
 
-/// One sample.
 pub struct Row {
-    /// Everything cumulative.
     pub mark: Mark,
     /// The step it falls into the measured part of.
     pub step: Option<usize>,
-    /// What that step is meant to offer.
     pub offered_requests_per_second: Option<f64>,
     /// CPU time of the observed processes so far.
     pub server_cpu: Option<Nanos>,
-    /// Of the requests answered in the interval.
+    /// For requests answered in the interval.
     pub first_byte_p95_seconds: Option<f64>,
 }
 

@@ -17,23 +17,19 @@ pub const RUN_SECONDS_MIN: u64 = 600;
 
 const MEGABIT_BITS: f64 = 1024.0 * 1024.0;
 
-/// WebStone's figures.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct WebStone {
     /// Connections served per second. To be quoted with the number of clients.
     pub server_connection_rate_per_second: Option<f64>,
-    /// Failed connections per second.
     pub server_error_rate_per_second: Option<f64>,
     /// Failed connections over served ones.
     pub error_level_percent: Option<f64>,
-    /// Heads and bodies received.
     pub server_throughput_mebibit_per_second: Option<f64>,
     /// All response times together over the run's length: close to the number of clients unless they
     /// waited for something else.
     pub littles_load_factor: Option<f64>,
-    /// Connecting included.
     pub average_response_time_ms: Option<f64>,
-    /// What a client received while it waited.
+    /// The rate at which a client received while it waited.
     pub average_client_throughput_mebibit_per_second: Option<f64>,
 }
 

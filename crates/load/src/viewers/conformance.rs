@@ -10,16 +10,12 @@ pub const PACE_JUDGED_AFTER: Nanos = Nanos(2_000_000_000);
 /// A track without a packet so long after another's first counts as one without pace.
 pub const SILENT_TRACK_AFTER: Nanos = Nanos(10_000_000_000);
 
-/// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It still played when the run ended.
+    /// It was playing when the run ended.
     Played,
-    /// The film was over.
     FilmOver,
-    /// The server said no.
     Refused(u16),
-    /// Something else went wrong.
     Failed(Failure),
     /// The client vanished, as it was to.
     Vanished,
@@ -27,7 +23,6 @@ pub enum Ending {
     Unfinished,
 }
 
-/// Why a stream failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)] // their names say what they are
 pub enum Failure {
@@ -45,7 +40,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// As it is reported.
     pub fn name(self) -> &'static str {
         match self {
             Failure::ConnectRefused => "connect_refused",
@@ -62,12 +56,12 @@ impl Failure {
         }
     }
 
-    /// Whether a limit on waiting was met.
+    /// Returns true if a limit on waiting was met.
     pub fn is_timeout(self) -> bool {
         matches!(self, Failure::ConnectTimeout | Failure::ReplyTimeout | Failure::NoPacket | Failure::Silence)
     }
 
-    /// Whether it is the generator's own doing.
+    /// Returns true if it is the generator's own doing.
     pub fn is_own(self) -> bool {
         matches!(self, Failure::Descriptors | Failure::Addresses)
     }
@@ -85,7 +79,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// As it is reported.
     pub fn name(self) -> &'static str {
         match self {
             Fault::Refused => "refused",
@@ -97,7 +90,7 @@ impl Fault {
     }
 }
 
-/// What is wrong with a stream, if anything; judged at `until`, the time of its last packet where the film was over.
+/// The first rule that a stream breaks, if any; judged at `until`, the time of its last packet if the film was over.
 pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -> Option<Fault> {
     match ending {
         Ending::Refused(_) => return Some(Fault::Refused),
@@ -135,7 +128,7 @@ pub fn fault(ending: Ending, viewer: &Viewer, quality: &Quality, until: Nanos) -
     is_slow.then_some(Fault::Pace)
 }
 
-/// What came per second since the first packet, headers included; if it is long enough to say.
+/// Bits per second since the first packet, headers included, if the span is long enough.
 pub fn bits_per_second(viewer: &Viewer, until: Nanos) -> Option<f64> {
     let elapsed = until - viewer.first_packet()?;
     (elapsed >= PACE_JUDGED_AFTER).then(|| 8.0 * viewer.counts.bytes as f64 / elapsed.seconds())

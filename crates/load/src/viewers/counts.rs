@@ -1,4 +1,4 @@
-//! What a run of viewers counts: packets as they come, streams as they end, and a row of the timeline per interval.
+//! Counters of a run of viewers: packets as they come, streams as they end, and a row of the timeline per interval.
 
 use std::{collections::BTreeMap, ops::AddAssign, time::SystemTime};
 
@@ -11,24 +11,20 @@ use crate::{
     viewers::conformance::{Ending, Failure, Fault},
 };
 
-/// What came, of one stream or of all.
+/// Packet counters of one stream or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Different packets of RTP.
     pub packets: u64,
     /// Their bytes, RTP's headers included.
     pub bytes: u64,
-    /// After their deadline.
     pub late: u64,
     /// Looked at too long after they came to say when.
     pub void: u64,
-    /// After a later one.
     pub reordered: u64,
-    /// Another time.
     pub duplicates: u64,
-    /// Of the source, but too old or far off.
+    /// From the stream's source, but too old or too far ahead.
     pub out_of_sequence: u64,
-    /// Of other sources, or on channels that nobody agreed on.
+    /// From other sources, or on channels that were not agreed.
     pub foreign: u64,
     /// No packets of RTP, or of another type than described.
     pub malformed: u64,
@@ -82,7 +78,7 @@ impl AddAssign for Counts {
     }
 }
 
-/// What is kept of streams that are over.
+/// Sums over ended streams.
 #[derive(Debug, Default)]
 pub struct Streams {
     /// Begun, whatever came of them.
@@ -91,17 +87,13 @@ pub struct Streams {
     pub films_over: u64,
     /// Judged: neither slow nor vanishing, and not cut short before they played.
     pub judged: u64,
-    /// Of these, without a fault.
+    /// Streams without a fault.
     pub conforming: u64,
-    /// Of these, by the first rule they broke.
+    /// Streams by the first rule they broke.
     pub faults: BTreeMap<Fault, u64>,
-    /// Refused, by status.
     pub refused: BTreeMap<u16, u64>,
-    /// Failed, by cause.
     pub failures: BTreeMap<Failure, u64>,
-    /// Of slow clients.
     pub slow: u64,
-    /// Of clients that vanish.
     pub vanishing: u64,
     /// That had not begun to play when the run ended.
     pub unfinished: u64,
@@ -109,9 +101,8 @@ pub struct Streams {
     pub starved: u64,
     /// Packets that were sent, by sequence numbers.
     pub expected: u64,
-    /// Of these, packets that did not come.
+    /// Expected packets that did not arrive.
     pub lost: u64,
-    /// Everything that came.
     pub counts: Counts,
     /// Seconds from the first packet to the end, of all streams.
     pub played_seconds: f64,
@@ -120,7 +111,6 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Counts how one ended.
     pub fn end(&mut self, ending: Ending) {
         match ending {
             Ending::Refused(status) => *self.refused.entry(status).or_default() += 1,
@@ -131,7 +121,6 @@ impl Streams {
         }
     }
 
-    /// Counts a verdict.
     pub fn judge(&mut self, fault: Option<Fault>) {
         self.judged += 1;
         match fault {
@@ -140,13 +129,12 @@ impl Streams {
         }
     }
 
-    /// How many ended because a limit on waiting was met.
+    /// Streams that ended by a timeout.
     pub fn timed_out(&self) -> u64 {
         self.failures.iter().filter(|(failure, _)| failure.is_timeout()).map(|(_, count)| count).sum()
     }
 }
 
-/// Times of all streams.
 #[derive(Debug, Default)]
 pub struct Times {
     /// From the first packet of the connection to PLAY's answer.
@@ -189,7 +177,6 @@ pub struct StreamTimeline {
 }
 
 impl StreamTimeline {
-    /// An empty one.
     pub fn new(started_at: SystemTime) -> StreamTimeline {
         StreamTimeline { columns: BTreeMap::new(), started_at }
     }

@@ -17,7 +17,7 @@ use crate::{
 
 /// For the answer to TEARDOWN.
 const LEAVE_WITHIN: Nanos = Nanos(2_000_000_000);
-/// Nothing came for so long: whether the player starves is then asked of the clock.
+/// After this long without a packet, the clock decides whether the viewer starves.
 const STARVATION_ASKED_AFTER: Nanos = Nanos(1_000_000_000);
 
 impl Run {

@@ -15,14 +15,12 @@ use crate::{
 const RTSP_PORT: u16 = 554;
 const SCHEME: &str = "rtsp://";
 
-/// Where a film is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Film {
     /// The URL, without name and password.
     pub url: String,
-    /// Whom to connect to.
     pub address: SocketAddr,
-    /// Who asks, if the URL says so.
+    /// The user in the URL, if any.
     pub credentials: Option<Credentials>,
     /// Where its playlist is, if it comes by HLS.
     pub(crate) playlist: Option<Place>,
@@ -34,7 +32,6 @@ pub enum FilmError {
     /// Another scheme, no host, or characters that have no place in a request.
     #[error("{0:?} is not a URL of the form rtsp://host:port/path or http://host:port/path.m3u8")]
     Form(String),
-    /// HLS over TLS.
     #[error(
         "{0:?} begins with https://; HLS is played over http:// only\nhint: load the server without TLS before it"
     )]
@@ -72,7 +69,7 @@ impl Film {
         Ok(Film { url, address, credentials: None, playlist: Some(Place { host, path }) })
     }
 
-    /// Whether it comes by HLS.
+    /// Returns true if it comes by HLS.
     pub fn is_hls(&self) -> bool {
         self.playlist.is_some()
     }

@@ -34,7 +34,7 @@ const DISCARD_BYTES_MAX: u64 = 1 << 20;
 /// Playlists of more places are read anew for each viewer.
 const PLAYLISTS_MAX: usize = 4096;
 
-/// What was read last at a place, and what it says: many viewers read the same.
+/// The last text read at a location and its parsed form: many viewers read the same.
 #[derive(Debug)]
 pub struct Known {
     place: Place,
@@ -292,7 +292,7 @@ impl Run {
     }
 }
 
-/// What a text says that was found at a place; many find the same there.
+/// Parses a text found at a location, or returns the known result.
 fn read(known: &mut Vec<Known>, place: &Place, text: &[u8]) -> Result<Playlist, &'static str> {
     let at =
         known.binary_search_by(|each| (&each.place.host, &each.place.path).cmp(&(&place.host, &place.path)));

@@ -1,4 +1,4 @@
-//! What a run of viewers measured, and what can be said of it.
+//! The outcome of a run of viewers, and the report made of it.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ const CORE_STEAL_MAX: f64 = 0.10;
 const VOID_SHARE_MAX: f64 = 0.01;
 /// A larger share of packets dropped at the generator's own sockets makes losses its own.
 const OVERFLOW_SHARE_MAX: f64 = 0.001;
-/// What servers said that made no sense: so many different sentences are reported.
+/// Distinct complaints about senseless answers that are reported.
 const COMPLAINTS_MAX: usize = 5;
 
 /// Everything that a run measured.
@@ -52,7 +52,6 @@ pub struct StreamOutcome {
 }
 
 impl StreamOutcome {
-    /// The figures.
     pub fn report(&self) -> StreamReport {
         let span = self.span();
         let generator = self.generator(span.as_ref());

@@ -5,30 +5,28 @@ use sojourn_measure::Nanos;
 use crate::{hls::playback::HlsPlan, viewers::film::Film};
 
 const SECOND: u64 = 1_000_000_000;
-/// What viewers do, and for how long.
+/// The plan of a run of viewers.
 #[derive(Clone, Debug)]
 pub struct StreamPlan {
     /// Dealt to the clients in turn.
     pub films: Vec<Film>,
-    /// How many play at the same time. Whose film ends begins with the next.
+    /// Concurrent viewers. A viewer whose film ends starts the next.
     pub clients: u32,
-    /// How many come a second at the beginning.
+    /// Viewers that start per second at the beginning.
     pub clients_per_second: f64,
     /// How long it goes on once all have come.
     pub duration: Nanos,
     /// How media come: by HTTP where the films are by HLS.
     pub transport: Transport,
-    /// What players of HLS do.
     pub hls: HlsPlan,
-    /// Whether clients begin anywhere in the film.
+    /// True if clients begin anywhere in the film.
     pub random_start: bool,
-    /// The share that reads too slowly; not by UDP, where nobody would notice.
+    /// The share that reads too slowly; not by UDP, where it would make no difference.
     pub slow_share: f64,
-    /// How fast those read.
     pub slow_bytes_per_second: f64,
     /// The share that vanishes while it plays, as when a cable is pulled.
     pub vanishing_share: f64,
-    /// What makes a stream a good one.
+    /// The rules by which a stream conforms.
     pub quality: Quality,
     /// How long to wait for what.
     pub limits: StreamLimits,
@@ -42,7 +40,6 @@ pub struct StreamPlan {
     pub core: Option<usize>,
 }
 
-/// How packets come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// To ports of the client.
@@ -64,7 +61,6 @@ impl Transport {
     }
 }
 
-/// When a stream conforms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quality {
     /// How long after its first packet a track begins to be shown; how much media a player of HLS begins with.

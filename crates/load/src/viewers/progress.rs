@@ -10,10 +10,9 @@ use crate::viewers::{
     viewer::{Phase, Viewer},
 };
 
-/// What comes, as the timeline calls it.
+/// Names of the packet counters in the timeline.
 const PACKET_COLUMNS: [&str; 4] =
     ["packets_per_second", "packets_late_per_second", "packets_lost_per_second", "packets_void_per_second"];
-/// The same by HLS.
 const SEGMENT_COLUMNS: [&str; 4] = [
     "segments_per_second",
     "segments_late_per_second",
@@ -26,17 +25,13 @@ const SEGMENT_COLUMNS: [&str; 4] = [
 pub struct StreamProgress {
     /// The share of the run that is over.
     pub fraction: f64,
-    /// Streams begun so far.
     pub started: u64,
-    /// Streams whose packets come.
     pub playing: u64,
-    /// Of those that play and are judged, the ones without a fault so far.
+    /// Playing, judged streams without a fault so far.
     pub conforming: u64,
-    /// Refused so far.
     pub refused: u64,
     /// Ended by a limit on waiting so far.
     pub timed_out: u64,
-    /// Failed otherwise so far.
     pub failed: u64,
     /// Packets of RTP per second, with their headers, in bits.
     pub bits_per_second: f64,
@@ -53,7 +48,7 @@ impl StreamProgress {
     }
 }
 
-/// What was true at the last row.
+/// The counters at the last row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastRow {
     at: Nanos,
@@ -63,7 +58,6 @@ pub(crate) struct LastRow {
 }
 
 impl LastRow {
-    /// At the run's start.
     pub(crate) fn new(at: Nanos) -> LastRow {
         LastRow { at, cpu: clock::thread_cpu(), ..LastRow::default() }
     }

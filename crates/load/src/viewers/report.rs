@@ -8,24 +8,21 @@ use sojourn_measure::{Reading, Summary};
 
 use crate::viewers::snapshot::Span;
 
-/// A whole run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StreamReport {
-    /// Whether it went to its end.
+    /// True if it went to its end.
     pub complete: bool,
-    /// Whether a signal ended it.
+    /// True if a signal ended it.
     pub interrupted: bool,
-    /// Why it ended early.
     pub stopped_because: Option<String>,
     /// When it began, in seconds since 1970 by the generator's clock.
     pub started_unix_seconds: f64,
-    /// What makes the figures doubtful without voiding them, in words.
+    /// Doubts that do not void the figures, as sentences.
     pub warnings: Vec<String>,
     /// How long the clients took to come.
     pub ramp_seconds: f64,
     /// Packets of RTP with their headers, once all clients had come.
     pub bytes_per_second: Option<f64>,
-    /// What became of the streams.
     pub streaming: Streaming,
     /// From beginning to connect to PLAY's answer, or to the playlist of segments.
     pub setup_time_seconds: Summary,
@@ -41,63 +38,53 @@ pub struct StreamReport {
     /// By HLS: from beginning to connect until the player showed something.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub startup_time_seconds: Option<Summary>,
-    /// The generator.
     pub generator: StreamGenerator,
     /// The part in which all clients had come; none if the run ended before.
     pub steps: Vec<StreamStep>,
 }
 
-/// What became of the streams of usual clients, and how many there were of others.
+/// The fate of the judged streams, and the number of others.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Streaming {
-    /// Streams.
     pub streams: StreamFigures,
     /// Packets of RTP, unless films came by HLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
-    /// Segments, where they did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<Deliveries>,
     /// Times with nothing to show.
     pub starvation: Starvation,
-    /// Rates of streams.
     pub bit_rate: Option<BitRates>,
 }
 
-/// Streams.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct StreamFigures {
     /// Begun, whatever came of them.
     pub started: u64,
     /// Judged: of usual clients, and not cut short before they played.
     pub judged: u64,
-    /// Of these, without a fault.
+    /// Judged streams without a fault.
     pub conforming: u64,
-    /// Their share.
     pub conforming_fraction: Option<f64>,
-    /// Of those judged, the others by the first rule they broke.
+    /// Judged streams with a fault, by the first rule they broke.
     pub faults: BTreeMap<&'static str, u64>,
-    /// That the server refused.
     pub refused: u64,
-    /// The same by status.
     pub refused_by_status: BTreeMap<u16, u64>,
     /// That ended because a limit on waiting was met.
     pub timed_out: u64,
-    /// Failed, time-outs included.
     pub failures_by_cause: BTreeMap<&'static str, u64>,
     /// That played to the film's end.
     pub films_over: u64,
     /// That had not begun to play when the run ended.
     pub unfinished: u64,
-    /// Of clients that read slowly.
+    /// Streams of clients that read slowly.
     pub slow: u64,
-    /// Of clients that vanish.
     pub vanishing: u64,
     /// From the first packet to the end, added over the streams.
     pub played_seconds: f64,
 }
 
-/// What the server delivered of what it owed, in packets of RTP or in segments of HLS.
+/// Delivery of what the server owed, in RTP packets or HLS segments.
 #[derive(Debug, Serialize, JsonSchema)]
 #[allow(missing_docs)] // docs/load-streaming.md says what each is
 pub struct Deliveries {
@@ -128,9 +115,7 @@ pub struct Packets {
 /// Times with nothing to show.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Starvation {
-    /// Streams that had one.
     pub streams: u64,
-    /// How many there were.
     pub count: u64,
     /// How long they were together.
     pub seconds: f64,
@@ -148,7 +133,7 @@ pub struct BitRates {
 }
 
 impl BitRates {
-    /// Of these rates, if there are any.
+    /// `None` without rates.
     pub(crate) fn of(rates: &[f64]) -> Option<BitRates> {
         let mut sorted = rates.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -168,16 +153,13 @@ impl BitRates {
 pub struct StreamStep {
     /// When it began, since the run's start.
     pub start_seconds: f64,
-    /// How many clients there were to be.
+    /// The planned number of clients.
     pub clients: u32,
-    /// What came.
     #[serde(flatten)]
     pub span: Span,
-    /// The generator.
     pub generator: StreamGenerator,
 }
 
-/// The generator's own part.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StreamGenerator {
     /// CPU time over wall time.
@@ -186,13 +168,11 @@ pub struct StreamGenerator {
     pub cpu_seconds_per_stream_second: Option<f64>,
     /// The share of the time that it was ready to run and others held its core.
     pub core_wait_fraction: Reading<f64>,
-    /// What the hypervisor took from its core, or from all when it is not pinned.
+    /// The share of its core, or of all cores if it is not pinned, that the hypervisor took.
     pub core_steal_fraction: Reading<f64>,
-    /// Whether it, not the server, was the limit.
+    /// True if it, not the server, was the limit.
     pub limited: bool,
-    /// Why, in one line.
     pub limited_because: Option<String>,
-    /// Each reason by itself.
     pub reasons: Vec<String>,
     /// From when a packet came until the generator looked.
     pub receive_lag_seconds: Summary,
@@ -202,6 +182,6 @@ pub struct StreamGenerator {
     pub arrival_clock: String,
     /// How often it looked for what there was to do.
     pub turns_per_second: Option<f64>,
-    /// How many descriptors it may have: one per stream, and four more for one of two tracks by UDP.
+    /// The descriptor limit: a stream needs one, and one of two tracks by UDP four more.
     pub descriptors: u64,
 }

@@ -1,4 +1,4 @@
-//! What viewers receive: packets of RTP and reports, by UDP and between replies; and the reports they send.
+//! Receives RTP packets and reports, by UDP and interleaved, and sends receiver reports.
 
 use std::{net::SocketAddr, os::fd::AsFd};
 
@@ -19,7 +19,7 @@ use crate::{
 
 /// Batches taken from one socket before others are looked at.
 const BATCHES_MAX: usize = 4;
-/// Of a packet that the sender cut short or that is none.
+/// A packet that was truncated by its sender or is not RTP.
 const NO_PACKET: &str = "a packet is no RTP";
 
 impl Run {

@@ -259,7 +259,7 @@ impl Run {
         viewer.sign_of_life_due = now + sign_of_life_every(viewer.dialogue.timeout_seconds());
     }
 
-    /// Says that the viewer is still there.
+    /// Sends a keep-alive.
     pub(crate) fn say_alive(&mut self, key: usize, now: Nanos) {
         let viewer = &mut self.viewers[key];
         viewer.sign_of_life_due = now + sign_of_life_every(viewer.dialogue.timeout_seconds());
@@ -268,7 +268,7 @@ impl Run {
         }
     }
 
-    /// Answers a request of the server: some ask whether the client is still there.
+    /// Answers a request of the server, such as a keep-alive.
     fn answer(&mut self, key: usize, request: &Asked<'_>, now: Nanos) {
         let status = match request.method {
             Method::Options | Method::GetParameter | Method::SetParameter => Status::Ok,
@@ -280,7 +280,6 @@ impl Run {
         }
     }
 
-    /// Sends a request.
     pub(crate) fn ask(&mut self, key: usize, request: &Request, now: Nanos) {
         let viewer = &mut self.viewers[key];
         viewer.asked = now;

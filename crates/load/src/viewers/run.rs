@@ -60,7 +60,7 @@ pub(crate) const CHECK_EVERY: Nanos = Nanos(250_000_000);
 const WAKES_MAX: usize = 64;
 /// For answers to TEARDOWN at the end.
 const DRAIN: Nanos = Nanos(2_000_000_000);
-/// What is read of a connection at once.
+/// Bytes per read of a connection.
 pub(crate) const BUFFER_BYTES: usize = 64 * 1024;
 const SECOND: u64 = 1_000_000_000;
 
@@ -78,7 +78,6 @@ pub fn run_streams(
     Ok(run.outcome(was_interrupted))
 }
 
-/// A run under way.
 pub(crate) struct Run {
     pub(crate) plan: StreamPlan,
     pub(crate) viewers: Slab<Viewer>,
@@ -120,7 +119,7 @@ pub(crate) struct Run {
     pub(crate) timeline: StreamTimeline,
     pub(crate) last_row: LastRow,
     pub(crate) marks: Vec<Mark>,
-    /// What servers said that made no sense, by how often.
+    /// Complaints about senseless answers, with their counts.
     pub(crate) complaints: BTreeMap<String, u64>,
     pub(crate) draining: bool,
 }
@@ -219,7 +218,6 @@ impl Run {
         }
     }
 
-    /// Reads everything cumulative.
     pub(crate) fn mark(&mut self) {
         self.marks.push(Mark::read(self.plan.core, self.counts, self.playing, self.turns_taken));
     }
@@ -257,7 +255,7 @@ impl Run {
         now
     }
 
-    /// Whether what has this serial is still there.
+    /// Returns true if the viewer with this serial still exists.
     pub(crate) fn is_live(&self, key: usize, serial: u32) -> bool {
         self.viewers.get(key).is_some_and(|viewer| viewer.serial == serial)
     }
@@ -295,7 +293,6 @@ impl Run {
         Ok(())
     }
 
-    /// Everything that was measured.
     fn outcome(mut self, was_interrupted: bool) -> StreamOutcome {
         let kept: Vec<usize> = self.viewers.iter().map(|(key, _)| key).collect();
         for key in kept {
@@ -322,7 +319,7 @@ impl Run {
 const KEY_BITS: u32 = 24;
 const SLOT_BITS: u32 = 8;
 
-/// What an event carries: which viewer, its serial, and which of its sockets.
+/// The user data of an epoll event: the viewer, its serial, and one of its sockets.
 pub(crate) fn event_data(key: usize, serial: u32, slot: usize) -> u64 {
     (u64::from(serial) << (KEY_BITS + SLOT_BITS)) | ((slot as u64) << KEY_BITS) | key as u64
 }

@@ -32,12 +32,11 @@ impl Mark {
         }
     }
 
-    /// When.
     pub fn time(&self) -> Nanos {
         self.time
     }
 
-    /// What happened since an earlier mark.
+    /// The difference to an earlier snapshot.
     pub fn since(&self, from: &Mark) -> Span {
         let seconds = (self.time - from.time).seconds();
         let per_second = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
@@ -65,10 +64,9 @@ impl Mark {
     }
 }
 
-/// What happened between two marks.
+/// The difference of two snapshots.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Span {
-    /// How long it was.
     pub duration_seconds: f64,
     /// Seconds in which streams played, added over the streams.
     pub stream_seconds: f64,
@@ -76,7 +74,6 @@ pub struct Span {
     pub streams_playing_mean: Option<f64>,
     /// Packets of RTP with their headers.
     pub bytes_per_second: Option<f64>,
-    /// Packets of RTP.
     pub packets_per_second: Option<f64>,
     #[serde(skip)]
     pub(crate) packets: u64,

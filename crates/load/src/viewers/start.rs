@@ -1,4 +1,4 @@
-//! How viewers come: when, who is slow and who vanishes, the connection that each begins with.
+//! Starts viewers: when, which of them are slow or vanish, and their first connection.
 
 use std::net::SocketAddr;
 
@@ -31,7 +31,7 @@ impl Run {
         self.origin + Nanos::from_seconds(come as f64 / self.plan.clients_per_second)
     }
 
-    /// How many of the plan's clients have come; those that begin another film are not among them.
+    /// The number of viewers started so far, without those that start another film.
     fn serial_of_plan(&self) -> u64 {
         self.begun - self.streams.films_over
     }

@@ -16,19 +16,17 @@ use crate::{
     viewers::{conformance::Ending, counts::Counts},
 };
 
-/// What is not sent for longer than this is given up: the server reads nothing.
+/// A viewer with more unsent bytes is given up: the server does not read.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// From the last packet of a film, once so little is left of it, ...
 pub const FILM_REST_SECONDS: f64 = 1.0;
 /// ... and nothing came for so long, it is over.
 pub const FILM_OVER_AFTER: Nanos = Nanos(2_000_000_000);
 
-/// How a viewer behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// As it should: its streams are judged.
     Usual,
-    /// It reads too slowly.
     Slow,
     /// It falls silent without a word, so long after it began to play.
     Vanishing(Nanos),
@@ -39,9 +37,7 @@ pub enum Manner {
 pub enum Phase {
     /// Its connection is not there yet.
     Connecting,
-    /// Before PLAY is answered.
     Talking,
-    /// Packets come.
     Playing,
     /// The end of the session is to be answered.
     Leaving,
@@ -52,7 +48,7 @@ pub enum Phase {
 /// How the packets of a track come, and what became of them.
 #[derive(Debug)]
 pub struct TrackWay {
-    /// What the player makes of them.
+    /// The player's state.
     pub playout: Playout,
     /// The payload type that they should have.
     pub payload_type: u8,
@@ -60,19 +56,19 @@ pub struct TrackWay {
     pub udp: Option<UdpPair>,
     /// The channels of the connection on which they and reports come.
     pub channels: (u8, u8),
-    /// Whether the server has said how they come; nothing is its own before that.
+    /// True if the server has said how they come; nothing is its own before that.
     pub is_granted: bool,
     /// The server's ports, of packets and of reports, if it says.
     pub server_ports: Option<(u16, u16)>,
     /// The last sender report: the middle of its time, and when it came.
     pub sender_report: Option<(u32, Nanos)>,
-    /// Whether the source said that it leaves.
+    /// True if the source said that it leaves.
     pub is_over: bool,
 }
 
 impl TrackWay {
-    /// Whether a datagram may be the server's: it comes from it, and from the port that it named. Others may be those
-    /// of a session that ended, whose ports are ours now.
+    /// Returns true if a datagram may be the server's: it comes from it, and from the port that it named. Others may be
+    /// those of a session that ended, whose ports are ours now.
     pub fn may_come_from(&self, server: IpAddr, from: SocketAddr, port: fn((u16, u16)) -> u16) -> bool {
         self.is_granted
             && from.ip().to_canonical() == server.to_canonical()
@@ -88,7 +84,7 @@ pub struct Viewer {
     pub phase: Phase,
     pub server: IpAddr,
     pub dialogue: Dialogue,
-    /// What it plays by HLS; then it says nothing of RTSP.
+    /// Its HLS state; such a viewer does not speak RTSP.
     pub hls: Option<Box<Course>>,
     pub socket: OwnedFd,
     /// Which connector opened the connection, and from which of its sources.
@@ -98,7 +94,6 @@ pub struct Viewer {
     /// Received and not yet taken apart.
     pub input: Vec<u8>,
     pub parser: Parser,
-    /// Not yet sent.
     pub output: Vec<u8>,
     pub reader: Option<Reader>,
     pub tracks: Vec<TrackWay>,
@@ -110,7 +105,6 @@ pub struct Viewer {
     pub playing_since: Option<Nanos>,
     /// When the first of media came by HTTP.
     pub first_media: Option<Nanos>,
-    /// When media came last.
     pub last_packet: Option<Nanos>,
     /// When receiver reports and signs of life are due.
     pub reports_due: Nanos,
@@ -133,12 +127,12 @@ impl Viewer {
         }
     }
 
-    /// Whether its streams say something of the server.
+    /// Returns true if its streams say something of the server.
     pub fn is_judged(&self) -> bool {
         self.manner == Manner::Usual
     }
 
-    /// Whether a request is to be answered.
+    /// Returns true if a request is to be answered.
     pub fn is_waiting(&self) -> bool {
         self.hls.as_ref().map_or_else(|| self.dialogue.is_waiting(), |course| course.is_waiting())
     }
@@ -158,7 +152,7 @@ impl Viewer {
         all.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 
-    /// Whether the film is over but for its last second, as far as its length is known.
+    /// Returns true if the film is over but for its last second, as far as its length is known.
     pub fn is_near_end(&self, now: Nanos) -> bool {
         if let Some(course) = &self.hls {
             return course
@@ -171,7 +165,7 @@ impl Viewer {
         self.dialogue.left_seconds().is_some_and(|left| furthest >= left - FILM_REST_SECONDS)
     }
 
-    /// Whether the film is over: near its end or without one nothing comes any more, or every source said so.
+    /// Returns true if the film is over: near its end or without one nothing comes any more, or every source said so.
     pub fn has_seen_all(&self, now: Nanos) -> bool {
         if let Some(course) = &self.hls {
             return course.playback.player().left(now) == Some(Nanos::ZERO);
@@ -182,7 +176,7 @@ impl Viewer {
         is_silent && (self.is_near_end(now) || (said_so && self.dialogue.left_seconds().is_none()))
     }
 
-    /// Whether a source said that it leaves in the middle of the film.
+    /// Returns true if a source said that it leaves in the middle of the film.
     pub fn was_left(&self, now: Nanos) -> bool {
         let is_silent = self.last_packet.is_some_and(|last| now - last >= FILM_OVER_AFTER);
         is_silent && self.tracks.iter().any(|track| track.is_over)

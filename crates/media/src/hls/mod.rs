@@ -27,7 +27,6 @@ pub const SEGMENTS_MAX: usize = 20_000;
 /// The largest segment: a server has a whole one in memory. 6 s at 44 Mbit/s, or a film with few places to cut.
 pub const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
-/// A film, cut.
 #[derive(Clone, Debug)]
 pub struct Film {
     index: Index,
@@ -37,7 +36,6 @@ pub struct Film {
     cuts: Vec<Cut>,
 }
 
-/// Where a segment begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cut {
     /// By [`Index::shown_time`].
@@ -49,7 +47,6 @@ struct Cut {
 /// Why a film cannot be had as HLS, although it has an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
-    /// Too long.
     #[error("the film has more than {SEGMENTS_MAX} segments of {SEGMENT_SECONDS} s")]
     TooManySegments,
     /// Too much between two places to cut.
@@ -57,18 +54,12 @@ pub enum SegmentError {
         "segment {number} would have {bytes} bytes, more than {SEGMENT_BYTES_MAX}\n\
          hint: code the film with a picture to begin with every few seconds"
     )]
-    TooLarge {
-        /// The segment.
-        number: usize,
-        /// Its bytes.
-        bytes: u64,
-    },
+    TooLarge { number: usize, bytes: u64 },
 }
 
 /// A part of a film: what a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// The playlist.
     Playlist,
     /// What a decoder must know first.
     Initialisation,
@@ -99,7 +90,6 @@ impl Part {
         }
     }
 
-    /// Its media type.
     pub fn media_type(self) -> &'static str {
         match self {
             Part::Playlist => "application/vnd.apple.mpegurl",
@@ -125,17 +115,14 @@ impl Film {
         Ok(film)
     }
 
-    /// The index.
     pub fn index(&self) -> &Index {
         &self.index
     }
 
-    /// Segments; at least one.
     pub fn segment_count(&self) -> usize {
         self.cuts.len() - 1
     }
 
-    /// The playlist.
     pub fn playlist(&self) -> String {
         let times: Vec<_> = self.cuts.iter().map(|cut| cut.time).collect();
         playlist(&times)

@@ -12,7 +12,6 @@ use crate::mp4::{Sample, Track};
 /// A segment as what it is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// What comes first.
     pub head: Vec<u8>,
     /// Bytes of the film that follow, in this order.
     pub ranges: Vec<Range<u64>>,

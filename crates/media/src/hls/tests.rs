@@ -14,7 +14,6 @@ fn film() -> (Vec<u8>, Film) {
     (bytes, film)
 }
 
-/// All of a segment.
 fn content(film: &[u8], segment: &Segment) -> Vec<u8> {
     let mut bytes = segment.head.clone();
     segment.ranges.iter().for_each(|range| bytes.extend(&film[range.start as usize..range.end as usize]));

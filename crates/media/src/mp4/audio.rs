@@ -11,7 +11,6 @@ const RESERVED_BYTES: usize = 8;
 const QUICKTIME_VERSION_1_BYTES: usize = 16;
 const QUICKTIME_VERSION_2_BYTES: usize = 36;
 
-/// Tags of descriptors.
 const ES_DESCRIPTOR: u8 = 3;
 const DECODER_CONFIG: u8 = 4;
 const DECODER_SPECIFIC: u8 = 5;
@@ -37,9 +36,7 @@ const SAMPLE_RATES: [u32; 13] =
 
 /// What an audio track's entry in `stsd` says.
 pub enum AudioEntry {
-    /// AAC.
     Aac(Aac),
-    /// Something else, called so.
     Other(String),
 }
 
@@ -136,7 +133,6 @@ fn specific(config: Reader<'_>, entry_channels: u16) -> Result<AudioEntry, Mp4Er
     Ok(AudioEntry::Aac(Aac { configuration: bytes, object_type, sample_rate, channels }))
 }
 
-/// Bits, the highest first.
 struct Bits<'a> {
     bytes: &'a [u8],
     position: usize,

@@ -27,7 +27,6 @@ impl fmt::Debug for FourCc {
 /// What is left to read of a box.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    /// The box.
     pub kind: FourCc,
     bytes: &'a [u8],
     /// The place of `bytes` in the file.
@@ -45,7 +44,6 @@ impl<'a> Reader<'a> {
         self.offset
     }
 
-    /// What is left.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
@@ -65,22 +63,18 @@ impl<'a> Reader<'a> {
         Ok(self.take(N)?.try_into().expect("as many were taken"))
     }
 
-    /// A byte.
     pub fn u8(&mut self) -> Result<u8, Mp4Error> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Two bytes.
     pub fn u16(&mut self) -> Result<u16, Mp4Error> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Four bytes.
     pub fn u32(&mut self) -> Result<u32, Mp4Error> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Eight bytes.
     pub fn u64(&mut self) -> Result<u64, Mp4Error> {
         self.array().map(u64::from_be_bytes)
     }
@@ -187,12 +181,10 @@ pub struct BoxWriter {
 }
 
 impl BoxWriter {
-    /// What was written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Where writing goes on.
     pub fn position(&self) -> usize {
         self.bytes.len()
     }
@@ -215,7 +207,6 @@ impl BoxWriter {
         });
     }
 
-    /// Bytes as they are.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -225,22 +216,18 @@ impl BoxWriter {
         self.bytes.resize(self.position() + count, 0);
     }
 
-    /// A byte.
     pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);
     }
 
-    /// Two bytes.
     pub fn u16(&mut self, value: u16) {
         self.bytes(&value.to_be_bytes());
     }
 
-    /// Four bytes.
     pub fn u32(&mut self, value: u32) {
         self.bytes(&value.to_be_bytes());
     }
 
-    /// Eight bytes.
     pub fn u64(&mut self, value: u64) {
         self.bytes(&value.to_be_bytes());
     }

@@ -7,7 +7,6 @@ pub enum Codec {
     H264(H264),
     /// H.265, also called HEVC.
     H265(H265),
-    /// AAC.
     Aac(Aac),
 }
 
@@ -48,12 +47,10 @@ pub struct Aac {
     pub object_type: u8,
     /// Samples a second of the core coder.
     pub sample_rate: u32,
-    /// Channels.
     pub channels: u16,
 }
 
 impl Codec {
-    /// What people call it.
     pub fn name(&self) -> &'static str {
         match self {
             Codec::H264(_) => "H.264",
@@ -62,7 +59,6 @@ impl Codec {
         }
     }
 
-    /// Whether it is video.
     pub fn is_video(&self) -> bool {
         !matches!(self, Codec::Aac(_))
     }

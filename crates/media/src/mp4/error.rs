@@ -7,15 +7,8 @@ use super::boxes::FourCc;
 /// Why a file is not streamed.
 #[derive(Debug, thiserror::Error)]
 pub enum Mp4Error {
-    /// The reader failed.
     #[error("reading at byte {offset} failed: {source}")]
-    Read {
-        /// Where.
-        offset: u64,
-        /// How.
-        source: io::Error,
-    },
-    /// Something else altogether.
+    Read { offset: u64, source: io::Error },
     #[error("this is no MP4 or QuickTime file: it does not begin with one of their boxes")]
     Foreign,
     /// The file ends before its index.
@@ -23,38 +16,24 @@ pub enum Mp4Error {
         "the file has no index (box moov) in its {size_bytes} bytes: its writer was interrupted, or it was not \
          copied whole"
     )]
-    NoMovie {
-        /// Bytes of the file.
-        size_bytes: u64,
-    },
+    NoMovie { size_bytes: u64 },
     /// Less is there than is promised.
     #[error(
         "{what} at byte {offset} goes on after its end, which is at byte {end}: the file is damaged or cut off"
     )]
     Truncated {
-        /// What.
         what: String,
-        /// Where.
         offset: u64,
         /// Where it should have ended.
         end: u64,
     },
-    /// It contradicts itself.
     #[error("{what} at byte {offset}: the file is damaged")]
-    Malformed {
-        /// What is wrong.
-        what: String,
-        /// Where.
-        offset: u64,
-    },
-    /// More than is allowed.
+    Malformed { what: String, offset: u64 },
     #[error("{what} at byte {offset}: at most {limit} are allowed")]
     TooMuch {
         /// What there is too much of, with how much.
         what: String,
-        /// Where.
         offset: u64,
-        /// How much is allowed.
         limit: u64,
     },
     /// Samples are in fragments, which have no common index.
@@ -65,7 +44,6 @@ pub enum Mp4Error {
     Fragmented {
         /// The box that shows it.
         kind: FourCc,
-        /// Where.
         offset: u64,
     },
     /// Coded as something that is not streamed.
@@ -78,20 +56,11 @@ pub enum Mp4Error {
         track: u32,
         /// What it is coded as.
         codec: String,
-        /// Where that is said.
         offset: u64,
     },
     /// Something of the format that is not supported.
     #[error("{what} at byte {offset} is not supported\nhint: {hint}")]
-    Unsupported {
-        /// What.
-        what: String,
-        /// Where.
-        offset: u64,
-        /// What helps.
-        hint: &'static str,
-    },
-    /// Nothing to stream.
+    Unsupported { what: String, offset: u64, hint: &'static str },
     #[error("the film has neither video nor audio")]
     NoTracks,
 }

@@ -16,7 +16,6 @@ pub fn full(kind: &[u8; 4], version: u8, content: &[&[u8]]) -> Vec<u8> {
     boxed(kind, &[&[version, 0, 0, 0], &content.concat()])
 }
 
-/// Numbers of four bytes.
 pub fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
@@ -30,7 +29,6 @@ pub const AAC_CONFIGURATION: &[u8] = &[0x15, 0x88];
 /// Where the samples of the example begin in its file: after `ftyp` and the head of `mdat`.
 pub const SAMPLES_OFFSET: u64 = 16 + 8;
 
-/// Pictures of the example.
 const PICTURES: u32 = 10;
 
 /// Of the pictures: coded as a NAL unit each, and as two the first of each group.

@@ -54,7 +54,6 @@ pub struct Sample {
     pub number: u32,
     /// The first byte in the file.
     pub offset: u64,
-    /// Bytes.
     pub size: u32,
     /// When it is decoded, from the start of its track, without the edit list.
     pub decode_ticks: u64,
@@ -62,7 +61,7 @@ pub struct Sample {
     pub composition_ticks: i32,
     /// From its decoding to that of the next.
     pub duration_ticks: u64,
-    /// Whether decoding can begin with it.
+    /// True if decoding can begin with it.
     pub is_sync: bool,
 }
 
@@ -104,7 +103,6 @@ impl Index {
         self.tracks.iter().map(Track::duration).max().unwrap_or_default()
     }
 
-    /// Bytes of all samples.
     pub fn sample_bytes(&self) -> u64 {
         self.tracks.iter().map(Track::sample_bytes).sum()
     }
@@ -158,12 +156,10 @@ impl Track {
         self.id
     }
 
-    /// How it is coded.
     pub fn codec(&self) -> &Codec {
         &self.codec
     }
 
-    /// Ticks a second.
     pub fn timescale(&self) -> u32 {
         self.timescale
     }
@@ -189,12 +185,10 @@ impl Track {
         self.duration_of(self.shown_until_ticks - self.start_ticks)
     }
 
-    /// Samples; at least one.
     pub fn sample_count(&self) -> u32 {
         self.samples.len() as u32
     }
 
-    /// Bytes of all samples.
     pub fn sample_bytes(&self) -> u64 {
         self.samples.iter().map(|sample| u64::from(sample.size)).sum()
     }
@@ -268,7 +262,7 @@ impl Track {
         }
     }
 
-    /// Whether decoding can begin with the sample with this number.
+    /// Returns true if decoding can begin with the sample with this number.
     pub fn is_sync(&self, number: u32) -> bool {
         self.keyframes.as_ref().is_none_or(|numbers| numbers.binary_search(&number).is_ok())
     }

@@ -33,7 +33,6 @@ pub const MOVIE_BYTES_MAX: u64 = 64 << 20;
 /// Outermost boxes that are looked at before `moov` must have come.
 pub const OUTER_BOXES_MAX: usize = 1024;
 
-/// Boxes within one box.
 pub const CHILDREN_MAX: usize = 4096;
 
 /// Tracks of a file, also of kinds that are not streamed: RTP has as many payload types to give them.

@@ -32,7 +32,6 @@ impl Index {
     }
 }
 
-/// The file from outside.
 struct Outer<R> {
     file_bytes: u64,
     read_at: R,
@@ -128,7 +127,6 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<usize>> Outer<R> {
 
 struct Head {
     kind: FourCc,
-    /// With the head.
     bytes: u64,
     head_bytes: u64,
 }

@@ -10,11 +10,9 @@ use super::{SAMPLE_BYTES_MAX, SAMPLES_MAX, TICKS_MAX};
 
 /// The samples of a track.
 pub struct Samples {
-    /// One by one.
     pub samples: Vec<Stored>,
     /// Those that decoding can begin with; `None` if all.
     pub keyframes: Option<Vec<u32>>,
-    /// When the last ends.
     pub end_ticks: u64,
 }
 

@@ -21,7 +21,6 @@ const H265_SETS: [u8; 3] = [32, 33, 34];
 
 /// A video track's entry in `stsd`.
 pub struct VideoEntry {
-    /// How it is coded.
     pub codec: Codec,
     /// Horizontal and vertical spacing of pixels.
     pub pixel_aspect: Option<(u32, u32)>,

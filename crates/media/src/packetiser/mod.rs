@@ -43,7 +43,6 @@ enum PayloadFormat {
 /// Samples that are read and sent at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Their numbers; never empty.
     pub samples: Range<u32>,
     /// The first of them, whose time is the packets'.
     pub first: Sample,
@@ -87,30 +86,12 @@ impl<'a> Packet<'a> {
 pub enum PacketiseError {
     /// The lengths within a picture do not add up.
     #[error("sample {number} is damaged: a NAL unit at its byte {place} is longer than what is left of it")]
-    Damaged {
-        /// The sample.
-        number: u32,
-        /// Where in it.
-        place: u32,
-    },
+    Damaged { number: u32, place: u32 },
     /// An access unit whose size cannot be said.
     #[error("sample {number} of {size} bytes is too large for RFC 3640, which counts to 8191")]
-    TooLarge {
-        /// The sample.
-        number: u32,
-        /// Its bytes.
-        size: u32,
-    },
-    /// Not the unit's bytes.
+    TooLarge { number: u32, size: u32 },
     #[error("sample {number}: {given} bytes were read in place of {wanted}")]
-    Missing {
-        /// The first sample.
-        number: u32,
-        /// Bytes given.
-        given: usize,
-        /// The unit's bytes.
-        wanted: u32,
-    },
+    Missing { number: u32, given: usize, wanted: u32 },
 }
 
 impl Packetiser {

@@ -20,7 +20,6 @@ const H264_FRAGMENT: u8 = 28;
 const H265_AGGREGATION: u8 = 48;
 const H265_FRAGMENT: u8 = 49;
 
-/// Flags of a fragment.
 const START: u8 = 0x80;
 const END: u8 = 0x40;
 
@@ -60,7 +59,7 @@ impl Standard {
         }
     }
 
-    /// Whether it marks the start of a picture and so must stay before its parameter sets.
+    /// Returns true if it marks the start of a picture and so must stay before its parameter sets.
     fn is_delimiter(self, unit: &[u8]) -> bool {
         match self {
             Standard::H264 => self.kind(unit) == 9,

@@ -27,15 +27,11 @@ pub const COUNT_MAX: usize = 31;
 /// What a sender says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderReport {
-    /// The sender (SSRC).
     pub source: u32,
-    /// The time of day.
     pub ntp: NtpTime,
     /// The same instant by the clock of its RTP packets.
     pub timestamp: u32,
-    /// Packets sent.
     pub packets: u32,
-    /// Bytes of payload sent.
     pub octets: u32,
 }
 
@@ -63,23 +59,17 @@ pub struct Reception {
 pub enum Packet<'p> {
     /// A sender's report, with what it receives itself.
     Sender(SenderReport, Receptions<'p>),
-    /// A receiver's report.
     Receiver {
-        /// Who reports (SSRC).
         source: u32,
-        /// Of whom.
         receptions: Receptions<'p>,
     },
     /// Who a source is: the CNAME of the first that is described, if it has one.
     Description {
-        /// The source (SSRC).
         source: u32,
-        /// Its name.
         name: Option<&'p [u8]>,
     },
     /// A source leaves; the first, if there are several.
     Goodbye {
-        /// The source (SSRC).
         source: u32,
     },
     /// Something else, by its type.

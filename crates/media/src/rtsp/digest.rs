@@ -7,7 +7,6 @@ use ring::digest::{SHA256, digest};
 /// Longer parts of what the other side says are refused: what is repeated in every request must fit into it.
 const PARAMETER_BYTES_MAX: usize = 512;
 
-/// How texts are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// SHA-256.
@@ -20,7 +19,6 @@ impl Algorithm {
     /// All, in the order in which a server offers them: some clients take the first that they know, others the last.
     pub const ALL: [Algorithm; 2] = [Algorithm::Sha256, Algorithm::Md5];
 
-    /// Its name in fields.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Sha256 => "SHA-256",
@@ -79,15 +77,11 @@ impl Algorithm {
 pub struct Credentials {
     /// Who it says it is.
     pub user: String,
-    /// Where.
     pub realm: String,
     /// The server's part of the proof.
     pub nonce: String,
-    /// What it asks for.
     pub uri: String,
-    /// The proof.
     pub response: String,
-    /// How it was reckoned.
     pub algorithm: Algorithm,
     /// The request's number, as it was written, and what the client adds, if it counts.
     pub nonce_count: Option<(String, String)>,
@@ -122,8 +116,8 @@ impl Credentials {
         u32::from_str_radix(&self.nonce_count.as_ref()?.0, 16).ok()
     }
 
-    /// Whether it is proof of knowing `secret`, for a request by `method`. How long that takes does not depend on how
-    /// much of the proof is right.
+    /// Returns true if it is proof of knowing `secret`, for a request by `method`. How long that takes does not depend
+    /// on how much of the proof is right.
     pub fn verify(&self, secret: &str, method: &str) -> bool {
         let nonce_count = self.nonce_count.as_ref().map(|(count, own)| (count.as_str(), own.as_str()));
         let expected = self.algorithm.response(secret, &self.nonce, nonce_count, method, &self.uri);

@@ -9,7 +9,6 @@ pub const TARGET_BYTES_MAX: usize = 4 * 1024;
 /// The most fields in a head.
 pub const FIELDS_MAX: usize = 64;
 
-/// The longest body.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// Line ends that are skipped before a message; some clients send them to keep a connection.
@@ -18,15 +17,11 @@ pub const LINE_ENDS_MAX: usize = 8;
 /// One message, of either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'b> {
-    /// A request.
     Request(Request<'b>),
-    /// The answer to one.
     Response(Response<'b>),
-    /// Binary data between them.
     Interleaved(Interleaved<'b>),
 }
 
-/// The protocol's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// RTSP/1.0.
@@ -35,33 +30,23 @@ pub enum Version {
     Other,
 }
 
-/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'b> {
-    /// What is asked for.
     pub method: Method,
     /// Of what: a URL, or `*`.
     pub target: &'b str,
-    /// The version.
     pub version: Version,
-    /// The fields.
     pub fields: Fields<'b>,
-    /// What follows the head.
     pub body: &'b [u8],
 }
 
-/// A response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response<'b> {
-    /// The version.
     pub version: Version,
-    /// The three digits.
     pub status: u16,
     /// What they mean, in words.
     pub reason: &'b str,
-    /// The fields.
     pub fields: Fields<'b>,
-    /// What follows the head.
     pub body: &'b [u8],
 }
 
@@ -70,7 +55,6 @@ pub struct Response<'b> {
 pub struct Interleaved<'b> {
     /// What it belongs to, as agreed at SETUP.
     pub channel: u8,
-    /// The packet.
     pub payload: &'b [u8],
 }
 
@@ -140,7 +124,6 @@ macro_rules! methods {
                 match name { $($text => Method::$name,)* _ => Method::Unknown }
             }
 
-            /// Its name.
             pub fn name(self) -> &'static str {
                 match self { $(Method::$name => $text,)* Method::Unknown => "UNKNOWN" }
             }
@@ -177,7 +160,6 @@ macro_rules! statuses {
         }
 
         impl Status {
-            /// The reason phrase.
             pub fn reason(self) -> &'static str {
                 match self { $(Status::$name => $reason,)* }
             }
@@ -212,7 +194,6 @@ statuses! {
 }
 
 impl Status {
-    /// The three-digit code.
     pub fn code(self) -> u16 {
         self as u16
     }

@@ -42,7 +42,6 @@ pub enum ParseError {
     /// A target over its limit.
     #[error("the request's target is too long")]
     TargetTooLong,
-    /// No number, or two.
     #[error("the length of the message's body is malformed")]
     Length,
     /// A body over its limit.

@@ -8,14 +8,11 @@ use std::time::Duration;
 pub enum Start {
     /// At this time from the film's beginning.
     At(Duration),
-    /// Wherever it is now.
     Now,
 }
 
-/// From where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NptRange {
-    /// The beginning.
     pub start: Start,
     /// The end, unless it is the film's.
     pub end: Option<Duration>,
@@ -24,7 +21,6 @@ pub struct NptRange {
 /// Why a Range names no part of a film.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// Another unit: smpte, clock.
     #[error("the range is not in normal play time")]
     Unit,
     /// No range of normal play time looks like that.
@@ -109,12 +105,10 @@ fn number(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| is_number)
 }
 
-/// One track's first packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackInfo<'t> {
     /// The track, as it was set up.
     pub url: &'t str,
-    /// Its sequence number.
     pub sequence: Option<u16>,
     /// The timestamp at which the range begins.
     pub timestamp: Option<u32>,

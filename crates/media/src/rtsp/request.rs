@@ -11,16 +11,12 @@ use super::session::SessionId;
 use super::transport::{Transport, TransportError};
 use crate::sdp::CONTROL;
 
-/// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Which methods there are.
     Options,
-    /// The film's description.
     Describe,
     /// A way for a track's packets, the most wanted first.
     Setup(Vec<Transport>),
-    /// To play.
     Play {
         /// Which part; if nothing is said, from where it is.
         range: Option<NptRange>,
@@ -29,13 +25,11 @@ pub enum Command {
     },
     /// To stop sending for a while.
     Pause,
-    /// To end.
     Teardown,
     /// Nothing: a sign of life.
     KeepAlive,
 }
 
-/// Of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'b> {
     /// The URL as it was sent, without the part that names a track.
@@ -49,7 +43,6 @@ pub struct Target<'b> {
 /// Why a request is not followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The status.
     pub status: Status,
     /// Fields that go with it.
     pub fields: Vec<(&'static str, String)>,
@@ -165,7 +158,7 @@ fn split_track(path: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a client that accepts `field` takes session descriptions (SDP).
+/// Returns true if a client that accepts `field` takes session descriptions (SDP).
 fn accepts_descriptions(field: Option<&str>) -> bool {
     let Some(field) = field else { return true };
     let mut types = field.split(',').map(|part| part.split(';').next().unwrap_or_default().trim());

@@ -38,22 +38,17 @@ impl fmt::Display for SessionId {
 /// Whether packets are being sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum State {
-    /// Not now.
     Ready,
-    /// Yes.
     Playing(Playing),
 }
 
-/// What is being played.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Playing {
     /// Where it began, in film time.
     pub from: Duration,
-    /// Where it ends.
     pub until: Duration,
     /// Film time that passes in a second; negative backwards.
     pub scale: f64,
-    /// When it began.
     pub began: Duration,
 }
 
@@ -64,7 +59,6 @@ impl Playing {
         if self.scale < 0.0 { self.from.saturating_sub(passed) } else { (self.from + passed).min(self.until) }
     }
 
-    /// As a Range.
     pub fn range(&self) -> NptRange {
         let end = if self.scale < 0.0 { Duration::ZERO } else { self.until };
         NptRange { start: Start::At(self.from), end: Some(end) }
@@ -76,9 +70,7 @@ impl Playing {
 pub struct Track {
     /// Its place in the film.
     pub number: usize,
-    /// How its packets travel.
     pub transport: Transport,
-    /// Who sends them (SSRC).
     pub source: u32,
     /// The next packet's sequence number.
     pub sequence: u16,
@@ -89,16 +81,14 @@ pub struct Track {
 /// What is true of the film that a session is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timeline {
-    /// Its duration.
     pub duration: Duration,
-    /// Whether it can pass at another speed than its own: it has pictures from which decoding can begin.
+    /// True if it can pass at another speed than its own: it has pictures from which decoding can begin.
     pub supports_scale: bool,
 }
 
 /// A client's session with a film.
 #[derive(Clone, Debug)]
 pub struct Session {
-    /// Its name.
     pub id: SessionId,
     /// Tracks that are set up, in the order of that.
     pub tracks: Vec<Track>,
@@ -106,7 +96,6 @@ pub struct Session {
     has_played: bool,
     /// Where the next PLAY goes on.
     position: Duration,
-    /// When it was made.
     began: Duration,
     /// When the client last gave a sign of life.
     last_activity: Duration,
@@ -133,7 +122,6 @@ impl Session {
         track.timestamp_base.wrapping_add(passed as u32)
     }
 
-    /// When it was made.
     pub fn began(&self) -> Duration {
         self.began
     }
@@ -143,7 +131,6 @@ impl Session {
         self.state
     }
 
-    /// What is being played.
     pub fn playing(&self) -> Option<Playing> {
         match self.state {
             State::Ready => None,
@@ -151,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Whether anything was ever played.
+    /// Returns true if anything was ever played.
     pub fn has_played(&self) -> bool {
         self.has_played
     }

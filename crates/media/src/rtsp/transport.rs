@@ -5,25 +5,20 @@ use std::fmt;
 /// The alternatives in a Transport field that are looked at.
 const TRANSPORTS_MAX: usize = 8;
 
-/// What lies below RTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LowerTransport {
-    /// Datagrams.
     Udp,
-    /// The RTSP connection itself.
     Tcp,
 }
 
 /// One way for a track's packets: what a client offers, or what a server has chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// What lies below.
     pub lower: LowerTransport,
     /// For many receivers at once.
     pub is_multicast: bool,
     /// The client's ports for RTP and RTCP.
     pub client_ports: Option<(u16, u16)>,
-    /// The server's.
     pub server_ports: Option<(u16, u16)>,
     /// Channels in the connection for RTP and RTCP.
     pub channels: Option<(u8, u8)>,
@@ -38,7 +33,6 @@ pub struct Transport {
 /// Why a Transport field offers nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// A parameter is malformed.
     #[error("the Transport field is malformed")]
     Malformed,
     /// Nothing in it that is known here.
@@ -47,12 +41,10 @@ pub enum TransportError {
 }
 
 impl Transport {
-    /// Datagrams to one receiver.
     pub fn udp(client_ports: (u16, u16)) -> Transport {
         Transport { client_ports: Some(client_ports), ..Transport::over(LowerTransport::Udp) }
     }
 
-    /// Within the connection.
     pub fn interleaved(channels: (u8, u8)) -> Transport {
         Transport { channels: Some(channels), ..Transport::over(LowerTransport::Tcp) }
     }

@@ -55,7 +55,6 @@ impl Writer<'_> {
         }
     }
 
-    /// Ends the message.
     pub fn end(self) {
         self.0.extend_from_slice(b"\r\n");
     }

@@ -61,11 +61,8 @@ const KIND: u64 = 7 << 60;
 
 /// What a server has been given to serve with.
 pub struct Site<'a> {
-    /// The films.
     pub root: &'a Path,
-    /// Where clients come in.
     pub listeners: Vec<TcpListener>,
-    /// How much of everything.
     pub settings: Settings,
     /// Who may see the films; `None` lets everybody in.
     pub users: Option<Users>,
@@ -88,7 +85,6 @@ pub struct Server<'a> {
     acceptors: Vec<Acceptor>,
     /// Descriptors have run out: nobody is let in until the next sweep.
     accepting_is_paused: bool,
-    /// A successor serves.
     is_retiring: bool,
     /// The sockets of datagrams, for each listener.
     ports: Vec<Ports>,
@@ -103,7 +99,6 @@ pub struct Server<'a> {
     sources: HashMap<u32, u64>,
     /// When each playing session has something to send; its serial tells a late one.
     due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
-    /// Connections without a session.
     newcomers: Newcomers,
     /// Sessions that have never played.
     unplayed: Newcomers,

@@ -48,13 +48,10 @@ const LOOK_CHUNKS_MAX: u64 = 64;
 
 /// What came of something due.
 enum Sent {
-    /// It is done with.
     Done,
     /// So many of its packets are sent, the others are for the next slots.
     Part(usize),
-    /// A helper reads it.
     Later,
-    /// To be tried again.
     Busy,
 }
 
@@ -76,7 +73,7 @@ impl Server<'_> {
         }
     }
 
-    /// Whether datagrams wait for a socket.
+    /// Returns true if datagrams wait for a socket.
     pub(super) fn is_blocked(&self) -> bool {
         self.ports.iter().any(|ports| ports.is_blocked)
     }
@@ -246,15 +243,14 @@ impl Server<'_> {
     }
 }
 
-/// How packets travel.
 enum Way<'w> {
     Datagrams(&'w mut Ports),
     Connection(&'w mut Connection),
 }
 
 impl Stream {
-    /// Whether what is due is not to be sent, with so many bytes waiting in the connection: whole samples go, and of
-    /// pictures all up to the next that decoding can begin with.
+    /// Returns true if what is due is not to be sent, with so many bytes waiting in the connection: whole samples go,
+    /// and of pictures all up to the next that decoding can begin with.
     fn drops(&mut self, position: usize, due: &Due, waiting_bytes: usize) -> bool {
         let bytes_per_second = self.bits_per_second() / 8;
         let most =

@@ -21,7 +21,6 @@ const SERVING_PER_TURN: Duration = SLOT;
 enum Served {
     /// There is nothing more to do until something happens.
     All,
-    /// There may be more.
     More,
 }
 

@@ -55,7 +55,6 @@ impl Server<'_> {
         }
     }
 
-    /// Reads what receivers say.
     pub(super) fn receive_reports(&mut self, ports: usize) {
         let mut room = [0; REPORT_BYTES_MAX];
         for _ in 0..REPORTS_PER_TURN {
@@ -110,7 +109,7 @@ fn reporter(
 }
 
 impl Stream {
-    /// Whether reports on it come from there.
+    /// Returns true if reports on it come from there.
     fn hears(&self, from: SocketAddr) -> bool {
         let mut receivers = (0..self.session.tracks.len()).filter_map(|position| self.receivers(position));
         receivers.any(|[_, rtcp]| (rtcp.ip(), rtcp.port()) == (from.ip(), from.port()))

@@ -24,7 +24,6 @@ const ENDED_PER_TURN: usize = 32;
 const STALE_DUES_MAX: usize = 1024;
 
 impl Server<'_> {
-    /// Looks at everybody once.
     pub(super) fn sweep(&mut self) {
         self.swept = self.now;
         self.clock.look();
@@ -217,7 +216,7 @@ impl Server<'_> {
         }
     }
 
-    /// Whether a successor serves and nobody is left.
+    /// Returns true if a successor serves and nobody is left.
     pub(super) fn has_retired(&self) -> bool {
         self.is_retiring && self.streams.is_empty() && self.connections.is_empty()
     }

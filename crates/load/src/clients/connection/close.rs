@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Separates a connection from its client. A server that said it closes is left to close first, as
-    /// browsers do: whoever closes first keeps the port in TIME_WAIT.
+    /// Separates a connection from its client. If the server announced that it closes, it closes first, as with
+    /// browsers: the side that closes first keeps the port in TIME_WAIT.
     pub(super) fn part(&mut self, key: usize, owner: usize, server_closes: bool, at: Nanos) {
         self.clients[owner].connection = None;
         if server_closes {

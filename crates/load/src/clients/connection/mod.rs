@@ -27,23 +27,18 @@ use crate::{
 const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const ARRIVALS: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-/// A connection.
 pub struct Connection {
-    /// The socket.
     pub socket: OwnedFd,
     /// Tells this connection from an earlier one under the same key, in late events.
     pub serial: u32,
-    /// The client it belongs to; nobody's while it waits for the next one, or for the server to close it.
+    /// The client it belongs to; `None` while it waits for the next client, or for the server to close it.
     pub owner: Option<usize>,
-    /// What it is doing.
     pub state: State,
-    /// When connecting began.
     pub opened: Nanos,
     /// The source address it counts towards.
     pub source: usize,
-    /// Whether the server has closed its side.
+    /// True if the server has closed its side.
     pub closed_by_server: bool,
-    /// Requests answered on it.
     pub answered: u32,
     /// The most requests it may serve.
     pub requests_max: u32,
@@ -51,9 +46,8 @@ pub struct Connection {
     pub exchange: Exchange,
     /// Those whose answers come after it.
     pub piped: VecDeque<Exchange>,
-    /// What the socket did not take yet of the requests under way.
+    /// The bytes of the requests in progress that the socket has not accepted yet.
     pub unsent: Vec<u8>,
-    /// The response under way.
     pub reception: Reception,
     /// TLS, where it is spoken.
     pub secured: Option<Box<Secured>>,
@@ -62,7 +56,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Whether requests are under way on it.
+    /// Returns true if requests are under way on it.
     pub fn is_busy(&self) -> bool {
         matches!(self.state, State::Sending | State::Receiving)
     }
@@ -93,7 +87,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether something waits for the socket to take it.
+    /// Returns true if something waits for the socket to take it.
     pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() || self.secured.as_ref().is_some_and(|secured| secured.has_unsent())
     }
@@ -105,18 +99,15 @@ impl Connection {
     }
 }
 
-/// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Waiting for the handshake of TCP.
     Connecting,
     /// Waiting for that of TLS.
     Shaking,
-    /// Waiting for a client.
     Idle,
     /// The socket did not take all of the requests.
     Sending,
-    /// Waiting for the response.
     Receiving,
     /// Done; the server said that it closes, and so it is left to do so.
     Lingering,

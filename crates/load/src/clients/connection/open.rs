@@ -72,8 +72,8 @@ impl Run<'_> {
         self.watch(connection, serial, opened);
     }
 
-    /// Has the kernel report what happens on a new connection, if it is still there: it may have failed at once, and
-    /// the client have opened another.
+    /// Registers a new connection with epoll, if it still exists: it may have failed at once, and the client may have
+    /// opened another.
     fn watch(&mut self, key: usize, serial: u32, opened: Nanos) {
         let live = self.connections.get(key).filter(|live| live.serial == serial);
         let Some(Connection { socket, state, .. }) = live else { return };

@@ -28,21 +28,20 @@ use crate::{
 /// Reads of one connection before others have their turn: a server that never stops sending holds up none.
 const READS_MAX: usize = 16;
 
-/// Whether a connection has more to read now.
 enum Next {
     Read,
     Wait,
 }
 
-/// What is asked of a socket.
+/// The parameters of one read.
 struct Asked {
     bytes: u64,
-    /// Whether they are thrown away in the kernel.
+    /// True if they are thrown away in the kernel.
     unseen: bool,
 }
 
 impl Connection {
-    /// What may be taken now: nothing while a slow line is busy.
+    /// The bytes that may be read now: none while an emulated slow line is busy.
     fn asked(&self, now: Nanos) -> Asked {
         let discardable = self.reception.discardable().filter(|&bytes| bytes >= DISCARD_BYTES_MIN);
         // Sealed bytes have to be opened.
@@ -224,7 +223,7 @@ impl Run<'_> {
         self.ledger.answer(&connection.exchange, response, content, at, &mut self.catalogue)
     }
 
-    /// Whether something came that nobody asked for, or the end of the connection.
+    /// Returns true if unsolicited data arrived, or the end of the connection.
     pub(super) fn has_unsolicited(&mut self, key: usize) -> bool {
         let asked = Asked { bytes: BUFFER_BYTES as u64, unseen: false };
         let received = self.connections[key].take(&mut self.buffer[..], &asked, false);

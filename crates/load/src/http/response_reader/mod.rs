@@ -9,18 +9,17 @@ use sojourn_http::response::{self, Head, Parsed};
 
 use crate::http::cause::Cause;
 
-/// What tells one body from another: SHA-256.
+/// The SHA-256 of a body.
 pub type Digest = [u8; 32];
 
-/// A response being received.
 #[derive(Default)]
 pub struct Reception {
     state: State,
     /// The head so far, only when it comes in pieces.
     partial: Vec<u8>,
-    /// Whether there is no body whatever the head says.
+    /// True if there is no body whatever the head says.
     bodiless: bool,
-    /// What has come of the body, where it is to be told from others.
+    /// The hash of the body so far, if bodies are verified.
     content: Option<Context>,
     /// The body so far, where it is kept.
     kept: Option<Vec<u8>>,
@@ -43,23 +42,18 @@ struct Body {
     expected: u64,
 }
 
-/// What the bytes so far amount to.
+/// The state of the response after the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More has to come.
     More,
-    /// The response is complete.
     Complete(Response),
 }
 
-/// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The status code.
     pub status: u16,
-    /// The body's size.
     pub body_bytes: u64,
-    /// Whether the server keeps the connection open.
+    /// True if the server keeps the connection open.
     pub keep_alive: bool,
 }
 
@@ -115,7 +109,7 @@ impl Reception {
         self.content.clone()?.finish().as_ref().try_into().ok()
     }
 
-    /// How many bytes of the body are still to come, if that is known and they need not be looked at.
+    /// The remaining bytes of the body, if known and not needed.
     pub fn discardable(&self) -> Option<u64> {
         match &self.state {
             State::Sized(_, body) if self.content.is_none() && self.kept.is_none() => {
@@ -135,7 +129,7 @@ impl Reception {
         sized_progress(head, body)
     }
 
-    /// Whether any byte of the response is in.
+    /// Returns true if any byte of the response is in.
     pub fn has_begun(&self) -> bool {
         !matches!(self.state, State::Head) || !self.partial.is_empty()
     }

@@ -8,7 +8,7 @@ use sojourn_measure::Nanos;
 
 use crate::plan::{Arrivals, LoggedVisit, arrivals::ArrivalTimes};
 
-/// Who is still to come.
+/// The remaining arrivals.
 pub enum Comers<'a> {
     /// When clients of a closed loop come, the next one last.
     Closed(Vec<Nanos>),
@@ -54,7 +54,7 @@ impl<'a> Comers<'a> {
         None
     }
 
-    /// Whether those whose visit is over begin another.
+    /// Returns true if those whose visit is over begin another.
     pub fn is_closed(&self) -> bool {
         matches!(self, Comers::Closed(_))
     }

@@ -22,7 +22,7 @@ pub struct Agenda<'a> {
     think: Think,
     random: Xoshiro256PlusPlus,
     origin: Nanos,
-    /// How many visits may still begin, and how many requests.
+    /// The remaining visits and requests.
     left: Quota,
     visits_begun: u64,
 }
@@ -30,7 +30,6 @@ pub struct Agenda<'a> {
 /// One client's place in its visit.
 #[derive(Debug)]
 pub struct Itinerary {
-    /// When the visit began.
     began: Nanos,
     /// When its last turn began: the request, or burst, before the one that is thought about.
     turn: Nanos,
@@ -40,9 +39,7 @@ pub struct Itinerary {
 /// A request to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When.
     pub at: Nanos,
-    /// For what.
     pub document: u32,
 }
 
@@ -106,7 +103,6 @@ impl<'a> Agenda<'a> {
         Some(self.visit(at, place))
     }
 
-    /// A client's first request.
     pub fn first(&mut self, itinerary: &mut Itinerary) -> Option<Due> {
         if self.left.requests == 0 {
             return None;
@@ -140,12 +136,12 @@ impl<'a> Agenda<'a> {
         self.visits.rest(&itinerary.place).into_iter().map(|since| self.origin + since).collect()
     }
 
-    /// Whether a failed request ends the visit it is part of.
+    /// Returns true if a failed request ends the visit it is part of.
     pub fn failure_ends_visit(&self) -> bool {
         !self.visits.are_picked()
     }
 
-    /// Whether visits are single requests, so that one visitor's connection can serve the next.
+    /// Returns true if visits are single requests, so that one visitor's connection can serve the next.
     pub fn visits_share_connections(&self) -> bool {
         self.visits.are_picked() && matches!(self.comers, Comers::Open(_))
     }
@@ -214,10 +210,9 @@ impl<'a> Agenda<'a> {
 }
 
 impl Quota {
-    /// No limit.
     pub const UNLIMITED: Quota = Quota { visits: u64::MAX, requests: u64::MAX };
 
-    /// Whether nothing more may begin.
+    /// Returns true if nothing more may begin.
     fn is_none(&self) -> bool {
         self.visits == 0 || self.requests == 0
     }

@@ -1,5 +1,4 @@
-//! What visits ask for: the kinds of visit there are, and a client's place in one. When that is due is told as far as
-//! the visit itself knows.
+//! The kinds of visits, and a client's position in one. A due time is given as far as the visit itself determines it.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::Nanos;
@@ -13,25 +12,25 @@ use crate::plan::{
     session_file::{Burst, Session},
 };
 
-/// What all visits of a run are made of.
+/// The kind of all visits of a run.
 pub enum Visits {
     Pick {
         picker: Picker,
-        /// How many requests go together.
+        /// The size of a burst.
         together: u32,
-        /// Whether one pick follows another, as in a closed loop.
+        /// True if one pick follows another, as in a closed loop.
         repeats: bool,
     },
     Sessions(Vec<Session<u32>>),
     Walk(Walk<u32>),
-    /// What think times are multiplied by.
+    /// The factor on think times.
     Logged(f64),
 }
 
 /// A client's place in its visit.
 #[derive(Debug)]
 pub enum Place {
-    /// So many requests of a burst may still go beside those under way.
+    /// The requests of the burst that may still be sent.
     Pick { left: u32 },
     /// The request `next` of a burst of a session.
     Session { number: u32, burst: u32, next: u32 },
@@ -47,7 +46,6 @@ pub struct Wanted {
     pub when: When,
 }
 
-/// When it is wanted.
 pub enum When {
     /// As soon as what came before is answered.
     AtOnce,
@@ -173,12 +171,12 @@ impl Visits {
         }
     }
 
-    /// Whether each request is picked by itself.
+    /// Returns true if each request is picked by itself.
     pub fn are_picked(&self) -> bool {
         matches!(self, Visits::Pick { .. })
     }
 
-    /// Whether each answer is thought about, by the law of all.
+    /// Returns true if each answer is thought about, by the law of all.
     pub fn think_once_an_answer(&self) -> bool {
         matches!(self, Visits::Pick { together: 1, repeats: true, .. })
     }

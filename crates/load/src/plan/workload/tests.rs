@@ -1,4 +1,4 @@
-//! Who asks for what, and when, told request by request.
+//! Workloads, checked request by request.
 
 use sojourn_workload::trace::Request;
 

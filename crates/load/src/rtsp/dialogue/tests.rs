@@ -1,4 +1,4 @@
-//! Talks with scripted answers.
+//! Dialogues with scripted answers.
 
 use sojourn_media::rtsp::{Message, Parsed, Parser};
 
