@@ -1,6 +1,6 @@
 //! The admin listener, one client at a time, from a thread of its own: `GET /metrics` for Prometheus, `/metrics.json`
 //! with the same counters, `/health` for load balancers, which is answered until the server is told to stop; and what people
-//! [do](operate) with a proxy's cache.
+//! [do](Figures::operate) with a proxy's cache.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
+use serde_json::Value;
 use sojourn_http::request::{Method, Parsed, Parser, Request};
 use sojourn_http::{Status, head, limits::HEAD_BYTES_MAX};
 
 use crate::clock::Clock;
-use crate::handler::reverse_proxy::{Cache, operate};
 use crate::metrics;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -29,8 +29,8 @@ pub trait Figures: Sync {
     /// The same as a JSON object.
     fn json(&self) -> String;
 
-    /// The cache that people may operate, if there is one.
-    fn cache(&self) -> Option<&Cache> {
+    /// The answer to a request of an operator, if it is one.
+    fn operate(&self, _request: &Request<'_>) -> Option<(Status, Value)> {
         None
     }
 }
@@ -44,8 +44,8 @@ impl Figures for Site {
         serde_json::to_string(&self.counters()).expect("numbers can be written")
     }
 
-    fn cache(&self) -> Option<&Cache> {
-        self.proxy.as_ref().and_then(|proxy| proxy.cache.as_ref())
+    fn operate(&self, request: &Request<'_>) -> Option<(Status, Value)> {
+        self.content.operate(request)
     }
 }
 
@@ -105,7 +105,7 @@ fn answer(mut client: &TcpStream, figures: &dyn Figures) -> io::Result<()> {
 }
 
 fn response(request: &Request<'_>, figures: &dyn Figures) -> Vec<u8> {
-    if let Some((status, value)) = figures.cache().and_then(|cache| operate(request, cache)) {
+    if let Some((status, value)) = figures.operate(request) {
         return page(status, "application/json", &format!("{value}\n"));
     }
     match (request.method, request.target) {

@@ -1,16 +1,20 @@
 //! A site: what is served and within which limits. It knows nothing of how.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Pid;
+use rustls::server::ServerConnection;
 use sojourn_content::{Budgets, HelperKind, Origin, Residency};
 
 use crate::access_log::AccessLog;
 use crate::board::Board;
-use crate::connection::{SendPath, Wait};
+use crate::connection::{Handler, SendPath, Transport, Wait};
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::{Proxy, UpstreamLimits};
+use crate::handler::reverse_proxy::UpstreamLimits;
+use crate::handler::static_files::StaticSite;
+use crate::handler::{Content, Setup};
 use crate::hosts::Hosts;
 use crate::program::Program;
 use crate::tls::Tls;
@@ -46,8 +50,8 @@ pub struct Site {
     pub board: Board,
     /// How TLS is spoken, where it is.
     pub tls: Option<Arc<Tls>>,
-    /// Where bytes come from instead of the origin, for a proxy.
-    pub proxy: Option<Arc<Proxy>>,
+    /// What answers requests.
+    pub content: Arc<dyn Content>,
 }
 
 /// Limits on connections and on the patience with them.
@@ -145,7 +149,29 @@ impl Site {
             log: None,
             board: Board::default(),
             tls: None,
-            proxy: None,
+            content: Arc::new(StaticSite),
+        }
+    }
+
+    /// Starts what answers the requests of one event loop or worker.
+    ///
+    /// # Errors
+    /// If the system has no room for it.
+    pub fn handler(&self) -> io::Result<Box<dyn Handler>> {
+        self.content.start(&Setup { hosts: &self.hosts, budgets: &self.budgets, limits: &self.limits })
+    }
+
+    /// The server's side of TLS for a new connection, if that is what it speaks.
+    ///
+    /// # Panics
+    /// If it is and the site has no certificates.
+    pub fn tls_session(&self, transport: Transport) -> Option<ServerConnection> {
+        match transport {
+            Transport::Plain => None,
+            Transport::Tls => {
+                let tls = self.tls.as_ref().expect("a site that listens for TLS has certificates");
+                Some(tls.accept())
+            }
         }
     }
 
@@ -156,16 +182,7 @@ impl Site {
         served.add(Counter::MajorFaults, major_faults(libc::RUSAGE_CHILDREN));
         let alive = self.board.processes();
         served.add(Counter::MajorFaults, alive.into_iter().map(major_faults_of).sum());
-        for upstream in self.proxy.iter().flat_map(|proxy| &proxy.upstreams) {
-            let (checks, failed) = upstream.presence.counts();
-            served.add(Counter::HealthChecks, checks);
-            served.add(Counter::HealthChecksFailed, failed);
-            served.add(Counter::UpstreamsFailingChecks, upstream.presence.is_failing().into());
-        }
-        let cache = self.proxy.as_ref().and_then(|proxy| proxy.cache.as_ref());
-        if let Some(cache) = cache.filter(|cache| !cache.is_private()) {
-            cache.report(&mut served);
-        }
+        self.content.report(&mut served);
         served.add(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));
         served
     }

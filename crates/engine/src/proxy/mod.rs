@@ -43,7 +43,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     metrics::begin();
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
-    let mut site = options.site(architecture, Board::new())?;
+    let (mut site, mut proxy) = options.site(architecture, Board::new())?;
     let health_check = options.upstream.health_check();
     ensure!(
         scope == CacheScope::Server || health_check.is_none(),
@@ -65,20 +65,19 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     // As the user who serves: what is made there is that user's.
     let files_max = options.cache.files_max(usable_descriptors(descriptors()));
     let (cache, _keepers) = options.cache.open(scope, site.workers, files_max)?;
-    if let Some(proxy) = &mut site.proxy {
-        let proxy = Arc::make_mut(proxy);
-        proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
-    }
+    proxy.cache = if proxy.forward.is_some() { cache } else { cache.map(Cache::as_surrogate) };
+    let proxy = Arc::new(proxy);
     // Children do not see what a thread of this process learns.
-    if let Some(proxy) = site.proxy.as_ref().filter(|_| scope == CacheScope::Server) {
-        watch(proxy, health_check.as_ref()).context("cannot watch the upstreams")?;
+    if scope == CacheScope::Server {
+        watch(&proxy, health_check.as_ref()).context("cannot watch the upstreams")?;
     }
+    site.content = proxy;
     serve(architecture, &site, listeners.listeners, &estate, inheritance, &options.format)
 }
 
 impl Options {
-    /// The site whose bytes come from the upstreams.
-    fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<Site> {
+    /// The site, and the proxy that is to answer its requests.
+    fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<(Site, Proxy)> {
         let defaults = architecture.defaults();
         ensure!(
             self.workers.is_none() || defaults.workers.is_some(),
@@ -104,7 +103,7 @@ impl Options {
         site.hosts = Arc::new(names);
         let forward = self.forward.rules(|| self.upstream.origins_tls())?;
         let of_hosts = self.hosts.host.iter().flat_map(|host| &host.upstream);
-        site.proxy = Some(Arc::new(Proxy {
+        let proxy = Proxy {
             upstreams: if forward.is_some() {
                 vec![]
             } else {
@@ -114,8 +113,8 @@ impl Options {
             forward,
             cache: None,
             pseudonym: self.pseudonym.clone().map_or_else(pseudonym, Ok)?,
-        }));
-        Ok(site)
+        };
+        Ok((site, proxy))
     }
 }
 

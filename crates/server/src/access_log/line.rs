@@ -8,9 +8,9 @@ use memchr::memmem;
 use sojourn_http::head;
 use sojourn_http::request::Request;
 
+use super::Outcome;
 use super::format::{Escape, Item, LATE_MAX, Late, LogFormat, What};
 use crate::clock::Clock;
-use crate::handler::reverse_proxy::Outcome;
 
 /// What is known of a response when its head is written.
 #[derive(Clone, Copy)]

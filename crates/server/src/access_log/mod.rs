@@ -16,11 +16,13 @@ use crate::clock::{now, since_1970};
 mod file;
 mod format;
 mod line;
+mod outcome;
 
 use file::LogFile;
 pub use format::{FormatError, LogFormat, NICKNAMES};
 use line::Ended;
 pub use line::{Entry, OpenLine, Upstream, append_escaped};
+pub use outcome::Outcome;
 
 /// The longest time a line stays in memory.
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);

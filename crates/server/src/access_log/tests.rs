@@ -4,9 +4,9 @@ use std::path::Path;
 use sojourn_http::Status;
 use sojourn_http::request::{Parsed, Parser};
 
+use super::Outcome;
 use super::*;
 use crate::clock::Clock;
-use crate::handler::reverse_proxy::Outcome;
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nbody";
 

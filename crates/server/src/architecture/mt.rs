@@ -35,7 +35,8 @@ impl Architecture for Mt {
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let door = Door::new(listeners)?;
         registry::complete();
-        let service = site.proxy.is_none().then(|| Service::of_threads(site, site.board.place()));
+        let is_alone = !site.content.makes_connections();
+        let service = is_alone.then(|| Service::of_threads(site, site.board.place())).transpose()?;
         std::thread::scope(|scope| {
             let start = |number| {
                 let place = door.place()?;

@@ -1,24 +1,24 @@
 //! What a machine may use, for tests that drive one by hand.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sojourn_content::{Budgets, Caches, Directory, Rules};
 
-use super::{Context, Pool, SendPath};
+use super::{Context, Handler, Pool, SendPath, Shared};
 use crate::clock::Clock;
 use crate::counters::Served;
-use crate::hosts::Hosts;
+use crate::handler::static_files::StaticFiles;
 use crate::site::Limits;
 
 /// A server without sockets.
 pub struct Bench {
     pub origin: Directory,
-    pub caches: Caches,
+    pub handler: Box<dyn Handler>,
     pub pool: Pool,
     pub served: Served,
     pub clock: Clock,
     pub send_path: SendPath,
-    pub hosts: Hosts,
     pub limits: Limits,
     pub is_draining: bool,
 }
@@ -28,12 +28,11 @@ impl Bench {
     pub fn new(root: &Path) -> Bench {
         Bench {
             origin: Directory::new(root, Rules::default()).unwrap(),
-            caches: Caches::new(&Budgets::default()),
+            handler: Box::new(StaticFiles::new(Caches::new(&Budgets::default()), Arc::default())),
             pool: Pool::default(),
             served: Served::default(),
             clock: Clock::new(),
             send_path: SendPath::default(),
-            hosts: Hosts::default(),
             limits: Limits::default(),
             is_draining: false,
         }
@@ -42,16 +41,17 @@ impl Bench {
     /// All of it, as it is given to a machine.
     pub fn context(&mut self) -> Context<'_> {
         Context {
-            caches: &mut self.caches,
-            pool: &mut self.pool,
-            served: &mut self.served,
-            clock: &self.clock,
-            send_path: &self.send_path,
-            hosts: &self.hosts,
-            log: None,
-            limits: &self.limits,
-            is_draining: self.is_draining,
-            exchanges: None,
+            handler: &mut *self.handler,
+            shared: Shared {
+                pool: &mut self.pool,
+                served: &mut self.served,
+                clock: &self.clock,
+                send_path: &self.send_path,
+                log: None,
+                limits: &self.limits,
+                is_draining: self.is_draining,
+                token: 0,
+            },
         }
     }
 }

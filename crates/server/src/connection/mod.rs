@@ -8,64 +8,75 @@
 //! and the driver, which holds the outermost.
 
 use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
 
-use sojourn_content::Caches;
+use rustls::client::ClientConnection;
+use rustls::server::ServerConnection;
 
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::Exchanges;
-use crate::hosts::Hosts;
-use crate::site::{Limits, Site};
+use crate::site::Limits;
 
 mod application;
 #[cfg(test)]
-mod bench;
+pub(crate) mod bench;
 mod buffer;
-mod fetch;
+mod handler;
 mod http1;
 mod http2;
-mod lookup;
 mod output;
 mod send_path;
 mod tls;
-mod tunnel;
+mod waker_queue;
 mod want;
 
 pub use application::Application;
 pub use buffer::{Buffer, Pool};
-pub use fetch::Fetch;
-pub use http1::Http1;
+pub use handler::{
+    BodyStep, BodyWriter, Destination, ExchangeId, Handler, Launch, Launched, MachineId, News, Outbox,
+    Progress, Step,
+};
+pub use http1::{Http1, Response, Source};
 pub use http2::Http2;
-pub use lookup::Lookup;
 pub use output::{Output, Piece};
 pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
 pub use tls::{ALPN, TlsConnection};
-pub use tunnel::TunnelEnd;
 pub use want::{Event, Lane, Reason, Wait, Want};
 
 /// What a connection may use while it handles an event.
 pub struct Context<'a> {
-    /// The caches, private or locked for the moment.
-    pub caches: &'a mut Caches,
-    /// Memory for buffers.
+    /// Answers requests.
+    pub handler: &'a mut dyn Handler,
+    pub shared: Shared<'a>,
+}
+
+/// What connections and handlers use alike.
+pub struct Shared<'a> {
     pub pool: &'a mut Pool,
-    /// The counters.
     pub served: &'a mut Served,
-    /// The time.
     pub clock: &'a Clock,
-    /// How bodies travel.
     pub send_path: &'a SendPath,
-    /// Which host a request is for, and what it has for what goes wrong.
-    pub hosts: &'a Hosts,
-    /// The log.
     pub log: Option<&'a AccessLog>,
-    /// Limits on clients.
     pub limits: &'a Limits,
-    /// Whether the server is stopping: every response is the last of its connection.
+    /// The server is stopping: every response is the last of its connection.
     pub is_draining: bool,
-    /// What a proxy has under way with its upstreams.
-    pub exchanges: Option<&'a mut Exchanges>,
+    /// The connection that handles an event, as its loop knows it.
+    pub token: u64,
+}
+
+impl<'a> Deref for Context<'a> {
+    type Target = Shared<'a>;
+
+    fn deref(&self) -> &Shared<'a> {
+        &self.shared
+    }
+}
+
+impl<'a> DerefMut for Context<'a> {
+    fn deref_mut(&mut self) -> &mut Shared<'a> {
+        &mut self.shared
+    }
 }
 
 /// What lies between a socket and what is spoken on it.
@@ -95,28 +106,26 @@ pub enum Connection {
     Plain(Application),
     /// TLS does.
     Tls(Box<TlsConnection>),
-    /// The other side is an upstream.
-    Upstream(Box<Fetch>),
-    /// The same, with TLS in between.
-    UpstreamTls(Box<TlsConnection>),
-    /// The other side looks a name up.
-    Lookup(Box<Lookup>),
-    /// It is part of a tunnel, on whose client's socket it only sends.
-    Tunnel(Box<TunnelEnd>),
+    /// A handler has made it.
+    Launched(Launched),
+    /// A handler has made it, and speaks TLS on it.
+    LaunchedTls(Box<TlsConnection>),
 }
 
 impl Connection {
-    /// A connection to `site` just accepted from `peer`.
-    ///
-    /// # Panics
-    /// If it is to speak TLS and the site has no certificates.
-    pub fn new(peer: IpAddr, transport: Transport, site: &Site) -> Connection {
-        match transport {
-            Transport::Plain => Connection::Plain(Application::new(peer, false)),
-            Transport::Tls => {
-                let tls = site.tls.as_ref().expect("a site that listens for TLS has certificates");
-                Connection::Tls(Box::new(TlsConnection::new(peer, tls.accept())))
-            }
+    /// A connection just accepted from `peer`. If it speaks TLS, `tls` is the server's side of that.
+    pub fn new(peer: IpAddr, tls: Option<ServerConnection>) -> Connection {
+        match tls {
+            None => Connection::Plain(Application::new(peer, false)),
+            Some(session) => Connection::Tls(Box::new(TlsConnection::new(peer, session))),
+        }
+    }
+
+    /// A connection that a handler makes for `machine`, by TLS if there is a session for it.
+    pub fn launched(machine: Launched, tls: Option<Box<ClientConnection>>) -> Connection {
+        match tls {
+            None => Connection::Launched(machine),
+            Some(session) => Connection::LaunchedTls(Box::new(TlsConnection::launched(*session, machine))),
         }
     }
 
@@ -125,10 +134,7 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.start(),
             Connection::Tls(tls) => tls.start(),
-            Connection::Upstream(_)
-            | Connection::UpstreamTls(_)
-            | Connection::Lookup(_)
-            | Connection::Tunnel(_) => Want::Wait,
+            Connection::Launched(_) | Connection::LaunchedTls(_) => Want::Wait,
         }
     }
 
@@ -139,10 +145,8 @@ impl Connection {
         }
         match self {
             Connection::Plain(application) => application.handle(event, context),
-            Connection::Tls(tls) | Connection::UpstreamTls(tls) => tls.handle(event, context),
-            Connection::Upstream(fetch) => fetch.handle(event, context),
-            Connection::Lookup(lookup) => lookup.handle(event, context),
-            Connection::Tunnel(end) => end.handle(event, context),
+            Connection::Tls(tls) | Connection::LaunchedTls(tls) => tls.handle(event, context),
+            Connection::Launched(machine) => machine.handle(event, context),
         }
     }
 
@@ -150,10 +154,8 @@ impl Connection {
     pub fn waits_for(&self) -> Wait {
         match self {
             Connection::Plain(application) => application.waits_for(),
-            Connection::Tls(tls) | Connection::UpstreamTls(tls) => tls.waits_for(),
-            Connection::Upstream(fetch) => fetch.waits_for(),
-            Connection::Lookup(lookup) => lookup.waits_for(),
-            Connection::Tunnel(end) => end.waits_for(),
+            Connection::Tls(tls) | Connection::LaunchedTls(tls) => tls.waits_for(),
+            Connection::Launched(machine) => machine.waits_for(),
         }
     }
 
@@ -162,10 +164,7 @@ impl Connection {
         match self {
             Connection::Plain(application) => application.has_streams(),
             Connection::Tls(tls) => tls.has_streams(),
-            Connection::Upstream(_)
-            | Connection::UpstreamTls(_)
-            | Connection::Lookup(_)
-            | Connection::Tunnel(_) => false,
+            Connection::Launched(_) | Connection::LaunchedTls(_) => false,
         }
     }
 
@@ -173,11 +172,7 @@ impl Connection {
     pub fn received(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::ReceivedBytes,
-            // Nothing is received from who looks up, and only from a tunnel's origin.
-            Connection::Upstream(_)
-            | Connection::UpstreamTls(_)
-            | Connection::Lookup(_)
-            | Connection::Tunnel(_) => Counter::UpstreamReceivedBytes,
+            Connection::Launched(_) | Connection::LaunchedTls(_) => Counter::UpstreamReceivedBytes,
         }
     }
 
@@ -185,23 +180,17 @@ impl Connection {
     pub fn sent(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::SentBytes,
-            Connection::Upstream(_) | Connection::UpstreamTls(_) | Connection::Lookup(_) => {
-                Counter::UpstreamSentBytes
-            }
-            Connection::Tunnel(end) => end.sent(),
+            Connection::Launched(machine) => machine.sent(),
+            Connection::LaunchedTls(_) => Counter::UpstreamSentBytes,
         }
     }
 
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
-            Connection::Plain(application) => return application.finish(context),
-            Connection::Tls(tls) => return tls.finish(context),
-            Connection::Upstream(fetch) => fetch.finish(context),
-            Connection::UpstreamTls(tls) => tls.finish(context),
-            Connection::Lookup(lookup) => lookup.finish(context),
-            Connection::Tunnel(end) => end.finish(context),
+            Connection::Plain(application) => application.finish(context),
+            Connection::Tls(tls) | Connection::LaunchedTls(tls) => tls.finish(context),
+            Connection::Launched(machine) => drop(machine.finish(context)),
         }
-        context.exchanges.as_mut().expect("somebody has launched it").forget();
     }
 }

@@ -1,5 +1,76 @@
-//! What answers requests.
+//! Handlers: what answers requests. One folder each, one table.
+//!
+//! A [`Content`] is a handler as it is configured for a site; it starts a [`Handler`](crate::connection::Handler) for
+//! every event loop or worker, which owns what changes: caches, pools of connections, exchanges under way. What a handler
+//! is asked, and how it answers, is in `connection::handler`. Adding one is a folder here and a row of [`ALL`].
 
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+use serde_json::Value;
+use sojourn_content::Budgets;
+use sojourn_http::Status;
+use sojourn_http::request::Request;
+
+use crate::connection::Handler;
+use crate::counters::Served;
+use crate::hosts::Hosts;
+use crate::site::Limits;
+
+#[cfg(test)]
+pub(crate) mod echo;
 pub mod forward_proxy;
 pub mod hls;
 pub mod reverse_proxy;
+pub mod static_files;
+mod stream;
+
+/// Every handler, in the order in which the guide explains them.
+pub const ALL: &[Kind] = &[static_files::KIND, reverse_proxy::KIND, forward_proxy::KIND, hls::KIND];
+
+/// What a handler is called and what it does, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The name of its folder.
+    pub name: &'static str,
+    pub summary: &'static str,
+}
+
+/// A handler as it is configured for a site; all event loops and workers share it.
+pub trait Content: Debug + Send + Sync {
+    /// Its row of [`ALL`].
+    fn kind(&self) -> Kind;
+
+    /// Starts a handler for one event loop or worker.
+    ///
+    /// # Errors
+    /// If the system has no room for it.
+    fn start(&self, setup: &Setup<'_>) -> io::Result<Box<dyn Handler>>;
+
+    /// Whether its handlers make connections of their own. Then every worker needs an event loop, and the client's address
+    /// is always looked up.
+    fn makes_connections(&self) -> bool {
+        false
+    }
+
+    /// Writes to the table what it counts for all loops of the server at once.
+    fn report(&self, _served: &mut Served) {}
+
+    /// The same for what every process counts for itself, where processes do not share it.
+    fn report_own(&self, _served: &mut Served) {}
+
+    /// The answer to a request of an operator, over the admin listener, if it is one for this handler.
+    fn operate(&self, _request: &Request<'_>) -> Option<(Status, Value)> {
+        None
+    }
+}
+
+/// What a site has for its handlers.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    pub hosts: &'a Arc<Hosts>,
+    /// How much a loop's caches of files may hold.
+    pub budgets: &'a Budgets,
+    pub limits: &'a Limits,
+}

@@ -1,44 +1,32 @@
-//! HTTP/1: reads requests, asks the caches, answers.
+//! HTTP/1: reads requests, has the [handler](Handler) answer them, sends the responses.
 //!
-//! While a document is being opened or read, its request stays in the input buffer; with the outcome at hand
-//! the request is read once more and answered. So a miss needs no copy of the request, and a hit no state. The same
-//! holds while a request's body is awaited.
+//! While an exchange waits, its request stays in the input buffer; when the handler can go on the request is read once
+//! more. So waiting needs no copy of the request, and a response from memory no state. The same holds while a request's
+//! body is awaited.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use sojourn_content::{Document, Done, LoadError, OpenError, Opened};
+use sojourn_content::Done;
 use sojourn_http::Status;
-use sojourn_http::request::Parser;
+use sojourn_http::request::{BodyReader, Parser};
 
-use super::{Buffer, Context, Event, Http2, Piece, Reason, Wait, Want};
+#[cfg(doc)]
+use super::Handler;
+use super::{Buffer, Context, Event, ExchangeId, Http2, Launched, News, Reason, Wait, Want};
 use crate::counters::Counter;
 
-mod answer;
-mod body;
-mod cached;
-mod dealings;
-mod document;
-mod follow;
 mod framing;
-mod obstacle;
-mod partial;
 mod pipeline;
-mod relay;
-mod relayed;
-mod representation;
-mod resolve;
+mod request_body;
 mod response;
 mod sending;
-mod stream;
-mod tunnel;
 
-use body::Content;
-use dealings::Dealings;
-use relay::Relay;
-use stream::Stream;
-use tunnel::Tunnelling;
+pub use framing::Framing;
+pub use pipeline::OUTPUT_BYTES_MAX;
+use request_body::{Content, Malformed};
+pub use response::{Response, Source};
+use sending::Sending;
 
 /// What a client may still send after the last response, until we stop listening to it. Closing at once would
 /// reset the connection and with it lose that response (RFC 9112, 9.6).
@@ -65,28 +53,20 @@ pub struct Http1 {
     began: Duration,
     /// Where the head of the last answer begins in `output`.
     head_start: u32,
-    /// What the disk has given for the request at the start of `input`.
-    arrived: Option<Arrived>,
-    /// With which status the document that the disk is asked for is sent instead of what was asked for.
-    instead: Option<Status>,
-    /// For a proxy.
-    dealings: Option<Box<Dealings>>,
+    /// What was said of the response whose head is in `output`, if its body follows.
+    opened: Option<Box<Sending>>,
 }
 
 #[derive(Debug)]
 enum State {
     /// Receiving and answering.
     Requests,
-    /// The request at the start of `input` waits for the disk; its document, once that is known.
-    Resolving(Option<Arc<Document>>),
-    /// The request at the start of `input` waits for the proxy's cache: its disk, or another loop.
-    Searching,
-    /// Sending a large body.
-    Streaming(Box<Stream>),
-    /// An upstream answers the request, which is at the start of `input` until that has begun.
-    Relaying(Box<Relay>),
-    /// The other end is an origin's, or is to be.
-    Tunnelling(Box<Tunnelling>),
+    /// The handler has the request at the start of `input` under way.
+    Waiting(Waiting),
+    /// Sending a body.
+    Sending(ExchangeId, Box<Sending>),
+    /// No HTTP is spoken any more. The line is logged at the end.
+    Upgraded { machine: Launched, opened: Option<Box<Sending>> },
     /// Done; throwing away what still comes.
     Lingering(u64),
 }
@@ -100,11 +80,26 @@ enum After {
     Linger,
 }
 
+/// A request that waits for its exchange.
 #[derive(Debug)]
-enum Arrived {
-    Opened(Result<Opened, OpenError>),
-    Body(Arc<Document>, Result<Arc<[u8]>, LoadError>),
-    Refused,
+struct Waiting {
+    exchange: ExchangeId,
+    /// It waits for the disk, and takes no wakes.
+    is_for_disk: bool,
+    /// The request's body while it arrives, if the handler takes it.
+    upload: Option<Box<Upload>>,
+    /// The driver receives more of it.
+    is_receiving: bool,
+}
+
+/// A request's body on its way to the handler.
+#[derive(Debug)]
+struct Upload {
+    reader: BodyReader,
+    /// It is behind so many bytes of the input.
+    head_len: usize,
+    /// The client was told to send it.
+    is_continued: bool,
 }
 
 impl Http1 {
@@ -124,9 +119,7 @@ impl Http1 {
             requests: 0,
             began: Duration::ZERO,
             head_start: 0,
-            arrived: None,
-            instead: None,
-            dealings: None,
+            opened: None,
         }
     }
 
@@ -158,27 +151,21 @@ impl Http1 {
 
     /// Takes an event, says what is wanted next.
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
-        if let Some(receiver) = self.tunnel_receiver() {
-            return receiver.handle(event, context);
-        }
-        if let Some(id) = self.tunnel_opening() {
-            // It waits, so it is woken.
-            return self.open_on(id, context);
+        if let State::Upgraded { machine, .. } = &mut self.state
+            && !self.is_sending
+        {
+            return machine.handle(event, context);
         }
         match event {
             Event::Received(buffer) => self.received(buffer, context),
             Event::Ended => Want::Close(Reason::Finished),
-            Event::Done(done) => self.done(done, context),
-            Event::Refused => match self.state {
-                // Its head may be on the way already, so the body follows even if that means waiting.
-                State::Streaming(_) => self.send_from_file(),
-                _ => self.resume(Arrived::Refused, context),
-            },
+            Event::Done(done) => self.done(News::Done(done), context),
+            Event::Refused => self.done(News::Refused, context),
             Event::Sent(output) => self.sent(output, context),
             Event::Expired => self.expired(context),
             Event::Failed => Want::Close(Reason::Failed),
             Event::Woken => self.woken(context),
-            Event::Nothing if matches!(self.state, State::Relaying(_)) => self.relay_on(context),
+            Event::Nothing if matches!(self.state, State::Waiting(_)) => self.wait_on(context),
             Event::Delegated | Event::Delivered(..) | Event::Nothing => {
                 unreachable!("this machine wants one thing at a time")
             }
@@ -187,23 +174,16 @@ impl Http1 {
 
     /// What the connection waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
-        match self.state {
+        match &self.state {
             State::Lingering(_) => Wait::End,
             _ if self.is_sending => Wait::Client,
-            State::Resolving(_) | State::Searching | State::Streaming(_) => Wait::Disk,
-            State::Relaying(ref relay) if relay.is_receiving => Wait::Upload,
-            State::Relaying(_) => Wait::Answer,
-            State::Tunnelling(ref tunnelling) => match **tunnelling {
-                Tunnelling::Opening(_) => Wait::Answer,
-                Tunnelling::Open { ref receiver, .. } => receiver.waits_for(),
-            },
+            State::Waiting(waiting) if waiting.is_receiving => Wait::Upload,
+            State::Waiting(waiting) if waiting.is_for_disk => Wait::Disk,
+            State::Waiting(_) | State::Sending(..) => Wait::Answer,
+            State::Upgraded { machine, .. } => machine.waits_for(),
             State::Requests if self.is_within_request() => Wait::Head(self.requests),
             State::Requests => Wait::Request,
         }
-    }
-
-    fn dealings(&mut self) -> &mut Dealings {
-        self.dealings.get_or_insert_default()
     }
 
     /// Whether part of a request has arrived, but not all of it.
@@ -213,20 +193,27 @@ impl Http1 {
 
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
-        if let State::Streaming(stream) = &self.state {
-            stream.finish(context.log);
+        match &mut self.state {
+            State::Waiting(_) => self.finish_exchange(context),
+            State::Sending(..) => self.finish_body(context),
+            State::Upgraded { machine, opened } => {
+                let body_bytes = machine.finish(context);
+                if let Some(opened) = opened {
+                    opened.log(context.log, body_bytes);
+                }
+                self.state = State::Requests;
+            }
+            State::Requests | State::Lingering(_) => {}
         }
-        self.leave_tunnel(context);
-        self.leave_relay(context);
         context.pool.put_buffer(std::mem::take(&mut self.input));
         context.pool.put(std::mem::take(&mut self.output));
     }
 
     fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
-        if matches!(self.state, State::Relaying(_)) {
+        if matches!(self.state, State::Waiting(_)) {
             self.input.append(&buffer);
             context.pool.put_buffer(buffer);
-            return self.relay_on(context);
+            return self.wait_on(context);
         }
         self.input = buffer;
         if !self.is_within_request() {
@@ -244,28 +231,12 @@ impl Http1 {
         self.proceed(context)
     }
 
-    fn done(&mut self, done: Done, context: &mut Context<'_>) -> Want {
-        match (done, &mut self.state) {
-            (Done::Opened(opened), _) => self.resume(Arrived::Opened(opened), context),
-            (Done::Loaded(loaded), State::Resolving(document)) => {
-                let document = document.take().expect("a body is loaded for a known document");
-                let body = loaded.map(|body| body.expect("a small body arrives with its bytes"));
-                self.resume(Arrived::Body(document, body), context)
-            }
-            (Done::Loaded(Ok(Some(chunk))), _) => {
-                let turn = self.turn_of_file();
-                context.caches.insert_chunk(&turn.document, turn.offset, &chunk);
-                self.send(Some(Piece::Memory(chunk)))
-            }
-            (Done::Loaded(Ok(None)), _) => self.send_from_file(),
-            (Done::Loaded(Err(_)), _) => Want::Close(Reason::Failed),
+    fn done(&mut self, news: News, context: &mut Context<'_>) -> Want {
+        match (&self.state, &news) {
+            (State::Sending(..), News::Done(Done::Loaded(Err(_)))) => Want::Close(Reason::Failed),
+            (State::Sending(..), _) => self.send_body(news, context),
+            _ => self.resume(news, context),
         }
-    }
-
-    fn resume(&mut self, arrived: Arrived, context: &mut Context<'_>) -> Want {
-        self.state = State::Requests;
-        self.arrived = Some(arrived);
-        self.proceed(context)
     }
 
     fn expired(&mut self, context: &mut Context<'_>) -> Want {
@@ -277,7 +248,7 @@ impl Http1 {
             }
             Wait::Upload => {
                 context.served.count(Counter::Timeouts);
-                self.leave_relay(context);
+                self.finish_exchange(context);
                 self.refuse(self.is_head, Status::RequestTimeout, context);
                 self.send(None)
             }
@@ -285,6 +256,26 @@ impl Http1 {
             Wait::End => Want::Close(Reason::Finished),
             _ => Want::Close(Reason::TimedOut),
         }
+    }
+}
+
+impl Waiting {
+    fn new(exchange: ExchangeId) -> Waiting {
+        Waiting { exchange, is_for_disk: false, upload: None, is_receiving: false }
+    }
+
+    /// Gives the handler what has arrived of the request's body.
+    fn upload(&mut self, input: &mut Buffer, context: &mut Context<'_>) -> Result<(), Malformed> {
+        let Some(upload) = &mut self.upload else { return Ok(()) };
+        let (Context { handler, shared }, exchange) = (context, self.exchange);
+        let arrived = &input.unread()[upload.head_len..];
+        let count = upload.reader.read(arrived, |part| handler.upload(exchange, part, shared));
+        input.remove(upload.head_len, count.map_err(|_| Malformed)?);
+        if upload.reader.is_done() {
+            handler.end_upload(exchange, shared);
+            self.upload = None;
+        }
+        Ok(())
     }
 }
 

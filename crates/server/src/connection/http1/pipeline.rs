@@ -1,78 +1,148 @@
 //! Requests one behind the other: what of them can be answered is, until something has to be waited for.
 
-use std::sync::Arc;
+use sojourn_http::Status;
+use sojourn_http::request::{Body, BodyReader, Parsed, Request};
 
-use super::answer::Step;
-use super::{After, Http1, State};
-use crate::connection::{Buffer, Context, Want};
+use super::request_body::{CONTINUE, Content};
+use super::{After, Http1, Response, State, Upload, Waiting};
+use crate::connection::{Buffer, Context, ExchangeId, Launched, News, Progress, Step, Wait, Want};
+use crate::counters::Counter;
 
-/// Answers to pipelined requests gather up to this before they are sent.
-pub(super) const OUTPUT_BYTES_MAX: usize = 32 * 1024;
+/// Responses to pipelined requests gather up to this before they are sent.
+pub const OUTPUT_BYTES_MAX: usize = 32 * 1024;
+
+/// How far the request at the start of the input came.
+enum Read {
+    /// Its head is not whole.
+    Partial,
+    /// Its body comes next.
+    Body,
+    /// So many bytes of the input are the request's head, or no request at all.
+    Handled(Step, usize),
+    /// A handler waits that takes the request's body.
+    Uploading(Waiting),
+}
 
 impl Http1 {
     /// Answers what can be answered from `input`.
     pub(super) fn proceed(&mut self, context: &mut Context<'_>) -> Want {
+        self.proceed_from(None, context)
+    }
+
+    /// The same, the exchange of the request at the start of `input` being `resumed`.
+    fn proceed_from(&mut self, mut resumed: Option<(ExchangeId, News)>, context: &mut Context<'_>) -> Want {
         loop {
             if self.input.unread().is_empty() || self.output.len() >= OUTPUT_BYTES_MAX || !self.read_body() {
                 return self.send_or_receive(context);
             }
             let input = std::mem::take(&mut self.input);
-            let step = self.step(input.unread(), context);
+            let read = self.read(input.unread(), resumed.take(), context);
             self.input = input;
+            let (step, head_len) = match read {
+                Read::Partial => return self.send_or_receive(context),
+                Read::Body => continue,
+                Read::Handled(step, head_len) => (step, head_len),
+                Read::Uploading(waiting) => {
+                    self.state = State::Waiting(waiting);
+                    return self.wait_on(context);
+                }
+            };
             match step {
-                Step::Partial => return self.send_or_receive(context),
-                Step::Body => {}
-                Step::Answered { consumed } => {
-                    self.consume(consumed);
+                Step::Answered => {
+                    self.consume(head_len);
                     if self.after != After::Keep {
                         return self.send(None);
                     }
                 }
-                Step::AnsweredWith { consumed, body } => {
-                    self.consume(consumed);
+                Step::AnsweredWith(body) => {
+                    self.consume(head_len);
                     return self.send(Some(body));
                 }
-                Step::Stream { consumed, stream } => {
-                    self.consume(consumed);
-                    self.state = State::Streaming(stream);
-                    return self.take_turn(context);
+                Step::Body(exchange) => {
+                    self.consume(head_len);
+                    self.state = State::Sending(exchange, self.opened.take().unwrap_or_default());
+                    return self.send_body(News::Woken, context);
                 }
-                Step::Flush => return self.send(None),
-                Step::Search => {
-                    self.state = State::Searching;
-                    return Want::Wait;
+                Step::Flush => {
+                    self.content = Content::None;
+                    return self.send(None);
                 }
-                Step::Relay(relay) => {
-                    self.state = State::Relaying(relay);
-                    return self.relay_on(context);
-                }
-                Step::Follow { consumed, relay } => {
-                    self.consume(consumed);
-                    self.state = State::Relaying(relay);
-                    return self.relay_on(context);
-                }
-                Step::Tunnel(id) => return self.open_on(id, context),
-                Step::Tunnelled { consumed, tunnelling } => {
-                    self.consume(consumed);
-                    return self.establish(tunnelling, context);
-                }
-                // Earlier answers do not wait for the disk; then the request is read again.
-                Step::Open(_) | Step::Load(_) if !self.output.is_empty() => return self.send(None),
-                Step::Open(opening) => {
-                    self.state = State::Resolving(None);
+                Step::Open(exchange, opening) => {
+                    self.state = State::Waiting(Waiting { is_for_disk: true, ..Waiting::new(exchange) });
                     return Want::Open(opening);
                 }
-                Step::Load(range) => {
-                    self.state = State::Resolving(Some(Arc::clone(&range.document)));
+                Step::Load(exchange, range) => {
+                    self.state = State::Waiting(Waiting { is_for_disk: true, ..Waiting::new(exchange) });
                     return Want::Load(range);
+                }
+                Step::Wait(exchange) => {
+                    self.state = State::Waiting(Waiting::new(exchange));
+                    return self.wait_on(context);
+                }
+                Step::Upgrade(machine) => {
+                    self.consume(head_len);
+                    self.after = After::Keep;
+                    let machine = Launched::new(machine, Wait::Tunnel, Counter::SentBytes);
+                    self.state = State::Upgraded { machine, opened: self.opened.take() };
+                    return self.send(None);
                 }
             }
         }
     }
 
+    /// Reads the request at the start of `bytes` and has the handler go as far as possible.
+    fn read(&mut self, bytes: &[u8], resumed: Option<(ExchangeId, News)>, context: &mut Context<'_>) -> Read {
+        match self.parser.parse(bytes) {
+            Ok(Parsed::Partial) => Read::Partial,
+            Ok(Parsed::Complete(request)) => self.answer(&request, bytes.len(), resumed, context),
+            Err(error) => {
+                self.refuse(is_head(bytes), error.status(), context);
+                Read::Handled(Step::Answered, bytes.len())
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        request: &Request<'_>,
+        received: usize,
+        resumed: Option<(ExchangeId, News)>,
+        context: &mut Context<'_>,
+    ) -> Read {
+        let has_body = request.body != Body::Length(0);
+        let takes_body = has_body && context.handler.takes_bodies();
+        if takes_body && resumed.is_none() {
+            // Unless the handler waits, it answers without the body, which then stays on the wire.
+            self.content = Content::Left;
+        } else if has_body
+            && matches!(self.content, Content::None)
+            && !takes_body
+            && self.begin_body(request, received, context)
+        {
+            return Read::Body;
+        }
+        let is_malformed = matches!(self.content, Content::Malformed);
+        let Context { handler, shared } = context;
+        let mut response = Response::new(self, shared);
+        let step = match resumed {
+            _ if is_malformed => response.page(request, Status::BadRequest),
+            None => handler.begin(request, &mut response),
+            Some((exchange, news)) => handler.resume(exchange, news, request, &mut response),
+        };
+        match step {
+            Step::Wait(exchange) if takes_body && matches!(self.content, Content::Left) => {
+                self.content = Content::None;
+                let reader = BodyReader::new(request.body);
+                let upload = Upload { reader, head_len: request.head_len, is_continued: false };
+                Read::Uploading(Waiting { upload: Some(Box::new(upload)), ..Waiting::new(exchange) })
+            }
+            step => Read::Handled(step, request.head_len),
+        }
+    }
+
     /// The request at the start of the input is answered. What follows a last request was not asked for, but
     /// closing on it would reset the connection.
-    pub(super) fn consume(&mut self, count: usize) {
+    fn consume(&mut self, count: usize) {
         self.input.consume(count);
         if self.after == After::Close && !self.input.unread().is_empty() {
             self.after = After::Linger;
@@ -91,9 +161,77 @@ impl Http1 {
         self.is_head = is_head(input.unread());
         Want::Receive(input)
     }
+
+    /// Goes on with a request whose exchange waits, the driver doing nothing for it.
+    pub(super) fn wait_on(&mut self, context: &mut Context<'_>) -> Want {
+        let State::Waiting(waiting) = &mut self.state else { unreachable!("a request waits") };
+        waiting.is_receiving = false;
+        if waiting.upload(&mut self.input, context).is_err() {
+            self.finish_exchange(context);
+            self.refuse(self.is_head, Status::BadRequest, context);
+            return self.send(None);
+        }
+        let Context { handler, shared } = context;
+        match handler.progress(waiting.exchange, shared) {
+            Progress::Ready => self.resume(News::Woken, context),
+            Progress::Pending { takes_body, wants_body } => {
+                let Some(upload) = &mut waiting.upload else { return Want::Wait };
+                if wants_body && !std::mem::replace(&mut upload.is_continued, true) {
+                    self.output.extend_from_slice(CONTINUE);
+                    return self.send(None);
+                }
+                if !takes_body {
+                    return Want::Wait;
+                }
+                waiting.is_receiving = true;
+                // The request stays where it is, whether this is recalled or not.
+                Want::Receive(Buffer::default())
+            }
+        }
+    }
+
+    /// Somebody has something for the connection, or had.
+    pub(super) fn woken(&mut self, context: &mut Context<'_>) -> Want {
+        match &self.state {
+            _ if self.is_sending => Want::Wait,
+            State::Sending(_, sending) if sending.takes_wakes() => self.send_body(News::Woken, context),
+            State::Waiting(Waiting { is_for_disk: true, .. }) => Want::Wait,
+            State::Waiting(waiting) if waiting.is_receiving => {
+                let Context { handler, shared } = context;
+                let is_news = match handler.progress(waiting.exchange, shared) {
+                    Progress::Ready => true,
+                    Progress::Pending { wants_body, .. } => {
+                        wants_body && waiting.upload.as_ref().is_some_and(|upload| !upload.is_continued)
+                    }
+                };
+                if is_news { Want::Recall } else { Want::Wait }
+            }
+            State::Waiting(_) => self.wait_on(context),
+            _ => Want::Wait,
+        }
+    }
+
+    /// The exchange that the request waits for can go on: the request is read once more.
+    pub(super) fn resume(&mut self, news: News, context: &mut Context<'_>) -> Want {
+        let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) else {
+            unreachable!("a request waits")
+        };
+        if waiting.upload.is_some() {
+            // The rest of the request's body is of no use any more.
+            self.content = Content::Left;
+        }
+        self.proceed_from(Some((waiting.exchange, news)), context)
+    }
+
+    /// Nobody waits for the exchange any more.
+    pub(super) fn finish_exchange(&mut self, context: &mut Context<'_>) {
+        if let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) {
+            context.handler.finish(waiting.exchange, &mut context.shared);
+        }
+    }
 }
 
-/// Whether `bytes`, of which not all may be there or make sense, ask for a head alone.
+/// Returns true if `bytes`, of which not all may be there or make sense, ask for a head alone.
 pub(super) fn is_head(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"HEAD ")
 }

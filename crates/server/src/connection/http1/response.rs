@@ -1,56 +1,311 @@
-//! What every response has: its head's beginning and end, whether the connection outlives it, its line in the log.
+//! The response writer: heads, small bodies, whether the connection outlives the response, the line in the log.
 
+use std::io::Write;
+use std::net::IpAddr;
+
+use http::StatusCode;
 use sojourn_http::request::{Body, Method, Request, Version};
 use sojourn_http::{Status, head};
 
-use super::answer::Step;
-use super::body::Content;
-use super::dealings::Dealings;
+use super::framing::Framing;
+use super::request_body::Content;
+use super::sending::Sending;
 use super::{After, Http1};
-use crate::access_log::{Entry, OpenLine};
-use crate::connection::Context;
+use crate::access_log::{Entry, OpenLine, Outcome, Upstream};
+use crate::connection::{Context, ExchangeId, MachineId, Piece, Shared, Step};
 use crate::counters::Counter;
-use crate::handler::reverse_proxy::Outcome;
 
-/// The methods of a static site.
-pub(super) const ALLOWED: &str = "GET, HEAD, OPTIONS";
+/// Writes the response to one request. The handler says what is in it, the writer how it is framed: no handler writes
+/// `Connection` or `Transfer-Encoding`.
+pub struct Response<'a, 'c> {
+    machine: &'a mut Http1,
+    /// What the connection uses too.
+    pub shared: &'a mut Shared<'c>,
+    framing: Framing,
+    /// The head says at its end whether the connection stays.
+    owes_connection: bool,
+    /// Bytes of the body written.
+    body_bytes: u64,
+    outcome: Outcome,
+    upstream: Source,
+}
+
+/// Who has given the response, for the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// This server.
+    #[default]
+    Own,
+    /// The host that the request names.
+    Host,
+    /// This upstream.
+    Upstream(String),
+}
+
+impl<'a, 'c> Response<'a, 'c> {
+    pub(super) fn new(machine: &'a mut Http1, shared: &'a mut Shared<'c>) -> Response<'a, 'c> {
+        Response {
+            machine,
+            shared,
+            framing: Framing::Plain,
+            owes_connection: false,
+            body_bytes: 0,
+            outcome: Outcome::default(),
+            upstream: Source::Own,
+        }
+    }
+
+    /// The client's address.
+    pub fn peer(&self) -> IpAddr {
+        self.machine.peer
+    }
+
+    /// Returns true if nobody on the way can read the connection.
+    pub fn is_secure(&self) -> bool {
+        self.machine.is_secure
+    }
+
+    /// Returns true if earlier responses are yet to be sent. They must not wait for this one: [`Step::Flush`] first.
+    pub fn is_behind_others(&self) -> bool {
+        !self.machine.output.is_empty()
+    }
+
+    /// Notes for the log what a cache did.
+    pub fn note_outcome(&mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+
+    /// What was noted.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    /// Notes for the log who has given the response.
+    pub fn note_source(&mut self, source: Source) {
+        self.upstream = source;
+    }
+
+    /// Begins the head of a response that this server gives itself, with `Date`.
+    pub fn begin(&mut self, status: Status, request: &Request<'_>) {
+        self.machine.begin(status, Some(request), self.shared);
+    }
+
+    /// Begins the head of a response that another server has given. Without a `reason` it has the usual one.
+    pub fn start(&mut self, code: u16, reason: Option<&[u8]>, request: &Request<'_>) {
+        self.machine.prepare(self.shared);
+        self.machine.decide_after(request, self.shared);
+        let output = &mut self.machine.output;
+        match reason {
+            Some(reason) => {
+                write!(output, "HTTP/1.1 {code} ").expect("writing to memory cannot fail");
+                output.extend_from_slice(reason);
+                output.extend_from_slice(b"\r\n");
+            }
+            None if code == Status::Ok.code() => output.extend_from_slice(Status::Ok.line().as_bytes()),
+            None => {
+                let reason = StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason());
+                write!(output, "HTTP/1.1 {code} {}\r\n", reason.unwrap_or_default())
+                    .expect("writing to memory cannot fail");
+            }
+        }
+        self.owes_connection = true;
+        self.machine.count_response(code, self.shared);
+    }
+
+    /// Where field lines are written, once the head is begun.
+    pub fn fields(&mut self) -> &mut Vec<u8> {
+        &mut self.machine.output
+    }
+
+    /// Says, in the head, that nobody knows yet how long the body is.
+    pub fn length_unknown(&mut self, request: &Request<'_>) {
+        match request.version {
+            Version::Http11 => {
+                self.framing = Framing::Chunked { owes_line_end: false };
+                head::field(&mut self.machine.output, "Transfer-Encoding", "chunked");
+            }
+            Version::Http10 if self.machine.after == After::Keep => self.machine.after = After::Close,
+            _ => {}
+        }
+    }
+
+    /// Ends the head.
+    pub fn end_head(&mut self, request: &Request<'_>) {
+        if self.owes_connection {
+            self.machine.append_connection(Some(request));
+        }
+        head::end(&mut self.machine.output);
+    }
+
+    /// Appends to the body what is known to be small.
+    #[inline]
+    pub fn body(&mut self, bytes: &[u8]) {
+        self.machine.output.extend_from_slice(bytes);
+        self.body_bytes += bytes.len() as u64;
+    }
+
+    /// Head and body are written.
+    pub fn answered(&mut self, request: &Request<'_>, code: u16) -> Step {
+        self.log(request, code, self.body_bytes);
+        self.machine.end_request(request);
+        Step::Answered
+    }
+
+    /// The head is written and `body` follows.
+    pub fn answered_with(&mut self, request: &Request<'_>, code: u16, body: Piece) -> Step {
+        self.log(request, code, self.body_bytes + body.length() as u64);
+        self.machine.end_request(request);
+        Step::AnsweredWith(body)
+    }
+
+    /// The head is written and perhaps the beginning of the body; `exchange` gives the rest.
+    pub fn body_follows(&mut self, request: &Request<'_>, code: u16, exchange: ExchangeId) -> Step {
+        self.open(request, code);
+        self.machine.end_request(request);
+        Step::Body(exchange)
+    }
+
+    /// A response after which the connection speaks no HTTP, but is `machine`'s. It has no fields and no body, whatever it
+    /// could say of one (RFC 9110, 9.3.6).
+    pub fn switch(&mut self, request: &Request<'_>, code: u16, reason: &str, machine: MachineId) -> Step {
+        self.machine.prepare(self.shared);
+        write!(self.machine.output, "HTTP/1.1 {code} {reason}\r\n\r\n")
+            .expect("writing to memory cannot fail");
+        self.machine.count_response(code, self.shared);
+        self.open(request, code);
+        self.machine.end_request(request);
+        Step::Upgrade(machine)
+    }
+
+    /// A whole response with a short body.
+    pub fn send(&mut self, request: &Request<'_>, status: Status, media_type: &str, body: &[u8]) -> Step {
+        self.begin(status, request);
+        self.send_rest(request, status, media_type, body)
+    }
+
+    /// The same without the beginning of the head, which may have more fields.
+    pub fn send_rest(
+        &mut self,
+        request: &Request<'_>,
+        status: Status,
+        media_type: &str,
+        body: &[u8],
+    ) -> Step {
+        let head = self.fields();
+        head::content_length(head, body.len() as u64);
+        head::field(head, "Content-Type", media_type);
+        self.end_head(request);
+        if request.method != Method::Head {
+            self.body(body);
+        }
+        self.answered(request, status.code())
+    }
+
+    /// A small page that says `status` and no more.
+    pub fn page(&mut self, request: &Request<'_>, status: Status) -> Step {
+        self.begin(status, request);
+        self.end_page(request, status)
+    }
+
+    /// The same without the beginning of the head, which may have more fields.
+    pub fn end_page(&mut self, request: &Request<'_>, status: Status) -> Step {
+        self.send_rest(request, status, "text/html", head::error_page(status).as_bytes())
+    }
+
+    /// 204 with the methods that are `allowed`.
+    pub fn options(&mut self, request: &Request<'_>, allowed: &str) -> Step {
+        self.begin(Status::NoContent, request);
+        head::field(self.fields(), "Allow", allowed);
+        self.end_head(request);
+        self.answered(request, Status::NoContent.code())
+    }
+
+    /// 421 or not: RFC 9110, 7.4: what an `https` URI names is not to be had over a connection that is not secured.
+    pub fn is_misdirected(&self, request: &Request<'_>) -> bool {
+        request.scheme == Some(sojourn_http::request::Scheme::Https) && !self.is_secure()
+    }
+
+    fn open(&mut self, request: &Request<'_>, code: u16) {
+        let line = self.open_line(request, code);
+        self.machine.opened = Some(Box::new(Sending::new(line, self.framing, self.body_bytes)));
+    }
+
+    #[inline]
+    fn log(&self, request: &Request<'_>, code: u16, body_bytes: u64) {
+        if let (Some(log), Some(line)) = (self.shared.log, self.open_line(request, code)) {
+            log.finish(&line, body_bytes);
+        }
+    }
+
+    #[inline]
+    fn open_line(&self, request: &Request<'_>, code: u16) -> Option<OpenLine> {
+        self.shared.log?;
+        let upstream = match &self.upstream {
+            Source::Own => Upstream::None,
+            Source::Host => Upstream::Host,
+            Source::Upstream(name) => Upstream::Named(name),
+        };
+        self.machine.open_line(Some(request), code, self.outcome, upstream, self.shared)
+    }
+}
 
 impl Http1 {
-    /// Begins the head of a response, and decides whether the connection outlives it.
-    pub(super) fn begin(&mut self, status: Status, request: Option<&Request<'_>>, context: &mut Context<'_>) {
-        if self.output.capacity() == 0 {
-            self.output = context.pool.take();
+    /// Answers what is no request, or not a whole one; the connection ends with it.
+    pub(super) fn refuse(&mut self, is_head: bool, status: Status, context: &mut Context<'_>) {
+        self.after = After::Linger;
+        let page = head::error_page(status);
+        self.begin(status, None, &mut context.shared);
+        head::content_length(&mut self.output, page.len() as u64);
+        head::field(&mut self.output, "Content-Type", "text/html");
+        head::end(&mut self.output);
+        if !is_head {
+            self.output.extend_from_slice(page.as_bytes());
         }
-        if let Some(request) = request {
-            self.decide_after(request, context);
+        let body_bytes = if is_head { 0 } else { page.len() as u64 };
+        let line = self.open_line(None, status.code(), Outcome::default(), Upstream::None, context);
+        if let (Some(log), Some(line)) = (context.log, line) {
+            log.finish(&line, body_bytes);
+        }
+    }
+
+    fn prepare(&mut self, shared: &mut Shared<'_>) {
+        if self.output.capacity() == 0 {
+            self.output = shared.pool.take();
         }
         self.head_start = self.output.len() as u32;
-        head::start(&mut self.output, status, &context.clock.date);
-        self.append_connection(request);
-        self.count_response(status.code(), context);
     }
 
-    /// Decides whether the connection outlives the answer to `request`.
-    pub(super) fn decide_after(&mut self, request: &Request<'_>, context: &mut Context<'_>) {
-        let is_last = context.limits.requests_per_connection.is_some_and(|max| self.requests + 1 >= max);
-        if is_last && request.keep_alive {
-            context.served.count(Counter::LimitRequestsPerConnection);
+    /// Begins the head of a response of this server's, and decides whether the connection outlives it.
+    fn begin(&mut self, status: Status, request: Option<&Request<'_>>, shared: &mut Shared<'_>) {
+        self.prepare(shared);
+        if let Some(request) = request {
+            self.decide_after(request, shared);
         }
-        self.after = self.after(request, context.is_draining || is_last);
+        head::start(&mut self.output, status, &shared.clock.date);
+        self.append_connection(request);
+        if status == Status::ServiceUnavailable {
+            head::field(&mut self.output, "Retry-After", "1");
+        }
+        self.count_response(status.code(), shared);
     }
 
-    /// Whether the connection can carry another request after this one.
-    fn after(&self, request: &Request<'_>, is_last: bool) -> After {
-        match self.content {
+    /// Decides whether the connection outlives the response to `request`.
+    fn decide_after(&mut self, request: &Request<'_>, shared: &mut Shared<'_>) {
+        let is_last = shared.limits.requests_per_connection.is_some_and(|max| self.requests + 1 >= max);
+        if is_last && request.keep_alive {
+            shared.served.count(Counter::LimitRequestsPerConnection);
+        }
+        let is_last = is_last || shared.is_draining;
+        self.after = match self.content {
             Content::Left | Content::Malformed => After::Linger,
             _ if request.method == Method::Connect => After::Linger,
             _ if !request.keep_alive || is_last => After::Close,
             _ => After::Keep,
-        }
+        };
     }
 
     /// Says so in the head.
-    pub(super) fn append_connection(&mut self, request: Option<&Request<'_>>) {
+    fn append_connection(&mut self, request: Option<&Request<'_>>) {
         let connection = match (self.after, request.map(|request| request.version)) {
             (After::Keep, Some(Version::Http10)) => head::Connection::KeepAlive,
             (After::Keep, _) => head::Connection::Stays,
@@ -59,9 +314,9 @@ impl Http1 {
         head::connection(&mut self.output, connection);
     }
 
-    pub(super) fn count_response(&self, status: u16, context: &mut Context<'_>) {
-        context.served.count(Counter::Requests);
-        context.served.count(match status {
+    fn count_response(&self, status: u16, shared: &mut Shared<'_>) {
+        shared.served.count(Counter::Requests);
+        shared.served.count(match status {
             ..300 => Counter::Responses2xx,
             300..400 => Counter::Responses3xx,
             400..500 => Counter::Responses4xx,
@@ -69,96 +324,32 @@ impl Http1 {
         });
     }
 
-    /// A small page that says `status` and no more.
-    pub(super) fn page(&mut self, request: &Request<'_>, status: Status, context: &mut Context<'_>) -> Step {
-        self.begin(status, Some(request), context);
-        self.status_fields(status);
-        self.end_page(request, status, context)
-    }
-
-    pub(super) fn status_fields(&mut self, status: Status) {
-        match status {
-            Status::MethodNotAllowed => head::field(&mut self.output, "Allow", ALLOWED),
-            Status::NotAcceptable => head::field(&mut self.output, "Vary", "Accept-Encoding"),
-            Status::ServiceUnavailable => head::field(&mut self.output, "Retry-After", "1"),
-            _ => {}
-        }
-    }
-
-    pub(super) fn end_page(
-        &mut self,
-        request: &Request<'_>,
-        status: Status,
-        context: &mut Context<'_>,
-    ) -> Step {
-        let page = head::error_page(status);
-        head::content_length(&mut self.output, page.len() as u64);
-        head::field(&mut self.output, "Content-Type", "text/html");
-        head::end(&mut self.output);
-        if request.method == Method::Head {
-            return self.answered(request, status, 0, context);
-        }
-        self.output.extend_from_slice(page.as_bytes());
-        self.answered(request, status, page.len(), context)
-    }
-
-    pub(super) fn answered(
-        &mut self,
-        request: &Request<'_>,
-        status: Status,
-        body: usize,
-        context: &mut Context<'_>,
-    ) -> Step {
-        self.answered_with(request, status.code(), body, context)
-    }
-
-    /// The answer is in the output, so many bytes of body included.
-    pub(super) fn answered_with(
-        &mut self,
-        request: &Request<'_>,
-        status: u16,
-        body: usize,
-        context: &mut Context<'_>,
-    ) -> Step {
-        self.log(Some(request), status, body, context);
-        self.take_leave(request);
-        Step::Answered { consumed: request.head_len }
-    }
-
-    pub(super) fn take_leave(&mut self, request: &Request<'_>) {
+    fn end_request(&mut self, request: &Request<'_>) {
         self.requests = self.requests.wrapping_add(1);
-        if let Some(dealings) = &mut self.dealings {
-            **dealings = Dealings::default();
-        }
         if request.body != Body::Length(0) {
             self.content = Content::None;
         }
     }
 
-    pub(super) fn open_line(
+    fn open_line(
         &self,
         request: Option<&Request<'_>>,
         status: u16,
-        context: &Context<'_>,
+        outcome: Outcome,
+        upstream: Upstream<'_>,
+        shared: &Shared<'_>,
     ) -> Option<OpenLine> {
-        let log = context.log?;
-        Some(log.begin(&Entry {
+        Some(shared.log?.begin(&Entry {
             peer: self.peer,
-            clock: context.clock,
+            clock: shared.clock,
             request,
             status,
             head: &self.output[self.head_start as usize..],
             began: self.began,
             earlier_requests: self.requests,
             is_secure: self.is_secure,
-            outcome: self.dealings.as_ref().map_or(Outcome::default(), |dealings| dealings.outcome),
-            upstream: self.upstream_asked(context),
+            outcome,
+            upstream,
         }))
-    }
-
-    pub(super) fn log(&self, request: Option<&Request<'_>>, status: u16, body: usize, context: &Context<'_>) {
-        if let (Some(log), Some(line)) = (context.log, self.open_line(request, status, context)) {
-            log.finish(&line, body as u64);
-        }
     }
 }

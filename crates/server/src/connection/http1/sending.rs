@@ -1,58 +1,129 @@
-//! Sending answers: heads and small bodies from the output, large ones turn by turn.
+//! Sending responses: heads and small bodies from the output, large ones piece by piece as the handler gives them.
 
-use std::sync::Arc;
-
-use sojourn_content::FileRange;
-
-use super::stream::{Next, Turn};
+use super::framing::Framing;
 use super::{After, Http1, State};
-use crate::connection::{Buffer, Context, Output, Piece, Reason, Want};
+use crate::access_log::{AccessLog, OpenLine};
+use crate::connection::{BodyStep, BodyWriter, Buffer, Context, Event, News, Output, Piece, Reason, Want};
+
+/// Longer responses are corked. Bytes that do not fill a segment would leave at the client's next acknowledgement,
+/// so that half the segments are small; below this there is one segment (on loopback) or hardly an acknowledgement
+/// before the end, and corking is two system calls for nothing.
+const CORKED_BYTES_MIN: u64 = 64 * 1024;
+
+/// A body on its way.
+#[derive(Debug, Default)]
+pub(super) struct Sending {
+    framing: Framing,
+    line: Option<OpenLine>,
+    sent_bytes: u64,
+    /// Bytes of the body in the output that is being sent.
+    sending_bytes: u64,
+    is_corked: bool,
+    /// The disk has the next piece.
+    is_loading: bool,
+    /// Nothing follows the output.
+    is_over: bool,
+}
+
+impl Sending {
+    /// A body of which so many bytes are in the output already, behind its head. The `line` is logged when it ends.
+    pub(super) fn new(line: Option<OpenLine>, framing: Framing, body_bytes: u64) -> Sending {
+        Sending { framing, line, sending_bytes: body_bytes, ..Sending::default() }
+    }
+
+    /// Returns true if a wake may be good news.
+    pub(super) fn takes_wakes(&self) -> bool {
+        !self.is_loading
+    }
+
+    /// Logs the response, of whose body so many bytes were sent.
+    pub(super) fn log(&self, log: Option<&AccessLog>, body_bytes: u64) {
+        if let (Some(log), Some(line)) = (log, &self.line) {
+            log.finish(line, body_bytes);
+        }
+    }
+}
 
 impl Http1 {
+    /// Sends the output, and `body` behind it.
     pub(super) fn send(&mut self, body: Option<Piece>) -> Want {
+        self.send_corked(body, None)
+    }
+
+    fn send_corked(&mut self, body: Option<Piece>, remaining: Option<u64>) -> Want {
         self.is_sending = true;
         let bytes = std::mem::take(&mut self.output);
-        let is_under_way = match &self.state {
-            State::Streaming(_) => true,
-            State::Relaying(relay) => !relay.is_over,
-            _ => false,
+        let is_last_output = match &self.state {
+            State::Sending(_, sending) => sending.is_over,
+            State::Waiting(_) => false,
+            _ => true,
         };
-        let is_last = self.after == After::Linger && !is_under_way;
-        let may_close = self.after == After::Close;
-        let (closes, (corks, uncorks)) = match &mut self.state {
-            State::Streaming(stream) => {
-                let closes = may_close && stream.is_ending();
-                (closes, stream.cork(closes))
-            }
-            _ => (may_close && !is_under_way, (false, false)),
-        };
+        let closes = self.after == After::Close && is_last_output;
+        let is_last = self.after == After::Linger && is_last_output;
+        let (mut corks, mut uncorks) = (false, false);
+        if let State::Sending(_, sending) = &mut self.state {
+            corks = !sending.is_corked
+                && remaining.is_some_and(|remaining| closes || remaining > CORKED_BYTES_MIN);
+            sending.is_corked |= corks;
+            uncorks = sending.is_corked && sending.is_over && !closes;
+        }
         Want::Send(Output { bytes, body, corks, uncorks, closes, is_last, ..Output::default() })
+    }
+
+    /// Sends what the handler has of the body.
+    pub(super) fn send_body(&mut self, news: News, context: &mut Context<'_>) -> Want {
+        let State::Sending(exchange, sending) = &mut self.state else { unreachable!("a body is sent") };
+        let mut writer = BodyWriter {
+            output: &mut self.output,
+            framing: &mut sending.framing,
+            bytes: &mut sending.sending_bytes,
+        };
+        sending.is_loading = false;
+        match context.handler.body(*exchange, news, &mut writer, &mut context.shared) {
+            BodyStep::Send { piece, is_last, remaining } => {
+                if let Some(piece) = &piece {
+                    sending.framing.begin_part(piece.length(), &mut self.output);
+                    sending.sending_bytes += piece.length() as u64;
+                }
+                sending.is_over = is_last;
+                self.send_corked(piece, remaining)
+            }
+            BodyStep::Load(range) => {
+                sending.is_loading = true;
+                Want::Load(range)
+            }
+            BodyStep::End => {
+                sending.framing.end(&mut self.output);
+                sending.is_over = true;
+                // Something may be left to say or to shut, and `sent` ends it either way.
+                self.send(None)
+            }
+            // What is there is sent; closing then says that it is not all.
+            BodyStep::Broken if self.output.is_empty() => Want::Close(Reason::Failed),
+            BodyStep::Wait if self.output.is_empty() => Want::Wait,
+            BodyStep::Broken | BodyStep::Wait => self.send(None),
+        }
     }
 
     pub(super) fn sent(&mut self, output: Output, context: &mut Context<'_>) -> Want {
         self.is_sending = false;
         context.pool.put(output.bytes);
-        if let Some(want) = self.relayed_sent(context).or_else(|| self.established(context)) {
-            return want;
-        }
-        if let State::Streaming(stream) = &mut self.state {
-            match stream.sent(output.body.as_ref().map_or(0, Piece::length)) {
-                Next::Turn => return self.take_turn(context),
-                Next::Part(preamble) => {
-                    self.output = preamble;
-                    return self.take_turn(context);
+        match &mut self.state {
+            State::Sending(_, sending) => {
+                sending.sent_bytes += std::mem::take(&mut sending.sending_bytes);
+                if !sending.is_over {
+                    return self.send_body(News::Woken, context);
                 }
-                Next::Ending(bytes) => {
-                    self.output = bytes;
-                    return self.send(None);
-                }
-                Next::Nothing => stream.finish(context.log),
+                self.finish_body(context);
             }
-            self.state = State::Requests;
-            if self.after == After::Linger {
-                // The shutdown goes with an output; this one is empty.
-                return self.send(None);
+            State::Waiting(_) => return self.wait_on(context),
+            State::Upgraded { machine, .. } => {
+                // What the client has sent behind its request comes first.
+                let input = std::mem::take(&mut self.input);
+                let event = if input.unread().is_empty() { Event::Woken } else { Event::Received(input) };
+                return machine.handle(event, context);
             }
+            _ => {}
         }
         match self.after {
             After::Keep => self.proceed(context),
@@ -65,33 +136,11 @@ impl Http1 {
         }
     }
 
-    fn turn(&self) -> Turn {
-        let State::Streaming(stream) = &self.state else { unreachable!("only a stream has turns") };
-        stream.turn()
-    }
-
-    /// The turn of a document, of which something was loaded.
-    pub(super) fn turn_of_file(&self) -> FileRange {
-        let Turn::File(range) = self.turn() else { unreachable!("nothing else is loaded") };
-        range
-    }
-
-    /// The next part of a large body: from memory, or to be loaded first.
-    pub(super) fn take_turn(&mut self, context: &mut Context<'_>) -> Want {
-        let turn = match self.turn() {
-            Turn::Stored(extent) => return self.send(Some(Piece::Stored(extent))),
-            Turn::File(turn) => turn,
-        };
-        if turn.into_memory
-            && let Some(chunk) = context.caches.chunk(&turn.document, turn.offset)
-        {
-            return self.send(Some(Piece::Memory(Arc::clone(chunk))));
+    /// The body is sent, or nobody waits for it any more.
+    pub(super) fn finish_body(&mut self, context: &mut Context<'_>) {
+        if let State::Sending(exchange, sending) = std::mem::replace(&mut self.state, State::Requests) {
+            sending.log(context.log, sending.sent_bytes);
+            context.handler.finish(exchange, &mut context.shared);
         }
-        Want::Load(turn)
-    }
-
-    pub(super) fn send_from_file(&mut self) -> Want {
-        let turn = self.turn_of_file();
-        self.send(Some(Piece::File(turn)))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::connection::bench::Bench;
-use crate::connection::{HEAD_ALIGNMENT_BYTES, SendPath};
+use crate::connection::{HEAD_ALIGNMENT_BYTES, Piece, SendPath};
 use sojourn_content::{Job, Origin};
 use sojourn_testing::fixture;
 

@@ -53,6 +53,16 @@ fn answers_are_those_of_http1() {
 }
 
 #[test]
+fn a_handler_in_one_file_answers_over_http2() {
+    let root = fixture::site();
+    let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
+    server.bench.handler = Box::new(crate::handler::echo::Echo);
+    let get = client.ask(Request::get("http://h/a").header("x", "y"));
+    client.talk(&mut server, true);
+    client.check(get, 200, b"GET /a HTTP/2.0\r\nhost: h\r\nx: y\r\n\r\n");
+}
+
+#[test]
 fn nothing_is_held_between_requests() {
     let root = fixture::site();
     let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));

@@ -28,9 +28,9 @@ impl TlsConnection {
             context.served.count(resumed);
         }
         self.undelivered_bytes = 0;
-        let State::Handshake(fetch) = &mut self.state else { unreachable!("it is opened once") };
-        self.state = State::Open(match (fetch.take(), self.session.alpn_protocol()) {
-            (Some(fetch), _) => Inside::Upstream(fetch),
+        let State::Handshake(machine) = &mut self.state else { unreachable!("it is opened once") };
+        self.state = State::Open(match (machine.take(), self.session.alpn_protocol()) {
+            (Some(machine), _) => Inside::Launched(machine),
             (None, Some(H2)) => Inside::Client(Application::Http2(Box::new(Http2::new(self.peer, true)))),
             (None, _) => Inside::Client(Application::new(self.peer, true)),
         });

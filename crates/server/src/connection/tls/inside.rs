@@ -1,11 +1,11 @@
 //! What is spoken inside TLS: with a client, or with an upstream.
 
-use super::super::{Application, Context, Event, Fetch, Wait, Want};
+use super::super::{Application, Context, Event, Launched, Wait, Want};
 
 #[derive(Debug)]
 pub(super) enum Inside {
     Client(Application),
-    Upstream(Box<Fetch>),
+    Launched(Launched),
 }
 
 impl Inside {
@@ -13,7 +13,7 @@ impl Inside {
     pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
         match self {
             Inside::Client(application) => application.handle(event, context),
-            Inside::Upstream(fetch) => fetch.handle(event, context),
+            Inside::Launched(machine) => machine.handle(event, context),
         }
     }
 
@@ -21,7 +21,7 @@ impl Inside {
     pub fn waits_for(&self) -> Wait {
         match self {
             Inside::Client(application) => application.waits_for(),
-            Inside::Upstream(fetch) => fetch.waits_for(),
+            Inside::Launched(machine) => machine.waits_for(),
         }
     }
 
@@ -34,7 +34,7 @@ impl Inside {
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match self {
             Inside::Client(application) => application.finish(context),
-            Inside::Upstream(fetch) => fetch.finish(context),
+            Inside::Launched(machine) => drop(machine.finish(context)),
         }
     }
 }

@@ -16,7 +16,7 @@ use rustls::client::ClientConnection;
 use rustls::server::ServerConnection;
 use sojourn_content::Done;
 
-use super::{Buffer, Context, Event, Fetch, Http1, Output, Reason, Wait, Want};
+use super::{Buffer, Context, Event, Http1, Launched, Output, Reason, Wait, Want};
 use crate::counters::Counter;
 
 mod handshake;
@@ -65,8 +65,8 @@ pub struct TlsConnection {
 
 #[derive(Debug)]
 enum State {
-    /// With an upstream, what is to fetch from it; with a client that is agreed upon.
-    Handshake(Option<Box<Fetch>>),
+    /// With an upstream, the handler's machine; with a client what is spoken is agreed upon.
+    Handshake(Option<Launched>),
     Open(Inside),
     /// The client does not speak TLS, and is told so.
     Clear(Http1),
@@ -91,10 +91,10 @@ impl TlsConnection {
         TlsConnection::with(peer, session.into(), State::Handshake(None))
     }
 
-    /// A connection that is yet to be made, on which `fetch` is to speak with an upstream.
-    pub fn to_upstream(session: ClientConnection, fetch: Box<Fetch>) -> TlsConnection {
+    /// A connection that is yet to be made, on which a handler's `machine` is to speak.
+    pub fn launched(session: ClientConnection, machine: Launched) -> TlsConnection {
         let nobody = Ipv4Addr::UNSPECIFIED.into();
-        TlsConnection::with(nobody, session.into(), State::Handshake(Some(fetch)))
+        TlsConnection::with(nobody, session.into(), State::Handshake(Some(machine)))
     }
 
     fn with(peer: IpAddr, mut session: Connection, state: State) -> TlsConnection {
@@ -177,7 +177,7 @@ impl TlsConnection {
         match (self.doing, &self.state) {
             (_, State::Clear(http)) => http.waits_for(),
             (_, State::Handshake(Some(_))) => Wait::UpstreamConnect,
-            (_, State::Open(Inside::Upstream(fetch))) => fetch.waits_for(),
+            (_, State::Open(Inside::Launched(machine))) => machine.waits_for(),
             (Doing::Sending, _) => Wait::Client,
             (Doing::Loading, _) => Wait::Disk,
             (Doing::Discarding(_), _) => Wait::End,
@@ -199,9 +199,9 @@ impl TlsConnection {
     /// The connection is about to be forgotten: whatever it has begun ends here.
     pub fn finish(&mut self, context: &mut Context<'_>) {
         match &mut self.state {
-            State::Handshake(Some(fetch)) => {
+            State::Handshake(Some(machine)) => {
                 context.served.count(Counter::UpstreamTlsHandshakesFailed);
-                fetch.finish(context);
+                machine.finish(context);
             }
             State::Handshake(None) if self.undelivered_bytes == 0 => {}
             State::Handshake(None) => context.served.count(Counter::TlsHandshakesFailed),

@@ -9,7 +9,7 @@ use super::{Doing, Inside, State, TlsConnection};
 impl TlsConnection {
     /// Whether the other side is an upstream.
     pub(super) fn is_to_upstream(&self) -> bool {
-        matches!(self.state, State::Handshake(Some(_)) | State::Open(Inside::Upstream(_)))
+        matches!(self.state, State::Handshake(Some(_)) | State::Open(Inside::Launched(_)))
     }
 
     /// Somebody wakes it before the handshake is complete: the first time, so that it begins.
@@ -37,8 +37,8 @@ impl TlsConnection {
         }
         let is_over = matches!(event, Event::Failed);
         let want = match &mut self.state {
-            State::Handshake(Some(fetch)) => fetch.handle(event, context),
-            State::Open(Inside::Upstream(fetch)) => fetch.handle(event, context),
+            State::Handshake(Some(machine)) => machine.handle(event, context),
+            State::Open(Inside::Launched(machine)) => machine.handle(event, context),
             _ => Want::Close(Reason::Failed),
         };
         if is_over || self.doing == Doing::Sending {

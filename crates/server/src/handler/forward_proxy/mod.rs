@@ -10,19 +10,30 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use sojourn_http::request::{Request, Scheme, Version};
 
+use super::Kind;
 use crate::tls::UpstreamTls;
 
+mod connect;
+mod lookup;
 mod network;
+mod page;
 
 mod origin;
 mod refusal;
 mod resolver;
+mod tunnel_ends;
 
+pub use lookup::Lookup;
 pub use network::{LOOPBACK, Network, NetworkError, is_public};
 
 pub use origin::{Origin, Ports, PortsError};
 pub use refusal::Refusal;
 pub use resolver::{Addresses, Busy, Pending, Resolver};
+pub use tunnel_ends::{TunnelClient, TunnelEnd};
+
+/// The row of the table.
+pub const KIND: Kind =
+    Kind { name: "forward_proxy", summary: "any origin that requests name, tunnels (CONNECT) included" };
 
 /// The port of a URI that names none.
 const HTTP_PORT: u16 = 80;

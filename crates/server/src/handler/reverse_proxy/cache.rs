@@ -21,6 +21,7 @@ use super::hit_for_miss::HitForMiss;
 use super::partial::{answers, is_for_part, wish};
 use super::purged_tags::PurgedTags;
 use super::{CacheLookup, Claim, DiskThreads, ForcedHits, Keyed, Wish};
+use crate::access_log::Outcome;
 
 /// An upstream is asked about so many variants at most, if none is the one that was asked for.
 const VARIANTS_ASKED_ABOUT_MAX: usize = 8;
@@ -54,6 +55,19 @@ pub enum Verdict {
     Wait,
     /// The client wants an answer from the cache or none, and there is none.
     GatewayTimeout,
+}
+
+impl Verdict {
+    /// What the log says of it, if what was found was on disk or not.
+    pub fn outcome(&self, was_on_disk: bool) -> Outcome {
+        match self {
+            Verdict::Hit(..) if was_on_disk => Outcome::DiskHit,
+            Verdict::Hit(..) => Outcome::MemoryHit,
+            Verdict::Fill(keyed) if keyed.why == Forwarded::Request => Outcome::ClientRefreshMiss,
+            Verdict::Fill(_) | Verdict::Pass(_) | Verdict::GatewayTimeout => Outcome::Miss,
+            Verdict::Wait => Outcome::Own,
+        }
+    }
 }
 
 impl Cache {

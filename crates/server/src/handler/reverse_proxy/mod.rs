@@ -15,31 +15,42 @@ mod balancer;
 mod cache;
 mod cache_admin;
 mod cache_lookup;
+mod cache_response;
 mod disk_threads;
+mod exchange;
 mod exchanges;
 mod flow;
 mod forced_hits;
 mod health_checks;
 mod hit_for_miss;
-mod outcome;
+mod machine;
 mod partial;
 mod purged_tags;
+mod relayed;
 mod stored;
+mod upstream_connection;
 mod upstream_request;
 mod upstream_response;
 mod upstream_url;
-mod waker_queue;
 
+use serde_json::Value;
+use sojourn_http::Status;
+use sojourn_http::request::Request;
+
+use super::{Content, Kind, Setup};
+use crate::connection::Handler;
+use crate::counters::{Counter, Served};
 use crate::tls::UpstreamTls;
 pub use cache::{Cache, Verdict, answer, fits};
-pub(crate) use cache_admin::operate;
+use cache_admin::operate;
 pub use cache_lookup::CacheLookup;
 pub use disk_threads::DiskThreads;
-pub use exchanges::{Destination, Exchanges, Launch, Stage, TunnelId, Way};
+pub use exchange::{Exchange, ReverseProxy, Stage as ExchangeStage};
+pub use exchanges::{Exchanges, Stage, TunnelId, Way};
 pub use flow::{Answer, Changes, End, Flow, FlowId, FollowerId, HELD_BYTES_MAX, Stored, Upload};
 pub use forced_hits::ForcedHits;
 pub use health_checks::{HealthCheck, UpstreamState, watch};
-pub use outcome::Outcome;
+pub use machine::Machine;
 pub use partial::{Joined, Rest, Wish};
 pub use stored::{Claim, Keyed, Revalidation};
 pub use upstream_request::{Ask, OwnAnswer, ask, host, refusal};
@@ -67,6 +78,49 @@ impl Proxy {
     /// Which of the upstreams have the content of `host`.
     pub fn upstreams_of(&self, host: HostId) -> Range<usize> {
         self.hosts.get(usize::from(host.0)).cloned().unwrap_or_default()
+    }
+}
+
+/// The row of the table.
+pub const KIND: Kind = Kind {
+    name: "reverse_proxy",
+    summary: "what upstream servers answer, cached: pools, health checks, revalidation",
+};
+
+impl Content for Proxy {
+    fn kind(&self) -> Kind {
+        if self.forward.is_some() { super::forward_proxy::KIND } else { KIND }
+    }
+
+    fn start(&self, setup: &Setup<'_>) -> io::Result<Box<dyn Handler>> {
+        let exchanges = Exchanges::new(&Arc::new(self.clone()), setup.limits)?;
+        Ok(Box::new(ReverseProxy::new(exchanges, Arc::clone(setup.hosts))))
+    }
+
+    fn makes_connections(&self) -> bool {
+        true
+    }
+
+    fn report(&self, served: &mut Served) {
+        for upstream in &self.upstreams {
+            let (checks, failed) = upstream.presence.counts();
+            served.add(Counter::HealthChecks, checks);
+            served.add(Counter::HealthChecksFailed, failed);
+            served.add(Counter::UpstreamsFailingChecks, upstream.presence.is_failing().into());
+        }
+        if let Some(cache) = self.cache.as_ref().filter(|cache| !cache.is_private()) {
+            cache.report(served);
+        }
+    }
+
+    fn report_own(&self, served: &mut Served) {
+        if let Some(cache) = &self.cache {
+            cache.report(served);
+        }
+    }
+
+    fn operate(&self, request: &Request<'_>) -> Option<(Status, Value)> {
+        operate(request, self.cache.as_ref()?)
     }
 }
 

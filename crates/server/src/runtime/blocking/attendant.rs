@@ -41,10 +41,10 @@ pub fn attend_in_child(
     stop: &Stop,
     life: impl FnOnce(&mut dyn Attendant) -> io::Result<()>,
 ) -> io::Result<()> {
-    if site.proxy.is_some() {
+    if site.content.makes_connections() {
         return life(&mut Intermediary::of_child(site, place, stop)?);
     }
-    let service = Service::of_child(site, place);
+    let service = Service::of_child(site, place)?;
     life(&mut Worker::new(&service, stop))
 }
 

@@ -20,7 +20,7 @@ pub struct Client {
 
 impl Client {
     pub fn new(Arrival { socket, peer, transport, .. }: Arrival, site: &Site) -> Client {
-        let connection = Connection::new(peer, transport, site);
+        let connection = Connection::new(peer, site.tls_session(transport));
         let (deadline, pace) = (Duration::MAX, Pace::default());
         Client { socket, connection, is_readable: false, wait: None, deadline, pace }
     }

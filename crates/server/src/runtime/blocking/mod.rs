@@ -5,14 +5,13 @@
 //! after connection. Limits, deadlines and counters are those of the event loop. A proxy's worker, which waits for
 //! upstreams besides, is an [`Intermediary`].
 
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use sojourn_content::Caches;
 
 use crate::access_log::AccessLog;
 use crate::board::{Place, Seat};
 use crate::clock::Clock;
-use crate::connection::{Connection, Context, Event, Pool, Reason, Want};
+use crate::connection::{Connection, Context, Event, Handler, Pool, Reason, Shared, Want};
 use crate::counters::{Counter, Served};
 use crate::site::Site;
 
@@ -38,7 +37,7 @@ pub struct Service<'a> {
 }
 
 struct State {
-    caches: Caches,
+    handler: Box<dyn Handler>,
     served: Served,
     place: Place,
 }
@@ -52,18 +51,18 @@ struct Traffic {
 
 impl<'a> Service<'a> {
     /// For the threads of the process that serves `site`; it counts at `place`.
-    pub fn of_threads(site: &'a Site, place: Place) -> Service<'a> {
+    pub fn of_threads(site: &'a Site, place: Place) -> io::Result<Service<'a>> {
         Service::new(site, place, site.log.clone(), false)
     }
 
     /// For a child process with one worker: it writes its own lines, and has no other threads.
-    pub fn of_child(site: &'a Site, place: Place) -> Service<'a> {
+    pub fn of_child(site: &'a Site, place: Place) -> io::Result<Service<'a>> {
         Service::new(site, place, site.log.as_ref().map(AccessLog::without_thread), true)
     }
 
-    fn new(site: &'a Site, place: Place, log: Option<AccessLog>, is_child: bool) -> Service<'a> {
-        let state = State { caches: Caches::new(&site.budgets), served: Served::default(), place };
-        Service { site, log, is_child, state: Mutex::new(state) }
+    fn new(site: &'a Site, place: Place, log: Option<AccessLog>, is_child: bool) -> io::Result<Service<'a>> {
+        let state = State { handler: site.handler()?, served: Served::default(), place };
+        Ok(Service { site, log, is_child, state: Mutex::new(state) })
     }
 
     /// Counts something and shows it.
@@ -100,8 +99,8 @@ impl<'a> Service<'a> {
         let want = connection.handle(event, &mut self.context(&mut state, pool, clock, is_draining));
         state.served.add(Counter::ReceivedBytes, traffic.received as u64);
         state.served.add(Counter::SentBytes, traffic.sent as u64);
-        let counts = state.caches.counts();
-        state.served.set_caches(counts);
+        let State { handler, served, .. } = &mut *state;
+        handler.report(clock.now, served);
         state.publish();
         want
     }
@@ -131,18 +130,17 @@ impl<'a> Service<'a> {
         clock: &'b Clock,
         is_draining: bool,
     ) -> Context<'b> {
-        Context {
-            caches: &mut state.caches,
+        let shared = Shared {
             pool,
             served: &mut state.served,
             clock,
             send_path: &self.site.send_path,
-            hosts: &self.site.hosts,
             log: self.log.as_ref(),
             limits: &self.site.limits,
             is_draining,
-            exchanges: None,
-        }
+            token: 0,
+        };
+        Context { handler: &mut *state.handler, shared }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

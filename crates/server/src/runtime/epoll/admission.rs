@@ -8,7 +8,7 @@ use super::{Disk, LISTENERS, Loop};
 use crate::board::Seat;
 use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
-use crate::runtime::loops::Errands;
+use crate::runtime::loops::Launches;
 use crate::runtime::sockets::accept::{Accepted, Arrival};
 use crate::runtime::timers::drain::Drain;
 
@@ -47,7 +47,7 @@ impl<D: Disk> Loop<'_, D> {
     pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, seat: Seat) {
         self.state.served.count(Counter::ConnectionsAccepted);
         let token = self.state.clients.vacant();
-        let connection = Connection::new(peer, transport, self.state.site);
+        let connection = Connection::new(peer, self.state.site.tls_session(transport));
         let progress = Readiness::of(&connection);
         self.state.clients.insert(Client::new(socket, connection, seat, progress));
         self.drive_parked(token);

@@ -12,7 +12,6 @@ use crate::access_log::AccessLog;
 use crate::board::{Place, Seat};
 use crate::connection::Reason;
 use crate::counters::Counter;
-use crate::handler::reverse_proxy::{Exchanges, Proxy};
 use crate::runtime::loops::LoopState;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::timers::wheel;
@@ -44,7 +43,8 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.welcome(arrival, Seat::default());
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while self.is_busy() {
-            if self.wait(&mut events, self.timeout()).is_err() {
+            let timeout = self.timeout();
+            if self.wait(&mut events, timeout).is_err() {
                 // Out of memory for the wait itself: as with any failure, connections end.
                 for token in self.state.clients.tokens() {
                     self.close(token, Reason::Failed);
@@ -101,18 +101,15 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     /// What the site counts once for the server, of a process that has its own.
     pub(super) fn count_what_is_its_own(&mut self) {
-        let proxy = self.state.site.proxy.as_deref();
-        if let Some(Proxy { cache: Some(cache), .. }) = proxy {
-            cache.report(&mut self.state.served);
-        }
+        self.state.site.content.report_own(&mut self.state.served);
         if let Some(log) = &self.state.log {
             self.state.served.set(Counter::LogLinesDropped, log.dropped());
         }
     }
 
-    fn is_busy(&self) -> bool {
-        let made = self.state.exchanges.as_ref().map_or(0, Exchanges::made);
-        self.state.clients.len() > made || self.state.exchanges.as_ref().is_some_and(Exchanges::is_busy)
+    fn is_busy(&mut self) -> bool {
+        let has_work = self.state.handler.outbox().is_some_and(|outbox| outbox.has_work());
+        has_work || self.state.clients.len() > self.state.launched() || self.state.handler.is_busy()
     }
 
     fn write_due_lines(&self) {

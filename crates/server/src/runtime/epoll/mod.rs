@@ -15,11 +15,10 @@ use sojourn_content::Done;
 
 use crate::board::Seat;
 use crate::clients::TOKEN_BITS;
-use crate::connection::{Connection, Event};
+use crate::connection::{Connection, Event, Outbox};
 use crate::counters::Served;
-use crate::handler::reverse_proxy::Exchanges;
 use crate::runtime::disk::Disk;
-use crate::runtime::loops::{Errands, LoopState};
+use crate::runtime::loops::{Launches, LoopState};
 use crate::runtime::sockets::accept::Acceptor;
 use crate::runtime::sockets::listener::Listener;
 use crate::runtime::sockets::registry;
@@ -39,7 +38,7 @@ const EVENTS_MAX: usize = 512;
 
 const STOP: u64 = u64::MAX;
 const DISK: u64 = u64::MAX - 1;
-const BELL: u64 = u64::MAX - 2;
+const WAKER: u64 = u64::MAX - 2;
 
 /// Listeners' tokens begin here, above those of clients.
 const LISTENERS: u64 = 1 << TOKEN_BITS;
@@ -72,7 +71,7 @@ impl<'a, D: Disk> Loop<'a, D> {
 
     /// A loop with this state.
     fn with(
-        state: LoopState<'a, Readiness>,
+        mut state: LoopState<'a, Readiness>,
         listeners: Vec<Listener>,
         stop: &'a Stop,
         disk: D,
@@ -89,8 +88,8 @@ impl<'a, D: Disk> Loop<'a, D> {
         if let Some(fd) = disk.completion_fd() {
             watch(fd, DISK)?;
         }
-        if let Some(exchanges) = &state.exchanges {
-            watch(exchanges.bell_fd(), BELL)?;
+        if let Some(outbox) = state.handler.outbox() {
+            watch(outbox.waker_fd(), WAKER)?;
         }
         let accepting_is_paused = false;
         let outcomes = Vec::new();
@@ -102,7 +101,8 @@ impl<'a, D: Disk> Loop<'a, D> {
         registry::complete();
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
         while !self.is_finished() {
-            self.wait(&mut events, self.timeout())?;
+            let timeout = self.timeout();
+            self.wait(&mut events, timeout)?;
             self.turn(&events);
         }
         self.publish();
@@ -123,7 +123,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     /// Until the next tick, if anything depends on it.
-    fn timeout(&self) -> Option<Timespec> {
+    fn timeout(&mut self) -> Option<Timespec> {
         let wait = if self.state.can_go_on() {
             Duration::ZERO
         } else if self.state.clients.is_empty() && !self.accepting_is_paused {
@@ -141,7 +141,7 @@ impl<'a, D: Disk> Loop<'a, D> {
             match token {
                 STOP => self.begin_drain(),
                 DISK => self.collect(),
-                BELL => self.state.exchanges.iter_mut().for_each(Exchanges::collect_calls),
+                WAKER => self.state.handler.outbox().into_iter().for_each(Outbox::collect),
                 LISTENERS.. => {
                     self.accept((token - LISTENERS) as usize);
                 }
@@ -151,7 +151,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         for token in std::mem::take(&mut self.state.runnable) {
             self.drive_parked(token);
         }
-        self.run_errands();
+        self.empty_outbox();
         if self.state.timers.is_due(self.state.clock.now) {
             self.expire();
             self.resume_accepting();
@@ -169,7 +169,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 }
 
-impl<'a, D: Disk> Errands<'a> for Loop<'a, D> {
+impl<'a, D: Disk> Launches<'a> for Loop<'a, D> {
     type Progress = Readiness;
 
     fn state(&mut self) -> &mut LoopState<'a, Readiness> {

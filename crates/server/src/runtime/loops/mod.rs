@@ -4,9 +4,9 @@
 //! do for others are its [errands](Errands).
 
 mod client;
-mod errands;
+mod launches;
 mod state;
 
 pub use client::Client;
-pub use errands::Errands;
+pub use launches::Launches;
 pub use state::LoopState;

@@ -2,16 +2,13 @@
 
 use std::io;
 
-use sojourn_content::Caches;
-
 use super::Client;
 use crate::access_log::AccessLog;
 use crate::board::{Place, Seat};
 use crate::clients::Clients;
 use crate::clock::Clock;
-use crate::connection::{Context, Event, Pool, Reason, Wait, Want};
+use crate::connection::{Context, Event, Handler, Pool, Reason, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::Exchanges;
 use crate::runtime::disk::Disk;
 use crate::runtime::sockets::accept::{Arrival, shed};
 use crate::runtime::timers::drain::Drain;
@@ -25,9 +22,8 @@ pub struct LoopState<'a, P> {
     pub clients: Clients<Client<P>>,
     /// Clients that had their turn and could go on.
     pub runnable: Vec<u64>,
-    /// For a proxy.
-    pub exchanges: Option<Exchanges>,
-    pub caches: Caches,
+    /// Answers the requests of this loop.
+    pub handler: Box<dyn Handler>,
     pub pool: Pool,
     pub clock: Clock,
     pub timers: Timers,
@@ -46,8 +42,7 @@ impl<'a, P> LoopState<'a, P> {
             log,
             clients: Clients::default(),
             runnable: Vec::new(),
-            exchanges: site.proxy.as_ref().map(|proxy| Exchanges::new(proxy, &site.limits)).transpose()?,
-            caches: Caches::new(&site.budgets),
+            handler: site.handler()?,
             pool: Pool::default(),
             timers: Timers::new(clock.now),
             clock,
@@ -59,19 +54,17 @@ impl<'a, P> LoopState<'a, P> {
 
     /// What the connection behind `token` may use, and all of them.
     pub fn context(&mut self, token: u64) -> (&mut Clients<Client<P>>, Context<'_>) {
-        let context = Context {
-            caches: &mut self.caches,
+        let shared = Shared {
             pool: &mut self.pool,
             served: &mut self.served,
             clock: &self.clock,
             send_path: &self.site.send_path,
-            hosts: &self.site.hosts,
             log: self.log.as_ref(),
             limits: &self.site.limits,
             is_draining: self.drain.is_some(),
-            exchanges: self.exchanges.as_mut().map(|exchanges| exchanges.attend(token, self.clock.now)),
+            token,
         };
-        (&mut self.clients, context)
+        (&mut self.clients, Context { handler: &mut *self.handler, shared })
     }
 
     /// Tells the connection behind `token`, which says what it wants.
@@ -117,8 +110,8 @@ impl<'a, P> LoopState<'a, P> {
     }
 
     /// Whether something can be done without waiting.
-    pub fn can_go_on(&self) -> bool {
-        !self.runnable.is_empty() || self.exchanges.as_ref().is_some_and(Exchanges::has_errands)
+    pub fn can_go_on(&mut self) -> bool {
+        !self.runnable.is_empty() || self.handler.outbox().is_some_and(|outbox| outbox.has_work())
     }
 
     /// Forgets the client behind `token`, whose connection ends for this `reason`.
@@ -135,13 +128,15 @@ impl<'a, P> LoopState<'a, P> {
 
     /// Writes to the table of counters what is counted elsewhere.
     pub fn report(&mut self, disk: &impl Disk) {
-        self.served.set_caches(self.caches.counts());
-        let made = self.exchanges.as_ref().map_or(0, Exchanges::made);
+        self.handler.report(self.clock.now, &mut self.served);
+        let made = self.launched();
         self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(made) as u64);
-        if let Some(exchanges) = &self.exchanges {
-            exchanges.report(self.clock.now, &mut self.served);
-        }
         disk.report(&mut self.served);
+    }
+
+    /// Connections that the handler has made.
+    pub fn launched(&mut self) -> usize {
+        self.handler.outbox().map_or(0, |outbox| outbox.open())
     }
 
     /// Shows the table to others.

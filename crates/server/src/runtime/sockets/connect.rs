@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-use crate::handler::reverse_proxy::Destination;
+use crate::connection::Destination;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_nodelay;

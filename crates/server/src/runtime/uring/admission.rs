@@ -148,7 +148,7 @@ impl Ring<'_> {
         let Arrival { socket, peer, transport, .. } = arrival;
         self.state.served.count(Counter::ConnectionsAccepted);
         let token = self.state.clients.vacant();
-        let connection = Connection::new(peer, transport, self.state.site);
+        let connection = Connection::new(peer, self.state.site.tls_session(transport));
         let want = connection.start();
         self.state.clients.insert(Client::new(socket, connection, seat, Undertaking::default()));
         self.drive(token, want);
@@ -158,7 +158,7 @@ impl Ring<'_> {
     fn peer(&self, socket: &OwnedFd) -> IpAddr {
         let is_needed = self.state.site.log.is_some()
             || self.state.site.limits.connections_per_address.is_some()
-            || self.state.site.proxy.is_some();
+            || self.state.site.content.makes_connections();
         let known = is_needed.then(|| getpeername(socket).ok().flatten()).flatten();
         known.map_or(Ipv4Addr::UNSPECIFIED.into(), accept::address)
     }

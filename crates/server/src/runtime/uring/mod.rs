@@ -17,10 +17,9 @@ use sojourn_content::Done;
 
 use crate::architecture::Helped;
 use crate::board::Seat;
-use crate::connection::{Connection, Event};
-use crate::handler::reverse_proxy::Exchanges;
+use crate::connection::{Connection, Event, Outbox};
 use crate::runtime::disk::Disk;
-use crate::runtime::loops::{Errands, LoopState};
+use crate::runtime::loops::{Launches, LoopState};
 use crate::runtime::sockets::listener::Listener;
 use crate::runtime::sockets::registry;
 use crate::runtime::timers::wheel;
@@ -108,10 +107,11 @@ impl<'a> Ring<'a> {
         }
         self.watch(stop.fd(), Purpose::Stop);
         self.watch_outcomes();
-        self.watch_bell();
+        self.watch_waker();
         let mut completions = Vec::new();
         while !self.is_finished() {
-            self.queue.wait(self.timeout(), self.company.is_expected(), &mut completions)?;
+            let timeout = self.timeout();
+            self.queue.wait(timeout, self.company.is_expected(), &mut completions)?;
             self.turn(&completions);
             completions.clear();
         }
@@ -125,7 +125,7 @@ impl<'a> Ring<'a> {
     }
 
     /// Until the next tick, if anything depends on it.
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&mut self) -> Option<Duration> {
         if self.state.can_go_on() {
             Some(Duration::ZERO)
         } else if self.state.clients.is_empty() && !self.entrances.iter().any(Entrance::is_paused) {
@@ -150,15 +150,15 @@ impl<'a> Ring<'a> {
                     self.collect();
                     self.watch_outcomes();
                 }
-                Purpose::Bell => {
-                    self.state.exchanges.iter_mut().for_each(Exchanges::collect_calls);
-                    self.watch_bell();
+                Purpose::Waker => {
+                    self.state.handler.outbox().into_iter().for_each(Outbox::collect);
+                    self.watch_waker();
                 }
                 _ => self.complete(completion),
             }
         }
         self.run();
-        self.run_errands();
+        self.empty_outbox();
         if self.state.timers.is_due(self.state.clock.now) {
             self.expire();
             self.resume_accepting();
@@ -175,11 +175,11 @@ impl<'a> Ring<'a> {
         }
     }
 
-    fn watch_bell(&mut self) {
-        if let Some(exchanges) = &self.state.exchanges {
-            let fd = exchanges.bell_fd().as_raw_fd();
-            // SAFETY: the bell lives as long as the exchanges, and they as long as the ring.
-            self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Bell);
+    fn watch_waker(&mut self) {
+        if let Some(outbox) = self.state.handler.outbox() {
+            let fd = outbox.waker_fd().as_raw_fd();
+            // SAFETY: the queue lives as long as the handler, and that as long as the ring.
+            self.watch(unsafe { BorrowedFd::borrow_raw(fd) }, Purpose::Waker);
         }
     }
 
@@ -196,7 +196,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-impl<'a> Errands<'a> for Ring<'a> {
+impl<'a> Launches<'a> for Ring<'a> {
     type Progress = Undertaking;
 
     fn state(&mut self) -> &mut LoopState<'a, Undertaking> {

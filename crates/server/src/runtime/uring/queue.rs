@@ -40,7 +40,7 @@ pub enum Purpose {
     /// To know that helpers have outcomes.
     Outcomes,
     /// To know that other threads have somebody to wake.
-    Bell,
+    Waker,
     /// To receive from a client.
     Receive,
     /// To send to a client.
@@ -61,7 +61,7 @@ const PURPOSES: [Purpose; 11] = {
         P::Knock,
         P::Stop,
         P::Outcomes,
-        P::Bell,
+        P::Waker,
         P::Receive,
         P::Send,
         P::CloseAfterSend,

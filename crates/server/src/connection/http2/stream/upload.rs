@@ -33,7 +33,7 @@ impl Stream {
         let mut nobody = task::Context::from_waker(Waker::noop());
         // A body that is held back until it is asked for, or is too long to be thrown away, gets its answer now; what
         // still comes of it is reset without blame when the stream ends (RFC 9113, 8.1).
-        let passes_on = context.exchanges.is_some();
+        let passes_on = context.handler.takes_bodies();
         let is_awaited = passes_on || !head::waits_for_continue(&upload.request);
         while is_awaited && upload.received <= DRAINED_BODY_BYTES_MAX {
             match upload.body.poll_data(&mut nobody) {

@@ -1,15 +1,12 @@
-//! What one loop has under way with upstreams: flows, connections in use and idle, and errands for its driver.
+//! What one loop has under way with upstreams: flows, connections in use and idle, and an outbox for its event loop.
 //!
-//! Connections are known by the tokens that the driver gives them. A machine that has something for another adds its
-//! token to the [wakes](Exchanges::take_errands); one that needs a new connection adds a [`Launch`].
+//! Connections are known by the tokens that their event loop gives them.
 //!
 //! A reverse proxy has its upstreams once and for all, and [`Balancer`] chooses among them. A forward proxy is told by each
 //! request where to go (`origins`), and has tunnels besides (`tunnels`).
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -20,10 +17,10 @@ use sojourn_http::Status;
 use sojourn_http::upstream::Asked;
 
 use super::balancer::Balancer;
+use super::machine::Machine;
 use super::partial::keep_as_part;
-use super::waker_queue::WakerQueue;
 use super::{Cache, End, Flow, FlowId, FollowerId, Keyed, Proxy, Stored};
-use crate::connection::Connection;
+use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::Origin;
 use crate::site::Limits;
@@ -40,26 +37,6 @@ pub use tunnels::{Stage, Tunnel, TunnelId, Way};
 /// How often a request is given to an upstream at most.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A connection to be made.
-#[derive(Debug)]
-pub struct Launch {
-    /// Whereto.
-    pub to: Destination,
-    /// Who speaks on it, and is to be woken first.
-    pub connection: Connection,
-}
-
-/// What a new connection has for a socket.
-#[derive(Debug)]
-pub enum Destination {
-    /// One that connects to this address.
-    Address(SocketAddr),
-    /// That of the connection behind this token too: one receives on it while the other sends.
-    Beside(u64),
-    /// This one.
-    Socket(OwnedFd),
-}
-
 /// What a loop has under way.
 #[derive(Debug)]
 pub struct Exchanges {
@@ -72,18 +49,13 @@ pub struct Exchanges {
     origins: HashMap<Arc<Origin>, usize>,
     lookups: Lookups,
     tunnels: Slab<Tunnel>,
-    /// Connections made from here, whatever for.
-    made: usize,
     /// Flows that others may join, by the hash of what they are asked for.
     shared: HashMap<u128, FlowId>,
     /// Idle connections that have been given something to do, and do not know yet.
     assigned: HashMap<u64, FlowId>,
-    launches: Vec<Launch>,
-    wakes: Vec<u64>,
-    /// Rung by other threads.
-    bell: Arc<WakerQueue>,
-    /// What wakes the connection that asked for it last.
-    waker: Option<(u64, Waker)>,
+    pub(super) outbox: Outbox,
+    /// The machines of connections that were made; a place is empty while its machine handles an event.
+    machines: Slab<Option<Machine>>,
     /// The connection that is handling an event.
     token: u64,
     now: Duration,
@@ -98,16 +70,13 @@ impl Exchanges {
             origins: HashMap::new(),
             lookups: Lookups::default(),
             tunnels: Slab::new(),
-            made: 0,
             proxy: Arc::clone(proxy),
             limits: *limits,
             flows: Slab::new(),
             shared: HashMap::new(),
             assigned: HashMap::new(),
-            launches: Vec::new(),
-            wakes: Vec::new(),
-            bell: WakerQueue::new()?,
-            waker: None,
+            outbox: Outbox::new()?,
+            machines: Slab::new(),
             token: 0,
             now: Duration::ZERO,
         })
@@ -132,35 +101,32 @@ impl Exchanges {
 
     /// What wakes the connection that is handling an event, from whichever thread.
     pub fn waker(&mut self) -> Waker {
-        let token = self.token;
-        let (bell, known) = (&self.bell, self.waker.take().filter(|(known, _)| *known == token));
-        let (_, waker) = self.waker.insert(known.unwrap_or_else(|| (token, bell.waker(token))));
-        waker.clone()
+        self.outbox.waker(self.token)
     }
 
-    /// Readable when other threads have somebody to [wake](Exchanges::collect_calls).
-    pub fn bell_fd(&self) -> BorrowedFd<'_> {
-        self.bell.fd()
-    }
-
-    /// Whom other threads have called is woken with the next errands.
-    pub fn collect_calls(&mut self) {
-        self.wakes.append(&mut self.bell.take());
-    }
-
-    /// Whether the driver has errands to run.
-    pub fn has_errands(&self) -> bool {
-        !self.launches.is_empty() || !self.wakes.is_empty()
-    }
-
-    /// Whether anything is under way, for clients or for the cache.
+    /// Returns true if anything is under way, for clients or for the cache.
     pub fn is_busy(&self) -> bool {
-        self.has_errands() || !self.flows.is_empty() || !self.tunnels.is_empty()
+        !self.flows.is_empty() || !self.tunnels.is_empty()
     }
 
-    /// The errands: connections to make, then connections to wake.
-    pub fn take_errands(&mut self) -> (Vec<Launch>, Vec<u64>) {
-        (std::mem::take(&mut self.launches), std::mem::take(&mut self.wakes))
+    /// Keeps a machine that has, or is to have, a connection.
+    pub fn add(&mut self, machine: Machine) -> MachineId {
+        MachineId(self.machines.insert(Some(machine)))
+    }
+
+    /// Has a machine handle an event.
+    pub fn drive(&mut self, id: MachineId, event: Event, shared: &mut Shared<'_>) -> (Want, Wait) {
+        let mut machine = self.machines[id.0].take().expect("it handles one event at a time");
+        let want = machine.handle(event, self, shared);
+        let wait = machine.waits_for();
+        self.machines[id.0] = Some(machine);
+        (want, wait)
+    }
+
+    /// A machine's connection is about to be forgotten; returns what has passed to a tunnel's client.
+    pub fn end(&mut self, id: MachineId, shared: &mut Shared<'_>) -> u64 {
+        let machine = self.machines.remove(id.0);
+        machine.map_or(0, |mut machine| machine.finish(self, shared))
     }
 
     /// Begins `flow`, which the connection that is handling an event follows.
@@ -281,19 +247,19 @@ impl Exchanges {
         // What is kept for others needs nobody who waits for it.
         if !flow.is_wanted() && flow.end.is_none() {
             flow.end = Some(End::Abandoned);
-            self.wakes.extend(flow.fetch);
+            self.outbox.wake_all(flow.fetch);
         }
         self.forget_if_alone(id);
     }
 
     /// Has the followers look at their flow.
     pub fn wake_followers(&mut self, id: FlowId) {
-        self.wakes.extend(self.flows[id.0].followers.iter().map(|follower| follower.token));
+        self.outbox.wake_all(self.flows[id.0].followers.iter().map(|follower| follower.token));
     }
 
     /// Has the connection that fills the flow look at it.
     pub fn wake_fetch(&mut self, id: FlowId) {
-        self.wakes.extend(self.flows[id.0].fetch);
+        self.outbox.wake_all(self.flows[id.0].fetch);
     }
 
     /// What the connection that is handling an event is to do; it fills that flow from now on.
@@ -357,21 +323,11 @@ impl Exchanges {
         self.finish(id, if has_answer { End::Truncated } else { End::Failed(status) });
     }
 
-    /// A connection that was launched is over.
-    pub fn forget(&mut self) {
-        self.made -= 1;
-    }
-
     /// Writes what it counts itself to the table.
     pub fn report(&self, now: Duration, served: &mut Served) {
         served.set(Counter::UpstreamConnectionsOpen, self.open() as u64);
         served.set(Counter::UpstreamsDown, self.health.down(now));
         served.set(Counter::TunnelsOpen, self.tunnels_open() as u64);
-    }
-
-    /// Connections made from here, whatever for: all that are no clients'.
-    pub fn made(&self) -> usize {
-        self.made
     }
 
     fn forget_if_alone(&mut self, id: FlowId) {

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{Destination, Exchanges, FlowId, Pool, TunnelId};
-use crate::connection::{Connection, Lookup};
+use super::{Exchanges, FlowId, Pool, TunnelId};
+use crate::connection::Destination;
 use crate::counters::{Counter, Served};
-use crate::handler::forward_proxy::{Addresses, Forward, Origin};
+use crate::handler::forward_proxy::{Addresses, Forward, Lookup, Origin};
+use crate::handler::reverse_proxy::machine::Machine;
 use crate::handler::reverse_proxy::{End, Refusal};
 
 /// Who waits for which name.
@@ -51,8 +52,8 @@ impl Exchanges {
             Ok(pending) => {
                 served.count(Counter::Lookups);
                 self.lookups.insert(origin.host.clone(), vec![seeker]);
-                let lookup = Box::new(Lookup::new(origin.host.clone(), pending.outcome));
-                self.launch(Destination::Socket(pending.socket), Connection::Lookup(lookup));
+                let lookup = Machine::Lookup(Lookup::new(origin.host.clone(), pending.outcome));
+                self.launch(Destination::Socket(pending.socket), lookup, None);
             }
             Err(_) => self.find(seeker, Err(Refusal::Lookups), served),
         }

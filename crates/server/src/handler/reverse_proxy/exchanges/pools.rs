@@ -3,13 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rustls::client::ClientConnection;
 use sojourn_http::Status;
 
+use super::Exchanges;
 use super::origins::forward;
-use super::{Destination, Exchanges, Launch};
-use crate::connection::{Connection, Fetch, TlsConnection};
+use crate::connection::{Destination, Launch, Launched};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::Origin;
+use crate::handler::reverse_proxy::machine::Machine;
+use crate::handler::reverse_proxy::upstream_connection::UpstreamConnection;
 use crate::handler::reverse_proxy::{End, FlowId};
 
 /// The connections to one upstream, or origin.
@@ -107,7 +110,7 @@ impl Exchanges {
         let flow = &mut self.flows[id.0];
         (flow.upstream, flow.fetch) = (upstream, Some(token));
         self.assigned.insert(token, id);
-        self.wakes.push(token);
+        self.outbox.wake(token);
         true
     }
 
@@ -116,20 +119,17 @@ impl Exchanges {
         served.count(Counter::UpstreamRequests);
         self.flows[id.0].upstream = upstream;
         self.pools[upstream].open += 1;
-        let fetch = Box::new(Fetch::new(upstream, id));
         let tls = match &self.flows[id.0].origin {
             Some(origin) => forward(&self.proxy.forward).tls_with(origin),
             None => self.proxy.upstreams[upstream].tls.clone(),
         };
-        let connection = match tls {
-            Some(tls) => Connection::UpstreamTls(Box::new(TlsConnection::to_upstream(tls.connect(), fetch))),
-            None => Connection::Upstream(fetch),
-        };
-        self.launch(Destination::Address(address), connection);
+        let machine = Machine::Upstream(Box::new(UpstreamConnection::new(upstream, id)));
+        self.launch(Destination::Address(address), machine, tls.map(|tls| Box::new(tls.connect())));
     }
 
-    pub(super) fn launch(&mut self, to: Destination, connection: Connection) {
-        self.made += 1;
-        self.launches.push(Launch { to, connection });
+    pub(super) fn launch(&mut self, to: Destination, machine: Machine, tls: Option<Box<ClientConnection>>) {
+        let (wait, sent) = (machine.waits_for(), machine.sent());
+        let machine = Launched::new(self.add(machine), wait, sent);
+        self.outbox.launch(Launch { to, machine, tls });
     }
 }

@@ -12,10 +12,11 @@ use std::time::Duration;
 use sojourn_http::Status;
 
 use super::origins::Seeker;
-use super::{ATTEMPTS_MAX, Destination, Exchanges};
-use crate::connection::{Connection, TunnelEnd};
+use super::{ATTEMPTS_MAX, Exchanges};
+use crate::connection::Destination;
 use crate::counters::{Counter, Served};
-use crate::handler::forward_proxy::{Addresses, Origin};
+use crate::handler::forward_proxy::{Addresses, Origin, TunnelEnd};
+use crate::handler::reverse_proxy::machine::Machine;
 use crate::handler::reverse_proxy::{End, Refusal};
 
 /// What may wait on one way until it is sent.
@@ -194,14 +195,14 @@ impl Exchanges {
         let Some(address) = tunnel.addresses.pop_front() else { return self.close_tunnel(id, end) };
         tunnel.holders += 1;
         let to = Destination::Address(SocketAddr::new(address, tunnel.origin.port));
-        self.launch(to, Connection::Tunnel(Box::new(TunnelEnd::far(id))));
+        self.launch(to, Machine::Tunnel(TunnelEnd::far(id)), None);
     }
 
     fn close_tunnel(&mut self, id: TunnelId, end: End) {
         let tunnel = &mut self.tunnels[id.0];
         if tunnel.stage == Stage::Opening {
             tunnel.stage = Stage::Closed(end);
-            self.wakes.push(tunnel.client);
+            self.outbox.wake(tunnel.client);
         }
     }
 
@@ -217,7 +218,7 @@ impl Exchanges {
         if is_wanted {
             (tunnel.stage, tunnel.moved) = (Stage::Open, self.now);
             served.count(Counter::Tunnels);
-            self.wakes.push(tunnel.client);
+            self.outbox.wake(tunnel.client);
             self.launch_sender(id, Way::Out);
         }
         is_wanted
@@ -226,8 +227,8 @@ impl Exchanges {
     /// Sends what comes on `way` on the socket of the connection that is handling an event, which receives on it.
     pub fn launch_sender(&mut self, id: TunnelId, way: Way) {
         self.tunnels[id.0].holders += 1;
-        let sender = Box::new(TunnelEnd::sender(id, way));
-        self.launch(Destination::Beside(self.token), Connection::Tunnel(sender));
+        let sender = Machine::Tunnel(TunnelEnd::sender(id, way));
+        self.launch(Destination::Beside(self.token), sender, None);
     }
 
     /// The connection that is handling an event receives for `way`.
@@ -247,7 +248,7 @@ impl Exchanges {
         let channel = tunnel.channel(way);
         channel.bytes.extend_from_slice(bytes);
         channel.moved_bytes += bytes.len() as u64;
-        self.wakes.extend(channel.sender);
+        self.outbox.wake_all(channel.sender);
         let counter = match way {
             Way::Out => Counter::TunnelSentBytes,
             Way::Back => Counter::TunnelReceivedBytes,
@@ -259,7 +260,7 @@ impl Exchanges {
     pub fn end_way(&mut self, id: TunnelId, way: Way) {
         let channel = self.tunnels[id.0].channel(way);
         channel.is_ended = true;
-        self.wakes.extend(channel.sender);
+        self.outbox.wake_all(channel.sender);
     }
 
     /// Takes what is to be sent on `way` now, with `room` in which the next may come.
@@ -268,7 +269,7 @@ impl Exchanges {
         tunnel.moved = self.now;
         let channel = tunnel.channel(way);
         if channel.bytes.len() >= CHANNEL_BYTES_MAX {
-            self.wakes.extend(channel.receiver);
+            self.outbox.wake_all(channel.receiver);
         }
         std::mem::replace(&mut channel.bytes, room)
     }
@@ -314,6 +315,6 @@ impl Exchanges {
     fn wake_tunnel(&mut self, id: TunnelId) {
         let Tunnel { out, back, .. } = &self.tunnels[id.0];
         let tokens = [out.receiver, out.sender, back.receiver, back.sender];
-        self.wakes.extend(tokens.into_iter().flatten());
+        self.outbox.wake_all(tokens.into_iter().flatten());
     }
 }

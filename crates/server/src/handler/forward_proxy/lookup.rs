@@ -5,9 +5,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{Buffer, Context, Event, Reason, Wait, Want};
+use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
 use crate::handler::forward_proxy::Addresses;
-use crate::handler::reverse_proxy::Refusal;
+use crate::handler::forward_proxy::Refusal;
+use crate::handler::reverse_proxy::Exchanges;
 
 /// A name that is being looked up.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl Lookup {
     }
 
     /// Takes an event, says what is wanted next.
-    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         match event {
             Event::Woken if self.is_waiting => Want::Wait,
             Event::Woken => {
@@ -33,11 +34,11 @@ impl Lookup {
                 Want::Receive(Buffer::default())
             }
             Event::Expired => {
-                self.end(Refusal::LookupTime, context);
+                self.end(Refusal::LookupTime, exchanges, shared);
                 Want::Close(Reason::Finished)
             }
             _ => {
-                self.end(Refusal::Name, context);
+                self.end(Refusal::Name, exchanges, shared);
                 Want::Close(Reason::Finished)
             }
         }
@@ -49,15 +50,14 @@ impl Lookup {
     }
 
     /// It is about to be forgotten.
-    pub fn finish(&mut self, context: &mut Context<'_>) {
-        self.end(Refusal::Name, context);
+    pub fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
+        self.end(Refusal::Name, exchanges, shared);
     }
 
-    /// Tells those who wait of the outcome, or of the obstacle if there is none.
-    fn end(&mut self, obstacle: Refusal, context: &mut Context<'_>) {
+    /// Tells those who wait of the outcome, or of the refusal if there is none.
+    fn end(&mut self, refusal: Refusal, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
         if !std::mem::replace(&mut self.is_over, true) {
-            let exchanges = context.exchanges.as_mut().expect("who looks up has exchanges");
-            exchanges.found(&self.host, self.outcome.get().ok_or(obstacle), context.served);
+            exchanges.found(&self.host, self.outcome.get().ok_or(refusal), shared.served);
         }
     }
 }

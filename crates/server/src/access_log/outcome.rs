@@ -1,9 +1,5 @@
 //! How a proxy came by the answer to a request, in the words of Squid's log.
 
-use sojourn_http_cache::Forwarded;
-
-use super::Verdict;
-
 /// What the cache did for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
@@ -37,17 +33,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Of a lookup that said `verdict`, from disk or not.
-    pub fn of(verdict: &Verdict, was_on_disk: bool) -> Outcome {
-        match verdict {
-            Verdict::Hit(..) if was_on_disk => Outcome::DiskHit,
-            Verdict::Hit(..) => Outcome::MemoryHit,
-            Verdict::Fill(keyed) if keyed.why == Forwarded::Request => Outcome::ClientRefreshMiss,
-            Verdict::Fill(_) | Verdict::Pass(_) | Verdict::GatewayTimeout => Outcome::Miss,
-            Verdict::Wait => Outcome::Own,
-        }
-    }
-
     /// Squid's result code.
     pub fn code(self) -> &'static str {
         match self {

@@ -4,137 +4,136 @@ use sojourn_http::Status;
 use sojourn_http::upstream::Head;
 
 use super::body::{Body, Progress};
-use super::{Fetch, Stage, exchanges};
-use crate::connection::{Buffer, Context, Reason, Want};
+use super::{Exchanges, Stage, UpstreamConnection};
+use crate::connection::{Buffer, Reason, Shared, Want};
 use crate::counters::Counter;
-use crate::handler::reverse_proxy::{End, Exchanges, FlowId, Heard};
+use crate::handler::reverse_proxy::{End, FlowId, Heard};
 
 /// Interim responses (1xx) before an answer; a server that sends more sends no answer.
 const INTERIM_RESPONSES_MAX: u32 = 16;
 
-impl Fetch {
+impl UpstreamConnection {
     pub(super) fn receive(&mut self) -> Want {
         self.is_receiving = true;
         // What is here already must not be lost when receiving is recalled.
         Want::Receive(if self.is_sent { std::mem::take(&mut self.input) } else { Buffer::default() })
     }
 
-    pub(super) fn receive_body(&mut self, context: &mut Context<'_>) -> Want {
+    pub(super) fn receive_body(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
-        if exchanges(context).is_full(id) {
+        if exchanges.is_full(id) {
             return Want::Wait;
         }
         let mut buffer = std::mem::take(&mut self.input);
         if !buffer.is_allocated() {
-            buffer = context.pool.take_buffer();
+            buffer = shared.pool.take_buffer();
         }
         buffer.expect_much();
         self.is_receiving = true;
         Want::Receive(buffer)
     }
 
-    pub(super) fn received(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Want {
+    pub(super) fn received(
+        &mut self,
+        buffer: Buffer,
+        exchanges: &mut Exchanges,
+        shared: &mut Shared<'_>,
+    ) -> Want {
         if self.input.unread().is_empty() {
-            context.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
+            shared.pool.put_buffer(std::mem::replace(&mut self.input, buffer));
         } else {
             self.input.append(&buffer);
-            context.pool.put_buffer(buffer);
+            shared.pool.put_buffer(buffer);
         }
         match self.stage {
-            Stage::Head => self.read_head(context),
-            Stage::Body(_) => self.read_body(context),
+            Stage::Head => self.read_head(exchanges, shared),
+            Stage::Body(_) => self.read_body(exchanges, shared),
             // Nothing was asked for: what this would answer must never be guessed.
-            Stage::New | Stage::Connecting | Stage::Sending | Stage::Idle => self.end_idle(context),
+            Stage::New | Stage::Connecting | Stage::Sending | Stage::Idle => self.end_idle(exchanges, shared),
         }
     }
 
-    fn read_head(&mut self, context: &mut Context<'_>) -> Want {
+    fn read_head(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
         loop {
-            let asked = self.flow(context).asked;
+            let asked = self.flow(exchanges).asked;
             let head = match self.parser.parse(self.input.unread(), asked) {
                 Ok(Some(head)) => head,
                 Ok(None) => return self.receive(),
-                Err(_) => return self.give_up(Status::BadGateway, context),
+                Err(_) => return self.give_up(Status::BadGateway, exchanges, shared),
             };
             let head_len = head.head_len;
             if !(100..200).contains(&head.status) {
                 let body = Body::new(head.body);
                 self.keeps = head.keep_alive && self.is_sent;
-                let now = context.clock.second.seconds() as i64;
-                let exchanges = exchanges(context);
+                let now = shared.clock.second.seconds() as i64;
                 exchanges.succeed_at(self.upstream);
                 let began = exchanges.flow(id).began;
                 let is_again = hear(id, &head, now, exchanges);
-                self.head_came = context.clock.now;
+                self.head_came = shared.clock.now;
                 let waited = self.head_came.saturating_sub(began);
-                context.served.add(Counter::UpstreamHeadWait, waited.as_nanos() as u64);
+                shared.served.add(Counter::UpstreamHeadWait, waited.as_nanos() as u64);
                 self.input.consume(head_len);
                 if is_again {
-                    return self.ask_again(context);
+                    return self.ask_again(exchanges, shared);
                 }
                 self.stage = Stage::Body(body);
-                return self.read_body(context);
+                return self.read_body(exchanges, shared);
             }
             self.interim_responses += 1;
             // 101 was never asked for.
             if head.status == 101 || self.interim_responses > INTERIM_RESPONSES_MAX {
-                return self.give_up(Status::BadGateway, context);
+                return self.give_up(Status::BadGateway, exchanges, shared);
             }
             if head.status == 100
-                && let Some(upload) = &mut exchanges(context).flow(id).upload
+                && let Some(upload) = &mut exchanges.flow(id).upload
             {
                 upload.is_asked_for = true;
-                exchanges(context).wake_followers(id);
+                exchanges.wake_followers(id);
             }
             self.input.consume(head_len);
         }
     }
 
-    fn read_body(&mut self, context: &mut Context<'_>) -> Want {
+    fn read_body(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("there is a request");
         let Stage::Body(body) = &mut self.stage else { unreachable!("a body is being read") };
-        let progress = body.read(&mut self.input, |part| exchanges(context).flow(id).append(part));
-        exchanges(context).limit_shared(id);
-        exchanges(context).wake_followers(id);
+        let progress = body.read(&mut self.input, |part| exchanges.flow(id).append(part));
+        exchanges.limit_shared(id);
+        exchanges.wake_followers(id);
         match progress {
-            Progress::More if self.is_abandoned(context) => Want::Close(Reason::Finished),
-            Progress::More => self.receive_body(context),
-            Progress::Malformed => self.give_up(Status::BadGateway, context),
-            Progress::Complete => self.complete(context),
+            Progress::More if self.is_abandoned(exchanges) => Want::Close(Reason::Finished),
+            Progress::More => self.receive_body(exchanges, shared),
+            Progress::Malformed => self.give_up(Status::BadGateway, exchanges, shared),
+            Progress::Complete => self.complete(exchanges, shared),
         }
     }
 
     /// The answer is complete.
-    pub(super) fn complete(&mut self, context: &mut Context<'_>) -> Want {
-        let took = context.clock.now.saturating_sub(self.head_came);
-        context.served.add(Counter::UpstreamBodyWait, took.as_nanos() as u64);
+    pub(super) fn complete(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+        let took = shared.clock.now.saturating_sub(self.head_came);
+        shared.served.add(Counter::UpstreamBodyWait, took.as_nanos() as u64);
         let flow = self.flow.take().expect("there was a request");
-        exchanges(context).finish(flow, End::Complete);
-        self.rest(context)
+        exchanges.finish(flow, End::Complete);
+        self.rest(exchanges, shared)
     }
 
     /// What came was about nothing that is stored: the flow begins again, here or elsewhere.
-    fn ask_again(&mut self, context: &mut Context<'_>) -> Want {
+    fn ask_again(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let flow = self.flow.take().expect("there was a request");
-        let want = self.rest(context);
-        let exchanges = context.exchanges.as_mut().expect("who has upstreams has exchanges");
-        exchanges.begin_again(flow, context.served);
+        let want = self.rest(exchanges, shared);
+        exchanges.begin_again(flow, shared.served);
         want
     }
 
     /// Nothing is left to do.
-    fn rest(&mut self, context: &mut Context<'_>) -> Want {
+    fn rest(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         self.answered += 1;
         // What comes unasked, or a request that the upstream has not taken whole, leaves the next answer in doubt.
-        let may_stay = self.keeps && self.input.unread().is_empty() && !context.is_draining;
+        let may_stay = self.keeps && self.input.unread().is_empty() && !shared.is_draining;
         self.stage = Stage::Idle;
-        context.pool.put_buffer(std::mem::take(&mut self.input));
-        if may_stay && exchanges(context).keep(self.upstream) {
-            self.receive()
-        } else {
-            Want::Close(Reason::Finished)
-        }
+        shared.pool.put_buffer(std::mem::take(&mut self.input));
+        if may_stay && exchanges.keep(self.upstream) { self.receive() } else { Want::Close(Reason::Finished) }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use sojourn_http::Status;
 
-use super::{Buffer, Context, Event, Output, Reason, Wait, Want};
+use crate::connection::{Buffer, Event, Output, Reason, Shared, Wait, Want};
 use crate::counters::Counter;
 use crate::handler::reverse_proxy::{Exchanges, Stage, TunnelId, Way};
 
@@ -79,10 +79,10 @@ impl TunnelEnd {
     }
 
     /// Takes an event, says what is wanted next.
-    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         match self {
-            TunnelEnd::Far(far) => far.handle(event, context),
-            TunnelEnd::Sender(sender) => sender.handle(event, context),
+            TunnelEnd::Far(far) => far.handle(event, exchanges, shared),
+            TunnelEnd::Sender(sender) => sender.handle(event, exchanges, shared),
         }
     }
 
@@ -105,26 +105,26 @@ impl TunnelEnd {
     }
 
     /// It is about to be forgotten.
-    pub fn finish(&mut self, context: &mut Context<'_>) {
+    pub fn finish(&mut self, exchanges: &mut Exchanges) {
         match self {
-            TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.finish(context),
-            TunnelEnd::Far(far) => exchanges(context).release_tunnel(far.receiver.tunnel),
-            TunnelEnd::Sender(sender) => sender.finish(context),
+            TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.finish(exchanges),
+            TunnelEnd::Far(far) => exchanges.release_tunnel(far.receiver.tunnel),
+            TunnelEnd::Sender(sender) => sender.finish(exchanges),
         }
     }
 }
 
 impl Far {
-    fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let tunnel = self.receiver.tunnel;
         if self.step == Step::Connected {
-            return self.receiver.handle(event, context);
+            return self.receiver.handle(event, exchanges, shared);
         }
-        let is_wanted = exchanges(context).tunnel(tunnel).stage() == Stage::Opening;
+        let is_wanted = exchanges.tunnel(tunnel).stage() == Stage::Opening;
         match (event, self.step) {
             (Event::Woken, Step::New) if is_wanted => {
                 self.step = Step::Connecting;
-                exchanges(context).receive_for(tunnel, Way::Back);
+                exchanges.receive_for(tunnel, Way::Back);
                 Want::Send(Output { awaits_connection: true, ..Output::default() })
             }
             (Event::Woken, Step::Connecting) if !is_wanted => {
@@ -132,20 +132,55 @@ impl Far {
                 Want::Recall
             }
             (Event::Woken, Step::Connecting | Step::Recalled) => Want::Wait,
-            (Event::Sent(_), _) if reach(tunnel, context) => {
+            (Event::Sent(_), _) if reach(tunnel, exchanges, shared) => {
                 self.step = Step::Connected;
-                self.receiver.go_on(context)
+                self.receiver.go_on(exchanges, shared)
             }
             (Event::Failed, Step::New | Step::Connecting) => {
-                exchanges(context).fail_tunnel(tunnel, Status::BadGateway);
+                exchanges.fail_tunnel(tunnel, Status::BadGateway);
                 Want::Close(Reason::Failed)
             }
             (Event::Expired, Step::Connecting) => {
-                exchanges(context).fail_tunnel(tunnel, Status::GatewayTimeout);
+                exchanges.fail_tunnel(tunnel, Status::GatewayTimeout);
                 Want::Close(Reason::TimedOut)
             }
             _ => Want::Close(Reason::Finished),
         }
+    }
+}
+
+/// A client's connection that has become a tunnel's: what the client sends goes into the tunnel.
+#[derive(Debug)]
+pub struct TunnelClient {
+    receiver: Receiver,
+    is_begun: bool,
+}
+
+impl TunnelClient {
+    /// Of `tunnel`, of which the client is yet to be told.
+    pub fn new(tunnel: TunnelId) -> TunnelClient {
+        TunnelClient { receiver: Receiver::new(tunnel, Way::Out), is_begun: false }
+    }
+
+    /// Takes an event, says what is wanted next. The first comes once the client is told.
+    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            exchanges.receive_for(self.receiver.tunnel, Way::Out);
+            exchanges.launch_sender(self.receiver.tunnel, Way::Back);
+        }
+        self.receiver.handle(event, exchanges, shared)
+    }
+
+    /// What it waits for while its want cannot be done.
+    pub fn waits_for(&self) -> Wait {
+        self.receiver.waits_for()
+    }
+
+    /// It is about to be forgotten; returns the bytes that came for the client.
+    pub fn finish(&mut self, exchanges: &mut Exchanges) -> u64 {
+        let bytes = exchanges.tunnel(self.receiver.tunnel).moved_bytes(Way::Back);
+        self.receiver.finish(exchanges);
+        bytes
     }
 }
 
@@ -156,7 +191,7 @@ impl Receiver {
     }
 
     /// Takes an event, says what is wanted next.
-    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
         }
@@ -165,7 +200,7 @@ impl Receiver {
         let tunnel = self.tunnel;
         match event {
             Event::Woken if was_receiving => {
-                if exchanges(context).tunnel(tunnel).is_over() {
+                if exchanges.tunnel(tunnel).is_over() {
                     self.is_recalled = true;
                     return Want::Recall;
                 }
@@ -174,27 +209,26 @@ impl Receiver {
             }
             Event::Received(buffer) => {
                 self.is_busy = buffer.unread().len() >= BUSY_BYTES_MIN;
-                let exchanges = context.exchanges.as_mut().expect("who has a tunnel has exchanges");
-                exchanges.push(tunnel, self.way, buffer.unread(), context.served);
-                context.pool.put_buffer(buffer);
+                exchanges.push(tunnel, self.way, buffer.unread(), shared.served);
+                shared.pool.put_buffer(buffer);
             }
-            Event::Ended => exchanges(context).end_way(tunnel, self.way),
-            Event::Expired if exchanges(context).ends_idle(tunnel) => {
-                context.served.count(Counter::LimitTunnelIdle);
+            Event::Ended => exchanges.end_way(tunnel, self.way),
+            Event::Expired if exchanges.ends_idle(tunnel) => {
+                shared.served.count(Counter::LimitTunnelIdle);
                 return Want::Close(Reason::TimedOut);
             }
             Event::Failed => {
-                exchanges(context).break_tunnel(tunnel);
+                exchanges.break_tunnel(tunnel);
                 return Want::Close(Reason::Failed);
             }
             _ => {}
         }
-        self.go_on(context)
+        self.go_on(exchanges, shared)
     }
 
     /// Receives, if there is room; the driver does nothing for it.
-    pub fn go_on(&mut self, context: &mut Context<'_>) -> Want {
-        let tunnel = exchanges(context).tunnel(self.tunnel);
+    pub fn go_on(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
+        let tunnel = exchanges.tunnel(self.tunnel);
         if tunnel.is_over() {
             return Want::Close(Reason::Finished);
         }
@@ -206,7 +240,7 @@ impl Receiver {
             // A tunnel that waits holds no memory.
             return Want::Receive(Buffer::default());
         }
-        let mut buffer = context.pool.take_buffer();
+        let mut buffer = shared.pool.take_buffer();
         buffer.expect_much();
         Want::Receive(buffer)
     }
@@ -218,19 +252,14 @@ impl Receiver {
     }
 
     /// It is about to be forgotten.
-    pub fn finish(&mut self, context: &mut Context<'_>) {
-        exchanges(context).break_tunnel(self.tunnel);
-        exchanges(context).release_tunnel(self.tunnel);
-    }
-
-    /// The tunnel.
-    pub fn tunnel(&self) -> TunnelId {
-        self.tunnel
+    pub fn finish(&mut self, exchanges: &mut Exchanges) {
+        exchanges.break_tunnel(self.tunnel);
+        exchanges.release_tunnel(self.tunnel);
     }
 }
 
 impl Sender {
-    fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+    fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
         }
@@ -240,32 +269,31 @@ impl Sender {
         match event {
             Event::Woken if did != Doing::Nothing => {
                 self.doing = did;
-                self.is_recalled = exchanges(context).tunnel(tunnel).is_over();
+                self.is_recalled = exchanges.tunnel(tunnel).is_over();
                 if self.is_recalled { Want::Recall } else { Want::Wait }
             }
             Event::Sent(output) => {
-                context.pool.put(output.bytes);
+                shared.pool.put(output.bytes);
                 if did == Doing::Shutting {
-                    exchanges(context).shut_way(tunnel, self.way);
+                    exchanges.shut_way(tunnel, self.way);
                     return Want::Close(Reason::Finished);
                 }
-                self.go_on(context)
+                self.go_on(exchanges, shared)
             }
-            Event::Expired if !exchanges(context).tunnel(tunnel).is_over() => {
-                context.served.count(Counter::LimitTunnelIdle);
-                exchanges(context).break_tunnel(tunnel);
+            Event::Expired if !exchanges.tunnel(tunnel).is_over() => {
+                shared.served.count(Counter::LimitTunnelIdle);
+                exchanges.break_tunnel(tunnel);
                 Want::Close(Reason::TimedOut)
             }
             Event::Failed => {
-                exchanges(context).break_tunnel(tunnel);
+                exchanges.break_tunnel(tunnel);
                 Want::Close(Reason::Failed)
             }
-            _ => self.go_on(context),
+            _ => self.go_on(exchanges, shared),
         }
     }
 
-    fn go_on(&mut self, context: &mut Context<'_>) -> Want {
-        let exchanges = context.exchanges.as_mut().expect("who has a tunnel has exchanges");
+    fn go_on(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         exchanges.send_for(self.tunnel, self.way);
         let tunnel = exchanges.tunnel(self.tunnel);
         if tunnel.is_over() {
@@ -279,12 +307,11 @@ impl Sender {
             return Want::Wait;
         }
         self.doing = Doing::Sending;
-        let bytes = exchanges.take(self.tunnel, self.way, context.pool.take());
+        let bytes = exchanges.take(self.tunnel, self.way, shared.pool.take());
         Want::Send(Output { bytes, ..Output::default() })
     }
 
-    fn finish(&mut self, context: &mut Context<'_>) {
-        let exchanges = exchanges(context);
+    fn finish(&mut self, exchanges: &mut Exchanges) {
         if !exchanges.tunnel(self.tunnel).is_shut(self.way) {
             exchanges.break_tunnel(self.tunnel);
         }
@@ -293,11 +320,6 @@ impl Sender {
 }
 
 /// The origin is reached; returns whether that is still of use.
-fn reach(tunnel: TunnelId, context: &mut Context<'_>) -> bool {
-    let exchanges = context.exchanges.as_mut().expect("who has a tunnel has exchanges");
-    exchanges.reach_tunnel(tunnel, context.served)
-}
-
-fn exchanges<'c>(context: &'c mut Context<'_>) -> &'c mut Exchanges {
-    context.exchanges.as_mut().expect("who has a tunnel has exchanges")
+fn reach(tunnel: TunnelId, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> bool {
+    exchanges.reach_tunnel(tunnel, shared.served)
 }

@@ -1,21 +1,21 @@
 //! Sending a request to an upstream, and its body as that comes from the client.
 
-use super::{Fetch, Stage, exchanges};
-use crate::connection::{Context, Output, Reason, Want};
+use super::{Exchanges, Stage, UpstreamConnection};
+use crate::connection::{Output, Reason, Shared, Want};
 use crate::counters::Counter;
 
-impl Fetch {
+impl UpstreamConnection {
     /// Begins with the flow at hand.
-    pub(super) fn begin(&mut self, context: &mut Context<'_>) -> Want {
+    pub(super) fn begin(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let id = self.flow.expect("it has something to do");
-        exchanges(context).fill(id);
-        if self.is_abandoned(context) {
+        exchanges.fill(id);
+        if self.is_abandoned(exchanges) {
             return Want::Close(Reason::Finished);
         }
         self.is_sent = false;
         self.interim_responses = 0;
-        let mut bytes = context.pool.take();
-        let flow = exchanges(context).flow(id);
+        let mut bytes = shared.pool.take();
+        let flow = exchanges.flow(id);
         bytes.extend_from_slice(&flow.request);
         if let Some(upload) = &mut flow.upload {
             bytes.append(&mut upload.bytes);
@@ -25,25 +25,25 @@ impl Fetch {
         self.stage = if matches!(self.stage, Stage::New) { Stage::Connecting } else { Stage::Sending };
         if has_upload {
             // There is room for more.
-            exchanges(context).wake_followers(id);
+            exchanges.wake_followers(id);
         }
         Want::Send(plain(bytes))
     }
 
     /// A part of the request is sent.
-    pub(super) fn sent(&mut self, context: &mut Context<'_>) -> Want {
+    pub(super) fn sent(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         if matches!(self.stage, Stage::New) {
-            let waited = context.clock.now.saturating_sub(self.flow(context).began);
-            context.served.add(Counter::UpstreamConnectWait, waited.as_nanos() as u64);
+            let waited = shared.clock.now.saturating_sub(self.flow(exchanges).began);
+            shared.served.add(Counter::UpstreamConnectWait, waited.as_nanos() as u64);
         }
         self.stage = Stage::Head;
-        self.go_on(context)
+        self.go_on(exchanges, shared)
     }
 
     /// Sends what there is of the request's body; otherwise waits for the answer, which may come early.
-    pub(super) fn send_on(&mut self, context: &mut Context<'_>) -> Want {
+    pub(super) fn send_on(&mut self, exchanges: &mut Exchanges) -> Want {
         let id = self.flow.expect("there is a request");
-        let Some(upload) = exchanges(context).flow(id).upload.as_mut().filter(|_| !self.is_sent) else {
+        let Some(upload) = exchanges.flow(id).upload.as_mut().filter(|_| !self.is_sent) else {
             return self.receive();
         };
         self.is_sent = upload.is_complete;
@@ -52,7 +52,7 @@ impl Fetch {
             return self.receive();
         }
         self.stage = Stage::Sending;
-        exchanges(context).wake_followers(id);
+        exchanges.wake_followers(id);
         Want::Send(plain(bytes))
     }
 }

@@ -1,18 +1,17 @@
-//! What connections have a loop do for others: connections to make, and connections to wake.
+//! Connections that a handler has its loop make, and connections that it has woken.
 //!
-//! A turn does what has gathered; what comes of it is the next turn's, so that two connections which wake each other
-//! keep nobody else waiting.
+//! A turn of the loop does what has gathered in the handler's outbox. What comes of it waits for the next turn, so that two
+//! connections which wake each other do not starve the others.
 
 use std::os::fd::OwnedFd;
 
 use super::LoopState;
-use crate::connection::{Connection, Event};
+use crate::connection::{Connection, Destination, Event, Launch};
 use crate::counters::Counter;
-use crate::handler::reverse_proxy::{Destination, Launch};
 use crate::runtime::sockets::connect;
 
-/// A loop that runs them.
-pub trait Errands<'a> {
+/// A loop that makes and wakes them.
+pub trait Launches<'a> {
     /// What it knows of a client's progress.
     type Progress;
 
@@ -25,11 +24,10 @@ pub trait Errands<'a> {
     /// Tells the connection behind `token`, and does what it wants.
     fn happen(&mut self, token: u64, event: Event);
 
-    /// Runs the errands of connections, if there are any.
-    fn run_errands(&mut self) {
-        let exchanges = self.state().exchanges.as_mut();
-        let Some(exchanges) = exchanges.filter(|exchanges| exchanges.has_errands()) else { return };
-        let (launches, wakes) = exchanges.take_errands();
+    /// Makes and wakes what the handler has in its outbox.
+    fn empty_outbox(&mut self) {
+        let Some(outbox) = self.state().handler.outbox().filter(|outbox| outbox.has_work()) else { return };
+        let (launches, wakes) = outbox.take();
         for launch in launches {
             self.launch(launch);
         }
@@ -41,7 +39,8 @@ pub trait Errands<'a> {
     }
 
     /// Makes a connection, and wakes it.
-    fn launch(&mut self, Launch { to, mut connection }: Launch) {
+    fn launch(&mut self, Launch { to, machine, tls }: Launch) {
+        let mut connection = Connection::launched(machine, tls);
         let state = self.state();
         let token = state.clients.vacant();
         let connects = matches!(to, Destination::Address(_));

@@ -1,6 +1,6 @@
 //! What becomes of the body of a request: read and thrown away before the answer, or left to end the connection.
 //!
-//! A static site has no use for bodies, but the next request begins where this one's body ends, and a body whose end
+//! Most handlers have no use for bodies, but the next request begins where this one's body ends, and a body whose end
 //! is in doubt makes the whole request malformed. So the body comes first: its head stays at the start of the input,
 //! and what follows is dropped as it arrives. Over a limit, or where the client asks before it sends a body that would
 //! not be read, the answer comes at once and is the last (RFC 9110, 10.1.1; RFC 9112, 9.3).
@@ -29,6 +29,9 @@ pub(super) enum Content {
     /// It is not in the coding that the head announces, and nobody knows where it ends.
     Malformed,
 }
+
+/// A request's body is not in the coding that its head announces.
+pub(super) struct Malformed;
 
 impl Http1 {
     /// Begins with the body of `request`, whose head is the first of `received` bytes. Answers whether it has to be

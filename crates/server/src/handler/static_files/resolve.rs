@@ -1,19 +1,20 @@
 //! From a place to its document, as far as the caches and what has arrived from the disk allow; and what is sent
 //! instead where there is none.
 //!
-//! A page for an error, and the fallback, are looked up like any document. While one is opened the connection
+//! A page for an error, and the fallback, are looked up like any document. While one is opened the exchange
 //! remembers with which status it is to be sent; if there is none, the small page that needs no file is sent, so
 //! that no error leads to another.
 
 use std::sync::Arc;
 
-use sojourn_content::{CHUNK_BYTES, Document, HostId, LoadError, Lookup, OpenError, Opened, Opening, Place};
+use sojourn_content::{
+    CHUNK_BYTES, Caches, Document, HostId, LoadError, Lookup, OpenError, Opened, Opening, Place,
+};
 use sojourn_http::Status;
 use sojourn_http::request::Request;
 
-use super::answer::Step;
-use super::{Arrived, Http1};
-use crate::connection::Context;
+use super::{Arrived, StaticFiles};
+use crate::connection::{Response, Shared, Step};
 
 /// What is known of a place.
 pub(super) enum Resolved {
@@ -28,8 +29,13 @@ pub(super) enum Resolved {
 }
 
 /// What is known of `place`; `arrived` is what the disk has given for it.
-pub(super) fn resolve(place: &Place<'_>, arrived: Option<Arrived>, context: &mut Context<'_>) -> Resolved {
-    let (caches, now) = (&mut *context.caches, context.clock.now);
+pub(super) fn resolve(
+    place: &Place<'_>,
+    arrived: Option<Arrived>,
+    caches: &mut Caches,
+    shared: &Shared<'_>,
+) -> Resolved {
+    let now = shared.clock.now;
     match arrived {
         None => {}
         Some(Arrived::Opened(Ok(Opened::Document(document, body)))) => {
@@ -63,23 +69,22 @@ pub(super) fn resolve(place: &Place<'_>, arrived: Option<Arrived>, context: &mut
         Lookup::Stale(known) => Some(known),
         Lookup::Miss => None,
     };
-    let body_bytes_max = context.send_path.in_memory_bytes_max().min(CHUNK_BYTES);
+    let body_bytes_max = shared.send_path.in_memory_bytes_max().min(CHUNK_BYTES);
     Resolved::Unknown(Opening { place: place.clone().into_owned(), known, body_bytes_max })
 }
 
-impl Http1 {
+impl StaticFiles {
     /// There is no document to answer `request` with, only `status`.
     pub(super) fn fail(
         &mut self,
         request: &Request<'_>,
         host: HostId,
         status: Status,
-        context: &mut Context<'_>,
+        response: &mut Response<'_, '_>,
     ) -> Step {
-        if status == Status::NotFound && context.hosts.fallback(host).is_some() {
-            return self.answer_instead(request, host, Status::Ok, None, context);
-        }
-        self.answer_instead(request, host, status, None, context)
+        let has_fallback = status == Status::NotFound && self.hosts.fallback(host).is_some();
+        let status = if has_fallback { Status::Ok } else { status };
+        self.answer_instead(request, host, status, None, response)
     }
 
     /// Answers with the document that `host` has for `status`, or the small page; `arrived` is about that document.
@@ -89,27 +94,26 @@ impl Http1 {
         host: HostId,
         status: Status,
         arrived: Option<Arrived>,
-        context: &mut Context<'_>,
+        response: &mut Response<'_, '_>,
     ) -> Step {
         let path = match status {
-            Status::Ok => context.hosts.fallback(host),
-            status => context.hosts.error_page(host, status),
+            Status::Ok => self.hosts.fallback(host),
+            status => self.hosts.error_page(host, status),
         };
-        let Some(path) = path else { return self.page(request, status, context) };
-        let step = match resolve(&Place { host, path: path.clone() }, arrived, context) {
-            Resolved::Document(document, body) => self.document(request, status, &document, body, context),
+        let Some(path) = path else { return self.page(request, status, response) };
+        let place = Place { host, path: path.clone() };
+        match resolve(&place, arrived, &mut self.caches, response.shared) {
+            Resolved::Document(document, body) => {
+                self.document(request, Some(status), &document, body, response)
+            }
             // A server that cannot do more shall not do this either.
             Resolved::Unknown(_) if status == Status::ServiceUnavailable => {
-                self.page(request, status, context)
+                self.page(request, status, response)
             }
-            Resolved::Unknown(opening) => Step::Open(opening),
-            _ if status == Status::Ok => self.answer_instead(request, host, Status::NotFound, None, context),
-            _ => self.page(request, status, context),
-        };
-        if matches!(step, Step::Open(_) | Step::Load(_)) && self.instead.is_none() {
-            self.instead = Some(status);
+            Resolved::Unknown(opening) => self.open(opening, Some(status), response),
+            _ if status == Status::Ok => self.answer_instead(request, host, Status::NotFound, None, response),
+            _ => self.page(request, status, response),
         }
-        step
     }
 }
 

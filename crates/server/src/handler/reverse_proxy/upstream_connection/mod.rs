@@ -8,20 +8,20 @@ use std::time::Duration;
 use sojourn_http::Status;
 use sojourn_http::upstream::Parser;
 
-use super::{Buffer, Context, Event, Reason, Wait, Want};
+use crate::connection::{Buffer, Event, Reason, Shared, Wait, Want};
 use crate::handler::reverse_proxy::{End, Exchanges, Flow, FlowId, Upload};
 
-mod answer;
 mod body;
 mod failure;
 mod request;
+mod response;
 
 use body::Body;
 use failure::fail;
 
 /// A connection to an upstream.
 #[derive(Debug)]
-pub struct Fetch {
+pub struct UpstreamConnection {
     upstream: usize,
     /// What it fills; `None` while it has nothing to do.
     flow: Option<FlowId>,
@@ -60,10 +60,10 @@ enum Stage {
     Idle,
 }
 
-impl Fetch {
+impl UpstreamConnection {
     /// A connection to `upstream` that is yet to be made, for a flow.
-    pub fn new(upstream: usize, flow: FlowId) -> Fetch {
-        Fetch {
+    pub fn new(upstream: usize, flow: FlowId) -> UpstreamConnection {
+        UpstreamConnection {
             upstream,
             flow: Some(flow),
             stage: Stage::New,
@@ -80,23 +80,23 @@ impl Fetch {
     }
 
     /// Takes an event, says what is wanted next.
-    pub fn handle(&mut self, event: Event, context: &mut Context<'_>) -> Want {
+    pub fn handle(&mut self, event: Event, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         if self.is_recalled && matches!(event, Event::Woken) {
             return Want::Wait;
         }
         let was_receiving = std::mem::replace(&mut self.is_receiving, false);
         self.is_recalled = false;
         match event {
-            Event::Woken => self.woken(was_receiving, context),
-            Event::Received(buffer) => self.received(buffer, context),
+            Event::Woken => self.woken(was_receiving, exchanges, shared),
+            Event::Received(buffer) => self.received(buffer, exchanges, shared),
             Event::Sent(output) => {
-                context.pool.put(output.bytes);
-                self.sent(context)
+                shared.pool.put(output.bytes);
+                self.sent(exchanges, shared)
             }
-            Event::Nothing => self.go_on(context),
-            Event::Ended => self.ended(context),
-            Event::Expired => self.expired(context),
-            Event::Failed => self.broken(context),
+            Event::Nothing => self.go_on(exchanges, shared),
+            Event::Ended => self.ended(exchanges, shared),
+            Event::Expired => self.expired(exchanges, shared),
+            Event::Failed => self.broken(exchanges, shared),
             Event::Done(_) | Event::Refused | Event::Delegated | Event::Delivered(..) => {
                 unreachable!("it asks for nothing of the disk")
             }
@@ -119,33 +119,35 @@ impl Fetch {
     }
 
     /// It is about to be forgotten.
-    pub fn finish(&mut self, context: &mut Context<'_>) {
-        context.pool.put_buffer(std::mem::take(&mut self.input));
+    pub fn finish(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) {
+        shared.pool.put_buffer(std::mem::take(&mut self.input));
         if let Some(flow) = self.flow.take() {
-            fail(flow, Status::BadGateway, false, context);
+            fail(flow, Status::BadGateway, false, exchanges, shared);
         }
-        if let Some(flow) = exchanges(context).take_assignment() {
-            fail(flow, Status::BadGateway, true, context);
+        if let Some(flow) = exchanges.take_assignment() {
+            fail(flow, Status::BadGateway, true, exchanges, shared);
         }
-        exchanges(context).close(self.upstream);
+        exchanges.close(self.upstream);
     }
 
     /// Somebody has something for it, or had.
-    fn woken(&mut self, was_receiving: bool, context: &mut Context<'_>) -> Want {
+    fn woken(&mut self, was_receiving: bool, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let has_work = match self.stage {
-            Stage::New => return self.begin(context),
+            Stage::New => return self.begin(exchanges, shared),
             Stage::Connecting | Stage::Sending => false,
-            Stage::Idle => exchanges(context).has_assignment(),
-            Stage::Head | Stage::Body(_) if self.is_abandoned(context) => true,
-            Stage::Head => !self.is_sent && self.flow(context).upload.as_ref().is_some_and(Upload::has_news),
-            Stage::Body(_) => !was_receiving && !self.flow(context).is_full(),
+            Stage::Idle => exchanges.has_assignment(),
+            Stage::Head | Stage::Body(_) if self.is_abandoned(exchanges) => true,
+            Stage::Head => {
+                !self.is_sent && self.flow(exchanges).upload.as_ref().is_some_and(Upload::has_news)
+            }
+            Stage::Body(_) => !was_receiving && !self.flow(exchanges).is_full(),
         };
         match (has_work, was_receiving) {
             (true, true) => {
                 self.is_recalled = true;
                 Want::Recall
             }
-            (true, false) => self.go_on(context),
+            (true, false) => self.go_on(exchanges, shared),
             (false, _) => {
                 self.is_receiving = was_receiving;
                 Want::Wait
@@ -154,32 +156,28 @@ impl Fetch {
     }
 
     /// Goes on with what is to be done, the driver doing nothing.
-    fn go_on(&mut self, context: &mut Context<'_>) -> Want {
+    fn go_on(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         match self.stage {
-            Stage::New => self.begin(context),
-            Stage::Idle => match exchanges(context).take_assignment() {
+            Stage::New => self.begin(exchanges, shared),
+            Stage::Idle => match exchanges.take_assignment() {
                 Some(flow) => {
                     self.flow = Some(flow);
-                    self.begin(context)
+                    self.begin(exchanges, shared)
                 }
                 None => self.receive(),
             },
-            _ if self.is_abandoned(context) => Want::Close(Reason::Finished),
+            _ if self.is_abandoned(exchanges) => Want::Close(Reason::Finished),
             Stage::Connecting | Stage::Sending => Want::Wait,
-            Stage::Head => self.send_on(context),
-            Stage::Body(_) => self.receive_body(context),
+            Stage::Head => self.send_on(exchanges),
+            Stage::Body(_) => self.receive_body(exchanges, shared),
         }
     }
 
-    fn flow<'c>(&self, context: &'c mut Context<'_>) -> &'c mut Flow {
-        exchanges(context).flow(self.flow.expect("there is a request"))
+    fn flow<'c>(&self, exchanges: &'c mut Exchanges) -> &'c mut Flow {
+        exchanges.flow(self.flow.expect("there is a request"))
     }
 
-    fn is_abandoned(&self, context: &mut Context<'_>) -> bool {
-        self.flow.is_some_and(|flow| exchanges(context).flow(flow).end == Some(End::Abandoned))
+    fn is_abandoned(&self, exchanges: &mut Exchanges) -> bool {
+        self.flow.is_some_and(|flow| exchanges.flow(flow).end == Some(End::Abandoned))
     }
-}
-
-fn exchanges<'c>(context: &'c mut Context<'_>) -> &'c mut Exchanges {
-    context.exchanges.as_mut().expect("who has upstreams has exchanges")
 }

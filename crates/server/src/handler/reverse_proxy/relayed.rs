@@ -1,0 +1,164 @@
+//! The head of a response that an upstream gives, to this request or to another that is coalesced with it: what of it the
+//! client gets, and what is said about it.
+
+use std::sync::Arc;
+
+use sojourn_cache_store::{BusyObject, Stage as BusyStage};
+use sojourn_http::request::Request;
+use sojourn_http::{head, upstream};
+use sojourn_http_cache::{CacheStatus, Forwarded, Metadata};
+
+use super::cache_response::is_current;
+use super::exchange::{Exchange, Following, Relay, ReverseProxy, Stage};
+use super::{Answer, End, Keyed, Stored, fits, metadata};
+use crate::access_log::Outcome;
+use crate::connection::{Response, Source, Step};
+use crate::counters::Counter;
+
+impl ReverseProxy {
+    /// The upstream's response has begun, or there is none.
+    pub(super) fn begin_relayed(
+        &mut self,
+        request: &Request<'_>,
+        relay: Box<Relay>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        let flow = self.exchanges.flow(relay.flow);
+        let (was_asked, upstream) = (flow.attempts > 0, flow.upstream);
+        let (standing, answer) = (flow.standing.clone(), flow.answer.clone());
+        let (end, kept, part) = (flow.end, flow.kept.clone(), flow.part_metadata.clone());
+        let keyed = if answer.is_none() { flow.keyed.clone() } else { None };
+        let was_validation = flow.keyed.as_ref().is_some_and(Keyed::is_validation);
+        if was_asked && response.shared.log.is_some() {
+            let upstream = self.exchanges.proxy().upstreams.get(upstream);
+            response.note_source(upstream.map_or(Source::Host, |it| Source::Upstream(it.authority.clone())));
+        }
+        if let Some(standing) = standing {
+            self.exchanges.leave(relay.flow, relay.follower);
+            return self.answer_with(request, &relay, &standing, response);
+        }
+        let Some(answer) = answer else {
+            self.exchanges.leave(relay.flow, relay.follower);
+            return match end {
+                Some(End::Failed(status)) => {
+                    self.answer_without_upstream(request, &relay, keyed.as_ref(), status, response)
+                }
+                Some(End::Obstructed(refusal)) => self.refuse(request, refusal, response),
+                _ => unreachable!("only its followers abandon a flow"),
+            };
+        };
+        if was_validation && relay.why != Some(Forwarded::Request) && relay.follower.is_first() {
+            response.note_outcome(Outcome::RefreshModified);
+        }
+        let stored = kept.as_ref().and_then(|kept| metadata(kept));
+        let stored = stored.or_else(|| Metadata::read(part.as_ref()?).ok());
+        if !relay.follower.is_first() && !stored.is_some_and(|stored| fits(request, &stored)) {
+            self.exchanges.leave(relay.flow, relay.follower);
+            response.note_outcome(Outcome::Miss);
+            return self.begin_flow(request, None, None, relay.why, response);
+        }
+        let now = response.shared.clock.second.seconds() as i64;
+        let status = CacheStatus {
+            forwarded: relay.why,
+            origin_status: Some(answer.upstream_status).filter(|origin| *origin != answer.status),
+            ttl_seconds: stored.map(|stored| stored.freshness(now)),
+            is_stored: stored.is_some(),
+            is_collapsed: !relay.follower.is_first(),
+            ..CacheStatus::default()
+        };
+        if let Some(stored) = stored.filter(|stored| is_current(request, stored)) {
+            // The whole was asked for, and the client has it.
+            self.exchanges.leave(relay.flow, relay.follower);
+            return self.answer_not_modified(request, &stored, answer.status, status, response);
+        }
+        self.write_relayed_head(request, &answer, status, response);
+        self.relay_body(request, answer.status, relay, response)
+    }
+
+    fn write_relayed_head(
+        &self,
+        request: &Request<'_>,
+        answer: &Answer,
+        status: CacheStatus<'_>,
+        response: &mut Response<'_, '_>,
+    ) {
+        response.start(answer.status, Some(&answer.reason), request);
+        response.fields().extend_from_slice(&answer.fields);
+        match (answer.body, answer.content_length) {
+            (upstream::Body::Chunked | upstream::Body::UntilClose, _) => response.length_unknown(request),
+            // RFC 9110, 8.6: neither may have one.
+            (upstream::Body::None, Some(_)) if answer.status == 204 => {}
+            (_, Some(length)) => head::content_length(response.fields(), length),
+            (_, None) => {}
+        }
+        if status.forwarded.is_some() {
+            status.append(response.fields(), &self.exchanges.proxy().pseudonym);
+        }
+        response.end_head(request);
+    }
+
+    /// Answers with what another loop has asked for, or waits for its head.
+    pub(super) fn follow(
+        &mut self,
+        request: &Request<'_>,
+        following: Following,
+        exchange: Exchange,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        match following.filling.stage(&self.exchanges.waker()) {
+            BusyStage::Waiting => {
+                self.wait(Exchange { stage: Stage::Following(following), ..exchange }, response)
+            }
+            BusyStage::Head(_) => {
+                self.answer_from_filling(request, &following.filling, following.why, exchange, response)
+            }
+            // What was stored may have been found current.
+            BusyStage::Failed => self.look_again(request, exchange, response),
+        }
+    }
+
+    /// What came is not for this request: it has its own sent, and waits for no other again.
+    fn look_again(
+        &mut self,
+        request: &Request<'_>,
+        exchange: Exchange,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        self.relay(request, Exchange { has_followed: true, ..exchange }, response)
+    }
+
+    fn answer_from_filling(
+        &mut self,
+        request: &Request<'_>,
+        filling: &Arc<BusyObject>,
+        why: Option<Forwarded>,
+        exchange: Exchange,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        let Some(stored) = metadata(filling).filter(|stored| fits(request, stored)) else {
+            return self.look_again(request, exchange, response);
+        };
+        let Some(body) = filling.reader() else { return self.look_again(request, exchange, response) };
+        response.shared.served.count(Counter::CacheCollapsed);
+        response.note_outcome(Outcome::CollapsedMiss);
+        let status =
+            CacheStatus { forwarded: why, is_stored: true, is_collapsed: true, ..CacheStatus::default() };
+        if is_current(request, &stored) {
+            return self.answer_not_modified(request, &stored, stored.status, status, response);
+        }
+        let length = filling.head().and_then(|started| started.length);
+        response.start(stored.status, None, request);
+        response.fields().extend_from_slice(stored.fields);
+        match length {
+            Some(_) if stored.status == 204 => {}
+            Some(length) => head::content_length(response.fields(), length),
+            None => response.length_unknown(request),
+        }
+        self.end_stored(request, &stored, status, response);
+        if length == Some(0) {
+            return response.answered(request, stored.status);
+        }
+        let followed = self.exchanges.begin_stored([Stored::Body(body)]);
+        self.relay_body(request, stored.status, Box::new(Relay::new(followed, request, why)), response)
+    }
+}

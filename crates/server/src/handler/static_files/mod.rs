@@ -1,0 +1,226 @@
+//! Static files: documents of an origin, by way of the three Flash caches.
+//!
+//! While a document is opened or read, only what cannot be found again is remembered: which document is being read, and
+//! with which status it is to be sent. With the outcome at hand the request is answered as if it had just come.
+
+use std::sync::Arc;
+
+use slab::Slab;
+use sojourn_content::{Caches, Document, Done, FileRange, LoadError, OpenError, Opened, Opening, Place};
+use sojourn_http::request::{Method, Request};
+use sojourn_http::{SitePath, Status, head};
+
+use super::stream::{Next, Stream};
+use super::{Content, Kind, Setup};
+use crate::connection::{BodyStep, BodyWriter, ExchangeId, Handler, News, Piece, Response, Shared, Step};
+use crate::counters::Served;
+use crate::hosts::Hosts;
+
+mod document;
+mod resolve;
+
+use resolve::{Resolved, resolve};
+
+/// The row of the table.
+pub const KIND: Kind =
+    Kind { name: "static_files", summary: "files of directories, ranges and variants included" };
+
+/// The methods of a static site.
+const ALLOWED: &str = "GET, HEAD, OPTIONS";
+
+/// A site of files. The origin's documents are opened and read by the architecture.
+#[derive(Clone, Copy, Debug)]
+pub struct StaticSite;
+
+impl Content for StaticSite {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn start(&self, setup: &Setup<'_>) -> std::io::Result<Box<dyn Handler>> {
+        Ok(Box::new(StaticFiles::new(Caches::new(setup.budgets), Arc::clone(setup.hosts))))
+    }
+}
+
+/// Answers with documents, for one event loop or worker.
+#[derive(Debug)]
+pub struct StaticFiles {
+    caches: Caches,
+    hosts: Arc<Hosts>,
+    exchanges: Slab<Exchange>,
+}
+
+#[derive(Debug)]
+enum Exchange {
+    /// The disk is asked.
+    Waiting {
+        /// The document whose body is read.
+        document: Option<Arc<Document>>,
+        /// The document is sent with this status instead of what was asked for.
+        instead: Option<Status>,
+    },
+    /// A body is on its way.
+    Sending(Stream),
+}
+
+/// What the disk has given.
+#[derive(Debug)]
+enum Arrived {
+    Opened(Result<Opened, OpenError>),
+    Body(Arc<Document>, Result<Arc<[u8]>, LoadError>),
+    Refused,
+}
+
+impl StaticFiles {
+    /// A handler with these caches, for these hosts.
+    pub fn new(caches: Caches, hosts: Arc<Hosts>) -> StaticFiles {
+        StaticFiles { caches, hosts, exchanges: Slab::new() }
+    }
+
+    fn answer(
+        &mut self,
+        request: &Request<'_>,
+        arrived: Option<Arrived>,
+        instead: Option<Status>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        if response.is_misdirected(request) {
+            return response.page(request, Status::MisdirectedRequest);
+        }
+        let path = match (request.method, SitePath::decode(request.target)) {
+            (Method::Options, Ok(_)) => return response.options(request, ALLOWED),
+            (Method::Options, _) if request.target == b"*" => return response.options(request, ALLOWED),
+            (Method::NotAllowed | Method::Connect, _) => {
+                return self.page(request, Status::MethodNotAllowed, response);
+            }
+            (Method::Unknown, _) => return response.page(request, Status::NotImplemented),
+            (_, Err(_)) => return response.page(request, Status::BadRequest),
+            (_, Ok(path)) => path,
+        };
+        let Some(host) = self.hosts.find(request.host) else {
+            return response.page(request, Status::MisdirectedRequest);
+        };
+        if let Some(status) = instead {
+            return self.answer_instead(request, host, status, arrived, response);
+        }
+        let place = Place { host, path };
+        match resolve(&place, arrived, &mut self.caches, response.shared) {
+            Resolved::Document(document, body) => self.document(request, None, &document, body, response),
+            Resolved::Directory => redirect(request, &place.path, response),
+            Resolved::Failed(status) => self.fail(request, host, status, response),
+            Resolved::Unknown(opening) => self.open(opening, None, response),
+        }
+    }
+
+    fn open(&mut self, opening: Opening, instead: Option<Status>, response: &Response<'_, '_>) -> Step {
+        if response.is_behind_others() {
+            return Step::Flush;
+        }
+        let id = self.exchanges.insert(Exchange::Waiting { document: None, instead });
+        Step::Open(ExchangeId(id), opening)
+    }
+
+    fn load(
+        &mut self,
+        document: &Arc<Document>,
+        instead: Option<Status>,
+        response: &Response<'_, '_>,
+    ) -> Step {
+        if response.is_behind_others() {
+            return Step::Flush;
+        }
+        let waiting = Exchange::Waiting { document: Some(Arc::clone(document)), instead };
+        Step::Load(ExchangeId(self.exchanges.insert(waiting)), FileRange::whole(document))
+    }
+
+    fn page(&self, request: &Request<'_>, status: Status, response: &mut Response<'_, '_>) -> Step {
+        response.begin(status, request);
+        append_status_fields(response.fields(), status);
+        response.end_page(request, status)
+    }
+}
+
+impl Handler for StaticFiles {
+    fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step {
+        self.answer(request, None, None, response)
+    }
+
+    fn resume(
+        &mut self,
+        exchange: ExchangeId,
+        news: News,
+        request: &Request<'_>,
+        response: &mut Response<'_, '_>,
+    ) -> Step {
+        let Exchange::Waiting { document, instead } = self.exchanges.remove(exchange.0) else {
+            unreachable!("what is being sent is not resumed")
+        };
+        let arrived = match (news, document) {
+            (News::Done(Done::Opened(opened)), _) => Some(Arrived::Opened(opened)),
+            (News::Done(Done::Loaded(loaded)), Some(document)) => {
+                let body = loaded.map(|body| body.expect("a small body arrives with its bytes"));
+                Some(Arrived::Body(document, body))
+            }
+            (News::Refused, _) => Some(Arrived::Refused),
+            (News::Done(Done::Loaded(_)) | News::Woken, _) => None,
+        };
+        self.answer(request, arrived, instead, response)
+    }
+
+    fn body(
+        &mut self,
+        exchange: ExchangeId,
+        news: News,
+        body: &mut BodyWriter<'_>,
+        _shared: &mut Shared<'_>,
+    ) -> BodyStep {
+        let Exchange::Sending(stream) = &mut self.exchanges[exchange.0] else {
+            unreachable!("a body is sent")
+        };
+        let next = if matches!(news, News::Woken) { stream.next(body) } else { stream.piece() };
+        let Next::File(range) = next else {
+            return BodyStep::Send { piece: None, is_last: true, remaining: None };
+        };
+        match news {
+            News::Woken => {}
+            News::Done(Done::Loaded(Ok(Some(chunk)))) => {
+                self.caches.insert_chunk(&range.document, range.offset, &chunk);
+                return stream.send(Piece::Memory(chunk));
+            }
+            // If nobody can load it now: its head may be on the way already, so it follows even if that means waiting.
+            News::Done(_) | News::Refused => return stream.send(Piece::File(range)),
+        }
+        let chunk = if range.into_memory { self.caches.chunk(&range.document, range.offset) } else { None };
+        match chunk {
+            Some(chunk) => stream.send(Piece::Memory(Arc::clone(chunk))),
+            None => BodyStep::Load(range),
+        }
+    }
+
+    fn finish(&mut self, exchange: ExchangeId, _shared: &mut Shared<'_>) {
+        self.exchanges.remove(exchange.0);
+    }
+
+    fn report(&self, _now: std::time::Duration, served: &mut Served) {
+        served.set_caches(self.caches.counts());
+    }
+}
+
+fn append_status_fields(head: &mut Vec<u8>, status: Status) {
+    match status {
+        Status::MethodNotAllowed => head::field(head, "Allow", ALLOWED),
+        Status::NotAcceptable => head::field(head, "Vary", "Accept-Encoding"),
+        _ => {}
+    }
+}
+
+fn redirect(request: &Request<'_>, path: &SitePath<'_>, response: &mut Response<'_, '_>) -> Step {
+    let mut location = path.directory_location();
+    if let Some(query) = request.target.iter().position(|byte| *byte == b'?') {
+        // A request target is visible ASCII, so it has its place in a field.
+        location.push_str(std::str::from_utf8(&request.target[query..]).unwrap_or_default());
+    }
+    response.begin(Status::MovedPermanently, request);
+    head::field(response.fields(), "Location", &location);
+    response.end_page(request, Status::MovedPermanently)
+}
