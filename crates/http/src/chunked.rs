@@ -20,7 +20,7 @@ pub struct Chunked {
     name: TrailerName,
 }
 
-/// What is expected next; trailers come last.
+/// The next expected element; trailers come last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd)]
 enum State {
     #[default]
@@ -186,7 +186,7 @@ const FORBIDDEN: [&[u8]; 14] = [
     b"transfer-encoding",
 ];
 
-/// A trailer's name as far as it is known: which forbidden names it may still become.
+/// The part of a trailer's name read so far: the forbidden names it may still become.
 #[derive(Clone, Copy, Debug)]
 struct TrailerName {
     candidates: u16,
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// How many bytes the coding takes of `bytes`, and its data; `None` while it has not ended.
+    /// The encoded length and the data of `bytes`; `None` while the body is incomplete.
     fn decode(bytes: &[u8]) -> Result<Option<(usize, Vec<u8>)>, ChunkError> {
         let (mut chunked, mut body) = (Chunked::default(), Vec::new());
         let taken = chunked.decode(bytes, |data| body.extend_from_slice(data))?;

@@ -22,7 +22,7 @@ pub enum Tags<'b> {
     Fields { section: &'b [u8], name: &'static str },
 }
 
-/// What tells the version at hand from others.
+/// The validators of the current version.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
     /// The entity tag, quotes included.
@@ -30,7 +30,7 @@ pub struct Validators<'a> {
     pub modified: HttpDate,
 }
 
-/// What the conditions make of a GET or HEAD.
+/// The result of the conditions of a GET or HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Perform,

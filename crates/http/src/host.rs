@@ -106,7 +106,7 @@ fn is_number(label: &[u8]) -> bool {
     }
 }
 
-/// What stands in brackets: an IPv6 address, or one of a version to come.
+/// True for the text in brackets: an IPv6 address, or a future version.
 fn is_ip_literal(literal: &[u8]) -> bool {
     let [b'v' | b'V', rest @ ..] = literal else {
         return str::from_utf8(literal).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());

@@ -98,7 +98,7 @@ impl Coding {
         }
     }
 
-    /// What the name of a file gets appended when it is compressed so.
+    /// The extension of files compressed this way.
     pub fn suffix(self) -> &'static str {
         match self {
             Coding::Brotli => ".br",
@@ -114,7 +114,7 @@ impl Coding {
     }
 }
 
-/// What to send to a client.
+/// The representation to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The copy in this coding.

@@ -63,7 +63,7 @@ impl<'a> SitePath<'a> {
             .any(|segment| segment.starts_with(b".") && segment != b".well-known")
     }
 
-    /// What comes before the last slash, and what after it; `None` without a slash.
+    /// The parts before and after the last slash; `None` without a slash.
     pub fn split_last(&self) -> Option<(SitePath<'_>, &[u8])> {
         let slash = self.0.iter().rposition(|byte| *byte == b'/')?;
         Some((SitePath(Cow::Borrowed(&self.0[..slash])), &self.0[slash + 1..]))

@@ -21,18 +21,18 @@ impl ByteRange {
     }
 }
 
-/// What a Range field selects.
+/// The parts selected by a Range field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// Everything: the field is to be ignored.
     Whole,
-    /// Nothing that there is, or nothing that makes sense: 416.
+    /// Unsatisfiable or invalid: 416.
     Nothing,
     /// These, in the order asked for; at least one.
     Parts(Vec<ByteRange>),
 }
 
-/// What `value` selects of a body of `size` bytes.
+/// The parts that `value` selects of a body of `size` bytes.
 pub fn select(value: &[u8], size: u64) -> Selection {
     let Some(set) = value.trim_ascii().split_at_checked(UNIT.len()).and_then(|(unit, set)| {
         // Range units are compared without regard to case (14.1).

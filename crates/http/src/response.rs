@@ -23,7 +23,7 @@ pub struct Head {
     pub head_len: usize,
 }
 
-/// What the bytes seen so far amount to.
+/// The state after the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The head has not ended yet: read more and parse again from the start.

@@ -11,7 +11,7 @@ use crate::limits::{FIELDS_MAX, HEAD_BYTES_MAX};
 use crate::request::Version;
 use crate::token::{content_length, is_text};
 
-/// What the response answers, as far as that says whether a body follows.
+/// The kind of request that was sent: it decides whether the response has a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// HEAD: there is no body, whatever the fields say.

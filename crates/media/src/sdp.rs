@@ -15,13 +15,13 @@ pub const MEDIA_TYPE: &str = "application/sdp";
 /// The first payload type that stands for nothing by itself (RFC 3551, 6).
 const PAYLOAD_TYPE_FIRST: u8 = 96;
 
-/// What precedes a track's number in its name.
+/// The prefix of a track's control name; its number follows.
 pub const CONTROL: &str = "trackID=";
 
-/// What is said of a session beside the film.
+/// Session parameters besides the film.
 #[derive(Clone, Copy, Debug)]
 pub struct Session<'a> {
-    /// What the film is called. Control characters become spaces.
+    /// Control characters become spaces.
     pub title: &'a str,
     /// A number that is another for another version of the film.
     pub version: u64,
@@ -33,7 +33,7 @@ pub fn payload_type(position: usize) -> u8 {
     PAYLOAD_TYPE_FIRST + position as u8
 }
 
-/// What is added to the film's URL for the URL of `track`.
+/// The suffix that turns the film's URL into the URL of `track`.
 pub fn control(track: &Track) -> String {
     format!("{CONTROL}{}", track.id())
 }

@@ -13,7 +13,7 @@ pub enum Ending {
     Teardown,
     /// The connection that its packets went through is gone.
     Closed,
-    /// Nothing was heard of its client.
+    /// Its client was silent for too long.
     TimedOut,
     /// It never played, and others needed its place.
     Displaced,

@@ -11,7 +11,7 @@ use sojourn_server::network;
 
 use crate::settings::Settings;
 
-/// What there is no room for.
+/// The exhausted limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     Sessions,
@@ -20,7 +20,7 @@ pub enum Full {
     Bandwidth,
 }
 
-/// What there is, and what of it was promised.
+/// The limits, and what has been promised.
 #[derive(Debug)]
 pub struct Admission {
     sessions_max: usize,
@@ -32,7 +32,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// All there is, promised to nobody yet.
+    /// Nothing is promised yet.
     pub fn new(settings: &Settings) -> Admission {
         Admission {
             sessions_max: settings.sessions_max,
@@ -48,10 +48,10 @@ impl Admission {
         self.reserved
     }
 
-    /// Whether a session of `peer` that takes so many bits per second can play.
+    /// Checks that a session of `peer` at this rate can play.
     ///
     /// # Errors
-    /// What there is no room for.
+    /// The exhausted limit.
     pub fn check(&self, peer: IpAddr, bits_per_second: u64) -> Result<(), Full> {
         if self.sessions >= self.sessions_max {
             return Err(Full::Sessions);
@@ -63,10 +63,10 @@ impl Admission {
         self.check_bandwidth(bits_per_second)
     }
 
-    /// Whether so many bits per second more can be promised.
+    /// Checks that this much bandwidth is free.
     ///
     /// # Errors
-    /// If they cannot.
+    /// If it is not.
     pub fn check_bandwidth(&self, bits_per_second: u64) -> Result<(), Full> {
         let wanted = self.reserved.saturating_add(bits_per_second);
         match self.bandwidth_bits_per_second {
@@ -106,18 +106,18 @@ impl Admission {
     }
 }
 
-/// What counts as one client: an IPv4 address, or an IPv6 network.
+/// One client for limits per address: an IPv4 address, or an IPv6 /64 network.
 pub type Network = (bool, u64);
 
 #[derive(Debug, Default)]
 pub struct Newcomers {
-    /// Of each network, by when they came.
+    /// Members of each network, by arrival.
     networks: HashMap<Network, BTreeMap<u64, u64>>,
     /// The same networks by how many they have, and then by the oldest.
     order: BTreeSet<(usize, Reverse<u64>, Network)>,
     /// Where each of them is.
     members: HashMap<u64, (Network, u64)>,
-    /// How many have ever come.
+    /// Total arrivals.
     arrivals: u64,
 }
 
@@ -126,7 +126,7 @@ impl Newcomers {
         self.members.len()
     }
 
-    /// Somebody who was not there has come from `peer`.
+    /// Adds a new member from `peer`.
     pub fn enter(&mut self, peer: IpAddr, token: u64) {
         let arrival = self.arrivals;
         self.arrivals += 1;
@@ -137,7 +137,7 @@ impl Newcomers {
         });
     }
 
-    /// Who was there is no newcomer any more.
+    /// Removes a member.
     pub fn leave(&mut self, token: u64) {
         let Some((network, arrival)) = self.members.remove(&token) else { return };
         self.change(network, |members| {
@@ -145,7 +145,7 @@ impl Newcomers {
         });
     }
 
-    /// Who is to give way.
+    /// The member to evict: the oldest of the largest network.
     pub fn first_to_go(&self) -> Option<u64> {
         let (_, Reverse(oldest), network) = self.order.last()?;
         self.networks.get(network)?.get(oldest).copied()

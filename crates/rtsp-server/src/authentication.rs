@@ -26,11 +26,11 @@ const ADDRESSES_MAX: usize = 16 * 1024;
 
 const NONCE_DIGITS: usize = 32;
 
-/// Who is let in, and who has failed.
+/// The users, and recent failures by address.
 #[derive(Debug)]
 pub struct Guard {
     users: Users,
-    /// What the claims of unknown users are compared with.
+    /// Compared with the claims of unknown users, so that these take as long.
     decoy: String,
     failures: HashMap<(bool, u64), Failures>,
 }
@@ -41,7 +41,7 @@ struct Failures {
     since: Duration,
 }
 
-/// What a connection has been given to prove who is there, and by whom that was done.
+/// A connection's nonce, and the user who has authenticated on it.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     pub user: Option<String>,
@@ -60,7 +60,7 @@ struct Nonce {
 /// Why a request is not let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// Nobody was named, or by a nonce that is too old.
+    /// There were no credentials, or the nonce was too old.
     Asked(Refusal),
     /// The name or the password is wrong.
     Failed(Refusal),
@@ -69,7 +69,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// What the client is answered.
+    /// The answer to the client.
     pub fn into_refusal(self) -> Refusal {
         match self {
             Denial::Asked(refusal) | Denial::Failed(refusal) | Denial::Limited(refusal) => refusal,
@@ -124,8 +124,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Returns true if the claim is that of a user who asks for this film; an unknown one's takes as long to be found
-    /// wrong.
+    /// Returns true if the credentials are a known user's for this film. Unknown users take as long to check.
     fn is_proven(&self, claim: &Credentials, request: &Request<'_>) -> bool {
         let known = self.users.secret(&claim.user, claim.algorithm);
         let proves = claim.verify(known.unwrap_or(&self.decoy), request.method.name());
@@ -135,7 +134,7 @@ impl Guard {
         proves && known.is_some() && claim.realm == self.users.realm() && is_same
     }
 
-    /// A refusal that says how to prove who is there.
+    /// A 401 with a challenge.
     fn challenge(&self, identity: &mut Identity, is_stale: bool, now: Duration) -> Refusal {
         let nonce = match identity.offer(now) {
             Ok(nonce) => nonce,
@@ -151,7 +150,7 @@ impl Guard {
         Refusal { status: Status::Unauthorized, fields: self.users.algorithms().map(field).collect() }
     }
 
-    /// For how long claims from `peer` are not looked at, except from a user who is in.
+    /// How long credentials from `peer` stay unchecked after too many failures; authenticated users are exempt.
     fn time_left(&self, peer: IpAddr, identity: &Identity, now: Duration) -> Option<Duration> {
         let failures = self.failures.get(&network(peer)).filter(|_| identity.user.is_none())?;
         let left = (failures.since + FAILURES_PERIOD).checked_sub(now)?;
@@ -250,10 +249,10 @@ impl std::fmt::Debug for Users {
 }
 
 impl Users {
-    /// The users that `text` names. Empty lines and those that begin with `#` say nothing.
+    /// Parses the users file. Empty lines and those that begin with `#` are ignored.
     ///
     /// # Errors
-    /// If a line is malformed or contradicts another, or nobody is named.
+    /// If a line is malformed or contradicts another, or there are no users.
     pub fn parse(text: &str) -> Result<Users, UsersError> {
         let mut users: Option<Users> = None;
         for (number, line) in (1..).zip(text.lines()) {
@@ -277,7 +276,7 @@ impl Users {
         users.ok_or(UsersError::Nobody)
     }
 
-    /// What the users have in common: clients show it when they ask for a password.
+    /// The realm of all users: clients show it when they ask for a password.
     pub fn realm(&self) -> &str {
         &self.realm
     }

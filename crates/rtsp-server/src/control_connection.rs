@@ -20,7 +20,7 @@ const RECEIVED_BYTES_MAX: usize = HEAD_BYTES_MAX + BODY_BYTES_MAX + RECEIVE_BYTE
 
 const RECEIVE_BYTES: usize = 16 * 1024;
 
-/// What may wait in the kernel beside what is under way: the rest waits here, where whole pictures can be left out.
+/// The kernel's send buffer beyond packets in transit: the rest waits here, where whole pictures can be dropped.
 const UNSENT_BYTES_MAX: libc::c_int = 128 * 1024;
 
 /// Answers that may wait for the client to take them; until it has, nothing more that it asks is followed.
@@ -39,12 +39,11 @@ pub struct Connection {
     pub seat: Seat,
     /// Which sockets its datagrams leave by.
     pub ports: usize,
-    /// What has arrived and is not understood yet.
+    /// Received bytes that are not parsed yet.
     pub received: Vec<u8>,
     /// How far that was looked at.
     pub parser: Parser,
     outgoing: Vec<u8>,
-    /// What of it was sent.
     written: usize,
     /// Bytes of answers since there was none left to write, and what is to be written up to the end of the last.
     answers: (usize, usize),
@@ -54,9 +53,9 @@ pub struct Connection {
     pub is_ready: bool,
     /// The client will send no more.
     pub has_ended: bool,
-    /// A request waits for a film; what has come of that.
+    /// A request that waits for a film, and the film's state.
     pub film: Waiting,
-    /// Who is there, where that matters.
+    /// The authentication state.
     pub identity: Identity,
     /// The request that is being followed has been let in.
     pub is_let_in: bool,
@@ -80,7 +79,7 @@ pub enum Waiting {
     Over(Result<OpenFilm, NoFilm>),
 }
 
-/// What reading has come to.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     Some,

@@ -1,5 +1,5 @@
-//! What the streaming server counts: one table that feeds the final report and the metrics page, and histograms of how
-//! late packets were sent and what of that the server itself took.
+//! Counters of the streaming server: one table that feeds the final report and the metrics page, and histograms of
+//! lateness and of the server's own share in it.
 
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
@@ -56,13 +56,11 @@ counter_table! {
     LogLinesDropped "log_lines_dropped" Total "Access log lines dropped because the log could not follow."
 }
 
-/// How many counters there are.
 const COUNT: usize = Counter::ALL.len();
 
 /// Upper edges of the histograms on the metrics page, in seconds.
 pub const EDGES_SECONDS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0];
 
-/// What a server has counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counts {
     values: [u64; COUNT],
@@ -95,7 +93,6 @@ impl Counts {
         self.add(counter, 1);
     }
 
-    /// Counts `amount` more.
     pub fn add(&mut self, counter: Counter, amount: u64) {
         self.values[counter as usize] += amount;
     }
@@ -119,7 +116,7 @@ impl Serialize for Counts {
     }
 }
 
-/// The counts as the loop last published them, for who reads them meanwhile.
+/// The counts as last published by the event loop, for concurrent readers.
 #[derive(Debug, Default)]
 pub struct Published(Mutex<Counts>);
 

@@ -48,7 +48,7 @@ pub struct Sending {
 }
 
 impl Outgoing {
-    /// Nothing yet; `cuts` says whether messages may be cut by the kernel.
+    /// An empty batch; `cuts` says whether the kernel can segment messages.
     pub fn new(cuts: bool) -> Outgoing {
         Outgoing { bytes: Vec::new(), messages: Vec::new(), sent: 0, cuts }
     }
@@ -77,7 +77,7 @@ impl Outgoing {
         self.messages.push(Message { to, start, length, segment: length, packets: 1 });
     }
 
-    /// Sends what `socket` takes.
+    /// Sends as much as `socket` accepts.
     pub fn send(&mut self, socket: BorrowedFd<'_>) -> Sending {
         let mut sending = Sending::default();
         while self.sent < self.messages.len() {

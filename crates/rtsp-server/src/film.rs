@@ -10,7 +10,7 @@ use sojourn_media::rtsp::Timeline;
 /// 1,460 bytes, as tunnels leave them.
 pub const PAYLOAD_BYTES_MAX: usize = 1400;
 
-/// What goes before a packet's payload on the wire: IPv4, UDP, RTP.
+/// Header bytes of a packet: IPv4, UDP, RTP.
 const HEADERS_BYTES: u64 = 20 + 8 + 12;
 
 /// A film, as far as it does not depend on where its bytes come from.
@@ -40,22 +40,20 @@ impl Film {
         self.index.tracks().get(number)
     }
 
-    /// What makes packets of that track.
     pub fn packetiser(&self, number: usize) -> &Packetiser {
         &self.packetisers[number]
     }
 
-    /// What is sent at once of track `number` from `sample` on.
+    /// The next unit to send of track `number` from `sample` on.
     pub fn unit(&self, number: usize, sample: u32) -> Option<Unit> {
         self.packetisers.get(number)?.unit(self.track(number)?, sample)
     }
 
-    /// What a session with it must know.
     pub fn timeline(&self) -> Timeline {
         Timeline { duration: self.index.duration(), supports_scale: self.index.video().is_some() }
     }
 
-    /// What sending the track takes on average, headers included.
+    /// The track's average rate, headers included.
     pub fn bits_per_second(&self, number: usize) -> u64 {
         self.bits_per_second.get(number).copied().unwrap_or(0)
     }

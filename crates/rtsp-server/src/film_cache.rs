@@ -31,7 +31,7 @@ const RECHECK_AFTER: Duration = Duration::from_secs(1);
 /// Files that are no films are told of on standard error up to this many times.
 const WARNINGS_MAX: u64 = 100;
 
-/// Who asks for what nobody waits for.
+/// The token of read-ahead, for which no session waits.
 pub const NOBODY: u64 = u64::MAX;
 
 /// A film and its open file.
@@ -54,7 +54,7 @@ pub enum NoFilm {
     Failed,
 }
 
-/// What a job has come to, for whoever waits.
+/// The result of a job, for the session that waits.
 #[derive(Debug)]
 pub enum Outcome {
     /// A film, for a connection.
@@ -72,7 +72,7 @@ pub struct Chunk {
     pub number: u64,
 }
 
-/// What is known of the bytes that are asked for.
+/// The state of requested bytes.
 pub enum Bytes {
     Here(Arc<[u8]>),
     Later,
@@ -90,7 +90,7 @@ pub struct Library {
     tester: Tester,
     films: HashMap<SitePath<'static>, Known>,
     films_max: usize,
-    /// What each connection waits for, and what that was before.
+    /// The film each connection waits for, and the previous one.
     openings: HashMap<u64, (SitePath<'static>, Option<OpenFilm>)>,
     /// The chunk that each session waits for: of which file, from where. One at a time, for what a helper has read does
     /// not say what it is.
@@ -182,7 +182,7 @@ impl Library {
         Bytes::Later
     }
 
-    /// Has what is on the disk of these chunks read, although nobody waits for it; returns how many there were.
+    /// Reads the chunks that are on disk ahead of need; returns how many there were.
     pub fn look_ahead(
         &mut self,
         document: &Arc<Document>,
@@ -286,13 +286,13 @@ fn range(document: &Arc<Document>, offset: u64, into_memory: bool) -> FileRange 
     FileRange { document: Arc::clone(document), offset, length, into_memory }
 }
 
-/// The directory as helpers see it: whoever opens a file reads its index, too.
+/// The helpers' view of the directory: opening a file also reads its index.
 struct Catalogue {
     directory: Directory,
     read: Mutex<Read>,
 }
 
-/// Films whose index was read and that nobody has taken yet, by document.
+/// Films whose index was read but not collected yet, by document.
 #[derive(Default)]
 struct Read {
     films: HashMap<u64, Arc<Film>>,

@@ -10,7 +10,7 @@ use sojourn_media::mp4::Track;
 use sojourn_media::packetiser::Unit;
 use sojourn_media::rtsp::Playing;
 
-/// What of a playing session is still to be sent.
+/// The remaining samples of a playing session.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     playing: Playing,
@@ -41,7 +41,7 @@ pub struct Due {
 }
 
 impl Schedule {
-    /// What is to be sent of `tracks` for `playing`.
+    /// The schedule of `tracks` for `playing`.
     pub fn new(film: &Film, tracks: impl IntoIterator<Item = usize>, playing: Playing) -> Schedule {
         let mut cursors = Vec::new();
         for number in tracks {
@@ -81,14 +81,14 @@ impl Schedule {
         cursor.next.clone().map(|unit| Due { track, unit, sent_packets, at: due })
     }
 
-    /// Of what is due next so many packets are sent, and it is still due.
+    /// Records that this many packets of the due unit are sent; the rest stays due.
     pub fn send_part(&mut self, sent_packets: usize) {
         if let Some(position) = self.position() {
             self.cursors[position].sent_packets = sent_packets;
         }
     }
 
-    /// What was due next is done with.
+    /// Moves on from the due unit.
     pub fn advance(&mut self, film: &Film) {
         let Some(position) = self.position() else { return };
         let cursor = &mut self.cursors[position];

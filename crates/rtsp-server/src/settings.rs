@@ -1,8 +1,8 @@
-//! What is asked of a streaming server, and its limits, each with its name on the command line.
+//! Settings and limits of the streaming server, each with its name on the command line.
 
 use std::time::Duration;
 
-/// What the server may use, and how patient it is.
+/// Budgets, limits and timeouts.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Bits per second that all sessions together may be promised; `None` promises any.

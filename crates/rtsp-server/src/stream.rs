@@ -29,34 +29,34 @@ pub struct Stream {
     pub peer: IpAddr,
     /// The user, if they are asked who they are.
     pub user: Option<String>,
-    /// What the client says it is.
+    /// The client's User-Agent.
     pub agent: String,
     /// The connection that it is controlled by.
     pub connection: u64,
     pub is_orphan: bool,
     /// Which sockets its datagrams leave by.
     pub ports: usize,
-    /// What is due; `None` if nothing is played.
+    /// `None` unless playing.
     pub schedule: Option<Schedule>,
     /// A helper reads what is due.
     pub is_waiting: bool,
     pub began: Duration,
-    /// What a helper could not read.
+    /// A chunk that a helper failed to read.
     unreadable: Option<Chunk>,
     /// Told apart from wake-ups for what was played before.
     pub serial: u32,
-    /// Of each track of the session, in their order.
+    /// One per track, in their order.
     pub senders: Vec<Sender>,
     /// When sender reports are next due.
     pub report_due: Duration,
     /// How far of the file was looked ahead, in chunks, and when to look again.
     pub looked: (u64, Duration),
-    /// What it came to, for the log.
+    /// Sums for the log.
     pub totals: Totals,
     held: Vec<(Chunk, Arc<[u8]>)>,
 }
 
-/// What a track has sent.
+/// The sending state of a track.
 #[derive(Clone, Debug, Default)]
 pub struct Sender {
     /// Packets, and bytes of payload: as sender reports count them.
@@ -64,13 +64,13 @@ pub struct Sender {
     pub octets: u32,
     /// The timestamp at which playing began.
     pub anchor: u32,
-    /// Nothing is sent up to a sample that decoding can begin with.
+    /// True while samples are dropped up to the next keyframe.
     pub is_skipping: bool,
-    /// What its receiver last reported.
+    /// The receiver's last report.
     pub reception: Option<Reception>,
 }
 
-/// What a session came to.
+/// The sums of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
     pub packets: u64,
@@ -122,7 +122,7 @@ impl Stream {
         }
     }
 
-    /// What it takes on average: what it has been promised once it has played.
+    /// The average rate, which is promised once the session has played.
     pub fn bits_per_second(&self) -> u64 {
         self.session.tracks.iter().map(|track| self.film.bits_per_second(track.number)).sum()
     }

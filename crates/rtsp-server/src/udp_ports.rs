@@ -11,13 +11,13 @@ use crate::datagram_batch::{Outgoing, can_cut};
 /// Pairs that are tried when any will do.
 const TRIES_MAX: usize = 200;
 
-/// What may wait in the kernel: a burst of pictures for many receivers.
+/// The kernel's send buffer: a burst of pictures for many receivers.
 const SEND_BUFFER_BYTES: usize = 8 << 20;
 
-/// Nobody reads what is sent to the RTP port (players open their way through routers with it), so nothing is kept.
+/// Data sent to the RTP port is not read (players send it to open NATs), so the buffer is minimal.
 const RTP_RECEIVE_BUFFER_BYTES: usize = 1;
 
-/// What may wait of receivers' reports.
+/// The kernel's buffer of receiver reports.
 const RTCP_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// A pair of sockets at one address.
@@ -25,7 +25,7 @@ const RTCP_RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 pub struct Ports {
     rtp: UdpSocket,
     rtcp: UdpSocket,
-    /// What is to leave by the first.
+    /// Datagrams to send from the RTP port.
     pub outgoing: Outgoing,
     /// It takes no more now.
     pub is_blocked: bool,
@@ -98,7 +98,7 @@ impl Ports {
         self.rtcp.send_to(datagram, to).is_ok()
     }
 
-    /// The next report that has come, and from whom.
+    /// The next receiver report and its sender.
     pub fn receive_report<'b>(&self, room: &'b mut [u8]) -> Option<(&'b [u8], SocketAddr)> {
         let (length, from) = self.rtcp.recv_from(room).ok()?;
         Some((&room[..length], from))

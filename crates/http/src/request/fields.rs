@@ -91,8 +91,8 @@ impl<'b> Fields<'b> {
     }
 }
 
-/// What is wrong with transfer codings that are not `chunked` alone. Where that is not the last, or not the only one of
-/// its kind, the body's end cannot be known, which must be a 400 (RFC 9112, 6.3); what it hides otherwise is a 501 (6.1).
+/// The error for transfer codings other than a single `chunked`. If that is not the last, or is repeated, the end of
+/// the body is unknown, which must be a 400 (RFC 9112, 6.3); otherwise an unknown coding is a 501 (6.1).
 fn refusal_of(codings: &[u8]) -> RequestError {
     let mut codings = codings.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
@@ -105,12 +105,12 @@ fn refusal_of(codings: &[u8]) -> RequestError {
     }
 }
 
-/// Of a field that is repeated although it must not be, where that does no harm, the first counts.
+/// For fields that must not be repeated but harm nothing if they are: the first counts.
 fn first<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     slot.get_or_insert(value);
 }
 
-/// Of a field that has one value, two mean nothing, and nothing is no valid value of any (RFC 9110, 13.1.3).
+/// For fields with one value: two values, or an empty one, count as invalid (RFC 9110, 13.1.3).
 fn only<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     *slot = Some(if slot.is_none() { value } else { b"" });
 }

@@ -46,7 +46,7 @@ impl<'b> RequestLine<'b> {
     }
 }
 
-/// Returns true if a request line that is too long for its end to be waited for could still be one.
+/// Returns true if an overlong request line begins like one.
 pub(super) fn begins_with_method(line: &[u8]) -> bool {
     let start = &line[..line.len().min(METHOD_BYTES_MAX + 1)];
     memchr(b' ', start).is_some_and(|end| is_method(&start[..end]))

@@ -77,7 +77,6 @@ pub struct Request<'b> {
     pub body: Body,
     /// True if the client waits for `100 Continue` before it sends the body.
     pub expects_continue: bool,
-    /// What the client makes the answer depend on.
     pub conditions: Conditions<'b>,
     /// Every field line as received, for the log.
     pub fields: &'b [u8],
@@ -166,7 +165,7 @@ impl RequestError {
     }
 }
 
-/// What the bytes seen so far amount to.
+/// The state after the bytes so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "consumed at once, never stored")]
 pub enum Parsed<'b> {

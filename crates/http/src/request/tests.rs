@@ -278,7 +278,7 @@ fn limits() {
     );
 }
 
-/// What feeding `bytes` in two or more pieces gives must be what feeding them whole gives.
+/// Parsing in pieces must give the same result as parsing at once.
 fn in_pieces(bytes: &[u8], cuts: &[usize]) -> Result<Option<usize>, RequestError> {
     let mut parser = Parser::default();
     for cut in cuts.iter().copied().chain([bytes.len()]) {

@@ -61,7 +61,7 @@ pub enum SegmentError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     Playlist,
-    /// What a decoder must know first.
+    /// The initialisation segment.
     Initialisation,
     /// The segment with this number.
     Segment(u32),
@@ -81,7 +81,7 @@ impl Part {
         }
     }
 
-    /// What it is called, below the film.
+    /// The part's name, below the film's.
     pub fn name(self) -> String {
         match self {
             Part::Playlist => "index.m3u8".to_owned(),
@@ -128,7 +128,7 @@ impl Film {
         playlist(&times)
     }
 
-    /// What a decoder must know before any segment.
+    /// The initialisation segment, which a decoder needs before any other.
     pub fn initialisation(&self) -> Vec<u8> {
         let first_shown = self.cuts[0].time.saturating_sub(self.index.lead().saturating_sub(self.lead));
         initialisation::write(&self.tracks(), first_shown)

@@ -26,7 +26,7 @@ const RUN_FLAGS: u32 = 0x0f01;
 /// Bytes of a box's head.
 const BOX_HEAD_BYTES: usize = 8;
 
-/// Of a sample: decoding can begin with it, as it depends on no other; or it cannot.
+/// Flags of a sample: a keyframe, or one that depends on others.
 const SYNC_SAMPLE: u32 = 0x0200_0000;
 const OTHER_SAMPLE: u32 = 0x0101_0000;
 

@@ -34,7 +34,7 @@ const EXTENDED_OBJECTS: [u8; 2] = [5, 29];
 const SAMPLE_RATES: [u32; 13] =
     [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350];
 
-/// What an audio track's entry in `stsd` says.
+/// An audio track's entry in `stsd`.
 pub enum AudioEntry {
     Aac(Aac),
     Other(String),

@@ -24,7 +24,7 @@ impl fmt::Debug for FourCc {
     }
 }
 
-/// What is left to read of a box.
+/// The unread rest of a box.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     pub kind: FourCc,

@@ -10,7 +10,7 @@ pub enum Codec {
     Aac(Aac),
 }
 
-/// What a decoder of H.264 must know.
+/// The decoder configuration of H.264.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct H264 {
     /// Profile, compatibility and level, as in the first sequence parameter set.
@@ -25,7 +25,7 @@ pub struct H264 {
     pub size_pixels: (u16, u16),
 }
 
-/// What a decoder of H.265 must know.
+/// The decoder configuration of H.265.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct H265 {
     /// Bytes of the length before each NAL unit in a sample: 1, 2 or 4.
@@ -38,7 +38,7 @@ pub struct H265 {
     pub size_pixels: (u16, u16),
 }
 
-/// What a decoder of AAC must know.
+/// The decoder configuration of AAC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Aac {
     /// The AudioSpecificConfig (ISO/IEC 14496-3, 1.6.2.1).
@@ -72,7 +72,7 @@ impl Codec {
     }
 }
 
-/// What the samples of kind `code` in `stsd` are, for people whose file is refused.
+/// The name of the codec with this `code` in `stsd`, for error messages.
 pub(super) fn describe(code: &[u8; 4]) -> Option<&'static str> {
     Some(match code {
         b"av01" => "AV1",

@@ -31,7 +31,7 @@ pub enum Mp4Error {
     Malformed { what: String, offset: u64 },
     #[error("{what} at byte {offset}: at most {limit} are allowed")]
     TooMuch {
-        /// What there is too much of, with how much.
+        /// The exceeded quantity, with its value.
         what: String,
         offset: u64,
         limit: u64,
@@ -54,7 +54,6 @@ pub enum Mp4Error {
     Codec {
         /// The number of the track in the file.
         track: u32,
-        /// What it is coded as.
         codec: String,
         offset: u64,
     },
@@ -65,5 +64,5 @@ pub enum Mp4Error {
     NoTracks,
 }
 
-/// What makes a plain file of most.
+/// The cure for most files: remuxing.
 pub(super) const REMUX: &str = "ffmpeg -i IN -c copy OUT.mp4 writes it anew";

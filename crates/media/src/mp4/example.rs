@@ -31,7 +31,7 @@ pub const SAMPLES_OFFSET: u64 = 16 + 8;
 
 const PICTURES: u32 = 10;
 
-/// Of the pictures: coded as a NAL unit each, and as two the first of each group.
+/// The pictures of the example: one NAL unit each, two for the first of each group.
 pub fn pictures() -> Vec<Vec<u8>> {
     some_pictures(PICTURES)
 }
@@ -47,7 +47,7 @@ fn some_pictures(count: u32) -> Vec<Vec<u8>> {
     (0..count).map(picture).collect()
 }
 
-/// Of the sound: 16 access units, which take 2.048 s.
+/// The sound of the example: 16 access units, which take 2.048 s.
 pub fn sounds() -> Vec<Vec<u8>> {
     some_sounds(16)
 }

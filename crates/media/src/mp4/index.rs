@@ -11,7 +11,7 @@ use super::codec::Codec;
 /// Pictures that may be decoded between a picture and another that is shown before it. The standards allow 16.
 const REORDERED_MAX: usize = 32;
 
-/// What is in a film and where. Plain data: share it between threads and sessions.
+/// The index of a film. Plain data: share it between threads and sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {
     tracks: Vec<Track>,
@@ -24,8 +24,8 @@ pub struct Track {
     pub(super) id: u32,
     pub(super) codec: Codec,
     pub(super) timescale: u32,
-    /// What the edit list takes from presentation times: positive where the start is cut, negative where the film
-    /// starts without this track.
+    /// The edit list's shift of presentation times: positive if the start is cut, negative if the film starts before
+    /// this track.
     pub(super) start_ticks: i64,
     pub(super) pixel_aspect: Option<(u32, u32)>,
     pub(super) matrix: [u32; 9],
@@ -164,8 +164,7 @@ impl Track {
         self.timescale
     }
 
-    /// What the edit list takes from the times of its samples: film time 0 is here. Negative if the film begins before
-    /// the track.
+    /// The edit list's shift: film time 0 in the track's time. Negative if the film begins before the track.
     pub fn start_ticks(&self) -> i64 {
         self.start_ticks
     }

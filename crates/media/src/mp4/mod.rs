@@ -42,7 +42,7 @@ pub const TRACKS_MAX: usize = 32;
 /// an index has 59 MB at most. A day of 24 pictures a second.
 pub const SAMPLES_MAX: usize = 1 << 21;
 
-/// Bytes of one sample: whoever streams has a whole one in memory.
+/// Bytes of one sample: a server has a whole one in memory.
 pub const SAMPLE_BYTES_MAX: u32 = 16 << 20;
 
 /// Bytes of a decoder's configuration: parameter sets are a few hundred.

@@ -205,7 +205,7 @@ fn track(
     }))
 }
 
-/// What `tkhd` says.
+/// The contents of `tkhd`.
 struct TrackHeader {
     id: u32,
     matrix: [u32; 9],
@@ -263,8 +263,8 @@ fn coding(mut entries: Reader<'_>, id: u32, is_video: bool) -> Result<(Codec, Op
     }
 }
 
-/// What the edit list takes from presentation times. It may say that the film begins without the track, and where in
-/// the track it then begins; whoever cuts within the film is refused.
+/// The edit list's shift of presentation times. It may say that the film begins before the track, and where in the
+/// track it then begins; cuts within the film are refused.
 fn start(mut list: Reader<'_>, id: u32, timescale: u32, movie_timescale: u32) -> Result<i64, Mp4Error> {
     let is_wide = list.version()? == 1;
     let offset = list.offset();
@@ -297,5 +297,5 @@ fn start(mut list: Reader<'_>, id: u32, timescale: u32, movie_timescale: u32) ->
     Ok(begin as i64 - delay as i64)
 }
 
-/// What applies an edit list.
+/// The cure: transcoding.
 const REENCODE: &str = "ffmpeg -i IN OUT.mp4 applies it";

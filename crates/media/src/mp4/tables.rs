@@ -131,11 +131,11 @@ fn place(
     Ok(())
 }
 
-/// How many samples each chunk has (`stsc`): runs of chunks that have as many.
+/// Samples per chunk (`stsc`), as runs of chunks with the same number.
 struct Runs<'a> {
     table: Reader<'a>,
     left: usize,
-    /// Of the chunks up to the next run.
+    /// Samples in each chunk of the run.
     samples: u32,
     /// The chunk with which the next run begins.
     next: u64,

@@ -1,4 +1,4 @@
-//! What the index says of a film made by hand, and how damaged and foreign files are refused.
+//! The index of a film made by hand, and the refusal of damaged and foreign files.
 
 use std::time::Duration;
 
@@ -225,8 +225,8 @@ fn times_beyond_reason_are_refused() {
     assert!(cut.contains("the edit list of track 2"), "{cut}");
 }
 
-/// Whatever a byte of the index is changed to, or wherever the file ends: an index whose samples lie in the file and
-/// whose times are in order, or a refusal.
+/// With any byte of the index changed, or the file cut anywhere, the result is an index whose samples lie in the file
+/// in order of time, or a refusal.
 #[test]
 fn no_damage_gets_through() {
     let film = film();

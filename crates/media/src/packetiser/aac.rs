@@ -4,7 +4,7 @@
 use super::{AAC_UNITS_MAX, HEAD_BYTES_MAX, Packet, PacketiseError, Unit};
 use crate::mp4::{Sample, Track};
 
-/// What 13 bits can say.
+/// The largest size in 13 bits.
 const SIZE_MAX: u32 = (1 << 13) - 1;
 
 /// Bytes that say how many bits of headers follow, and bytes of a header.

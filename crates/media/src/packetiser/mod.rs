@@ -70,7 +70,7 @@ impl<'a> Packet<'a> {
         Packet { head: kept, head_bytes: head.len() as u8, body, marker, timestamp }
     }
 
-    /// What comes before the body.
+    /// The bytes before the body.
     pub fn head(&self) -> &[u8] {
         &self.head[..usize::from(self.head_bytes)]
     }
@@ -107,7 +107,7 @@ impl Packetiser {
         Packetiser { form, payload_bytes_max }
     }
 
-    /// What is sent from sample `first` of the track on, if there is one; what comes then begins with
+    /// The unit that starts with sample `first` of the track, if it exists; the next one starts with
     /// `unit.samples.end`.
     pub fn unit(&self, track: &Track, first: u32) -> Option<Unit> {
         let sample = track.sample(first)?;

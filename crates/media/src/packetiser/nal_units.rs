@@ -31,8 +31,8 @@ const FRAGMENT_HEAD_BYTES_MAX: usize = 3;
 pub struct PayloadFormat {
     standard: Standard,
     length_bytes: usize,
-    /// What is sent before pictures that decoding can begin with: each a NAL unit, of which one is an aggregation if
-    /// they fit into one packet.
+    /// Sent before keyframes: the parameter sets, each a NAL unit, combined into an aggregation if they fit into one
+    /// packet.
     parameter_sets: Vec<Box<[u8]>>,
 }
 
@@ -154,7 +154,7 @@ pub struct Packets<'a> {
     /// The NAL unit that is being sent, whole or in fragments, and what of it is left.
     unit: &'a [u8],
     left: &'a [u8],
-    /// What follows it, up to the end of the last NAL unit that has content.
+    /// The rest, up to the end of the last non-empty NAL unit.
     rest: &'a [u8],
     payload_bytes_max: usize,
     timestamp: u32,

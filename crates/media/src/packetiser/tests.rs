@@ -1,4 +1,4 @@
-//! What a receiver makes of the packets is what was in the samples.
+//! A receiver reassembles the samples from the packets.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -204,8 +204,7 @@ fn parameter_sets_that_do_not_fit_together_go_alone() {
 }
 
 proptest! {
-    /// Whatever is in a picture, a receiver puts it together again, in packets that are not too large, of which the
-    /// last alone is marked.
+    /// A receiver reassembles any picture from packets within the size limit, of which only the last has the marker.
     #[test]
     fn pictures_arrive_as_they_are(
         units in vec(vec(any::<u8>(), 2..400), 1..6),
@@ -224,7 +223,7 @@ proptest! {
         prop_assert_eq!(received(&packets, if is_h264 { 1 } else { 2 }), units);
     }
 
-    /// Whatever bytes are called a picture: packets with something in them, or a place where it is damaged.
+    /// Any bytes given as a picture become non-empty packets, or an error with its position.
     #[test]
     fn no_bytes_are_too_strange(bytes in vec(any::<u8>(), 0..200), is_sync: bool, is_h264: bool) {
         let form = if is_h264 { h264_form(50) } else { h265_form(50) };

@@ -18,7 +18,7 @@ const EXTENSION: u8 = 1 << 4;
 const SOURCES_MASK: u8 = 0x0f;
 const MARKER: u8 = 1 << 7;
 
-/// What is said of a packet's payload.
+/// The header of an RTP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Set on the last packet of a video frame, and as the payload's format says.
@@ -29,7 +29,7 @@ pub struct Header {
     pub sequence: u16,
     /// When the payload is to be presented, by the format's clock.
     pub timestamp: u32,
-    /// Who sends: the synchronisation source (SSRC).
+    /// The synchronisation source (SSRC).
     pub source: u32,
 }
 
@@ -80,7 +80,7 @@ impl Header {
     }
 }
 
-/// What is left of `packet`, which begins with `first`, without all that goes before and after its payload.
+/// The payload of `packet`, which begins with `first`: without header, extension and padding.
 fn payload(packet: &[u8], first: u8) -> Option<&[u8]> {
     let mut start = HEADER_BYTES + 4 * usize::from(first & SOURCES_MASK);
     if first & EXTENSION != 0 {

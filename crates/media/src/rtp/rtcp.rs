@@ -24,7 +24,7 @@ pub const CNAME_BYTES_MAX: usize = 255;
 /// Reports and goodbyes count what they hold in five bits.
 pub const COUNT_MAX: usize = 31;
 
-/// What a sender says of itself.
+/// The sender part of a sender report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderReport {
     pub source: u32,
@@ -35,7 +35,7 @@ pub struct SenderReport {
     pub octets: u32,
 }
 
-/// What a receiver says of one source.
+/// A reception report block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reception {
     /// The sender it is about (SSRC).
@@ -63,7 +63,7 @@ pub enum Packet<'p> {
         source: u32,
         receptions: Receptions<'p>,
     },
-    /// Who a source is: the CNAME of the first that is described, if it has one.
+    /// A source description: the CNAME of the first source, if it has one.
     Description {
         source: u32,
         name: Option<&'p [u8]>,
@@ -220,7 +220,7 @@ pub fn append_description(datagram: &mut Vec<u8>, source: u32, name: &str) {
     });
 }
 
-/// Appends that `source` leaves.
+/// Appends BYE for `source`.
 pub fn append_goodbye(datagram: &mut Vec<u8>, source: u32) {
     append(datagram, GOODBYE, 1, |packet| packet.extend(source.to_be_bytes()));
 }

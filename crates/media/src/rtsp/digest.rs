@@ -72,10 +72,9 @@ impl Algorithm {
     }
 }
 
-/// What a client says of itself in an Authorization field.
+/// The credentials in an Authorization field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// Who it says it is.
     pub user: String,
     pub realm: String,
     /// The server's part of the proof.

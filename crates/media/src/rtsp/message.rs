@@ -1,4 +1,4 @@
-//! What goes over an RTSP connection; the slices point into the bytes that were parsed.
+//! Messages on an RTSP connection; the slices point into the parsed bytes.
 
 /// The longest head, from its first byte to the empty line.
 pub const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -33,7 +33,7 @@ pub enum Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'b> {
     pub method: Method,
-    /// Of what: a URL, or `*`.
+    /// A URL, or `*`.
     pub target: &'b str,
     pub version: Version,
     pub fields: Fields<'b>,
@@ -44,7 +44,7 @@ pub struct Request<'b> {
 pub struct Response<'b> {
     pub version: Version,
     pub status: u16,
-    /// What they mean, in words.
+    /// The reason phrase.
     pub reason: &'b str,
     pub fields: Fields<'b>,
     pub body: &'b [u8],
@@ -53,7 +53,7 @@ pub struct Response<'b> {
 /// A packet of RTP or RTCP in the connection (RFC 2326, 10.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interleaved<'b> {
-    /// What it belongs to, as agreed at SETUP.
+    /// The channel agreed at SETUP.
     pub channel: u8,
     pub payload: &'b [u8],
 }
@@ -110,7 +110,6 @@ impl<'b> Fields<'b> {
 
 macro_rules! methods {
     ($($name:ident $text:literal)*) => {
-        /// What a request asks for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Method {
             $(#[doc = $text] $name,)*

@@ -18,7 +18,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 const DOLLAR: u8 = b'$';
 const INTERLEAVED_HEAD_BYTES: usize = 4;
 
-/// What the bytes seen so far amount to.
+/// The state after the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'b> {
     /// The message has not ended yet: call again with more bytes after these.
@@ -50,7 +50,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// What a request that is no better is answered.
+    /// The status with which the request is refused.
     pub fn status(self) -> Status {
         match self {
             ParseError::StartLine | ParseError::FieldLine | ParseError::Length | ParseError::HeadTooLong => {

@@ -26,7 +26,7 @@ pub enum Command {
     /// To stop sending for a while.
     Pause,
     Teardown,
-    /// Nothing: a sign of life.
+    /// Keep-alive only.
     KeepAlive,
 }
 
@@ -36,7 +36,7 @@ pub struct Target<'b> {
     pub url: &'b str,
     /// Its path, escapes and all: it begins with a slash, or is `*`.
     pub path: &'b str,
-    /// What its description calls the track, if one is named.
+    /// The track's control name, if one is given.
     pub track: Option<&'b str>,
 }
 
@@ -55,10 +55,10 @@ impl From<Status> for Refusal {
 }
 
 impl Command {
-    /// What `request` asks for.
+    /// Parses the command of `request`.
     ///
     /// # Errors
-    /// If no film and no session could make it right.
+    /// If the request is wrong for any film and any session.
     pub fn parse(request: &Request<'_>) -> Result<Command, Refusal> {
         if request.version != Version::Rtsp10 {
             return Err(Status::VersionNotSupported.into());

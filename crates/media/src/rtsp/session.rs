@@ -17,7 +17,7 @@ const SCALE_MAX: f64 = 32.0;
 /// Hexadecimal digits of a session's name.
 const ID_DIGITS: usize = 16;
 
-/// A session's name: whoever knows it may control the session, so it must not be guessed.
+/// A session's ID. Anyone who knows it may control the session, so it must be unguessable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub u64);
 
@@ -35,7 +35,6 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Whether packets are being sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum State {
     Ready,
@@ -78,7 +77,7 @@ pub struct Track {
     pub timestamp_base: u32,
 }
 
-/// What is true of the film that a session is about.
+/// The film's properties that a session depends on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timeline {
     pub duration: Duration,
@@ -126,7 +125,6 @@ impl Session {
         self.began
     }
 
-    /// Whether packets are being sent.
     pub fn state(&self) -> State {
         self.state
     }

@@ -35,7 +35,6 @@ pub struct Transport {
 pub enum TransportError {
     #[error("the Transport field is malformed")]
     Malformed,
-    /// Nothing in it that is known here.
     #[error("no transport that is offered is known")]
     Unsupported,
 }
@@ -62,7 +61,7 @@ impl Transport {
         }
     }
 
-    /// What `field` offers, in its order; ways that are not known are left out.
+    /// The transports that `field` offers, in order, without unknown ones.
     ///
     /// # Errors
     /// If one of them is malformed, or none is known.

@@ -7,7 +7,7 @@ use super::message::{Method, Status};
 /// Bytes before an interleaved packet.
 pub const INTERLEAVED_HEAD_BYTES: usize = 4;
 
-/// What the server says it is.
+/// The Server field.
 pub const SERVER: &str = concat!("Sojourn/", env!("CARGO_PKG_VERSION"));
 
 /// A message being written: its fields follow, then its end.
@@ -76,8 +76,7 @@ impl Write for Text<'_> {
     }
 }
 
-/// What stands before a packet of `length` bytes in the connection. A packet longer than its length can say must not
-/// be sent.
+/// The interleaved header of a packet of `length` bytes.
 pub fn interleaved_head(channel: u8, length: u16) -> [u8; INTERLEAVED_HEAD_BYTES] {
     let [high, low] = length.to_be_bytes();
     [b'$', channel, high, low]

@@ -9,7 +9,7 @@ use crate::access_log::Ending;
 /// Connections accepted before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
-/// What a connection is told for which there is no room.
+/// The answer to a connection above the limit.
 pub(super) const SHED: &[u8] =
     b"RTSP/1.0 503 Service Unavailable\r\nServer: Sojourn\r\nConnection: close\r\n\r\n";
 
@@ -87,7 +87,7 @@ impl Server<'_> {
         true
     }
 
-    /// Ends newcomers above their number. Between turns, when nobody is being served.
+    /// Closes connections without a session above their limit. Called between loop iterations.
     pub(super) fn make_room(&mut self) {
         while self.unplayed.len() > self.site.settings.setups_max {
             let Some(session) = self.unplayed.first_to_go() else { break };

@@ -20,7 +20,7 @@ use sojourn_media::sdp;
 const SEEK_PERIOD: Duration = Duration::from_millis(100);
 
 impl Server<'_> {
-    /// What is asked, done; `None` if it has to wait for a film.
+    /// Performs the request; `None` if it must wait for a film.
     pub(super) fn follow(&mut self, token: u64, request: &Request<'_>) -> Result<Option<Answer>, Refusal> {
         let ask = Command::parse(request)?;
         let target = Target::parse(request.target)?;

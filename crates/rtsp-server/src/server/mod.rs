@@ -35,10 +35,10 @@ use crate::stream::Stream;
 use crate::udp_ports::Ports;
 use accept::SHED;
 
-/// What is due within so much time is sent together.
+/// Everything due within a slot is sent together.
 pub const SLOT: Duration = Duration::from_millis(5);
 
-/// Between two looks at who has been silent for too long.
+/// The period of the check for timeouts.
 const SWEEP_PERIOD: Duration = Duration::from_secs(1);
 
 /// Between two publications of the counters.
@@ -55,18 +55,18 @@ const RETIRE: u64 = u64::MAX - 2;
 const LISTENERS: u64 = 1 << 60;
 const REPORTS: u64 = 2 << 60;
 const DATAGRAMS: u64 = 3 << 60;
-/// What a session waits for, not a connection.
+/// Tokens of sessions, as opposed to connections.
 const STREAMS: u64 = 4 << 60;
 const KIND: u64 = 7 << 60;
 
-/// What a server has been given to serve with.
+/// The server's films, users and configuration.
 pub struct Site<'a> {
     pub root: &'a Path,
     pub listeners: Vec<TcpListener>,
     pub settings: Settings,
-    /// Who may see the films; `None` lets everybody in.
+    /// `None` admits everybody.
     pub users: Option<Users>,
-    /// Requested when a successor serves: nobody new is let in, and the server ends with its last session.
+    /// Requested when an upgraded process serves: this one accepts no new connections and ends with its last session.
     pub retire: &'a Stop,
     /// Where connections are counted, and log files opened again.
     pub board: &'a Board,
@@ -83,7 +83,7 @@ pub struct Server<'a> {
     limits: Limits,
     epoll: OwnedFd,
     acceptors: Vec<Acceptor>,
-    /// Descriptors have run out: nobody is let in until the next sweep.
+    /// Set when descriptors have run out: accepting pauses until the next sweep.
     accepting_is_paused: bool,
     is_retiring: bool,
     /// The sockets of datagrams, for each listener.
@@ -93,9 +93,9 @@ pub struct Server<'a> {
     connections: Clients<Connection>,
     streams: Clients<Stream>,
     sessions: HashMap<SessionId, u64>,
-    /// Whose reports come from an address and port.
+    /// The session whose reports come from an address and port.
     receivers: HashMap<(IpAddr, u16), u64>,
-    /// Whose packets come from a source (SSRC).
+    /// The session whose packets have this source (SSRC).
     sources: HashMap<u32, u64>,
     /// When each playing session has something to send; its serial tells a late one.
     due: BinaryHeap<Reverse<(Duration, u64, u32)>>,
@@ -104,7 +104,6 @@ pub struct Server<'a> {
     unplayed: Newcomers,
     /// When each session began that may have never played, the oldest first.
     setups: VecDeque<(Duration, u64)>,
-    /// What the others have been promised.
     admission: Admission,
     /// Connections that may have something to say, in the order of their turns.
     ready: VecDeque<u64>,
@@ -234,7 +233,7 @@ impl<'a> Server<'a> {
         Ok(self.counts)
     }
 
-    /// Until something is due, or somebody has to be looked at.
+    /// The time until something is due or a timeout must be checked.
     fn timeout(&self) -> Duration {
         if !self.ready.is_empty() {
             return Duration::ZERO;

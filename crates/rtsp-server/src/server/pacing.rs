@@ -23,15 +23,15 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Sessions that are served before connections have their turn again.
 const SESSIONS_PER_TURN: usize = 1024;
 
-/// What may wait in a connection whose client is slow: at least this, or so much of the film.
+/// The buffer of a slow interleaved client: at least this, or this much of the film.
 const WAITING_BYTES_MIN: usize = 256 * 1024;
 const WAITING_SECONDS: u64 = 2;
 
 /// A session that too many go before at the helpers tries again after this.
 const BUSY_RETRY: Duration = Duration::from_millis(20);
 
-/// A goodbye comes so long after the last picture was to be seen and the last sound heard: players forget what they
-/// still hold back when it comes, some of them half a second (ffmpeg, to put packets in order).
+/// The delay of RTCP BYE after the last presentation time: players drop what they still buffer when it comes, some of
+/// them half a second (ffmpeg, to reorder packets).
 const GOODBYE_GRACE: Duration = Duration::from_millis(500);
 
 /// What of one picture leaves by datagrams in one slot: at least this, at least twice what the session takes on average,
@@ -46,7 +46,7 @@ const LOOKS: u32 = 4;
 /// Chunks that a session has read in one look.
 const LOOK_CHUNKS_MAX: u64 = 64;
 
-/// What came of something due.
+/// The result of sending a due unit.
 enum Sent {
     Done,
     /// So many of its packets are sent, the others are for the next slots.
@@ -265,7 +265,7 @@ impl Stream {
         sender.is_skipping
     }
 
-    /// What of a unit of so many bytes leaves by datagrams in one slot.
+    /// The bytes of a unit of this size that are sent as datagrams in one slot.
     fn burst_bytes(&self, unit_bytes: usize) -> usize {
         let slot_bytes = u128::from(self.bits_per_second() / 8) * SLOT.as_nanos() / 1_000_000_000;
         let twice = usize::try_from(2 * slot_bytes).unwrap_or(usize::MAX);

@@ -16,7 +16,7 @@ const MESSAGES_PER_TURN: usize = 32;
 /// So long connections are served before what is due has its turn.
 const SERVING_PER_TURN: Duration = SLOT;
 
-/// What serving a connection has come to.
+/// The result of handling a connection's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     /// There is nothing more to do until something happens.
@@ -27,15 +27,15 @@ enum Served {
 /// How much of what has arrived was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Understood {
-    /// Nothing: a message is not whole, or has to wait.
+    /// No complete message, or one that must wait.
     Nothing,
-    /// What there was, up to such a one.
+    /// All messages up to such a one.
     Some,
     /// As much as a turn allows.
     Part,
 }
 
-/// What a request is answered, beside its status.
+/// The parts of an answer besides its status.
 #[derive(Default)]
 pub(super) struct Answer {
     pub(super) fields: Vec<(&'static str, String)>,
@@ -57,8 +57,8 @@ impl Server<'_> {
         }
     }
 
-    /// Serves those who are ready, one after the other, until what is due must go on. Who has more to say than one turn
-    /// allows comes again after the others.
+    /// Handles ready connections in turn, until due samples must be sent. A connection with more requests than one
+    /// iteration allows continues after the others.
     pub(super) fn serve_ready(&mut self) {
         while let Some(token) = self.ready.pop_front() {
             let Some(connection) = self.connections.find(token) else { continue };

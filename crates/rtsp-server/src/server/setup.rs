@@ -126,7 +126,7 @@ impl Server<'_> {
         taken
     }
 
-    /// Whether one more track of so many bits per second could be played now, perhaps by a new session.
+    /// Checks that one more track at this rate could be played now, perhaps by a new session.
     fn check_room(&mut self, token: u64, known: Option<u64>, bits: u64) -> Result<(), Refusal> {
         let connection = self.connections.at(token);
         if known.is_none() && connection.sessions.len() >= SESSIONS_PER_CONNECTION_MAX {
@@ -140,7 +140,7 @@ impl Server<'_> {
         room.map_err(|full| self.turn_away(full))
     }
 
-    /// What a session is answered for which there is no room.
+    /// The refusal of a session for which there is no room.
     pub(super) fn turn_away(&mut self, full: Full) -> Refusal {
         let (counter, status) = match full {
             Full::Sessions => (Counter::LimitSessions, Status::ServiceUnavailable),
@@ -179,7 +179,7 @@ impl Server<'_> {
     }
 }
 
-/// A track whose packets begin with numbers that nobody can guess (RFC 3550, 5.1).
+/// A track with unpredictable initial sequence number and timestamp (RFC 3550, 5.1).
 fn track(number: usize, mut transport: Transport) -> Result<Track, Refusal> {
     let numbers = random()?;
     let source = (numbers >> 32) as u32;

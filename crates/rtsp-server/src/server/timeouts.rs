@@ -178,7 +178,7 @@ impl Server<'_> {
         self.newcomers.leave(token);
     }
 
-    /// Reports from the ports of session `token` are nobody's from now on.
+    /// Ignores further reports from the ports of session `token`.
     pub(super) fn forget_ports(&mut self, token: u64) {
         let stream = self.streams.at(token);
         for position in 0..stream.session.tracks.len() {
@@ -205,7 +205,7 @@ impl Server<'_> {
         }
     }
 
-    /// A successor serves: nobody new is let in.
+    /// Stops accepting: an upgraded process serves.
     pub(super) fn retire(&mut self) {
         self.is_retiring = true;
         // It stays readable, and has been heard.
@@ -216,7 +216,7 @@ impl Server<'_> {
         }
     }
 
-    /// Returns true if a successor serves and nobody is left.
+    /// Returns true if an upgraded process serves and no session is left.
     pub(super) fn has_retired(&self) -> bool {
         self.is_retiring && self.streams.is_empty() && self.connections.is_empty()
     }
