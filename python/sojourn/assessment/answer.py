@@ -38,7 +38,6 @@ class Line:
     """Bytes of a response per request of the log, heads included; shape (requests,)."""
 
     def utilisation(self, rate: float) -> float:
-        """Utilisation at a request rate."""
         return rate * 8 * float(self.transfer_bytes.mean()) / self.bits_per_second
 
     def largest_rate(self, target_p95_seconds: float, seed: int) -> float:
@@ -66,13 +65,12 @@ class Helpers:
     busy_seconds_per_request: float
 
     def utilisation(self, rate: float) -> float:
-        """Utilisation at a request rate."""
         return rate * self.busy_seconds_per_request / self.count
 
 
 @dataclass(frozen=True)
 class LogRates:
-    """The log's own request rates."""
+    """Average and peak request rates of the log, in requests per second."""
 
     average: float
     peak: float

@@ -37,7 +37,7 @@ Connection = Literal["keep-alive", "close"]
 
 @dataclass(frozen=True)
 class Effort:
-    """How long the demand runs take."""
+    """The length of the closed-loop runs that measure service demand."""
 
     repetitions: int
     duration_seconds: float

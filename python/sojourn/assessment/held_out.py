@@ -62,7 +62,7 @@ class Distance:
 
     @property
     def short(self) -> str:
-        """For a table's cell."""
+        """The error as a table's cell shows it."""
         missed = self.missed_by
         return format.percent(abs(self.error)) + (": met" if missed is None else f": missed by {_points(missed)}")
 

@@ -49,7 +49,7 @@ class Mix:
     sizes_bytes: FloatArray
     """Body bytes per request; shape (requests,)."""
     opens_connection: NDArray[np.bool_]
-    """Whether the request is its session's first; shape (requests,)."""
+    """True if the request is its session's first; shape (requests,)."""
 
     def demands(self, fit: DemandFit) -> FloatArray:
         """Seconds of the server per request by g and the connection's cost; shape (requests,)."""
@@ -73,7 +73,7 @@ class Delays:
 
 @dataclass(frozen=True)
 class Station:
-    """The fitted station; seconds and requests/s."""
+    """The fitted station; times in seconds, rates in requests per second."""
 
     demands: FloatArray
     """Calibrated demand of each request of the log; shape (requests,)."""

@@ -261,10 +261,10 @@ class _Assessment:
         )
 
     def cut_short(self, because: str) -> None:
-        """Answers from what there is."""
+        """Computes the answer from the steps that finished before the run was cut short."""
         self.summary.incomplete_because = because
         if self.trace is not None and self.climbs:
-            # Who asks to stop once more does not wait for an answer; what was measured is written all the same.
+            # A second Ctrl-C skips the answer; the measurements are written all the same.
             with suppress(KeyboardInterrupt):
                 self._predict(self.trace)
 

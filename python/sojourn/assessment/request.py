@@ -16,7 +16,7 @@ from sojourn.workload.log import LogOptions
 
 @dataclass(frozen=True)
 class Request:
-    """What a person asked for."""
+    """The options of one assessment."""
 
     log: str
     server: Server
@@ -29,13 +29,13 @@ class Request:
     content_limit_bytes: int
     work_dir: Path | None
     probe: bool
-    """Whether the server's counters are sampled under the rising load."""
+    """True if the server's counters are sampled under the rising load."""
     seed: int
     effort: Effort
 
 
 def settings(request: Request, think_scale: float) -> Settings:
-    """The same for the summary."""
+    """The request as the summary records it."""
     return Settings(
         server=request.server.name,
         architecture=request.architecture if request.server.has_architectures else None,
@@ -59,8 +59,6 @@ def as_study(log: str, settings: Settings) -> str:
 
 
 class EffortName(StrEnum):
-    """The presets."""
-
     quick = "quick"
     normal = "normal"
     thorough = "thorough"
@@ -68,7 +66,7 @@ class EffortName(StrEnum):
 
 @dataclass(frozen=True)
 class Effort:
-    """The two measuring stages' efforts."""
+    """The lengths of the two measuring stages."""
 
     demand: demand.Effort
     rising_load: rising_load.Effort

@@ -37,7 +37,7 @@ Limit = Literal["throughput", "time to first byte", "errors", "generator"]
 
 @dataclass(frozen=True)
 class Effort:
-    """How long the rising load takes."""
+    """The length of the rising load."""
 
     repetitions: int
     step_seconds: float
@@ -120,7 +120,7 @@ def limit_of(step: dict[str, Any], target_p95_seconds: float) -> Limit | None:
 
 
 def is_repetition(name: str) -> bool:
-    """Whether a climb of this name is one that was repeated, and came to its end."""
+    """True if a climb of this name is one that was repeated, and came to its end."""
     return name.startswith("repetition") and not name.endswith(CUT_SHORT)
 
 
@@ -136,12 +136,12 @@ def error_fraction(step: dict[str, Any]) -> float:
 
 
 def generator_limited(step: dict[str, Any]) -> bool:
-    """Whether the generator was the limit and the server was not: both may be at their end at once."""
+    """True if the generator was the limit and the server was not: both may be at their end at once."""
     return bool(step["generator"]["limited"]) and not server_saturated(step)
 
 
 def server_saturated(step: dict[str, Any]) -> bool:
-    """Whether the server's core had nothing left to give, and it was the server that used it."""
+    """True if the server's core had nothing left to give, and it was the server that used it."""
     busy, own = observed(step, "core_busy_fraction"), observed(step, "cpu_fraction")
     return busy is not None and own is not None and busy >= 0.95 and own >= 0.85
 

@@ -21,7 +21,7 @@ WARM_UP_FRACTION = 0.1
 
 @dataclass(frozen=True)
 class Sessions:
-    """What is replayed in the simulation."""
+    """The sessions that the simulation replays."""
 
     trace: _native.Trace
     think_scale: float

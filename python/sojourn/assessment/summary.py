@@ -17,7 +17,7 @@ from sojourn.results.run_folder import RunFolder
 
 
 class Settings(Record):
-    """What the person asked for."""
+    """The options of the assessment."""
 
     server: str
     architecture: str | None

@@ -54,7 +54,7 @@ class Group:
         return float(np.exp(np.mean(np.log(values)))) if known else math.nan
 
     def spread(self, metric: Metric) -> Spread | None:
-        """How well the metric is known."""
+        """The metric's spread over the group's runs, or over sections of its only run."""
         if len(self.runs) > 1:
             return over_runs([metric.of_run(run) for run in self.runs])
         run = self.runs[0]
@@ -77,7 +77,7 @@ class Difference:
 
     @property
     def finding(self) -> Finding:
-        """What the interval shows."""
+        """The interval's verdict: better or worse only where it excludes a ratio of 1."""
         if self.low is None or self.high is None:
             return "not measured"
         if self.low <= 1 <= self.high:
@@ -101,7 +101,7 @@ class Difference:
         return f"{self.finding}: {format.number(least * 100, 2)} to {format.number(most * 100, 2)} % {more}"
 
     def as_json(self) -> dict[str, Any]:
-        """For `--format json`."""
+        """The record as `--format json` prints it."""
         numbers = {"first": self.first, "second": self.second, "ratio": self.ratio}
         known = {key: None if math.isnan(value) else value for key, value in numbers.items()}
         bounds = {"ratio_low": self.low, "ratio_high": self.high}
@@ -120,7 +120,7 @@ class Comparison:
     warnings: Sequence[str]
 
     def as_json(self) -> dict[str, Any]:
-        """For `--format json`."""
+        """The record as `--format json` prints it."""
         return {
             "first": self.first.name,
             "second": self.second.name,

@@ -93,7 +93,7 @@ def _batches(rows: Sequence[T], count: int) -> list[Sequence[T]]:
 
 
 def _hang_together(logs: Sequence[float]) -> bool:
-    """Whether neighbouring batches are positively correlated, by their lag-one correlation at the 10 % level."""
+    """True if neighbouring batches are positively correlated, by their lag-one correlation at the 10 % level."""
     count = len(logs)
     mean = sum(logs) / count
     total = sum((each - mean) ** 2 for each in logs)

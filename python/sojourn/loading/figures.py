@@ -34,7 +34,7 @@ _CELL_PARTS = 3
 
 
 def add(histograms: Sequence[Histograms]) -> dict[str, _native.Histogram]:
-    """The machines' histograms, tag by tag."""
+    """Adds the histograms of several machines, tag by tag."""
     tags = sorted({tag for each in histograms for tag in each})
     return {tag: merged(each[tag] for each in histograms if tag in each) for tag in tags}
 

@@ -213,7 +213,7 @@ class _MachineRun:
         self.round_trip_seconds, self.clock_offset_seconds = min(readings)
 
     def wait(self, seconds: float | None = None) -> None:
-        """Waits for its end."""
+        """Waits until the remote engine ends."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
             for thread in self._threads:

@@ -29,7 +29,7 @@ _INTERVALS_LOG = "latency/intervals.hlog"
 
 
 def is_load_run(path: Path) -> bool:
-    """Whether the folder holds a load run."""
+    """True if the folder holds a load run."""
     return (path / RESULT).is_file()
 
 

@@ -50,7 +50,7 @@ def find(name: str) -> Metric:
 
 
 def names() -> list[str]:
-    """All names, latencies as patterns."""
+    """All metric names; latencies appear as patterns such as `pNN`."""
     return ["pNN", *(f"{kind}.pNN" for kind in LATENCIES if kind != "response"), "mean", "max", *SCALARS]
 
 

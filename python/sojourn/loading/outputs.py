@@ -40,7 +40,7 @@ def intervals(result: LoadResult) -> polars.DataFrame:
 
 
 def timeline(result: LoadResult) -> polars.DataFrame:
-    """Ten rows a second."""
+    """The run's timeline at ten rows per second."""
     return polars.DataFrame(dict(result.timeline)).fill_nan(None)
 
 
@@ -100,7 +100,7 @@ Family = tuple[str, str, str, list[tuple[str, Any]]]
 
 
 def families(result: LoadResult) -> Iterator[Family]:
-    """What became of streams and packets."""
+    """The metric families of a streaming run: streams by outcome, packets received, late and lost."""
     streaming = result.record["streaming"]
     streams, starvation = streaming["streams"], streaming["starvation"]
     for name in ("started", "judged", "conforming", "timed_out", "films_over", "unfinished"):

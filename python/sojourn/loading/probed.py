@@ -137,7 +137,7 @@ def _per_unit(spans: Sequence[Any], done: float, unit: str) -> dict[str, Any]:
 
 
 def _is_local(host: str) -> bool:
-    """Whether an address of the host is one of ours: only such can be bound."""
+    """True if an address of the host is one of ours: only such can be bound."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:

@@ -43,7 +43,7 @@ class Interval:
 
     @property
     def requests(self) -> int:
-        """Good answers."""
+        """Requests that got a good response."""
         return len(self.latencies[KINDS[0]])
 
 
@@ -95,12 +95,12 @@ class LoadResult:
 
     @property
     def is_streams(self) -> bool:
-        """Whether viewers of films made it, whose figures are others than those of requests."""
+        """True if viewers of films made it, whose figures are others than those of requests."""
         return self.record.get("kind") == "streams"
 
     @property
     def complete(self) -> bool:
-        """Whether it went to its planned end."""
+        """True if it went to its planned end."""
         return bool(self.record["complete"])
 
     @property

@@ -91,12 +91,12 @@ def _seconds(text: str) -> float:
 
 
 def plays_streams(options: Sequence[str]) -> bool:
-    """Whether these are the options of viewers of films: URLs of RTSP or of playlists, or --hls."""
+    """True if these are the options of viewers of films: URLs of RTSP or of playlists, or --hls."""
     return any(word == "--hls" or names_film(word) for word in options)
 
 
 def names_film(word: str) -> bool:
-    """Whether a word is the URL of a film: by RTSP, or by HLS, whose playlists are called so."""
+    """True if a word is the URL of a film: by RTSP, or by HLS, whose playlists are called so."""
     path = re.split("[?#]", word, maxsplit=1)[0]
     return path.startswith("rtsp://") or (path.startswith(("http://", "https://")) and path.endswith(".m3u8"))
 

@@ -62,14 +62,14 @@ class Use:
     values: list[float | None]
 
     def is_saturated(self, place: int) -> bool:
-        """Whether it was at that load."""
+        """Returns true if the resource was saturated at that load."""
         value = self.values[place]
         return value is not None and value >= self.limit
 
 
 @dataclass(frozen=True)
 class Saturation:
-    """The finding, with its evidence."""
+    """The resource that saturates first, with its evidence."""
 
     loads: list[str]
     """What was offered, from the least."""
@@ -81,12 +81,12 @@ class Saturation:
     sentence: str
 
     def as_json(self) -> dict[str, Any]:
-        """For results and summaries."""
+        """The finding as JSON for results and summaries."""
         return asdict(self)
 
     @classmethod
     def of_json(cls, value: Mapping[str, Any]) -> Saturation:
-        """What `as_json` gave."""
+        """Reads what `as_json` returned."""
         return cls(**{**value, "uses": [Use(**use) for use in value["uses"]]})
 
 
@@ -123,7 +123,7 @@ def find(points: Sequence[tuple[float, str, Sequence[Step]]], setting: Setting) 
 
 
 def written(use: Use, value: float | None) -> str:
-    """A figure as people read it."""
+    """The figure with its unit, as reports print it."""
     if value is None:
         return format.NOT_MEASURED
     return format.percent(value) if use.unit == "share" else format.number(value)

@@ -38,8 +38,6 @@ Ending = Literal["precise enough", "out of time", "interrupted", "generator", "n
 
 @dataclass(frozen=True)
 class Plan:
-    """What is wanted."""
-
     start: float
     """The load to begin with."""
     precision: float = 0.05
@@ -50,7 +48,7 @@ class Plan:
     load_min: float = 1.0
     load_max: float = 1e7
     whole: bool = False
-    """Whether loads are whole numbers: clients."""
+    """True if loads are whole numbers: clients."""
     growth: float = GROWTH
     """By what the load grows until a run fails; less where the start is thought to be near."""
 
@@ -68,7 +66,7 @@ class Trial:
     phase: Phase = "bracket"
 
     def as_json(self) -> dict[str, Any]:
-        """For files and `--format json`."""
+        """The record as files and `--format json` hold it."""
         values = {name: None if math.isnan(value) else value for name, value in self.values.items()}
         verdict = {"passed": self.passed, "void_because": self.void_because, "phase": self.phase}
         return {"load": self.load, **verdict, "values": values}
@@ -110,7 +108,7 @@ class Found:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """For files and `--format json`."""
+        """The record as files and `--format json` hold it."""
         fractions = [
             {"load": load, "runs": runs, "passed": passed, "pass_fraction_monotone": share}
             for load, runs, passed, share in self.pass_fractions

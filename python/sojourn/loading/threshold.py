@@ -44,18 +44,18 @@ class Threshold:
         return f"{self.metric.name} {self.operator} {self.metric.write(self.limit)}"
 
     def holds(self, value: float) -> bool:
-        """Whether a value is on the good side; one that was not measured is not."""
+        """True if a value is on the good side; one that was not measured is not."""
         return not math.isnan(value) and bool(_OPERATORS[self.operator](value, self.limit))
 
     def judge(self, result: LoadResult) -> Verdict:
-        """The verdict on a run."""
+        """Checks the run against the threshold."""
         found = self.metric.estimate(result)
         return Verdict(self, found, self.holds(found.value))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A threshold beside what was measured."""
+    """A threshold, the measured value, and whether the run passes."""
 
     threshold: Threshold
     estimate: Estimate
@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def is_clear(self) -> bool | None:
-        """Whether the whole confidence interval is on the value's side of the limit; None without an interval."""
+        """True if the whole confidence interval is on the value's side of the limit; None without an interval."""
         low, high = self.estimate.low, self.estimate.high
         if low is None or high is None:
             return None
@@ -78,7 +78,7 @@ class Verdict:
         return said + (", too close to call" if self.is_clear is False else "")
 
     def as_json(self) -> dict[str, Any]:
-        """For `--format json`."""
+        """The record as `--format json` prints it."""
         found = self.estimate
         return {
             "metric": self.threshold.metric.name,

@@ -21,7 +21,7 @@ class Cores:
 
     @property
     def pinned(self) -> bool:
-        """Whether server and generator are kept apart."""
+        """True if server and generator are kept apart."""
         return self.server is not None and self.generator is not None
 
 

@@ -28,7 +28,7 @@ NOW_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Watched:
-    """What is probed beside a load."""
+    """The processes to probe during a load."""
 
     pids: Sequence[int] = ()
     port: int | None = None
@@ -38,7 +38,7 @@ class Watched:
     sources: str = SOURCES
 
     def arguments(self) -> list[str]:
-        """For the engine's probe."""
+        """The arguments of `sojourn-engine probe`."""
         words = ["probe", "--sources", self.sources, "--interval", self.interval, "--format", "json"]
         words += [word for pid in self.pids for word in ("--pid", str(pid))]
         options = {"--port": self.port, "--observe-core": self.server_core, "--core": self._own_core()}

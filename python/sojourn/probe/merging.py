@@ -38,7 +38,7 @@ def merge(timeline: polars.DataFrame, recording: Recording, *, offset_seconds: f
 
 
 def require_overlap(recording: Recording, begin: float, end: float, offset_seconds: float) -> None:
-    """Refuses a recording of another time."""
+    """Refuses a recording that does not overlap the run in time."""
     times = recording.unix_seconds
     if not times or end < times[0] + offset_seconds or begin > times[-1] + offset_seconds:
         raise CouldNotRun(

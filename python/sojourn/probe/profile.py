@@ -47,7 +47,6 @@ class Profile:
 
     @property
     def samples(self) -> int:
-        """How many there are."""
         return sum(self.stacks.values())
 
 

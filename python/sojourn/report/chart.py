@@ -76,8 +76,6 @@ class Guide:
 
 @dataclass(frozen=True)
 class Chart:
-    """One plot of the report."""
-
     identifier: str
     title: str
     caption: str

@@ -29,11 +29,11 @@ class Layout:
     bottom: float = 46.0
 
     def across(self, axis: Axis, value: float) -> float:
-        """The horizontal place of a value."""
+        """The x coordinate of a value, in the layout's units."""
         return self.left + axis.scale.position(value) * (self.width - self.left - self.right)
 
     def down(self, axis: Axis, value: float) -> float:
-        """The vertical place of a value."""
+        """The y coordinate of a value, in the layout's units; it grows downwards."""
         return self.height - self.bottom - axis.scale.position(value) * (self.height - self.top - self.bottom)
 
 

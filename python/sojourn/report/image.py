@@ -37,7 +37,6 @@ def write_images(folder: RunFolder, charts: Iterable[Chart]) -> None:
 
 
 def image(chart: Chart) -> str:
-    """The text of an SVG file."""
     layout = LAYOUTS[chart.shape]
     entries, legend_height = _legend(chart, layout.width)
     head = TITLE_HEIGHT + legend_height + GAP / 2

@@ -36,7 +36,6 @@ class Linear:
     """What the units of the values are apart."""
 
     def position(self, value: float) -> float:
-        """See `Scale`."""
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, about: int) -> list[float]:

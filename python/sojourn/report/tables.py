@@ -11,7 +11,6 @@ Row = Sequence[str | None]
 
 
 def pairs(identifier: str, title: str, rows: Sequence[tuple[str, str | None]], note: str | None = None) -> Markup:
-    """A table of names and values."""
     body = [element("tr", element("th", name, scope="row"), element("td", value)) for name, value in rows]
     return _table(identifier, title, None, body, note, "pairs")
 
@@ -88,7 +87,7 @@ _TITLE = "Where the time goes"
 
 
 def where_time_goes(found: Mapping[str, Any] | None) -> Markup:
-    """The section's sentence and table."""
+    """The saturated resource in a sentence, and the evidence for each in a table."""
     # What is found is worded with this package's formats, so it cannot be imported before them.
     from sojourn.loading.saturation import Saturation, written
 

@@ -19,8 +19,6 @@ from sojourn.failure import CouldNotRun
 
 
 class RunFolder:
-    """One run's folder."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -48,7 +46,6 @@ class RunFolder:
         return cls(path)
 
     def write_json(self, name: str, value: Any) -> None:
-        """Writes a JSON file."""
         self.write_text(name, json.dumps(value, indent=2) + "\n")
 
     def write_text(self, name: str, text: str) -> None:

@@ -31,7 +31,6 @@ class CachingProxy(Configured):
     """A proxy with a configuration file; texts may also use `$upstream_host`, `$upstream_port` and the sizes."""
 
     def start(self, launch: Launch) -> Running:
-        """See `Configured`."""
         if launch.access_log:
             raise CouldNotRun(f"{self.name} writes no access log here", "measure it without")
         # Whether it is installed is known before an origin is started for nothing.

@@ -20,7 +20,7 @@ PIPELINE = (
 
 
 def main() -> None:
-    """Serves until somebody ends it."""
+    """Serves until the process is stopped."""
     folder, address, port = sys.argv[1:]
     Gst.init(None)
     server = GstRtspServer.RTSPServer.new()

@@ -51,7 +51,7 @@ class Running:
 
     @property
     def has_died(self) -> bool:
-        """Whether the process we started is gone."""
+        """True if the process we started is gone."""
         return self.process is not None and self.process.poll() is not None
 
     def stop(self) -> None:
@@ -135,7 +135,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def accepts(port: int) -> bool:
-    """Whether something accepts connections on the loopback port."""
+    """True if something accepts connections on the loopback port."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1):
             return True

@@ -27,7 +27,7 @@ class Launch:
     architecture: str
     """Used by servers that have a choice."""
     access_log: bool = False
-    """Whether it writes a line per request, to `access.log` in the work folder."""
+    """True if it writes a line per request, to `access.log` in the work folder."""
 
     confinement: Confinement | None = None
     """Less memory or a slower disk than the machine has."""
@@ -45,7 +45,7 @@ class Launch:
         return cores.pinned_command(self.core, self.confinement.command(command) if self.confinement else command)
 
     def with_architecture(self, name: str) -> Launch:
-        """The same of another architecture."""
+        """A copy that runs another architecture."""
         return replace(self, architecture=name)
 
 
@@ -54,12 +54,12 @@ class Server(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called here."""
+        """The system's name in options and results."""
         ...
 
     has_architectures: bool
     builds_site: bool
-    """Whether it serves a folder we give it; one that already runs serves its own."""
+    """True if it serves a folder we give it; one that already runs serves its own."""
 
     def start(self, launch: Launch) -> Running:
         """Starts the server.

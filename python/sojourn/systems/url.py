@@ -22,7 +22,7 @@ _PORTS = {"http": 80, "rtsp": 554}
 
 
 class AlreadyRunning:
-    """A plain URL."""
+    """A server that already runs at a URL; we neither start nor stop it."""
 
     has_architectures = False
     builds_site = False
@@ -36,7 +36,7 @@ class AlreadyRunning:
         self.port = parts.port or _PORTS[scheme]
 
     def start(self, launch: Launch) -> Running:
-        """Checks that it answers."""
+        """Checks that the URL accepts connections; nothing is started."""
         try:
             with socket.create_connection((self.host, self.port), timeout=5) as connection:
                 address = connection.getpeername()[0]

@@ -28,12 +28,11 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def count(value: float | None) -> str:
-    """A count, to the last one."""
+    """A count, not rounded."""
     return NOT_MEASURED if value is None else f"{round(value):,}"
 
 
 def rate(value: float | None, digits: int = 3) -> str:
-    """Requests per second."""
     return NOT_MEASURED if value is None else f"{number(value, digits)} requests/s"
 
 
@@ -75,7 +74,7 @@ def error(value: float | None) -> str:
 
 
 def factor(value: float | None) -> str:
-    """How many times."""
+    """A ratio such as `2.1×`."""
     return NOT_MEASURED if value is None else f"{number(value)}×"
 
 

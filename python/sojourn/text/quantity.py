@@ -29,12 +29,10 @@ _NUMBER_AND_UNIT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([^\s0-9.]\S
 
 
 def seconds(text: str) -> float:
-    """A duration in seconds."""
     return _parse(text, SECONDS, "a duration", "200ms")
 
 
 def size_bytes(text: str) -> int:
-    """A size in bytes."""
     return round(_parse(text, BYTES, "a size", "2GiB"))
 
 

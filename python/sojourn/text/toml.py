@@ -18,7 +18,6 @@ _DELETE = "\x7f"
 
 
 def write(document: Mapping[str, Any]) -> str:
-    """The document as TOML."""
     sections = {name for name, value in document.items() if _is_table_of_tables(value)}
     # Keys after a section's head would belong to the section.
     parts = [_lines({name: value for name, value in document.items() if name not in sections})]
@@ -42,13 +41,11 @@ def key(name: str) -> str:
 
 
 def string(text: str) -> str:
-    """A basic string, in quotes."""
     # A JSON string is a TOML string, but for the one control character that JSON leaves as it is.
     return json.dumps(text, ensure_ascii=False).replace(_DELETE, "\\u007F")
 
 
 def one_line(texts: Sequence[str]) -> str:
-    """A list on one line."""
     return f"[{', '.join(texts)}]"
 
 

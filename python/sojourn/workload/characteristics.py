@@ -70,7 +70,6 @@ class Characteristics:
         return ParetoTail(alpha, minimum, fraction, _goodness(fit))
 
     def popularity(self) -> list[tuple[float, float]]:
-        """Documents by rank: rank and requests."""
         return _pairs(self._part("popularity").get("ranks"), "rank", "requests")
 
     def popularity_slope(self) -> float | None:
@@ -78,7 +77,7 @@ class Characteristics:
         return _number(self._part("popularity"), "slope")
 
     def popularity_goodness(self) -> str:
-        """How well Zipf's law holds."""
+        """The goodness of fit of Zipf's law."""
         return _goodness(self._part("popularity"))
 
     def daily_rhythm(self) -> list[tuple[float, float]]:

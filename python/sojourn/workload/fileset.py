@@ -59,11 +59,11 @@ class FileSet:
 
     @property
     def total_bytes(self) -> int:
-        """All files together."""
+        """The size of all files, in bytes."""
         return sum(file.bytes for file in self.files)
 
     def summary(self) -> dict[str, Any]:
-        """What it comes to."""
+        """Totals and means of the file set."""
         weights = sum(file.weight for file in self.files)
         mean = sum(file.bytes * file.weight for file in self.files) / weights
         return {

@@ -137,7 +137,7 @@ def _explained(log: str) -> Iterator[None]:
 
 
 def is_trace(source: str) -> bool:
-    """Whether a file is a trace that was imported already."""
+    """True if a file is a trace that was imported already."""
     if source == "-" or not Path(source).is_file():
         return False
     with Path(source).open("rb") as file:

@@ -54,14 +54,12 @@ KEYFRAME_SECONDS = 2
 
 @dataclass(frozen=True)
 class Film:
-    """What is asked for."""
-
     bits_per_second: int
     seconds: float
     codec: str = "h264"
 
     def check(self) -> None:
-        """Refuses what cannot be made."""
+        """Refuses a rate or length that is out of range."""
         limits = (
             ("--rate", self.bits_per_second, RATE_MIN, RATE_MAX, "bit/s"),
             ("--seconds", self.seconds, 1, SECONDS_MAX, "s"),
@@ -89,7 +87,7 @@ class Measured:
 
     @property
     def bits_per_second(self) -> float:
-        """Picture and sound together."""
+        """The bit rate of picture and sound together."""
         return self.video_bits_per_second + self.audio_bits_per_second
 
 

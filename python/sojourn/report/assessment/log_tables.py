@@ -10,7 +10,7 @@ from sojourn.workload.characteristics import Characteristics, LogImport
 
 
 def table_one(run: Run) -> Markup:
-    """The log in figures."""
+    """A table of the log's characteristics."""
     title = "The log in figures"
     if not run.summary.characteristics:
         return absent("table-log", title, f"the log was not characterised: {run.because_incomplete}")
@@ -44,7 +44,7 @@ def figures(log: Characteristics) -> list[tuple[str, str]]:
 
 
 def import_figures(log: LogImport) -> list[tuple[str, str]]:
-    """What became of the log's lines."""
+    """Counts of lines imported, set aside and malformed."""
     return [
         ("Format", log.format()),
         ("Lines", format.count(log.figure("lines"))),

@@ -14,7 +14,7 @@ from sojourn.text import format
 
 
 def demand_points(run: Run) -> Markup:
-    """Each closed-loop run."""
+    """A row per closed-loop run that measured service demand."""
     title = "Closed-loop runs on documents of one size"
     points = run.summary.demand_points
     if not points:
@@ -126,7 +126,7 @@ def environment(run: Run) -> Markup:
 
 
 def environment_table(environment: Mapping[str, Any] | None) -> Markup:
-    """An environment as it was described."""
+    """A table of the machine and settings that a run recorded."""
     title = "Environment"
     if environment is None:
         return absent("table-environment", title, "the run has no environment.json")

@@ -30,7 +30,6 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def page(run: Run) -> str:
-    """The whole page."""
     template = Template(files("sojourn.report").joinpath("report.html").read_text())
     plots = {
         name: element("div", [figure(plot(run)) for plot in row], class_="plots") for name, row in SECTIONS.items()

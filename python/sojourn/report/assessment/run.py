@@ -15,8 +15,6 @@ from sojourn.workload.characteristics import Characteristics, LogImport
 
 @dataclass(frozen=True)
 class Run:
-    """One run, read."""
-
     summary: Summary
     points: polars.DataFrame | None
     timeline: polars.DataFrame | None
@@ -40,7 +38,6 @@ class Run:
 
     @property
     def log_import(self) -> LogImport:
-        """The import of the log."""
         return LogImport(self.summary.log_import)
 
     @property

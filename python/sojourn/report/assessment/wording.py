@@ -27,12 +27,12 @@ STEP_MARKS = {
 
 
 def target(settings: Settings) -> str:
-    """Within what the answer holds."""
+    """The response-time target, as the end of a sentence."""
     return f"with p95 time to first byte within {format.seconds(settings.target_p95_seconds)}"
 
 
 def repetitions(knee: Knee) -> str:
-    """How far the repetitions agree."""
+    """The range of the knee over the repetitions."""
     count = len(knee.per_repetition)
     if count < 2:
         return "one repetition, its spread is not known"
@@ -82,7 +82,7 @@ def lower_bound(summary: Summary) -> str | None:
 
 
 def gain(fraction: float | None) -> str:
-    """What doubling gives."""
+    """The gain from doubling a resource; under 0.5 % counts as none."""
     if fraction is None:
         return format.NOT_MEASURED
     return "none" if abs(fraction) < 0.005 else f"{fraction * 100:+,.0f} %"

@@ -38,7 +38,6 @@ def write(folder: RunFolder, found: Simulation) -> Path:
 
 
 def page(found: Simulation) -> str:
-    """The whole page."""
     charts = element("div", [figure(chart) for chart in curves(found)], class_="plots")
     ratios: dict[str, tuple[str, Callable[[Point], float]]] = {
         "misses": ("Requests missed", lambda point: point.miss_ratio),

@@ -34,7 +34,7 @@ class Screen:
 
     @classmethod
     def now(cls) -> Screen:
-        """As it is at the moment."""
+        """A screen as wide as the terminal is now, at most 100 columns."""
         return cls(min(shutil.get_terminal_size().columns, 100))
 
     @property
@@ -47,7 +47,7 @@ class Screen:
         return f"{name:<11} {said}"
 
     def dim(self, name: str, said: str) -> str:
-        """A line that stands back."""
+        """A line in dim letters."""
         return f"{_DIM}{self.line(name, said)}{_PLAIN}"
 
 
@@ -120,7 +120,7 @@ class LiveView:
         ]
 
     def _generator(self, screen: Screen, progress: Mapping[str, Any]) -> str:
-        """How busy the generator is."""
+        """The generator's CPU share, with a warning near its limit."""
         busy = progress.get("generator_cpu_fraction") or 0.0
         warning = "  near its limit: figures may be the generator's" if busy > GENERATOR_BUSY else ""
         return screen.line("generator", f"{_YELLOW if warning else ''}{busy * 100:.0f} % of a core{warning}{_PLAIN}")

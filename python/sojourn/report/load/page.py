@@ -21,7 +21,6 @@ _FACTS = {"p50": "p50", "p99": "p99", "p99.9": "p99.9", "error_rate": "Failed", 
 
 
 def page(run: LoadRun) -> str:
-    """The whole page."""
     template = Template(files("sojourn.report.load.__init__").joinpath("report.html").read_text())
     plots = {
         name: element("div", [figure(plot(run)) for plot in row], class_="plots") for name, row in SECTIONS.items()
@@ -90,7 +89,7 @@ def _between(name: str, low: float | None, high: float | None) -> str | None:
 
 
 def marks(run: LoadRun) -> list[Markup]:
-    """What nobody may miss."""
+    """Notices above the figures: a generator limit, an incomplete run."""
     found = []
     because = run.result.limited_because
     if because:

@@ -57,7 +57,7 @@ def latency(run: LoadRun) -> Chart | Missing:
 
 
 def cpu(run: LoadRun) -> Chart | Missing:
-    """How busy server and generator were."""
+    """CPU use of server and generator over time."""
     table = run.result.interval_table
     observed = bool(np.isfinite(table.get("server_cpu_fraction", np.array([]))).any())
     server = "server_cpu_fraction" if observed else "probe_cpu_seconds_per_second"
@@ -69,7 +69,7 @@ def cpu(run: LoadRun) -> Chart | Missing:
 
 
 def in_flight(run: LoadRun) -> Chart | Missing:
-    """Requests under way and connections open."""
+    """Requests in flight and open connections over time."""
     series = [
         series_of("requests under way", 1, "solid", run.result.timeline, "in_flight", format.count),
         series_of("connections open", 3, "dashed", run.result.timeline, "connections_open", format.count),
@@ -137,7 +137,6 @@ class _Rarity(Logarithmic):
     """One in how many requests is longer: a tick for the median and for each further nine."""
 
     def ticks(self, about: int) -> list[float]:
-        """See `Scale`."""
         every = 1 + int(math.log10(self.high)) // max(2, about)
         nines = [10.0**power for power in range(1, 20, every)]
         return [tick for tick in (1.0, 2.0, *nines) if tick <= self.high]

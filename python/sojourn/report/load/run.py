@@ -12,27 +12,23 @@ from sojourn.loading.result import LoadResult
 
 @dataclass(frozen=True)
 class LoadRun:
-    """One load run, read."""
-
     result: LoadResult
     environment: dict[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> LoadRun:
-        """Reads a run's folder."""
         return cls(folder.read(path), folder.environment(path))
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        """The engine's steps."""
         return list(self.result.record.get("steps", ()))
 
     @property
     def thresholds(self) -> list[dict[str, Any]]:
-        """The verdicts, as they were given."""
+        """The thresholds' verdicts from the run itself; they are not computed again."""
         return list(self.result.record.get("thresholds", ()))
 
     @property
     def options(self) -> list[str]:
-        """What the engine was told."""
+        """The engine's command-line options."""
         return list(self.result.record.get("options", ()))

@@ -26,7 +26,7 @@ _TRAITS: dict[Trait, str] = {"crossed": "failed", "hollow": "void: the generator
 
 
 def is_search(path: Path) -> bool:
-    """Whether the folder holds a search."""
+    """Returns true if the folder holds a capacity search."""
     return (path / folder.SEARCH).is_file()
 
 
@@ -38,7 +38,6 @@ def write_report(path: Path) -> Path:
 
 
 def page(search: dict[str, Any]) -> str:
-    """The whole page."""
     found = _found(search)
     unit = search["unit"]
     conditions = " and ".join(search["thresholds"])

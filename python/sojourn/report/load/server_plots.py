@@ -27,7 +27,7 @@ def processor(run: LoadRun) -> Chart | Missing:
 
 
 def waiting(run: LoadRun) -> Chart | Missing:
-    """Who waits: connections for the server, its threads for something."""
+    """Queues: connections waiting for the server, and its threads waiting for a resource."""
     names = {"accept queue": "accept_queue", "listen overflows per second": "listen_overflows_per_second"}
     series = _all(run, names, format.count)
     return over_time("server-queue", "Server: accept queue", series, "connections", linear, format.count)
@@ -47,7 +47,6 @@ def switches(run: LoadRun) -> Chart | Missing:
 
 
 def memory(run: LoadRun) -> Chart | Missing:
-    """Memory in use."""
     names = {"resident": "resident_bytes", "shared pages divided": "proportional_bytes"}
     return over_time("server-memory", "Server: memory", _all(run, names, format.size), "bytes", linear, format.size)
 

@@ -22,7 +22,6 @@ _SOURCES = ("result.json", "latency/steps.hlog", "intervals.parquet", "timeline.
 
 
 def page(run: LoadRun) -> str:
-    """The whole page."""
     record = run.result.record
     plots = element("div", [figure(plot) for plot in (_streams(run), _bandwidth(run), _behind(run))], class_="plots")
     environment = measurement_tables.environment_table(run.environment or None)

@@ -90,7 +90,7 @@ def sizes(run: LoadRun) -> Markup:
 
 
 def generator(run: LoadRun) -> Markup:
-    """Whether the generator kept up."""
+    """The generator's own figures: CPU share, and how late it sent requests."""
     found = run.result.record["generator"]
     because = run.result.limited_because
     rows = [
@@ -178,7 +178,6 @@ def _used(used: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def plan(run: LoadRun) -> Markup:
-    """What was asked for."""
     record = run.result.record
     rows = [
         ("URL", record["url"]),
@@ -211,7 +210,6 @@ def machines(run: LoadRun) -> Markup | None:
 
 
 def thresholds(run: LoadRun) -> Markup | None:
-    """The verdicts."""
     if not run.thresholds:
         return None
     rows = []

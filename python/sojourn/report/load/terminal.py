@@ -84,7 +84,7 @@ def print_result(result: LoadResult, console: Console) -> None:
 
 
 def print_marks(result: LoadResult, console: Console) -> None:
-    """What nobody may miss."""
+    """Notices above the figures: a generator limit, an incomplete run."""
     because = result.limited_because
     if because:
         text = f"THE GENERATOR WAS THE LIMIT, not the server: {because}. These are the generator's figures."

@@ -40,7 +40,6 @@ def write(folder: RunFolder, found: Characterisation) -> Path:
 
 
 def page(found: Characterisation, machine: dict[str, Any]) -> str:
-    """The whole page."""
     notes = [] if found.complete else ["Interrupted: what was measured until then is shown."]
     if found.disturbed:
         notes.append(f"{found.disturbed:,} measurements were kept although others held the core for part of them.")

@@ -56,7 +56,6 @@ def surfaces(found: Characterisation) -> list[Surface]:
 
 
 def surface_figure(surface: Surface) -> Markup:
-    """The figure of a surface."""
     title = f"{surface.kernel} {condition(surface.cores, surface.huge_pages)}"
     said = "Median bandwidth in GB/s over working set and stride (words of 8 bytes); values under the pointer."
     return element(
@@ -65,7 +64,6 @@ def surface_figure(surface: Surface) -> Markup:
 
 
 def drawn(surface: Surface) -> Markup:
-    """The drawing alone."""
     heights = linear([each.bytes_per_second.median for each in surface.points.values()])
     return element(
         "svg",

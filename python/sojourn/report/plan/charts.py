@@ -23,7 +23,7 @@ def sweeps(plan: Plan) -> Iterator[Chart]:
 
 
 def costs(plan: Plan) -> Iterator[Chart]:
-    """The front, where resources were priced."""
+    """Cost against the metric for the priced mixes; empty without prices."""
     if plan.mix is not None and plan.mix.front:
         yield _front(plan, plan.mix)
 

@@ -24,7 +24,6 @@ SOURCES = ("plan.json", "sweeps.parquet", "system.toml", "environment.json")
 
 
 def page(plan: Plan, document: SystemDocument) -> str:
-    """The whole page."""
     main = join(
         element("section", _answer(plan), id="answer"),
         _section("levers", "What would meet the target", _levers(plan), _methods(plan)),

@@ -12,7 +12,7 @@ from sojourn.text import format
 
 
 def print_plan(plan: Plan, console: Console) -> None:
-    """Whether the target is met, what would meet it, what doubling gives, and the rest that was asked."""
+    """Prints the verdict, the changes that meet the target, the gain from doubling, and the other answers asked for."""
     console.print(Text(f"{plan.system}: {plan.target}", style="bold"))
     for setting in plan.settings:
         console.print(Text(f"with {setting}", style="dim"))

@@ -16,7 +16,7 @@ def with_interval(seconds: float | None, half_width: float | None) -> str:
 
 
 def verdict(plan: Plan) -> str:
-    """Whether the target is met now."""
+    """Says if the system meets the target as it is."""
     if plan.now.unstable_station is not None:
         return f"not met: {plan.now.unstable_station} is overloaded"
     value = with_interval(plan.now.simulated_seconds, plan.now.half_width_seconds)
@@ -35,7 +35,7 @@ def floor(plan: Plan) -> str:
 
 
 def needed(lever: LeverAnswer) -> str:
-    """What a parameter must be."""
+    """The value that a parameter must have to meet the target."""
     if lever.needed_text is not None:
         return lever.needed_text
     if not math.isfinite(lever.simulated_seconds):
@@ -58,7 +58,7 @@ def doubled_traffic(doubling: Doubling) -> str:
 
 
 def change(doubling: Doubling) -> str:
-    """Of the metric."""
+    """The change of the metric, relative to now."""
     if not math.isfinite(doubling.seconds):
         return "still overloaded"
     return "" if math.isnan(doubling.change_fraction) else format.error(doubling.change_fraction)
@@ -83,7 +83,7 @@ def cheapest(mix: CheapestMix) -> str:
 
 
 def methods(plan: Plan) -> str:
-    """How the figures were found."""
+    """The solvers and simulations behind the figures."""
     by = sorted({lever.searched_by for lever in plan.levers})
     return (
         f"Searched with {', '.join(by)}; every value needed is confirmed by simulation of a million jobs with other "

@@ -39,7 +39,6 @@ class _Frame:
 
 
 def flame_graph(profile: Profile, title: str) -> str:
-    """The text of an SVG file."""
     root = _tree(profile)
     depth = _depth(root, root.samples)
     height = TITLE_HEIGHT + (depth + 1) * ROW_HEIGHT + 8

@@ -22,7 +22,6 @@ def no_steps(identifier: str, title: str, run: Run) -> Missing:
 
 
 def offered_load(summary: Summary) -> Axis:
-    """The axis."""
     values = [step.offered_requests_per_second for step in summary.steps]
     values += [summary.knee.high] if summary.knee else []
     return Axis("offered load (requests/s)", linear(values), format.number)
