@@ -128,7 +128,7 @@ fn refusals_say_why() {
 
 #[test]
 fn speeds_that_are_servers_are_the_multi_server_queue() {
-    // M/M/4 FIFO at ρ = 0.8: Erlang C 0.5964; who does not wait has an exponential response.
+    // M/M/4 FIFO at ρ = 0.8: Erlang C 0.5964; a job that does not wait has an exponential response time.
     let demand = PhaseType::of(&Exponential::new(1.0).unwrap().into()).unwrap();
     let four = ExactLps::with_speed(3.2, demand, 4, &Speed::Servers(4.0)).unwrap();
     check(four.mean_response_time(), 1.0 + 0.596_43 / 0.8, 1e-5);
@@ -144,7 +144,7 @@ fn speeds_that_are_servers_are_the_multi_server_queue() {
 }
 
 #[test]
-fn a_bent_speed_keeps_mean_and_law_together() {
+fn mean_and_distribution_agree_at_a_nonlinear_speed() {
     let demand = || PhaseType::of(&HyperExponential::balanced(1.0, 4.0).unwrap().into()).unwrap();
     let speed = Speed::usl(0.2, 0.05).unwrap();
     let station = ExactLps::with_speed(0.9, demand(), 4, &speed).unwrap();

@@ -81,7 +81,7 @@ fn a_bounded_pareto_is_found() {
 }
 
 #[test]
-fn goodness_of_fit_has_its_law() {
+fn goodness_of_fit_exceeds_its_critical_values_in_five_percent_of_samples() {
     // Of the true distribution: A² exceeds 2.492 and √n D exceeds 1.358 in 5 % of samples (Anderson & Darling 1954).
     let distribution = Distribution::from(Exponential::new(2.0).unwrap());
     let (mut random, samples) = (Random::new(3), 600);

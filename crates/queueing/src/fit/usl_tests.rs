@@ -42,7 +42,7 @@ fn coefficients_stay_within_their_bounds() {
 }
 
 #[test]
-fn intervals_cover() {
+fn confidence_intervals_cover_the_exact_value() {
     let truth = [200.0, 0.03, 0.001];
     let runs = 100;
     let mut covered = [0; 3];

@@ -113,7 +113,7 @@ pub enum SimulationError {
     },
     /// The speed of a station falls to 0 as jobs accumulate.
     #[error(
-        "{station} is unstable at any rate: its speed falls to 0 as jobs crowd in; limit them with `lps` and r near \
+        "{station} is unstable at any rate: its speed falls to 0 as jobs accumulate; limit them with `lps` and r near \
          the peak{}",
         at_line(*line)
     )]

@@ -152,7 +152,7 @@ fn trace_errors_name_the_place() {
 fn small_traces_by_hand() {
     // PS: two jobs of 2 s, one second apart, share from 1 to 3; then the second ends at 4.
     assert_eq!(simulate_station(&[0.0, 1.0], &[2.0, 2.0], Service::ps(1)), Ok(vec![3.0, 3.0]));
-    // LPS with r = 1 is FIFO; with two servers nobody waits.
+    // LPS with r = 1 is FIFO; with two servers no job waits.
     assert_eq!(simulate_station(&[0.0, 1.0], &[2.0, 2.0], Service::lps(1, 1)), Ok(vec![2.0, 3.0]));
     assert_eq!(simulate_station(&[0.0, 1.0], &[2.0, 2.0], Service::fifo(2)), Ok(vec![2.0, 2.0]));
     // A log's epoch seconds do not cost precision.
@@ -274,7 +274,7 @@ fn a_trace_drives_an_open_class() {
 }
 
 #[test]
-fn a_held_helper_waits_for_the_line() {
+fn a_helper_is_held_until_the_document_is_sent() {
     let text = |visit: &str| {
         format!(
             r#"
@@ -373,7 +373,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_served_faster_than_alone((arrivals, demands) in traces(), limit in 1_usize..10, servers in 1_u32..4) {
+    fn no_job_is_served_faster_than_alone((arrivals, demands) in traces(), limit in 1_usize..10, servers in 1_u32..4) {
         let responses = simulate_station(&arrivals, &demands, Service::lps(limit, servers)).unwrap();
         for (response, demand) in responses.iter().zip(&demands) {
             prop_assert!(*response >= demand - 1e-9);
@@ -384,7 +384,7 @@ proptest! {
 /// Nominal 95 % intervals at ρ = 0.9 cover, for PS, whose mean is known whatever the demand. `docs/models.md` has the
 /// figures.
 #[test]
-fn intervals_cover() {
+fn confidence_intervals_cover_the_exact_value() {
     let runs = 400;
     let exponential = Distribution::from(Exponential::new(25.675e-3).unwrap());
     for demand in [deterministic(), exponential, hyper_exponential()] {

@@ -50,13 +50,14 @@ fn mean_per_visit(flow: &Flow<'_>, station: usize, limit: u32, throughputs: &[f6
 /// The phase-type demand that all visits to a station have.
 pub(super) fn phase_type(flow: &Flow<'_>, station: usize) -> Result<PhaseType, String> {
     let name = flow.system.stations[station].place();
-    let distribution = common_law(flow, station)?.ok_or_else(|| format!("nobody visits {name}"))?;
+    let distribution =
+        common_distribution(flow, station)?.ok_or_else(|| format!("no class visits {name}"))?;
     PhaseType::of(distribution)
         .ok_or_else(|| format!("the demand at {name} is not exponential, Erlang or hyper-exponential"))
 }
 
 /// The common demand distribution of all visits to a station; `None` without visits.
-fn common_law<'s>(flow: &Flow<'s>, station: usize) -> Result<Option<&'s Distribution>, String> {
+fn common_distribution<'s>(flow: &Flow<'s>, station: usize) -> Result<Option<&'s Distribution>, String> {
     let name = flow.system.stations[station].place();
     let mut found = None;
     for (_, visit) in flow.system.classes.iter().flat_map(|class| class.visits()) {

@@ -98,7 +98,7 @@ fn closed_site_is_bracketed() {
 }
 
 #[test]
-fn fixed_point_converges_from_light_to_absurd_load() {
+fn the_fixed_point_converges_at_any_load() {
     for users in [1, 10, 100, 10_000] {
         let (throughput, response) = class(&closed_site(users, "6Mbit/s"), "fixed-point", "users");
         check(throughput * response, f64::from(users), 1e-3);
@@ -247,7 +247,7 @@ fn state_dependent_speeds_match_simulation() {
     let plan = Plan { relative_half_width: 0.012, ..Plan::default() };
     for demand in [r#""100ms""#, H2] {
         for classes in [closed, &mixed] {
-            // A table levels off, so that open jobs can be served at any crowd.
+            // A table levels off, so that open jobs can be served at any number of closed jobs.
             let web = thrashing(r#"discipline = "ps""#, demand)
                 .replace("{ alpha = 0.1, beta = 0.012 }", "[1, 1.8, 2.4, 2.6, 2.3]");
             let text = web + classes;
@@ -275,7 +275,7 @@ fn open_speeds_are_insensitive_and_limited_ones_exact() {
             + route;
         check(mean(&text), class(&text, "open", "open").1, 0.03);
     }
-    // With r the queue in front holds the crowd back; the distribution of demand shows, and the exact solution sees it.
+    // With r the excess waits in the queue; the distribution of demand matters, and the exact solution reflects it.
     let limited = thrashing(r#"discipline = "lps", r = 5"#, H2) + route;
     check(mean(&limited), class(&limited, "exact-lps", "open").1, 0.03);
     let exponential =

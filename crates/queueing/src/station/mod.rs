@@ -191,7 +191,7 @@ impl<T: Copy> Station<T> {
         let received = elapsed * self.share;
         self.virtual_time += received;
         self.busy_time += received * self.in_service.len() as f64;
-        // Jobs may wait while nobody runs, when all places are held.
+        // Jobs may wait while none is in service, when all places are held.
         self.present_time += elapsed * self.present() as f64;
     }
 
