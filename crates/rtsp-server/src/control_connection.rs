@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use sojourn_server::Seat;
+use sojourn_server::Permit;
 
 use crate::authentication::Identity;
 use crate::film_cache::{NoFilm, OpenFilm};
@@ -36,7 +36,7 @@ pub struct Connection {
     /// The address that the client has reached.
     pub local: IpAddr,
     /// Its being counted, to be given back.
-    pub seat: Seat,
+    pub seat: Permit,
     /// Which sockets its datagrams leave by.
     pub ports: usize,
     /// Received bytes that are not parsed yet.
@@ -91,7 +91,7 @@ impl Connection {
     pub fn new(
         socket: OwnedFd,
         addresses: (IpAddr, IpAddr),
-        seat: Seat,
+        seat: Permit,
         ports: usize,
         now: Duration,
     ) -> Connection {

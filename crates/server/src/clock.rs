@@ -6,8 +6,6 @@ use rustix::time::{ClockId, clock_gettime};
 use sojourn_http::HttpDate;
 use sojourn_http::date::DATE_BYTES;
 
-use crate::access_log::AccessLog;
-
 /// The length of `[06/Nov/1994:08:49:37 +0000]`.
 pub const LOG_TIME_BYTES: usize = 28;
 
@@ -38,10 +36,9 @@ impl Clock {
         Clock::of(ClockId::MonotonicCoarse)
     }
 
-    /// A clock for `log`, exact if its lines tell how long something took.
-    pub fn for_log(log: Option<&AccessLog>) -> Clock {
-        let is_exact = log.is_some_and(AccessLog::has_durations);
-        Clock::of(if is_exact { ClockId::Monotonic } else { ClockId::MonotonicCoarse })
+    /// A clock that shows the time to the nanosecond, at the price of a look at the hardware.
+    pub fn exact() -> Clock {
+        Clock::of(ClockId::Monotonic)
     }
 
     fn of(clock: ClockId) -> Clock {

@@ -10,18 +10,20 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use libc::{c_int, sigset_t};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::board::Board;
-use crate::stop::PASSED_ON;
+use crate::counters::scoreboard::Scoreboard;
+
+/// The signal by which a server tells its children to stop.
+pub const PASSED_ON: c_int = libc::SIGQUIT;
 
 /// The signal that has every process open its log file again.
 pub const REOPEN: c_int = libc::SIGUSR1;
 
 /// Where the signal handler asks for it.
-static BOARD: AtomicPtr<Board> = AtomicPtr::new(ptr::null_mut());
+static BOARD: AtomicPtr<Scoreboard> = AtomicPtr::new(ptr::null_mut());
 
 /// From now on [`REOPEN`] has every process that counts on `board` open its log file again. Children inherit it: it
 /// does not matter which of them is told.
-pub fn reopen_on_signal(board: &Board) -> io::Result<()> {
+pub fn reopen_on_signal(board: &Scoreboard) -> io::Result<()> {
     BOARD.store(Box::into_raw(Box::new(board.clone())), Ordering::Release);
     handle(REOPEN, on_reopen)?;
     let_through(&[REOPEN]);

@@ -9,13 +9,13 @@ use rustls::server::ServerConnection;
 use sojourn_content::{Budgets, HelperKind, Origin, Residency};
 
 use crate::access_log::AccessLog;
-use crate::board::Board;
-use crate::connection::{Handler, SendPath, Transport, Wait};
+use crate::connection::{Handler, SendPath, Transport};
+use crate::counters::scoreboard::Scoreboard;
 use crate::counters::{Counter, Served};
-use crate::handler::reverse_proxy::UpstreamLimits;
 use crate::handler::static_files::StaticSite;
 use crate::handler::{Content, Setup};
 use crate::hosts::Hosts;
+use crate::limits::Limits;
 use crate::program::Program;
 use crate::tls::Tls;
 
@@ -47,88 +47,11 @@ pub struct Site {
     /// The access log, if one is kept.
     pub log: Option<AccessLog>,
     /// Where the counters can be read meanwhile.
-    pub board: Board,
+    pub board: Scoreboard,
     /// How TLS is spoken, where it is.
     pub tls: Option<Arc<Tls>>,
     /// What answers requests.
     pub content: Arc<dyn Content>,
-}
-
-/// Limits on connections and on the patience with them.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Connections open at once; more are answered 503.
-    pub connections_max: usize,
-    /// Connections open at once from one address (IPv6: one /64 network); more are answered 503.
-    pub connections_per_address: Option<u32>,
-    /// Requests answered on one connection, which then ends.
-    pub requests_per_connection: Option<u32>,
-    /// How long a connection may be without a request.
-    pub idle: Duration,
-    /// How long a request may take from its first byte to its last.
-    pub head: Duration,
-    /// In each such period a client has to take a response at least at the rate below.
-    pub send: Duration,
-    /// Bytes per second over each of these periods; with 0 any byte will do.
-    pub send_rate_min: u64,
-    /// How long a client may take to close after its last response.
-    pub end: Duration,
-    /// How long requests may take to finish once a stop was requested.
-    pub drain: Duration,
-    /// How long a connection may then be without a request.
-    pub drain_idle: Duration,
-    /// Jobs or connections that may wait for a helper; more are answered 503.
-    pub helper_queue_max: usize,
-    /// Processes alive at once that serve one connection each; more connections are answered 503.
-    pub children_max: usize,
-    /// Limits on upstreams, for a proxy.
-    pub upstream: UpstreamLimits,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            connections_max: 200_000,
-            connections_per_address: None,
-            requests_per_connection: None,
-            idle: Duration::from_secs(60),
-            head: Duration::from_secs(15),
-            send: Duration::from_secs(60),
-            send_rate_min: 500,
-            end: Duration::from_secs(2),
-            drain: Duration::from_secs(10),
-            drain_idle: Duration::from_millis(500),
-            helper_queue_max: 4096,
-            children_max: 1024,
-            upstream: UpstreamLimits::default(),
-        }
-    }
-}
-
-impl Limits {
-    /// What a client has to take in each period of sending.
-    pub fn sent_bytes_min(&self) -> u64 {
-        let bytes = self.send.as_secs_f64() * self.send_rate_min as f64;
-        (bytes as u64).max(1)
-    }
-
-    /// How long a client may let the server wait; the disk may take as long as it likes.
-    pub fn patience(&self, wait: Wait) -> Option<Duration> {
-        match wait {
-            Wait::Request | Wait::Quiet(_) => Some(self.idle),
-            Wait::Head(_) | Wait::Upload => Some(self.head),
-            Wait::Client | Wait::Window => Some(self.send),
-            Wait::End => Some(self.end),
-            Wait::Disk | Wait::Answer => None,
-            Wait::UpstreamConnect => Some(self.upstream.connect),
-            Wait::UpstreamSend => Some(self.upstream.send),
-            Wait::UpstreamHead => Some(self.upstream.head),
-            Wait::UpstreamBody => Some(self.upstream.body),
-            Wait::UpstreamIdle => Some(self.upstream.idle),
-            Wait::Lookup => Some(self.upstream.lookup),
-            Wait::Tunnel => Some(self.upstream.tunnel),
-        }
-    }
 }
 
 impl Site {
@@ -147,7 +70,7 @@ impl Site {
             program: None,
             limits: Limits::default(),
             log: None,
-            board: Board::default(),
+            board: Scoreboard::default(),
             tls: None,
             content: Arc::new(StaticSite),
         }

@@ -12,10 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use libc::c_int;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::signals::{handle, let_through};
-
-/// The signal by which a server tells its children to stop.
-pub const PASSED_ON: c_int = libc::SIGQUIT;
+use crate::signals::{PASSED_ON, handle, let_through};
 
 /// The exit status after a second signal.
 const CUT_SHORT: c_int = 1;

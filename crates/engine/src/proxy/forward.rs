@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
+use sojourn_server::UpstreamLimits;
 use sojourn_server::handler::forward_proxy::{
     Forward, LOOPBACK, Network, NetworkError, PORTS, Ports, PortsError, Resolver, TUNNEL_PORTS,
 };
-use sojourn_server::handler::reverse_proxy::UpstreamLimits;
 
 use crate::serve::options::values::duration;
 

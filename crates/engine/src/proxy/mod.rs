@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
 use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, watch};
-use sojourn_server::{Architecture, Board, CacheScope, Site, architecture, metrics};
+use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, metrics};
 use toml::Value;
 
 use crate::serve::config::expand;
@@ -43,7 +43,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     metrics::begin();
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
-    let (mut site, mut proxy) = options.site(architecture, Board::new())?;
+    let (mut site, mut proxy) = options.site(architecture, Scoreboard::new())?;
     let health_check = options.upstream.health_check();
     ensure!(
         scope == CacheScope::Server || health_check.is_none(),
@@ -77,7 +77,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
 
 impl Options {
     /// The site, and the proxy that is to answer its requests.
-    fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<(Site, Proxy)> {
+    fn site(&self, architecture: &dyn Architecture, board: Scoreboard) -> anyhow::Result<(Site, Proxy)> {
         let defaults = architecture.defaults();
         ensure!(
             self.workers.is_none() || defaults.workers.is_some(),

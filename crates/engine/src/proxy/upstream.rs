@@ -9,8 +9,9 @@ use anyhow::{anyhow, ensure};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sojourn_load::{TlsError, Trust, client_config};
+use sojourn_server::UpstreamLimits;
 use sojourn_server::handler::reverse_proxy::{
-    HealthCheck, Upstream, UpstreamLimits, UpstreamState, UpstreamUrl, UpstreamUrlError,
+    HealthCheck, Upstream, UpstreamState, UpstreamUrl, UpstreamUrlError,
 };
 use sojourn_server::tls::UpstreamTls;
 

@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_measure::affinity::pin_to;
 use sojourn_server::connection::Transport;
 use sojourn_server::{
-    Architecture, Board, Listener, Requests, Site, Stop, admin, architecture, metrics, reopen_on_signal,
+    Architecture, Listener, Requests, Scoreboard, Site, Stop, admin, architecture, metrics, reopen_on_signal,
 };
 use toml::Value;
 
@@ -43,7 +43,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
     metrics::begin();
     architecture.available()?;
     let mut inheritance = Inheritance::receive()?;
-    let mut site = options.site(architecture, Board::new())?;
+    let mut site = options.site(architecture, Scoreboard::new())?;
     if options.print_config {
         let chosen = [
             ("body-cache", Value::from(site.budgets.body_bytes as i64)),

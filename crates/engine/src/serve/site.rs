@@ -9,7 +9,7 @@ use sojourn_content::{Budgets, Directories, Directory, HelperKind, Origin, Resid
 use sojourn_measure::limits::raise_descriptors;
 use sojourn_server::connection::SendPath;
 use sojourn_server::handler::hls::Films;
-use sojourn_server::{Architecture, Board, Host, Hosts, Limits, Others, Site};
+use sojourn_server::{Architecture, Host, Hosts, Limits, Others, Scoreboard, Site};
 
 use super::options::Options;
 use super::options::content::{ContentOptions, HostOptions};
@@ -23,7 +23,7 @@ const DESCRIPTORS_WANTED: u64 = 1 << 20;
 
 impl Options {
     /// The site that is asked for, with what `architecture` chooses where nothing is asked for; it counts on `board`.
-    pub fn site(&self, architecture: &dyn Architecture, board: Board) -> anyhow::Result<Site> {
+    pub fn site(&self, architecture: &dyn Architecture, board: Scoreboard) -> anyhow::Result<Site> {
         let (origin, hosts) = self.hosts()?;
         let defaults = architecture.defaults();
         let mut site = Site::new(origin);

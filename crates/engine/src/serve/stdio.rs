@@ -12,7 +12,7 @@ use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{SendFlags, getpeername, send};
 use sojourn_server::connection::Transport;
 use sojourn_server::{
-    Architecture, Arrival, Board, PASSED_ON, Seat, Stop, ignore, reopen_on_signal, serve_one,
+    Architecture, Arrival, PASSED_ON, Permit, Scoreboard, Stop, ignore, reopen_on_signal, serve_one,
 };
 
 use super::Options;
@@ -30,10 +30,10 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
         Some((fd, index)) => {
             // SAFETY: the server that executed this program leaves it the descriptor.
             let memory = unsafe { OwnedFd::from_raw_fd(fd) };
-            Board::inherited(memory, index)?
+            Scoreboard::inherited(memory, index)?
         }
         None => {
-            let board = Board::new();
+            let board = Scoreboard::new();
             let place = board.place();
             (board, place)
         }
@@ -45,7 +45,7 @@ pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result
     if transport == Transport::Tls {
         site.tls = Some(options.tls.tls(options.tickets)?);
     }
-    serve_one(&site, Arrival { socket, peer, transport, seat: Seat::ANY }, place, stop)?;
+    serve_one(&site, Arrival { socket, peer, transport, seat: Permit::ANY }, place, stop)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, ensure};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use sojourn_rtsp_server::{Counts, Published, Server, Site};
 use sojourn_server::connection::Transport;
-use sojourn_server::{Board, Requests, Stop, admin, metrics, reopen_on_signal};
+use sojourn_server::{Requests, Scoreboard, Stop, admin, metrics, reopen_on_signal};
 
 use crate::serve::listener::{inherit_or_listen, listen};
 use crate::serve::privileges::Identity;
@@ -34,7 +34,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
         options.root.display()
     );
     let mut inheritance = Inheritance::receive()?;
-    let board = Board::new();
+    let board = Scoreboard::new();
     let log = options.log(&board)?;
     let mut listeners = Vec::new();
     for address in &options.listen {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use sojourn_rtsp_server::{Settings, Users};
-use sojourn_server::{AccessLog, Board, LogFormat};
+use sojourn_server::{AccessLog, LogFormat, Scoreboard};
 
 use crate::load::common::bit_rate;
 use crate::serve::options::process::ProcessOptions;
@@ -152,7 +152,7 @@ impl Options {
     }
 
     /// The access log, if there is to be one.
-    pub fn log(&self, board: &Board) -> anyhow::Result<Option<AccessLog>> {
+    pub fn log(&self, board: &Scoreboard) -> anyhow::Result<Option<AccessLog>> {
         let Some(path) = &self.access_log else { return Ok(None) };
         let log = AccessLog::open(path, LogFormat::parse("combined")?, board).map_err(|error| {
             anyhow!(

@@ -1,7 +1,7 @@
 //! Letting connections in, and who gives way to them: newcomers never keep others out.
 
 use rustix::event::epoll;
-use sojourn_server::{Accepted, Arrival, Counter as Limit, Seat, shed_with};
+use sojourn_server::{Accepted, Arrival, Counter as Limit, Permit, shed_with};
 
 use super::{Connection, Counter, Server};
 use crate::access_log::Ending;
@@ -58,7 +58,7 @@ impl Server<'_> {
     }
 
     /// A place for a connection: a free one, or that of one that has shown nothing yet.
-    fn seat(&mut self, arrival: &Arrival) -> Result<Seat, Counter> {
+    fn seat(&mut self, arrival: &Arrival) -> Result<Permit, Counter> {
         let name = |limit| match limit {
             Limit::LimitConnectionsPerAddress => Counter::LimitConnectionsPerAddress,
             _ => Counter::LimitConnections,

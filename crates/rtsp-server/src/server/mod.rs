@@ -22,7 +22,7 @@ use sojourn_measure::{Nanos, clock, process::thread_core_wait};
 use sojourn_media::rtsp::SessionId;
 use sojourn_server::connection::Transport;
 use sojourn_server::{
-    Acceptor, AccessLog, Board, Clients, Clock, Limits, Listener, Stop, listening_is_complete,
+    Acceptor, AccessLog, Clients, Clock, Limits, Listener, Scoreboard, Stop, listening_is_complete,
 };
 
 use crate::admission::{Admission, Newcomers};
@@ -69,7 +69,7 @@ pub struct Site<'a> {
     /// Requested when an upgraded process serves: this one accepts no new connections and ends with its last session.
     pub retire: &'a Stop,
     /// Where connections are counted, and log files opened again.
-    pub board: &'a Board,
+    pub board: &'a Scoreboard,
     /// A line per session, if one is kept.
     pub log: Option<&'a AccessLog>,
     /// Where the counters can be read meanwhile.

@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use sojourn_server::{AccessLog, Board, LogFormat, Stop};
+use sojourn_server::{AccessLog, LogFormat, Scoreboard, Stop};
 
 use sojourn_media::mp4::example;
 use sojourn_media::rtp::{Header, rtcp};
@@ -37,7 +37,7 @@ fn serving_users(
     std::fs::write(folder.path().join("films/notes.txt"), "no film").unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (board, published) = (Board::new(), Published::default());
+    let (board, published) = (Scoreboard::new(), Published::default());
     let (stop, retire) = (Stop::new().unwrap(), Stop::new().unwrap());
     let log = AccessLog::open(&log_path, LogFormat::parse("combined").unwrap(), &board).unwrap();
     let site = Site {

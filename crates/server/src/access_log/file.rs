@@ -4,14 +4,14 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::board::Board;
+use crate::counters::scoreboard::Scoreboard;
 
 /// An open log file, and where it is opened anew.
 #[derive(Debug)]
 pub struct LogFile {
     file: File,
     /// Its path, and the board on which all processes see that it is to be opened again.
-    source: Option<(PathBuf, Board)>,
+    source: Option<(PathBuf, Scoreboard)>,
     /// The reopening that this file is of.
     reopening: u64,
     /// The last line in the file lacks its end.
@@ -19,8 +19,8 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens `path` for appending; it is opened again when [asked for](Board::request_reopening) on `board`.
-    pub fn open(path: &Path, board: &Board) -> io::Result<LogFile> {
+    /// Opens `path` for appending; it is opened again when [asked for](Scoreboard::request_reopening) on `board`.
+    pub fn open(path: &Path, board: &Scoreboard) -> io::Result<LogFile> {
         let reopening = board.reopenings();
         let file = open(path)?;
         Ok(LogFile { file, source: Some((path.to_owned(), board.clone())), reopening, is_torn: false })

@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::board::Board;
-use crate::clock::{now, since_1970};
+use crate::clock::{Clock, now, since_1970};
+use crate::counters::scoreboard::Scoreboard;
 
 mod file;
 mod format;
@@ -73,9 +73,14 @@ enum Writer {
 }
 
 impl AccessLog {
-    /// Appends to `path`, from a thread of its own; opens it again when [asked for](Board::request_reopening) on
+    /// The clock for a loop that keeps `log`: exact only if the lines of the log have durations.
+    pub fn clock(log: Option<&AccessLog>) -> Clock {
+        if log.is_some_and(AccessLog::has_durations) { Clock::exact() } else { Clock::new() }
+    }
+
+    /// Appends to `path`, from a thread of its own; opens it again when [asked for](Scoreboard::request_reopening) on
     /// `board`.
-    pub fn open(path: &Path, format: LogFormat, board: &Board) -> std::io::Result<AccessLog> {
+    pub fn open(path: &Path, format: LogFormat, board: &Scoreboard) -> std::io::Result<AccessLog> {
         let file = Arc::new(Mutex::new(LogFile::open(path, board)?));
         Ok(AccessLog::with(file, Arc::new(format), Writer::ThreadToBe))
     }

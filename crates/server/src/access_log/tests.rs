@@ -30,13 +30,13 @@ fn line(log: &AccessLog, request: &str, status: Status) -> OpenLine {
     })
 }
 
-fn open(path: &Path, format: &str, board: &Board) -> AccessLog {
+fn open(path: &Path, format: &str, board: &Scoreboard) -> AccessLog {
     AccessLog::open(path, LogFormat::parse(format).unwrap(), board).unwrap()
 }
 
 /// What is logged of `request`, answered with `status` and `bytes` of body: by a thread, and by the caller.
 fn check(format: &str, request: &str, status: Status, bytes: u64, expected: &str) {
-    let (folder, board) = (tempfile::tempdir().unwrap(), Board::new());
+    let (folder, board) = (tempfile::tempdir().unwrap(), Scoreboard::new());
     let path = folder.path().join("log");
     let log = open(&path, format, &board);
     log.finish(&line(&log, request, status), bytes);
@@ -88,7 +88,7 @@ fn json_is_json() {
     let request = "GET /\"a\\?b HTTP/1.1\r\nHost: h\r\nUser-Agent: \u{e9}\t\"\r\n\r\n";
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let log = open(&path, "json", &Board::new());
+    let log = open(&path, "json", &Scoreboard::new());
     log.finish(&line(&log, request, Status::NotFound), 7);
     drop(log);
     let line = fs::read_to_string(&path).unwrap();
@@ -109,7 +109,7 @@ fn json_is_json() {
 
 #[test]
 fn a_file_that_was_moved_is_opened_again_when_asked() {
-    let (folder, board) = (tempfile::tempdir().unwrap(), Board::new());
+    let (folder, board) = (tempfile::tempdir().unwrap(), Scoreboard::new());
     let (path, moved) = (folder.path().join("log"), folder.path().join("log.1"));
     let log = open(&path, "%U", &board).without_thread();
     let write = |path: &str| {
@@ -132,7 +132,7 @@ fn a_file_that_was_moved_is_opened_again_when_asked() {
 
 #[test]
 fn a_full_disk_loses_lines_and_counts_them() {
-    let log = open(Path::new("/dev/full"), "%U", &Board::new()).without_thread();
+    let log = open(Path::new("/dev/full"), "%U", &Scoreboard::new()).without_thread();
     for _ in 0..3 {
         log.finish(&line(&log, "GET / HTTP/1.0\r\n\r\n", Status::Ok), 0);
     }

@@ -9,7 +9,7 @@ use super::{Context, Handler, Pool, SendPath, Shared};
 use crate::clock::Clock;
 use crate::counters::Served;
 use crate::handler::static_files::StaticFiles;
-use crate::site::Limits;
+use crate::limits::Limits;
 
 /// A server without sockets.
 pub struct Bench {

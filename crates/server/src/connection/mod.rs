@@ -16,7 +16,7 @@ use rustls::server::ServerConnection;
 use crate::access_log::AccessLog;
 use crate::clock::Clock;
 use crate::counters::{Counter, Served};
-use crate::site::Limits;
+use crate::limits::Limits;
 
 mod application;
 #[cfg(test)]
@@ -41,7 +41,7 @@ pub use http1::{Http1, Response, Source};
 pub use http2::Http2;
 pub use output::{Output, Piece};
 pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
-pub use tls::{ALPN, TlsConnection};
+pub use tls::TlsConnection;
 pub use want::{Event, Lane, Reason, Wait, Want};
 
 /// What a connection may use while it handles an event.

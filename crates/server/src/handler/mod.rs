@@ -16,7 +16,7 @@ use sojourn_http::request::Request;
 use crate::connection::Handler;
 use crate::counters::Served;
 use crate::hosts::Hosts;
-use crate::site::Limits;
+use crate::limits::Limits;
 
 #[cfg(test)]
 pub(crate) mod echo;

@@ -6,8 +6,6 @@ use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::server::{ServerConnection, ServerSessionMemoryCache};
 
-use crate::connection::ALPN;
-
 mod certificate;
 mod names;
 mod tickets;
@@ -16,6 +14,12 @@ mod upstream;
 pub use certificate::{CERTIFICATES_MAX, CertificateError, CertificateFiles};
 pub use tickets::{TICKETS_STATE_BYTES, Tickets};
 pub use upstream::UpstreamTls;
+
+/// HTTP/2 in ALPN (RFC 9113, 3.2).
+pub(crate) const H2: &[u8] = b"h2";
+
+/// The protocols offered in ALPN (RFC 7301, 6), the preferred first.
+pub(crate) const ALPN: &[&[u8]] = &[H2, b"http/1.1"];
 
 /// Sessions that are kept for clients that resume by number (TLS 1.2) instead of with a ticket; each process keeps
 /// its own.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sojourn_server::Limits;
-use sojourn_server::handler::reverse_proxy::UpstreamLimits;
+use sojourn_server::UpstreamLimits;
 
 use super::values::{duration, size};
 

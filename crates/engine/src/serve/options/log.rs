@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use sojourn_server::{AccessLog, Board, LogFormat};
+use sojourn_server::{AccessLog, LogFormat, Scoreboard};
 
 /// Whether requests are logged, and how.
 #[derive(clap::Args)]
@@ -20,7 +20,7 @@ pub struct LogOptions {
 
 impl LogOptions {
     /// The log, if there is to be one; it is opened again when that is asked for on `board`.
-    pub fn open(&self, board: &Board) -> anyhow::Result<Option<AccessLog>> {
+    pub fn open(&self, board: &Scoreboard) -> anyhow::Result<Option<AccessLog>> {
         let Some(path) = &self.access_log else { return Ok(None) };
         let format = LogFormat::parse(&self.access_log_format)?;
         let log = AccessLog::open(path, format, board).map_err(|error| {

@@ -18,6 +18,7 @@ use sojourn_content::Done;
 
 use super::{Buffer, Context, Event, Http1, Launched, Output, Reason, Wait, Want};
 use crate::counters::Counter;
+use crate::tls::H2;
 
 mod handshake;
 mod inside;
@@ -26,12 +27,6 @@ mod send;
 mod upstream;
 
 use inside::Inside;
-
-/// HTTP/2 in ALPN (RFC 9113, 3.2).
-const H2: &[u8] = b"h2";
-
-/// What can be spoken inside, by the names in ALPN (RFC 7301, 6), the preferred first.
-pub const ALPN: &[&[u8]] = &[H2, b"http/1.1"];
 
 /// A connection that speaks TLS.
 #[derive(Debug)]

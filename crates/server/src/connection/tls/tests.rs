@@ -11,6 +11,7 @@ use sojourn_content::Job;
 use super::*;
 use crate::connection::Lane;
 use crate::connection::bench::Bench;
+use crate::tls::ALPN;
 use sojourn_testing::fixture;
 
 /// The preface, SETTINGS, and a request for `/hello.txt` of host `h` by literals without Huffman coding.

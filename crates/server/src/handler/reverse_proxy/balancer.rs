@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Upstream, UpstreamLimits, UpstreamState};
+use super::{Upstream, UpstreamState};
+use crate::limits::UpstreamLimits;
 
 /// What a loop knows about its upstreams.
 #[derive(Debug)]

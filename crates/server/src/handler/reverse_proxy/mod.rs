@@ -7,7 +7,6 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sojourn_content::{Document, Found, HostId, OpenError, Origin, Place};
 
@@ -139,55 +138,6 @@ pub struct Upstream {
     pub tls: Option<UpstreamTls>,
     /// Its share of the requests, compared with the others'.
     pub weight: u32,
-}
-
-/// Limits on connections to upstreams and on the patience with them.
-#[derive(Clone, Copy, Debug)]
-pub struct UpstreamLimits {
-    /// How long accepting a connection and taking the first of a request may take.
-    pub connect: Duration,
-    /// How long an upstream may take nothing of the rest of a request.
-    pub send: Duration,
-    /// How long the head of an answer may take, from the end of the request.
-    pub head: Duration,
-    /// How long an upstream may pause in the middle of an answer.
-    pub body: Duration,
-    /// How long a connection is kept for the next request.
-    pub idle: Duration,
-    /// Connections to each upstream, of each loop.
-    pub connections_max: usize,
-    /// Those of them that are kept while there is nothing to do.
-    pub idle_max: usize,
-    /// Failures in a row that put an upstream out of use.
-    pub failures_max: u32,
-    /// For how long.
-    pub down: Duration,
-    /// How long looking a name up may take.
-    pub lookup: Duration,
-    /// How long nothing may pass a tunnel.
-    pub tunnel: Duration,
-    /// Tunnels of one client, in each loop.
-    pub tunnels_per_client: usize,
-}
-
-impl Default for UpstreamLimits {
-    fn default() -> Self {
-        UpstreamLimits {
-            connect: Duration::from_secs(5),
-            send: Duration::from_secs(30),
-            head: Duration::from_secs(60),
-            body: Duration::from_secs(60),
-            // Shorter than servers keep theirs, most of which close after 5 to 75 s: who closes first meets no request.
-            idle: Duration::from_secs(4),
-            connections_max: 1024,
-            idle_max: 64,
-            failures_max: 3,
-            down: Duration::from_secs(10),
-            lookup: Duration::from_secs(5),
-            tunnel: Duration::from_secs(300),
-            tunnels_per_client: 256,
-        }
-    }
 }
 
 /// The origin of a proxy: it has no documents of its own.

@@ -12,8 +12,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use super::Attendant;
-use crate::board::Seat;
 use crate::counters::Counter;
+use crate::counters::scoreboard::Permit;
 use crate::runtime::sockets::accept::{Accepted, Acceptor, shed};
 use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
@@ -93,7 +93,7 @@ pub fn accept_and_serve(attendant: &mut dyn Attendant, door: &DoorPlace<'_>, sit
                 Ok(seat) => {
                     attendant.seat(seat);
                     attendant.serve(arrival);
-                    attendant.seat(Seat::default());
+                    attendant.seat(Permit::default());
                     site.board.leave(seat);
                 }
                 Err(limit) => {

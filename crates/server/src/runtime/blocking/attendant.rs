@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::{Intermediary, Service, Worker};
-use crate::board::{Place, Seat};
 use crate::counters::Counter;
+use crate::counters::scoreboard::{Permit, Place};
 use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -19,7 +19,7 @@ pub trait Attendant {
     fn count(&mut self, counter: Counter);
 
     /// Whoever is served next has `seat`, for a process that serves one at a time and may die meanwhile.
-    fn seat(&mut self, seat: Seat);
+    fn seat(&mut self, seat: Permit);
 
     /// Does what is due between two connections.
     fn rest(&mut self);

@@ -4,9 +4,10 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::connection::{Connection, Wait};
+use crate::limits::Limits;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::sockets::pace::Pace;
-use crate::site::{Limits, Site};
+use crate::site::Site;
 
 pub struct Client {
     pub socket: OwnedFd,
@@ -31,7 +32,7 @@ impl Client {
         if !(wait.is_timed_as_a_whole() && self.wait == Some(wait)) {
             self.wait = Some(wait);
             self.deadline =
-                limits.patience(wait).map_or(Duration::MAX, |patience| now.saturating_add(patience));
+                limits.timeout(wait).map_or(Duration::MAX, |patience| now.saturating_add(patience));
         }
         self.deadline
     }

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Attendant;
-use crate::board::{Place, Seat};
 use crate::counters::Counter;
+use crate::counters::scoreboard::{Permit, Place};
 use crate::runtime::disk::Inline;
 use crate::runtime::epoll::Loop;
 use crate::runtime::sockets::accept::Arrival;
@@ -45,7 +45,7 @@ impl Attendant for Intermediary<'_> {
         self.company.count(counter);
     }
 
-    fn seat(&mut self, seat: Seat) {
+    fn seat(&mut self, seat: Permit) {
         self.company.seat(seat);
     }
 

@@ -9,9 +9,9 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::access_log::AccessLog;
-use crate::board::{Place, Seat};
 use crate::clock::Clock;
 use crate::connection::{Connection, Context, Event, Handler, Pool, Reason, Shared, Want};
+use crate::counters::scoreboard::{Permit, Place};
 use crate::counters::{Counter, Served};
 use crate::site::Site;
 
@@ -73,7 +73,7 @@ impl<'a> Service<'a> {
     }
 
     /// Whoever is served next has `seat`, for a process that serves one at a time and may die meanwhile.
-    pub fn seat(&self, seat: Seat) {
+    pub fn seat(&self, seat: Permit) {
         if self.is_child {
             self.lock().place.serve(seat);
         }

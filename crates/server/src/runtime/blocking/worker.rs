@@ -12,10 +12,10 @@ use sojourn_content::Job;
 
 use super::client::Client;
 use super::{Attendant, Service, Traffic};
-use crate::board::Seat;
 use crate::clock::Clock;
 use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
 use crate::counters::Counter;
+use crate::counters::scoreboard::Permit;
 use crate::runtime::disk::Inline;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::sockets::transfer::{self, Transfer};
@@ -51,7 +51,7 @@ impl<'a> Worker<'a> {
         Worker {
             service,
             stop,
-            clock: Clock::for_log(service.log.as_ref()),
+            clock: crate::access_log::AccessLog::clock(service.log.as_ref()),
             pool: Pool::default(),
             inline: Inline::new(&service.site.origin),
             traffic: Traffic::default(),
@@ -227,7 +227,7 @@ impl Attendant for Worker<'_> {
         self.service.count(counter);
     }
 
-    fn seat(&mut self, seat: Seat) {
+    fn seat(&mut self, seat: Permit) {
         self.service.seat(seat);
     }
 

@@ -5,9 +5,9 @@ use rustix::io::Errno;
 
 use super::client::{Client, Readiness};
 use super::{Disk, LISTENERS, Loop};
-use crate::board::Seat;
 use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
+use crate::counters::scoreboard::Permit;
 use crate::runtime::loops::Launches;
 use crate::runtime::sockets::accept::{Accepted, Arrival};
 use crate::runtime::timers::drain::Drain;
@@ -44,7 +44,7 @@ impl<D: Disk> Loop<'_, D> {
     }
 
     /// Serves a new connection that has a seat, or needs none here.
-    pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, seat: Seat) {
+    pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, seat: Permit) {
         self.state.served.count(Counter::ConnectionsAccepted);
         let token = self.state.clients.vacant();
         let connection = Connection::new(peer, self.state.site.tls_session(transport));

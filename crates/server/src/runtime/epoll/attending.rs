@@ -9,9 +9,9 @@ use rustix::event::Timespec;
 
 use super::{Disk, Loop};
 use crate::access_log::AccessLog;
-use crate::board::{Place, Seat};
 use crate::connection::Reason;
 use crate::counters::Counter;
+use crate::counters::scoreboard::{Permit, Place};
 use crate::runtime::loops::LoopState;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::timers::wheel;
@@ -40,7 +40,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     pub fn serve(&mut self, arrival: Arrival) {
         // Upstreams may have closed connections meanwhile, and the server may be stopping.
         self.rest();
-        self.welcome(arrival, Seat::default());
+        self.welcome(arrival, Permit::default());
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while self.is_busy() {
             let timeout = self.timeout();
@@ -80,7 +80,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 
     /// The next to be served has `seat`: if the process dies, its parent gives that back.
-    pub fn seat(&self, seat: Seat) {
+    pub fn seat(&self, seat: Permit) {
         if self.is_child {
             self.state.place.serve(seat);
         }

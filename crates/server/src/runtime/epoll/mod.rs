@@ -13,10 +13,10 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use sojourn_content::Done;
 
-use crate::board::Seat;
 use crate::clients::TOKEN_BITS;
 use crate::connection::{Connection, Event, Outbox};
 use crate::counters::Served;
+use crate::counters::scoreboard::Permit;
 use crate::runtime::disk::Disk;
 use crate::runtime::loops::{Launches, LoopState};
 use crate::runtime::sockets::accept::Acceptor;
@@ -178,7 +178,7 @@ impl<'a, D: Disk> Launches<'a> for Loop<'a, D> {
 
     fn insert(&mut self, socket: OwnedFd, connection: Connection) {
         let progress = Readiness::of(&connection);
-        self.state.clients.insert(Client::new(socket, connection, Seat::default(), progress));
+        self.state.clients.insert(Client::new(socket, connection, Permit::default(), progress));
     }
 
     fn happen(&mut self, token: u64, event: Event) {

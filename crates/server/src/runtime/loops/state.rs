@@ -4,10 +4,10 @@ use std::io;
 
 use super::Client;
 use crate::access_log::AccessLog;
-use crate::board::{Place, Seat};
 use crate::clients::Clients;
 use crate::clock::Clock;
 use crate::connection::{Context, Event, Handler, Pool, Reason, Shared, Wait, Want};
+use crate::counters::scoreboard::{Permit, Place};
 use crate::counters::{Counter, Served};
 use crate::runtime::disk::Disk;
 use crate::runtime::sockets::accept::{Arrival, shed};
@@ -36,7 +36,7 @@ pub struct LoopState<'a, P> {
 impl<'a, P> LoopState<'a, P> {
     /// Of a loop for `site` without clients, which counts at `place` and has its lines in `log`.
     pub fn new(site: &'a Site, place: Place, log: Option<AccessLog>) -> io::Result<Self> {
-        let clock = Clock::for_log(log.as_ref());
+        let clock = AccessLog::clock(log.as_ref());
         Ok(LoopState {
             site,
             log,
@@ -74,7 +74,7 @@ impl<'a, P> LoopState<'a, P> {
     }
 
     /// A seat for who has come; if there is none, that is said and counted.
-    pub fn seat(&mut self, arrival: &Arrival) -> Option<Seat> {
+    pub fn seat(&mut self, arrival: &Arrival) -> Option<Permit> {
         match self.site.board.enter(arrival.peer, &self.site.limits) {
             Ok(seat) => Some(seat),
             Err(limit) => {

@@ -12,8 +12,8 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
 };
 
-use crate::board::Seat;
 use crate::connection::Transport;
+use crate::counters::scoreboard::Permit;
 use crate::runtime::sockets::accept::Arrival;
 
 /// An address, and a byte for the transport.
@@ -90,7 +90,7 @@ impl ToDispatcher {
         let peer = Ipv6Addr::from(peer).to_canonical();
         let transport = Transport::from_u8(transport)?;
         // The dispatcher keeps the seat.
-        Some(Arrival { socket: socket?, peer, transport, seat: Seat::default() })
+        Some(Arrival { socket: socket?, peer, transport, seat: Permit::default() })
     }
 
     /// Tells the dispatcher. That it is gone shows when the next connection is waited for.
@@ -129,7 +129,7 @@ mod tests {
         let (dispatcher, helper) = channel().unwrap();
         for peer in ["127.0.0.1", "2001:db8::7"].map(|peer| peer.parse().unwrap()) {
             let (reading, writing) = io::pipe().unwrap();
-            let (transport, seat) = (Transport::Plain, Seat::default());
+            let (transport, seat) = (Transport::Plain, Permit::default());
             let arrival = Arrival { socket: writing.into(), peer, transport, seat };
             dispatcher.pass(&arrival).unwrap();
             drop(arrival);

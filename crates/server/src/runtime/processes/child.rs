@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 use crate::signals::HeldBack;
-use crate::stop::{PASSED_ON, Stop};
+use crate::signals::PASSED_ON;
+use crate::stop::Stop;
 
 /// The exit status of a child that failed.
 const FAILED: i32 = 1;

@@ -13,17 +13,18 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open, waitpid};
 
 use super::child::live;
-use crate::board::{Board, Place, Seat};
+use crate::counters::scoreboard::{Permit, Place, Scoreboard};
 use crate::counters::{Counter, Served};
+use crate::signals::PASSED_ON;
 use crate::signals::hold_back;
-use crate::stop::{PASSED_ON, Stop};
+use crate::stop::Stop;
 
 /// How long children may take beyond the time for requests, until they are killed.
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// The live children of this process.
 pub struct Children {
-    board: Board,
+    board: Scoreboard,
     /// Readable when a child has ended.
     ended: OwnedFd,
     /// A descriptor for the next child's end.
@@ -47,14 +48,14 @@ pub struct Ended {
     /// Its number while it lived.
     pub process: Pid,
     /// The seat of whom it was serving, if it served one at a time and let him in itself.
-    pub seat: Seat,
+    pub seat: Permit,
     /// How long it lived.
     pub age: Duration,
 }
 
 impl Children {
     /// None yet; they will count on `board`.
-    pub fn new(board: &Board) -> io::Result<Children> {
+    pub fn new(board: &Scoreboard) -> io::Result<Children> {
         let ended = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (board, alive) = (board.clone(), BTreeMap::new());
         Ok(Children { board, ended, spare: None, alive, started: 0, replaced: 0, failed: 0 })

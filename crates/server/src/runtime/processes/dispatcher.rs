@@ -17,7 +17,7 @@ use rustix::process::Pid;
 use super::children::{Children, GRACE};
 use super::entrance::{Entrance, turn_away};
 use super::pool::Pool;
-use crate::board::{Place, Seat};
+use crate::counters::scoreboard::{Permit, Place};
 use crate::counters::{Counter, Served};
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::sockets::listener::Listener;
@@ -84,7 +84,7 @@ struct Dispatcher<'a> {
     children: Children,
     helpers: Pool,
     /// Children that serve one connection each.
-    visits: HashMap<Pid, Seat>,
+    visits: HashMap<Pid, Permit>,
     queue: VecDeque<Waiting>,
     served: Served,
     place: Place,

@@ -30,7 +30,7 @@ impl<'a> Entrance<'a> {
         Ok(Entrance { site, acceptors, turn: 0, paused_until: None })
     }
 
-    /// The next who is let in. Who is counts as [inside](crate::Board::enter) until somebody says otherwise.
+    /// The next who is let in. Who is counts as [inside](crate::Scoreboard::enter) until somebody says otherwise.
     pub fn next(&mut self, served: &mut Served) -> Option<Arrival> {
         if self.pause().is_some() {
             return None;

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use super::channel::{Message, ToDispatcher};
-use crate::board::Place;
+use crate::counters::scoreboard::Place;
 use crate::runtime::blocking::attend_in_child;
 use crate::site::Site;
 use crate::stop::Stop;

@@ -12,7 +12,7 @@ use super::channel::{Message, ToHelper, channel};
 use super::helper::help;
 use super::supervisor::Mourning;
 use super::{Children, Ended};
-use crate::board::Seat;
+use crate::counters::scoreboard::Permit;
 use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
 
@@ -36,7 +36,7 @@ pub struct Pool {
 struct Helper {
     channel: ToHelper,
     /// Since when it serves a connection, and its seat.
-    busy: Option<(Instant, Seat)>,
+    busy: Option<(Instant, Permit)>,
     /// It was told to stop: after this connection it gets no other.
     is_leaving: bool,
 }
@@ -97,7 +97,7 @@ impl Pool {
 
     /// Listens to those who have something to say; returns how long each was busy whose connection is over, and the
     /// seat of that.
-    pub fn hear(&mut self) -> Vec<(Duration, Seat)> {
+    pub fn hear(&mut self) -> Vec<(Duration, Permit)> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // If it fails, it is tried again in the next turn.
@@ -129,7 +129,7 @@ impl Pool {
     }
 
     /// A child has ended; returns the seat of the connection that ended with it, if it was a helper who had one.
-    pub fn bury(&mut self, ended: &Ended) -> Option<Seat> {
+    pub fn bury(&mut self, ended: &Ended) -> Option<Permit> {
         let helper = self.remove(ended.process)?;
         self.mourning.notice(ended);
         self.idle.retain(|process| *process != ended.process);

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::child::say;
 use super::{Children, Ended};
-use crate::board::Place;
+use crate::counters::scoreboard::Place;
 use crate::runtime::sockets::registry;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -126,12 +126,12 @@ fn wait(children: &Children, stop: &Stop, patience: Option<Duration>) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::Seat;
+    use crate::counters::scoreboard::Permit;
     use rustix::process::getpid;
 
     #[test]
     fn pauses_grow_until_a_child_lives() {
-        let ended = |age| Ended { process: getpid(), seat: Seat::default(), age };
+        let ended = |age| Ended { process: getpid(), seat: Permit::default(), age };
         let mut mourning = Mourning::default();
         let mut pause = || {
             mourning.notice(&ended(Duration::from_millis(5)));

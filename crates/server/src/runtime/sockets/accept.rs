@@ -14,8 +14,8 @@ use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_w
 
 use super::listener::Listener;
 use super::registry;
-use crate::board::Seat;
 use crate::connection::Transport;
+use crate::counters::scoreboard::Permit;
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
@@ -46,7 +46,7 @@ pub struct Arrival {
     /// What lies between the two.
     pub transport: Transport,
     /// What it has once it is let in.
-    pub seat: Seat,
+    pub seat: Permit,
 }
 
 /// The outcome of one attempt.
@@ -116,7 +116,7 @@ impl Acceptor {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (socket, peer) = acceptfrom_with(&self.listener.socket, flags)?;
         let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), address);
-        Ok(Arrival { socket, peer, transport: self.listener.transport, seat: Seat::default() })
+        Ok(Arrival { socket, peer, transport: self.listener.transport, seat: Permit::default() })
     }
 
     fn accept_with_reserve(&self) -> Accepted {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::site::Limits;
+use crate::limits::Limits;
 
 /// Until when those who are still there are served.
 #[derive(Clone, Copy, Debug)]

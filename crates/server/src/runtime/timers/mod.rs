@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use crate::connection::Wait;
+use crate::limits::Limits;
 use crate::runtime::sockets::pace::Pace;
-use crate::site::Limits;
 
 pub mod drain;
 pub mod wheel;
@@ -43,7 +43,7 @@ impl Patience {
     }
 
     fn start(&mut self, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
-        self.deadline = limits.patience(self.wait).map_or(u32::MAX, |patience| deadline(now, patience));
+        self.deadline = limits.timeout(self.wait).map_or(u32::MAX, |patience| deadline(now, patience));
         if self.deadline < self.entered {
             self.entered = timers.enter(token, self.deadline);
         }
@@ -79,5 +79,25 @@ impl Patience {
             self.start(token, now, limits, timers);
         }
         is_earned
+    }
+}
+
+impl Limits {
+    /// The timeout of a wait; the disk has none.
+    pub(crate) fn timeout(&self, wait: Wait) -> Option<Duration> {
+        match wait {
+            Wait::Request | Wait::Quiet(_) => Some(self.idle),
+            Wait::Head(_) | Wait::Upload => Some(self.head),
+            Wait::Client | Wait::Window => Some(self.send),
+            Wait::End => Some(self.end),
+            Wait::Disk | Wait::Answer => None,
+            Wait::UpstreamConnect => Some(self.upstream.connect),
+            Wait::UpstreamSend => Some(self.upstream.send),
+            Wait::UpstreamHead => Some(self.upstream.head),
+            Wait::UpstreamBody => Some(self.upstream.body),
+            Wait::UpstreamIdle => Some(self.upstream.idle),
+            Wait::Lookup => Some(self.upstream.lookup),
+            Wait::Tunnel => Some(self.upstream.tunnel),
+        }
     }
 }

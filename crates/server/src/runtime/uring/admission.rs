@@ -15,9 +15,9 @@ use rustix::net::getpeername;
 use super::Ring;
 use super::client::{Client, Doing, Interruption, Undertaking};
 use super::queue::{Completion, Purpose};
-use crate::board::Seat;
 use crate::connection::{Connection, Reason};
 use crate::counters::Counter;
+use crate::counters::scoreboard::Permit;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
 use crate::runtime::sockets::listener::Listener;
 use crate::runtime::timers::drain::Drain;
@@ -90,7 +90,7 @@ impl Ring<'_> {
                 let peer = self.peer(&socket);
                 if let Some(acceptor) = &self.entrances[entrance].acceptor {
                     let transport = acceptor.transport();
-                    self.admit(Arrival { socket, peer, transport, seat: Seat::default() });
+                    self.admit(Arrival { socket, peer, transport, seat: Permit::default() });
                 }
                 Accepting::Itself
             }

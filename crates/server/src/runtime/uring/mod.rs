@@ -16,8 +16,8 @@ use io_uring::{opcode, types};
 use sojourn_content::Done;
 
 use crate::architecture::Helped;
-use crate::board::Seat;
 use crate::connection::{Connection, Event, Outbox};
+use crate::counters::scoreboard::Permit;
 use crate::runtime::disk::Disk;
 use crate::runtime::loops::{Launches, LoopState};
 use crate::runtime::sockets::listener::Listener;
@@ -204,7 +204,7 @@ impl<'a> Launches<'a> for Ring<'a> {
     }
 
     fn insert(&mut self, socket: OwnedFd, connection: Connection) {
-        let client = Client::new(socket, connection, Seat::default(), Undertaking::default());
+        let client = Client::new(socket, connection, Permit::default(), Undertaking::default());
         self.state.clients.insert(client);
     }
 

@@ -23,7 +23,7 @@ use super::{Cache, End, Flow, FlowId, FollowerId, Keyed, Proxy, Stored};
 use crate::connection::{Event, MachineId, Outbox, Shared, Wait, Want};
 use crate::counters::{Counter, Served};
 use crate::handler::forward_proxy::Origin;
-use crate::site::Limits;
+use crate::limits::Limits;
 
 mod heads;
 mod origins;

@@ -15,21 +15,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::process::Pid;
 
 use crate::counters::{Counter, Served};
-use crate::site::Limits;
+use crate::limits::Limits;
 
-mod crowd;
 mod memory;
+mod per_address;
 
-use crowd::Crowd;
-pub use crowd::{Seat, network};
 use memory::Memory;
+use per_address::Crowd;
+pub use per_address::{Permit, network};
 
 /// Places there are; memory is only taken up by those used.
 pub const PLACES_MAX: usize = 16 * 1024;
 
 /// The board. Clones are the same board.
 #[derive(Clone, Debug)]
-pub struct Board {
+pub struct Scoreboard {
     memory: Arc<Memory>,
     tenants: Arc<Mutex<Tenants>>,
     /// Where in the crowd's table addresses are counted: the same for all children, unknown outside.
@@ -59,23 +59,23 @@ pub struct Place {
     index: usize,
 }
 
-impl Default for Board {
+impl Default for Scoreboard {
     fn default() -> Self {
-        Board::new()
+        Scoreboard::new()
     }
 }
 
-impl Board {
+impl Scoreboard {
     /// An empty board.
     ///
     /// # Panics
     /// If there is no memory for it.
-    pub fn new() -> Board {
+    pub fn new() -> Scoreboard {
         let memory = Memory::new().expect("memory for the counters");
-        Board { memory: Arc::new(memory), tenants: Arc::default(), hashing: RandomState::new() }
+        Scoreboard { memory: Arc::new(memory), tenants: Arc::default(), hashing: RandomState::new() }
     }
 
-    /// A place for a loop or process that stays, shown by itself among the [workers](Board::workers).
+    /// A place for a loop or process that stays, shown by itself among the [workers](Scoreboard::workers).
     ///
     /// # Panics
     /// If more than [`PLACES_MAX`] places are taken: who takes them has a limit below that.
@@ -86,7 +86,7 @@ impl Board {
     /// A place for a process that serves one connection.
     ///
     /// # Panics
-    /// As [`place`](Board::place).
+    /// As [`place`](Scoreboard::place).
     pub fn passing_place(&self) -> Place {
         self.take(false)
     }
@@ -134,14 +134,14 @@ impl Board {
     ///
     /// # Errors
     /// The counter of the limit that is reached.
-    pub fn enter(&self, peer: IpAddr, limits: &Limits) -> Result<Seat, Counter> {
+    pub fn enter(&self, peer: IpAddr, limits: &Limits) -> Result<Permit, Counter> {
         let open = self.memory.open();
         if open.fetch_add(1, Ordering::Relaxed) >= limits.connections_max as u64 {
             open.fetch_sub(1, Ordering::Relaxed);
             return Err(Counter::LimitConnections);
         }
         let Some(max) = limits.connections_per_address.filter(|_| !peer.is_unspecified()) else {
-            return Ok(Seat::ANY);
+            return Ok(Permit::ANY);
         };
         let seat = self.crowd().enter(peer, max);
         seat.ok_or_else(|| {
@@ -151,7 +151,7 @@ impl Board {
     }
 
     /// The connection that had `seat` is closed.
-    pub fn leave(&self, seat: Seat) {
+    pub fn leave(&self, seat: Permit) {
         if seat.is_taken() {
             self.memory.open().fetch_sub(1, Ordering::Relaxed);
             self.crowd().leave(seat);
@@ -159,8 +159,8 @@ impl Board {
     }
 
     /// The seat of whom the process at `place` is [serving](Place::serve).
-    pub fn seat(&self, place: &Place) -> Seat {
-        Seat::from_cell(self.memory.seat(place.index).load(Ordering::Relaxed))
+    pub fn seat(&self, place: &Place) -> Permit {
+        Permit::from_cell(self.memory.seat(place.index).load(Ordering::Relaxed))
     }
 
     fn crowd(&self) -> Crowd<'_> {
@@ -179,16 +179,16 @@ impl Board {
     }
 
     /// The board of the process that executed this program, and the place it gave it.
-    pub fn inherited(memory: OwnedFd, index: usize) -> io::Result<(Board, Place)> {
+    pub fn inherited(memory: OwnedFd, index: usize) -> io::Result<(Scoreboard, Place)> {
         if index >= PLACES_MAX {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let memory = Arc::new(Memory::map(memory)?);
         let place = Place { memory: Arc::clone(&memory), index };
-        Ok((Board { memory, tenants: Arc::default(), hashing: RandomState::new() }, place))
+        Ok((Scoreboard { memory, tenants: Arc::default(), hashing: RandomState::new() }, place))
     }
 
-    /// The memory itself, for a program that is executed in a child: see [`Board::inherited`].
+    /// The memory itself, for a program that is executed in a child: see [`Scoreboard::inherited`].
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.memory.as_fd()
     }
@@ -201,7 +201,7 @@ impl Board {
         tenants.taken.insert(index, Tenant { is_worker, process: None });
         let place = Place { memory: Arc::clone(&self.memory), index };
         place.publish(&Served::default());
-        place.serve(Seat::default());
+        place.serve(Permit::default());
         place
     }
 
@@ -219,11 +219,11 @@ impl Place {
     }
 
     /// Who is served here has `seat`: if the process dies, somebody has to give it back.
-    pub fn serve(&self, seat: Seat) {
+    pub fn serve(&self, seat: Permit) {
         self.memory.seat(self.index).store(seat.cell(), Ordering::Relaxed);
     }
 
-    /// Its number, for [`Board::inherited`].
+    /// Its number, for [`Scoreboard::inherited`].
     pub fn index(&self) -> usize {
         self.index
     }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn the_board_adds_up() {
-        let board = Board::new();
+        let board = Scoreboard::new();
         let (worker, child) = (board.place(), board.passing_place());
         worker.publish(&served(7, 1));
         child.publish(&served(3, 1));
@@ -256,24 +256,24 @@ mod tests {
 
     #[test]
     fn what_the_dead_counted_stays() {
-        let board = Board::new();
+        let board = Scoreboard::new();
         let limits = Limits { connections_max: 2, ..Limits::default() };
         let enter = || board.enter([127, 0, 0, 1].into(), &limits);
         let seat = enter().unwrap();
-        assert_eq!((enter(), enter()), (Ok(Seat::ANY), Err(Counter::LimitConnections)));
+        assert_eq!((enter(), enter()), (Ok(Permit::ANY), Err(Counter::LimitConnections)));
         let child = board.passing_place();
         child.publish(&served(3, 1));
         assert_eq!(board.take_back(child), served(3, 1));
         assert_eq!(board.read(), served(3, 0));
         board.leave(seat);
-        assert_eq!((enter(), enter()), (Ok(Seat::ANY), Err(Counter::LimitConnections)));
+        assert_eq!((enter(), enter()), (Ok(Permit::ANY), Err(Counter::LimitConnections)));
         let next = board.passing_place();
         assert_eq!((next.index(), board.read()), (0, served(3, 0)));
     }
 
     #[test]
     fn an_address_has_its_limit_over_all_processes() {
-        let board = Board::new();
+        let board = Scoreboard::new();
         let limits = Limits { connections_per_address: Some(1), ..Limits::default() };
         let (place, peer) = (board.place(), [192, 0, 2, 1].into());
         place.serve(board.enter(peer, &limits).unwrap());
@@ -287,15 +287,15 @@ mod tests {
 
     #[test]
     fn another_program_counts_on_it() {
-        let board = Board::new();
+        let board = Scoreboard::new();
         let place = board.place();
         let (theirs, their_place) =
-            Board::inherited(board.fd().try_clone_to_owned().unwrap(), place.index()).unwrap();
+            Scoreboard::inherited(board.fd().try_clone_to_owned().unwrap(), place.index()).unwrap();
         their_place.publish(&served(5, 0));
         let limits = Limits { connections_max: 1, ..Limits::default() };
-        assert_eq!(theirs.enter([127, 0, 0, 1].into(), &limits), Ok(Seat::ANY));
+        assert_eq!(theirs.enter([127, 0, 0, 1].into(), &limits), Ok(Permit::ANY));
         assert_eq!(board.enter([127, 0, 0, 1].into(), &limits), Err(Counter::LimitConnections));
         assert_eq!(board.read(), served(5, 0));
-        assert!(Board::inherited(board.fd().try_clone_to_owned().unwrap(), PLACES_MAX).is_err());
+        assert!(Scoreboard::inherited(board.fd().try_clone_to_owned().unwrap(), PLACES_MAX).is_err());
     }
 }

@@ -1,12 +1,18 @@
 //! What a server counts: one table that feeds the final report, the metrics page and the JSON keys.
 //!
 //! A loop, or a worker process, counts in plain memory of its own ([`Served`]) and publishes the whole table
-//! to its place on the [`Board`](crate::board::Board), where others read it.
+//! to its place on the [`Scoreboard`](crate::counters::scoreboard::Scoreboard), where others read it.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sojourn_content::CacheCounts;
 
-use crate::{CounterKind as Kind, counter_table};
+use crate::counter_table;
+
+pub(crate) mod scoreboard;
+mod table;
+
+pub use table::CounterKind;
+use table::CounterKind as Kind;
 
 counter_table! {
     /// One thing counted; metrics put `sojourn_` before its key.

@@ -14,19 +14,19 @@ pub const HALF: usize = 32 * 1024;
 
 /// A client's being inside, to be given back when it leaves; it fits into a cell of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seat(u64);
+pub struct Permit(u64);
 
 const TAKEN: u64 = 1 << 63;
 const OF_ADDRESS: u64 = 1 << 62;
 const PLACE_BITS: u32 = 16;
 
-impl Seat {
+impl Permit {
     /// One that only counts among all.
-    pub const ANY: Seat = Seat(TAKEN);
+    pub const ANY: Permit = Permit(TAKEN);
 
     /// The seat that `cell` holds.
-    pub fn from_cell(cell: u64) -> Seat {
-        Seat(cell)
+    pub fn from_cell(cell: u64) -> Permit {
+        Permit(cell)
     }
 
     /// As a cell of memory; zero if nobody sits here.
@@ -39,8 +39,8 @@ impl Seat {
         self.0 & TAKEN != 0
     }
 
-    fn at([first, second]: [usize; 2]) -> Seat {
-        Seat(TAKEN | OF_ADDRESS | (first as u64) << PLACE_BITS | second as u64)
+    fn at([first, second]: [usize; 2]) -> Permit {
+        Permit(TAKEN | OF_ADDRESS | (first as u64) << PLACE_BITS | second as u64)
     }
 
     fn places(self) -> Option<[usize; 2]> {
@@ -58,8 +58,8 @@ pub struct Crowd<'a> {
 
 impl Crowd<'_> {
     /// Counts one more connection from `peer`, unless there are `max` already.
-    pub fn enter(&self, peer: IpAddr, max: u32) -> Option<Seat> {
-        let seat = Seat::at(places(self.hashing.hash_one(network(peer))));
+    pub fn enter(&self, peer: IpAddr, max: u32) -> Option<Permit> {
+        let seat = Permit::at(places(self.hashing.hash_one(network(peer))));
         let before = self.counts_of(seat).map(|count| count.fetch_add(1, Ordering::Relaxed));
         if before.min() < Some(max) {
             return Some(seat);
@@ -69,13 +69,13 @@ impl Crowd<'_> {
     }
 
     /// The connection is closed.
-    pub fn leave(&self, seat: Seat) {
+    pub fn leave(&self, seat: Permit) {
         self.counts_of(seat).for_each(|count| {
             count.fetch_sub(1, Ordering::Relaxed);
         });
     }
 
-    fn counts_of(&self, seat: Seat) -> impl Iterator<Item = &AtomicU32> {
+    fn counts_of(&self, seat: Permit) -> impl Iterator<Item = &AtomicU32> {
         let places = seat.places().into_iter();
         places.flat_map(|[first, second]| [&self.counts[first % HALF], &self.counts[HALF + second % HALF]])
     }
@@ -110,7 +110,7 @@ mod tests {
         check(|crowd| {
             let peers: [IpAddr; 3] =
                 ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|text| text.parse().unwrap());
-            let seats: Vec<Seat> = peers
+            let seats: Vec<Permit> = peers
                 .iter()
                 .flat_map(|peer| [crowd.enter(*peer, 2), crowd.enter(*peer, 2)])
                 .flatten()
@@ -120,7 +120,7 @@ mod tests {
             // The same network, and another.
             assert!(crowd.enter("2001:db8::ffff:1".parse().unwrap(), 2).is_none());
             crowd.leave(crowd.enter("2001:db8:0:1::1".parse().unwrap(), 2).unwrap());
-            seats.iter().for_each(|seat| crowd.leave(Seat::from_cell(seat.cell())));
+            seats.iter().for_each(|seat| crowd.leave(Permit::from_cell(seat.cell())));
         });
     }
 
@@ -128,9 +128,9 @@ mod tests {
     fn strangers_are_hardly_ever_turned_away() {
         check(|crowd| {
             let peers = || (0..1000u32).map(|number| IpAddr::V4((0x0a00_0000 + number).into()));
-            let seats: Vec<Seat> = peers().filter_map(|peer| crowd.enter(peer, 1)).collect();
+            let seats: Vec<Permit> = peers().filter_map(|peer| crowd.enter(peer, 1)).collect();
             let strangers = (0..1000u32).map(|number| IpAddr::V4((0x0b00_0000 + number).into()));
-            let let_in: Vec<Seat> = strangers.filter_map(|peer| crowd.enter(peer, 1)).collect();
+            let let_in: Vec<Permit> = strangers.filter_map(|peer| crowd.enter(peer, 1)).collect();
             // About one and four are expected to be mistaken.
             assert!(seats.len() > 980 && let_in.len() > 970, "{} and {}", seats.len(), let_in.len());
             seats.into_iter().chain(let_in).for_each(|seat| crowd.leave(seat));
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn whoever_is_not_counted_by_address_leaves_nothing() {
-        check(|crowd| crowd.leave(Seat::ANY));
-        assert!(Seat::ANY.is_taken() && !Seat::default().is_taken());
+        check(|crowd| crowd.leave(Permit::ANY));
+        assert!(Permit::ANY.is_taken() && !Permit::default().is_taken());
     }
 }

@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::PLACES_MAX;
-use super::crowd::HALF;
+use super::per_address::HALF;
 use crate::counters::{COUNT, Served};
 
 /// The memory, mapped.
