@@ -1,11 +1,16 @@
-//! What a film is, for players: its session description (RFC 8866), with the parameters of its codecs (RFC 6184, 8.1;
-//! RFC 7798, 7.1; RFC 3640, 4.1) and the names by which RTSP sets up its tracks (RFC 2326, appendix C).
+//! Session descriptions (SDP, RFC 8866) of films for players, with the parameters of the codecs (RFC 6184, 8.1; RFC 7798,
+//! 7.1; RFC 3640, 4.1) and the names by which RTSP sets up the tracks (RFC 2326, appendix C).
+//!
+//! `sdp-types` writes the lines, so that no value can add one. Clients read descriptions with a parser of their own
+//! (`load`): the library's refuses those without `v=`, which players accept, and keeps every line of the others.
 
-use std::fmt::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use sdp_types::{
+    Bandwidth, BandwidthType, Fmtp, FmtpParam, Media, MediaType, Origin, RtpMap, Time, TransportProto,
+};
 
 use crate::mp4::{Aac, Codec, H264, H265, Index, Track};
 
@@ -46,86 +51,90 @@ pub fn controlled(index: &Index, name: &str) -> Option<usize> {
 
 /// The description of the film with this index.
 pub fn describe(index: &Index, session: &Session<'_>) -> String {
-    let family = if session.address.is_ipv4() { "IP4" } else { "IP6" };
-    let anywhere = if session.address.is_ipv4() { "0.0.0.0" } else { "::" };
-    let title: String = session.title.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
-    let title = if title.trim().is_empty() { "-" } else { &title };
-    let Session { version, address, .. } = session;
+    let Session { title, version, address } = *session;
+    let title: String = title.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
+    let any: IpAddr =
+        if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let seconds = index.duration().as_secs_f64();
-    let mut text = format!(
-        "v=0\r\n\
-         o=- {version} {version} IN {family} {address}\r\n\
-         s={title}\r\n\
-         c=IN {family} {anywhere}\r\n\
-         t=0 0\r\n\
-         a=control:*\r\n\
-         a=range:npt=0-{seconds:.3}\r\n"
-    );
-    for (position, track) in index.tracks().iter().enumerate() {
-        append_track(&mut text, track, payload_type(position));
-    }
-    text
-}
-
-fn append_track(text: &mut String, track: &Track, payload_type: u8) {
-    let codec = track.codec();
-    let kind = if codec.is_video() { "video" } else { "audio" };
-    let (clock_rate, control) = (codec.clock_rate(), control(track));
-    let kilobits = track.bits_per_second().div_ceil(1000);
-    let (encoding, parameters) = match codec {
-        Codec::H264(h264) => (format!("H264/{clock_rate}"), h264_parameters(h264)),
-        Codec::H265(h265) => (format!("H265/{clock_rate}"), h265_parameters(h265)),
-        Codec::Aac(aac) => (format!("mpeg4-generic/{clock_rate}/{}", aac.channels), aac_parameters(aac)),
-    };
-    let _ = write!(
-        text,
-        "m={kind} 0 RTP/AVP {payload_type}\r\n\
-         b=AS:{kilobits}\r\n\
-         a=rtpmap:{payload_type} {encoding}\r\n\
-         a=fmtp:{payload_type} {parameters}\r\n\
-         a=control:{control}\r\n"
-    );
-}
-
-fn h264_parameters(h264: &H264) -> String {
-    let profile_level = h264.profile_level.map(|byte| format!("{byte:02X}")).concat();
-    let mut text = format!("packetization-mode=1;profile-level-id={profile_level}");
-    append_sets(&mut text, "sprop-parameter-sets", h264.parameter_sets.iter());
-    text
-}
-
-fn h265_parameters(h265: &H265) -> String {
-    let mut text = String::new();
-    for (name, kind) in [("sprop-vps", 32), ("sprop-sps", 33), ("sprop-pps", 34)] {
-        append_sets(&mut text, name, h265.parameter_sets.iter().filter(|set| set[0] >> 1 & 0x3f == kind));
-    }
-    if text.is_empty() { "tx-mode=SRST".to_owned() } else { text }
-}
-
-fn append_sets<'a>(text: &mut String, name: &str, sets: impl Iterator<Item = &'a Box<[u8]>>) {
-    let sets: Vec<String> = sets.map(|set| STANDARD.encode(set)).collect();
-    if !sets.is_empty() {
-        let separator = if text.is_empty() { "" } else { ";" };
-        let _ = write!(text, "{separator}{name}={}", sets.join(","));
-    }
-}
-
-fn aac_parameters(aac: &Aac) -> String {
-    let configuration: String = aac.configuration.iter().map(|byte| format!("{byte:02x}")).collect();
-    let level = aac_level(aac);
-    format!(
-        "streamtype=5;profile-level-id={level};mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3;\
-         config={configuration}"
+    let tracks = index.tracks().iter().enumerate();
+    let description = sdp_types::Session::builder(
+        Origin::with_ip_addr(version, version, address),
+        if title.trim().is_empty() { "-" } else { &title },
     )
+    .connection(any)
+    .time(Time::new(0, 0))
+    .attribute_with_value("control", "*")
+    .attribute_with_value("range", format_args!("npt=0-{seconds:.3}"))
+    .medias(tracks.map(|(position, track)| media(track, payload_type(position))))
+    .build();
+    let mut text = Vec::with_capacity(1024);
+    description.write(&mut text).expect("writing to memory cannot fail");
+    String::from_utf8(text).expect("every value is text")
+}
+
+fn media(track: &Track, payload_type: u8) -> Media {
+    let codec = track.codec();
+    let (kind, encoding) = match codec {
+        Codec::H264(_) => (MediaType::Video, "H264"),
+        Codec::H265(_) => (MediaType::Video, "H265"),
+        Codec::Aac(_) => (MediaType::Audio, "mpeg4-generic"),
+    };
+    let (channels, parameters) = match codec {
+        Codec::H264(h264) => (None, h264_parameters(h264)),
+        Codec::H265(h265) => (None, h265_parameters(h265)),
+        Codec::Aac(aac) => (Some(aac.channels), aac_parameters(aac)),
+    };
+    let kilobits = track.bits_per_second().div_ceil(1000);
+    Media::builder(kind, 0, TransportProto::RtpAvp, payload_type)
+        .bandwidth(Bandwidth::new(BandwidthType::As, kilobits))
+        .attribute(
+            RtpMap::builder(payload_type, encoding, codec.clock_rate())
+                .encoding_params_if_some(channels)
+                .build(),
+        )
+        .attribute(Fmtp::builder(payload_type).format_specific_params(parameters).build())
+        .attribute_with_value("control", control(track))
+        .build()
+}
+
+fn h264_parameters(h264: &H264) -> Vec<FmtpParam> {
+    let profile_level = h264.profile_level.map(|byte| format!("{byte:02X}")).concat();
+    let mut parameters = vec![
+        FmtpParam::with_value("packetization-mode", 1),
+        FmtpParam::with_value("profile-level-id", profile_level),
+    ];
+    parameters.extend(sets("sprop-parameter-sets", h264.parameter_sets.iter()));
+    parameters
+}
+
+fn h265_parameters(h265: &H265) -> Vec<FmtpParam> {
+    let names = [("sprop-vps", 32), ("sprop-sps", 33), ("sprop-pps", 34)];
+    let of_kind =
+        |(name, kind)| sets(name, h265.parameter_sets.iter().filter(move |set| set[0] >> 1 & 0x3f == kind));
+    let parameters: Vec<_> = names.into_iter().filter_map(of_kind).collect();
+    if parameters.is_empty() { vec![FmtpParam::with_value("tx-mode", "SRST")] } else { parameters }
+}
+
+fn sets<'a>(name: &str, sets: impl Iterator<Item = &'a Box<[u8]>>) -> Option<FmtpParam> {
+    let sets: Vec<String> = sets.map(|set| STANDARD.encode(set)).collect();
+    (!sets.is_empty()).then(|| FmtpParam::with_value(name, sets.join(",")))
+}
+
+fn aac_parameters(aac: &Aac) -> Vec<FmtpParam> {
+    let configuration: String = aac.configuration.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mode = [("streamtype", "5"), ("profile-level-id", aac_level(aac)), ("mode", "AAC-hbr")];
+    let headers = [("sizelength", "13"), ("indexlength", "3"), ("indexdeltalength", "3")];
+    let parameters = mode.into_iter().chain(headers).chain([("config", configuration.as_str())]);
+    parameters.map(|(name, value)| FmtpParam::with_value(name, value)).collect()
 }
 
 /// The level of the AAC profile (ISO/IEC 14496-3, table 1.14).
-fn aac_level(aac: &Aac) -> u8 {
+fn aac_level(aac: &Aac) -> &'static str {
     match (aac.channels, aac.sample_rate) {
-        (..=2, ..=24_000) => 0x28,
-        (..=2, ..=48_000) => 0x29,
-        (_, ..=48_000) => 0x2a,
-        _ => 0x2b,
+        (..=2, ..=24_000) => "40",
+        (..=2, ..=48_000) => "41",
+        (_, ..=48_000) => "42",
+        _ => "43",
     }
 }
 
@@ -142,6 +151,8 @@ mod tests {
     #[test]
     fn a_film_is_described() {
         let text = describe(&example::index(), &session("a film"));
+        let read = sdp_types::Session::parse(text.as_bytes()).unwrap();
+        assert_eq!((read.medias.len(), read.session_name.as_str()), (2, "a film"));
         let lines: Vec<_> = text.split_terminator("\r\n").collect();
         assert_eq!(
             lines,

@@ -72,14 +72,13 @@ pub fn datagram(bytes: &[u8]) {
     }
     for packet in rtcp::packets(bytes).flatten() {
         if let rtcp::Packet::Sender(_, receptions) | rtcp::Packet::Receiver { receptions, .. } = packet {
-            let receptions: Vec<_> = receptions.collect();
             let mut again = Vec::new();
             rtcp::append_receiver_report(&mut again, 1, &receptions);
             let read = rtcp::packets(&again).next();
             let Some(Ok(rtcp::Packet::Receiver { source: 1, receptions: read })) = read else {
                 panic!("{again:?}")
             };
-            assert_eq!(read.collect::<Vec<_>>(), receptions);
+            assert_eq!(read, receptions);
         }
     }
 }

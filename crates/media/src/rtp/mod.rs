@@ -124,10 +124,6 @@ fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     number(bytes, offset).map(u32::from_be_bytes)
 }
 
-fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
-    number(bytes, offset).map(u64::from_be_bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

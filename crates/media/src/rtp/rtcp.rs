@@ -1,248 +1,185 @@
 //! RTCP (RFC 3550, 6): sender and receiver reports, source descriptions, goodbyes; several in one datagram.
 //!
-//! Reading is lenient about which come together and in what order, as RFC 5506 allows, and strict about lengths:
-//! a datagram whose packets do not fill it exactly is refused.
+//! `rtcp-types` reads and writes the packets; here are the values that the server and the load generator keep of them.
+//! Any order of packets is accepted, as RFC 5506 allows. Packets whose lengths do not fill the datagram exactly make the
+//! whole datagram malformed.
 
-use super::{NtpTime, VERSION, u16_at, u32_at, u64_at};
+pub use rtcp_types::RtcpParseError;
+use rtcp_types::prelude::*;
+use rtcp_types::{
+    Bye, Compound, ReceiverReport, ReportBlock, ReportBlockBuilder, Sdes, SdesChunk, SdesItem,
+    SenderReport as SenderReportPacket,
+};
 
-const SENDER_REPORT: u8 = 200;
-const RECEIVER_REPORT: u8 = 201;
-const SOURCE_DESCRIPTION: u8 = 202;
-const GOODBYE: u8 = 203;
+use super::NtpTime;
 
-/// Type, length and the first source.
-const HEAD_BYTES: usize = 8;
-const SENDER_BYTES: usize = 20;
-const RECEPTION_BYTES: usize = 24;
-
-/// The item of a description that names a source for good (6.5.1).
-const CNAME: u8 = 1;
-
-/// Names longer than this do not fit into their item.
+/// The longest CNAME: its length is one byte.
 pub const CNAME_BYTES_MAX: usize = 255;
 
-/// Reports and goodbyes count what they hold in five bits.
+/// The most report blocks of a report: the count has five bits.
 pub const COUNT_MAX: usize = 31;
 
-/// The sender part of a sender report.
+/// A sender's statistics on the packets that it sends (6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SenderReport {
+    /// The sender (SSRC).
     pub source: u32,
+    /// The time of day.
     pub ntp: NtpTime,
-    /// The same instant by the clock of its RTP packets.
+    /// The same instant by the clock of the RTP packets.
     pub timestamp: u32,
+    /// Packets sent.
     pub packets: u32,
+    /// Bytes of payload sent.
     pub octets: u32,
 }
 
-/// A reception report block.
+/// A receiver's statistics on one source: a report block (6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reception {
-    /// The sender it is about (SSRC).
+    /// The sender (SSRC) that the statistics are about.
     pub source: u32,
     /// Packets lost since the last report, in 256ths of those expected.
     pub fraction_lost: u8,
-    /// Packets lost in all; fewer than none if some came twice. 24 bits.
+    /// Packets lost since the start; negative if duplicates arrived. 24 bits.
     pub lost: i32,
-    /// The highest sequence number received, with the times it has begun anew above it.
+    /// The highest sequence number received; the upper 16 bits count its wraparounds.
     pub highest_sequence: u32,
-    /// By how much packets arrive unevenly, by the clock of the RTP packets.
+    /// Interarrival jitter, in units of the RTP timestamp.
     pub jitter: u32,
-    /// The middle of the NTP time of the last sender report, or zero.
+    /// The middle 32 bits of the last sender report's NTP time, or zero.
     pub last_report: u32,
-    /// How long ago that came, in 65,536ths of a second.
+    /// The delay since that report arrived, in 65,536ths of a second.
     pub since_last_report: u32,
 }
 
 /// One packet of a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Packet<'p> {
-    /// A sender's report, with what it receives itself.
-    Sender(SenderReport, Receptions<'p>),
+pub enum Packet {
+    /// A sender report, with report blocks on what the sender receives.
+    Sender(SenderReport, Vec<Reception>),
     Receiver {
+        /// The receiver (SSRC).
         source: u32,
-        receptions: Receptions<'p>,
+        receptions: Vec<Reception>,
     },
-    /// A source description: the CNAME of the first source, if it has one.
-    Description {
-        source: u32,
-        name: Option<&'p [u8]>,
-    },
-    /// A source leaves; the first, if there are several.
-    Goodbye {
-        source: u32,
-    },
-    /// Something else, by its type.
+    /// A source description; of several sources, the first.
+    Description { source: u32, cname: Option<Vec<u8>> },
+    /// A source leaves; of several, the first.
+    Goodbye { source: u32 },
+    /// Any other packet, by its type.
     Other(u8),
 }
 
-/// The receptions of a report, one after the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receptions<'p>(&'p [u8]);
-
-/// Why bytes are no RTCP datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RtcpError {
-    /// They end before what they announce.
-    #[error("the packet ends before what it announces")]
-    Truncated,
-    /// Another version than 2.
-    #[error("the packet has RTP version {0}, not 2")]
-    Version(u8),
-}
-
-/// The packets of a datagram; the first error ends them.
-pub fn packets(datagram: &[u8]) -> impl Iterator<Item = Result<Packet<'_>, RtcpError>> {
-    let mut rest = datagram;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        match split(rest) {
-            Ok((packet, after)) => {
-                rest = after;
-                Some(take_apart(packet))
-            }
-            Err(error) => {
-                rest = &[];
-                Some(Err(error))
-            }
-        }
-    })
-}
-
-/// The first packet and what follows it.
-fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), RtcpError> {
-    let version = bytes.first().map_or(0, |first| first >> 6);
-    if version != VERSION {
-        return Err(RtcpError::Version(version));
-    }
-    // In words of four bytes, the first one not counted.
-    let words = u16_at(bytes, 2).ok_or(RtcpError::Truncated)?;
-    bytes.split_at_checked(4 * (usize::from(words) + 1)).ok_or(RtcpError::Truncated)
-}
-
-fn take_apart(packet: &[u8]) -> Result<Packet<'_>, RtcpError> {
-    let (count, kind) = (usize::from(packet[0] & 0x1f), packet[1]);
-    let known = match kind {
-        SENDER_REPORT => sender(packet, count),
-        RECEIVER_REPORT => {
-            let source = u32_at(packet, 4);
-            let receptions = receptions(packet, HEAD_BYTES, count);
-            source.zip(receptions).map(|(source, receptions)| Packet::Receiver { source, receptions })
-        }
-        SOURCE_DESCRIPTION if count > 0 => {
-            u32_at(packet, 4).map(|source| Packet::Description { source, name: name(&packet[HEAD_BYTES..]) })
-        }
-        GOODBYE if count > 0 => u32_at(packet, 4).map(|source| Packet::Goodbye { source }),
-        _ => Some(Packet::Other(kind)),
+/// The packets of a datagram. The first error ends the iteration; an empty datagram has no packets.
+pub fn packets(datagram: &[u8]) -> impl Iterator<Item = Result<Packet, RtcpParseError>> {
+    let (compound, error) = match Compound::parse(datagram) {
+        Ok(compound) => (Some(compound), None),
+        Err(_) if datagram.is_empty() => (None, None),
+        Err(error) => (None, Some(Err(error))),
     };
-    known.ok_or(RtcpError::Truncated)
+    compound.into_iter().flatten().map(|packet| packet.map(|packet| Packet::from(&packet))).chain(error)
 }
 
-fn sender(packet: &[u8], count: usize) -> Option<Packet<'_>> {
-    let report = SenderReport {
-        source: u32_at(packet, 4)?,
-        ntp: NtpTime(u64_at(packet, 8)?),
-        timestamp: u32_at(packet, 16)?,
-        packets: u32_at(packet, 20)?,
-        octets: u32_at(packet, 24)?,
-    };
-    Some(Packet::Sender(report, receptions(packet, HEAD_BYTES + SENDER_BYTES, count)?))
-}
-
-fn receptions(packet: &[u8], start: usize, count: usize) -> Option<Receptions<'_>> {
-    packet.get(start..start + count * RECEPTION_BYTES).map(Receptions)
-}
-
-/// The CNAME among the items of a source, which end with a zero.
-fn name(mut items: &[u8]) -> Option<&[u8]> {
-    while let [kind, length, rest @ ..] = items {
-        let (text, after) = rest.split_at_checked(usize::from(*length))?;
-        match *kind {
-            0 => return None,
-            CNAME => return Some(text),
-            _ => items = after,
+impl From<&rtcp_types::Packet<'_>> for Packet {
+    fn from(packet: &rtcp_types::Packet<'_>) -> Packet {
+        match packet {
+            rtcp_types::Packet::Sr(report) => Packet::Sender(
+                SenderReport {
+                    source: report.ssrc(),
+                    ntp: NtpTime(report.ntp_timestamp()),
+                    timestamp: report.rtp_timestamp(),
+                    packets: report.packet_count(),
+                    octets: report.octet_count(),
+                },
+                report.report_blocks().map(Reception::from).collect(),
+            ),
+            rtcp_types::Packet::Rr(report) => Packet::Receiver {
+                source: report.ssrc(),
+                receptions: report.report_blocks().map(Reception::from).collect(),
+            },
+            rtcp_types::Packet::Sdes(description) => match description.chunks().next() {
+                Some(chunk) => {
+                    let cname = chunk.items().find(|item| item.type_() == SdesItem::CNAME);
+                    Packet::Description {
+                        source: chunk.ssrc(),
+                        cname: cname.map(|item| item.value().to_vec()),
+                    }
+                }
+                None => Packet::Other(Sdes::PACKET_TYPE),
+            },
+            rtcp_types::Packet::Bye(bye) => match bye.ssrcs().next() {
+                Some(source) => Packet::Goodbye { source },
+                None => Packet::Other(Bye::PACKET_TYPE),
+            },
+            other => Packet::Other(other.header_data()[1]),
         }
     }
-    None
 }
 
-impl Iterator for Receptions<'_> {
-    type Item = Reception;
-
-    fn next(&mut self) -> Option<Reception> {
-        let (block, rest) = self.0.split_at_checked(RECEPTION_BYTES)?;
-        self.0 = rest;
-        let lost = u32_at(block, 4)?;
-        Some(Reception {
-            source: u32_at(block, 0)?,
-            fraction_lost: (lost >> 24) as u8,
+impl From<ReportBlock<'_>> for Reception {
+    fn from(block: ReportBlock<'_>) -> Reception {
+        Reception {
+            source: block.ssrc(),
+            fraction_lost: block.fraction_lost(),
             // The sign of 24 bits.
-            lost: ((lost << 8) as i32) >> 8,
-            highest_sequence: u32_at(block, 8)?,
-            jitter: u32_at(block, 12)?,
-            last_report: u32_at(block, 16)?,
-            since_last_report: u32_at(block, 20)?,
-        })
+            lost: ((block.cumulative_lost() << 8) as i32) >> 8,
+            highest_sequence: block.extended_sequence_number(),
+            jitter: block.interarrival_jitter(),
+            last_report: block.last_sender_report_timestamp(),
+            since_last_report: block.delay_since_last_sender_report_timestamp(),
+        }
     }
 }
 
-/// Appends a sender report; of `receptions` the first [`COUNT_MAX`].
+impl From<&Reception> for ReportBlockBuilder {
+    fn from(reception: &Reception) -> ReportBlockBuilder {
+        let lost = reception.lost.clamp(-(1 << 23), (1 << 23) - 1) as u32 & 0x00ff_ffff;
+        ReportBlock::builder(reception.source)
+            .fraction_lost(reception.fraction_lost)
+            .cumulative_lost(lost)
+            .extended_sequence_number(reception.highest_sequence)
+            .interarrival_jitter(reception.jitter)
+            .last_sender_report_timestamp(reception.last_report)
+            .delay_since_last_sender_report_timestamp(reception.since_last_report)
+    }
+}
+
+/// Appends a sender report with the first [`COUNT_MAX`] of `receptions`.
 pub fn append_sender_report(datagram: &mut Vec<u8>, report: &SenderReport, receptions: &[Reception]) {
-    append(datagram, SENDER_REPORT, receptions.len().min(COUNT_MAX), |packet| {
-        packet.extend(report.source.to_be_bytes());
-        packet.extend(report.ntp.0.to_be_bytes());
-        packet.extend(report.timestamp.to_be_bytes());
-        packet.extend(report.packets.to_be_bytes());
-        packet.extend(report.octets.to_be_bytes());
-        append_receptions(packet, receptions);
-    });
+    let packet = SenderReportPacket::builder(report.source)
+        .ntp_timestamp(report.ntp.0)
+        .rtp_timestamp(report.timestamp)
+        .packet_count(report.packets)
+        .octet_count(report.octets);
+    let blocks = receptions.iter().take(COUNT_MAX);
+    append(datagram, &blocks.fold(packet, |packet, reception| packet.add_report_block(reception.into())));
 }
 
-/// Appends the report of receiver `source`; of `receptions` the first [`COUNT_MAX`].
+/// Appends a receiver report with the first [`COUNT_MAX`] of `receptions`.
 pub fn append_receiver_report(datagram: &mut Vec<u8>, source: u32, receptions: &[Reception]) {
-    append(datagram, RECEIVER_REPORT, receptions.len().min(COUNT_MAX), |packet| {
-        packet.extend(source.to_be_bytes());
-        append_receptions(packet, receptions);
-    });
+    let packet = ReceiverReport::builder(source);
+    let blocks = receptions.iter().take(COUNT_MAX);
+    append(datagram, &blocks.fold(packet, |packet, reception| packet.add_report_block(reception.into())));
 }
 
-/// Appends that `source` is called `name`, of which [`CNAME_BYTES_MAX`] bytes count.
+/// Appends a source description with the CNAME `name`, cut at [`CNAME_BYTES_MAX`] bytes.
 pub fn append_description(datagram: &mut Vec<u8>, source: u32, name: &str) {
-    let name = &name.as_bytes()[..name.len().min(CNAME_BYTES_MAX)];
-    append(datagram, SOURCE_DESCRIPTION, 1, |packet| {
-        packet.extend(source.to_be_bytes());
-        packet.extend([CNAME, name.len() as u8]);
-        packet.extend(name);
-        // At least one zero, up to the end of a word.
-        packet.extend([0; 4].iter().take(4 - (2 + name.len()) % 4));
-    });
+    let cut = (0..=name.len().min(CNAME_BYTES_MAX)).rev().find(|end| name.is_char_boundary(*end));
+    let name = &name[..cut.unwrap_or(0)];
+    let chunk = SdesChunk::builder(source).add_item(SdesItem::builder(SdesItem::CNAME, name));
+    append(datagram, &Sdes::builder().add_chunk(chunk));
 }
 
-/// Appends BYE for `source`.
 pub fn append_goodbye(datagram: &mut Vec<u8>, source: u32) {
-    append(datagram, GOODBYE, 1, |packet| packet.extend(source.to_be_bytes()));
+    append(datagram, &Bye::builder().add_source(source));
 }
 
-fn append(datagram: &mut Vec<u8>, kind: u8, count: usize, content: impl FnOnce(&mut Vec<u8>)) {
+fn append(datagram: &mut Vec<u8>, packet: &impl RtcpPacketWriter) {
     let start = datagram.len();
-    datagram.extend([VERSION << 6 | count as u8, kind, 0, 0]);
-    content(datagram);
-    let words = (datagram.len() - start) / 4 - 1;
-    datagram[start + 2..start + 4].copy_from_slice(&(words as u16).to_be_bytes());
-}
-
-fn append_receptions(packet: &mut Vec<u8>, receptions: &[Reception]) {
-    for reception in receptions.iter().take(COUNT_MAX) {
-        packet.extend(reception.source.to_be_bytes());
-        let lost = (reception.lost.clamp(-(1 << 23), (1 << 23) - 1) as u32) & 0x00ff_ffff;
-        packet.extend((u32::from(reception.fraction_lost) << 24 | lost).to_be_bytes());
-        packet.extend(reception.highest_sequence.to_be_bytes());
-        packet.extend(reception.jitter.to_be_bytes());
-        packet.extend(reception.last_report.to_be_bytes());
-        packet.extend(reception.since_last_report.to_be_bytes());
-    }
+    let bytes = packet.calculate_size().expect("counts, names and losses are within their limits");
+    datagram.resize(start + bytes, 0);
+    packet.write_into_unchecked(&mut datagram[start..]);
 }
 
 #[cfg(test)]
@@ -250,7 +187,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn all(datagram: &[u8]) -> Vec<Result<Packet<'_>, RtcpError>> {
+    fn all(datagram: &[u8]) -> Vec<Result<Packet, RtcpParseError>> {
         packets(datagram).collect()
     }
 
@@ -270,15 +207,15 @@ mod tests {
         assert_eq!(datagram.len(), 28 + 20 + 8);
         assert_eq!(&datagram[..8], [0x80, 200, 0, 6, 0, 0, 0, 7]);
         let expected = [
-            Ok(Packet::Sender(report, Receptions(&[]))),
-            Ok(Packet::Description { source: 7, name: Some(b"sojourn") }),
+            Ok(Packet::Sender(report, Vec::new())),
+            Ok(Packet::Description { source: 7, cname: Some(b"sojourn".to_vec()) }),
             Ok(Packet::Goodbye { source: 7 }),
         ];
         assert_eq!(all(&datagram), expected);
     }
 
     #[test]
-    fn what_receivers_say() {
+    fn report_blocks_are_read_as_they_were_written() {
         let reception = Reception {
             source: 0xfeed_f00d,
             fraction_lost: 12,
@@ -293,37 +230,40 @@ mod tests {
         let Ok(Packet::Receiver { source: 9, receptions }) = &all(&datagram)[0] else {
             panic!("{datagram:?}")
         };
-        assert_eq!(receptions.clone().collect::<Vec<_>>(), [reception, Reception::default()]);
+        assert_eq!(*receptions, [reception, Reception::default()]);
     }
 
     #[test]
-    fn other_bytes() {
+    fn malformed_datagrams_are_refused_whole() {
+        let truncated = |expected, actual| Err(RtcpParseError::Truncated { expected, actual });
         assert_eq!(all(b""), []);
-        assert_eq!(all(b"\x40\xc9\0\x01"), [Err(RtcpError::Version(1))]);
-        assert_eq!(all(b"\x80\xc9\0"), [Err(RtcpError::Truncated)]);
-        assert_eq!(all(b"\x80\xc9\0\x02\0\0\0\0"), [Err(RtcpError::Truncated)]);
-        // One reception announced, none there.
-        assert_eq!(all(b"\x81\xc9\0\x01\0\0\0\x01"), [Err(RtcpError::Truncated)]);
-        // Application-defined, then rubbish.
-        assert_eq!(all(b"\x80\xcc\0\0abc"), [Ok(Packet::Other(204)), Err(RtcpError::Version(1))]);
+        assert_eq!(all(b"\x40\xc9\0\x01"), [Err(RtcpParseError::UnsupportedVersion(1))]);
+        assert_eq!(all(b"\x80\xc9\0"), [truncated(4, 3)]);
+        assert_eq!(all(b"\x80\xc9\0\x02\0\0\0\0"), [truncated(12, 8)]);
+        // One report block announced, none there.
+        assert_eq!(all(b"\x81\xc9\0\x01\0\0\0\x01"), [truncated(32, 8)]);
+        // An application-defined packet, alone and before bytes that are no packet.
+        let application = b"\x80\xcc\0\x02\0\0\0\x01name".as_slice();
+        assert_eq!(all(application), [Ok(Packet::Other(204))]);
+        assert_eq!(all(&[application, b"abc"].concat()), [truncated(16, 15)]);
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(datagram in proptest::collection::vec(any::<u8>(), 0..120)) {
+        fn any_bytes_are_read_without_a_panic(datagram in proptest::collection::vec(any::<u8>(), 0..120)) {
             for packet in packets(&datagram).flatten() {
                 if let Packet::Sender(_, receptions) | Packet::Receiver { receptions, .. } = packet {
-                    prop_assert!(receptions.count() <= COUNT_MAX);
+                    prop_assert!(receptions.len() <= COUNT_MAX);
                 }
             }
         }
 
         #[test]
-        fn names_fill_whole_words(name in "[a-z@.]{0,300}") {
+        fn names_of_any_length_are_read_as_they_were_written(name in "[a-z@.]{0,300}") {
             let mut datagram = Vec::new();
             append_description(&mut datagram, 1, &name);
-            let expected = &name.as_bytes()[..name.len().min(CNAME_BYTES_MAX)];
-            prop_assert_eq!(all(&datagram), [Ok(Packet::Description { source: 1, name: Some(expected) })]);
+            let expected = name.as_bytes()[..name.len().min(CNAME_BYTES_MAX)].to_vec();
+            prop_assert_eq!(all(&datagram), [Ok(Packet::Description { source: 1, cname: Some(expected) })]);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{Server, Stream};
 use crate::counters::Counter;
 use sojourn_media::rtp::NtpTime;
 use sojourn_media::rtp::rtcp::{
-    self, Packet, Receptions, SenderReport, append_description, append_goodbye, append_sender_report,
+    self, Packet, Reception, SenderReport, append_description, append_goodbye, append_sender_report,
 };
 
 /// Between two sender reports of a session (RFC 3550, 6.2: five seconds at least, for few receivers).
@@ -135,7 +135,7 @@ impl Stream {
     }
 
     /// Keeps the last report of each track; returns how many more packets are lost by it.
-    fn note(&mut self, receptions: Receptions<'_>) -> u64 {
+    fn note(&mut self, receptions: Vec<Reception>) -> u64 {
         let mut lost = 0;
         for reception in receptions {
             let track = self.session.tracks.iter().position(|track| track.source == reception.source);
