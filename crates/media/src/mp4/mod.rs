@@ -5,9 +5,9 @@
 //! `read_at` of the caller's: a file, a cache, bytes in memory. What is streamed is H.264, H.265 and AAC in plain
 //! files; everything else, and everything that does not add up, is [refused](Mp4Error) with what is wrong and where.
 //!
-//! The parser is our own. The kept ones read whatever a count in the file says into vectors and follow boxes as deep
-//! as they nest; here a file from anybody must cost no more than the limits below. No depth is followed but the few
-//! boxes that are wanted, and no count is believed before the bytes that it promises are there.
+//! The parser is our own, because anybody's file must cost no more than the limits below: it believes no count before the
+//! bytes that the count promises are there. Not `mp4-atom`: its errors name a box but not its place in the file, which our
+//! messages do, and it copies the sample tables into vectors before their sum could be limited.
 
 mod audio;
 pub(crate) mod boxes;

@@ -1,7 +1,9 @@
-//! RTP and RTCP (RFC 3550): headers as values, to bytes and back.
+//! RTP (RFC 3550): packet headers to bytes and back, NTP times; RTCP in [`rtcp`].
 //!
-//! Pure, and in both directions, so that the server and the load generator share it. What a payload holds is the
-//! packetisers' business.
+//! Pure, and in both directions, so that the server and the load generator share it. The payloads are the packetiser's.
+//!
+//! Not `rtp-types`: an adapter to [`Header`] is as long as the 40 lines here, and reading or writing a header takes 15 ns on
+//! the path of every packet.
 
 pub mod rtcp;
 

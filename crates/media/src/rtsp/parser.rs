@@ -1,8 +1,12 @@
-//! Reads messages of both directions, strictly and incrementally.
+//! Reads RTSP messages of both directions, strictly and incrementally.
 //!
-//! A message is taken apart when all of it is there; until then the parser remembers how far it has looked, so that
-//! one that trickles in costs one pass. Whatever two implementations could read differently (bare line ends, folded
-//! fields, two lengths) is refused, and the connection with it: where the next message begins is then unknown.
+//! A message is taken apart once all of it has arrived; until then the parser remembers how far it has looked, so that a
+//! message that trickles in costs one pass. Whatever two implementations could read differently (bare line feeds, folded
+//! fields, two lengths) is refused, and the connection is closed: where the next message begins is then unknown.
+//!
+//! Not `rtsp-types`: version 0.1.3 has no limits (10 MB without the end of a head are "incomplete"), takes two different
+//! Content-Lengths, NUL and line feeds in values, refuses targets without a scheme, and reads a head of 1.6 kB that arrives
+//! byte by byte in 5 ms, for it begins again with each byte.
 
 use sojourn_http::token::{is_text, is_token};
 
