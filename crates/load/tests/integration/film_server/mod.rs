@@ -259,7 +259,10 @@ impl Talk {
 fn note(reports: &Mutex<Vec<(i32, u32)>>, datagram: &[u8]) {
     for packet in rtcp::packets(datagram).flatten() {
         if let rtcp::Packet::Receiver { receptions, .. } = packet {
-            reports.lock().unwrap().extend(receptions.into_iter().map(|each| (each.lost, each.highest_sequence)));
+            reports
+                .lock()
+                .unwrap()
+                .extend(receptions.into_iter().map(|each| (each.lost, each.highest_sequence)));
         }
     }
 }
