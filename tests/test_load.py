@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import re
+import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import numpy as np
 import polars
 import pytest
 
-from conftest import SOJOURN, run, run_on_a_terminal
+from conftest import SOJOURN, run, run_on_a_terminal, wait_until_begun
 from paced_server import paced_server
 from sojourn import engine
 from sojourn.loading import folder
@@ -120,6 +123,32 @@ def test_the_live_view_draws_on_a_terminal_and_leaves_the_result(root: Path) -> 
     assert text.endswith("\x1b[J"), "the view wipes itself"
     assert "requests/s" in output
     assert "\x1b" not in output
+
+
+def test_an_interrupted_run_on_a_terminal_is_kept(root: Path, tmp_path: Path) -> None:
+    main, terminal = pty.openpty()
+    with serving(root) as (address, _):
+        words = ["load", f"http://{address}/", "--rate", "50", "--duration", "10m", "--output", str(tmp_path / "run")]
+        with subprocess.Popen([str(SOJOURN), *words], stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+            os.close(terminal)
+            wait_until_begun(process)
+            drawn = b""
+            while drawn.count(b"requests/s") < 2:
+                drawn += os.read(main, 65536)
+            process.send_signal(signal.SIGINT)
+            drain = threading.Thread(target=_drain, args=(main,), daemon=True)
+            drain.start()
+            output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, output
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["interrupted"]
+    assert "NOT COMPLETE" in output or "interrupted" in output
+
+
+def _drain(terminal: int) -> None:
+    # A terminal that nobody reads fills up, and whoever draws on it waits.
+    with contextlib.suppress(OSError):
+        while os.read(terminal, 65536):
+            pass
 
 
 def test_a_dead_server_is_an_error_and_not_a_traceback() -> None:

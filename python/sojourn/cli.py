@@ -107,6 +107,10 @@ _TYPER_INTERRUPTED = 128 + signal.SIGINT
 
 def main() -> None:
     """Runs the command line; a failure is printed once, with its likely cure."""
+    if sys.argv[1:] == ["--version"]:
+        # No command needs to be imported for it.
+        print(f"sojourn {__version__}")
+        return
     try:
         _register(sys.argv[1] if len(sys.argv) > 1 else None)
     except KeyboardInterrupt:

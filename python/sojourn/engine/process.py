@@ -106,6 +106,7 @@ def _started(
     command: list[str], progress: Progress | None = None, quiet_cores: frozenset[int] = frozenset()
 ) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """The running engine and what it says besides progress, which is whole once this has ended."""
+    _take_ctrl_c_back()
     # In a process group of its own: Ctrl-C on a terminal reaches us alone, and we hand it on once. A second signal
     # would end the engine before it says what it measured.
     with subprocess.Popen(
@@ -116,6 +117,17 @@ def _started(
         listener.start()
         yield process, talk
         listener.join()
+
+
+def _take_ctrl_c_back() -> None:
+    """Puts Python's handler of Ctrl-C in place again.
+
+    Polars installs one of its own when it is imported, under which a read that waits is begun again: the interrupt
+    would be noticed only after the run.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _line(process: subprocess.Popen[str]) -> str:
