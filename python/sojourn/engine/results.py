@@ -57,7 +57,7 @@ class Cache(Record):
 
 
 class Censored(Record):
-    """Requests that outlived the patience of the run."""
+    """Requests without an answer within the run's timeouts."""
 
     timeouts: int
     """Ended by a time-out, in whatever phase; they are among the errors too."""
@@ -127,7 +127,7 @@ class Counter(Record):
 
 
 class Deliveries(Record):
-    """What the server delivered of what it owed, in packets of RTP or in segments of HLS."""
+    """Delivery of what the server owed, in RTP packets or HLS segments."""
 
     received: int
     expected: int
@@ -155,7 +155,7 @@ class Description(Record):
 
 
 class Generator(Record):
-    """The generator's own part."""
+    """Generator."""
 
     cpu_fraction: float | None
     """CPU time over wall time."""
@@ -164,17 +164,14 @@ class Generator(Record):
     core_wait_fraction: float | Unavailable
     """The share of the time that it was ready to run and others held its core."""
     core_steal_fraction: float | Unavailable
-    """What the hypervisor took from its core, or from all when it is not pinned."""
+    """The share of its core, or of all cores if it is not pinned, that the hypervisor took."""
     limited: bool
-    """Whether it, not the server, was the limit."""
+    """True if it, not the server, was the limit."""
     limited_because: str | None
-    """Why, in one line."""
     reasons: list[str]
-    """Each reason by itself."""
     late_sends: int
     """Requests sent more than a millisecond after their intended start."""
     send_lag_p99_seconds: float | None
-    """How late it was."""
     send_lag_limit_seconds: float
     """How late it may be before it counts as the limit."""
     timer_slack_seconds: float
@@ -265,9 +262,9 @@ class Little(Record):
 
 
 class LittleInFlight(Record):
-    """Little's law for what is under way: L = X W, whoever comes and however.
+    """Little's law for requests in progress, with any arrivals: L = X W.
 
-    Both sides are measured apart: the left one is an integral over time, the right one counts answers.
+    Both sides are measured separately: the left one is an integral over time, the right one counts answers.
     """
 
     in_flight_mean: float
@@ -302,17 +299,17 @@ class LoadRecord(Record):
     seed: int
     connection: str
     complete: bool
-    """Whether it went to its end, or to the step that it was to stop at."""
+    """True if it went to its end, or to the step that it was to stop at."""
     interrupted: bool
-    """Whether a signal ended it."""
+    """True if a signal ended it."""
     stopped_because: str | None
     """Why it stopped before the schedule's end."""
     started_unix_seconds: float
     """When it began, in seconds since 1970 by the generator's clock."""
     warnings: list[str]
-    """What makes the figures doubtful without voiding them, in words."""
+    """Doubts that do not void the figures, as sentences."""
     mix: MixCheck | None
-    """Whether what was asked for fits the weights it was to be drawn by, settle parts included."""
+    """A test of the drawn requests against their weights, including settle times."""
     requests: int
     """Requests due in the span and answered as they should be."""
     errors: int
@@ -326,13 +323,12 @@ class LoadRecord(Record):
     skipped: int
     """Arrivals due in the span that were not begun because as many as allowed were under way."""
     unfinished: int
-    """Requests due in the span and still unanswered at the end, or not even begun by a late generator: the longest
-    latencies are among them.
+    """Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
+    are among them.
     """
     abandoned: int
     """Requests due in the span and never sent because their session had failed."""
     duration_seconds: float
-    """The span's length."""
     requests_per_second: float | None
     """Good answers completed in the span, whenever due, per second."""
     bytes_per_second: float | None
@@ -355,7 +351,7 @@ class LoadRecord(Record):
     handshake_time_seconds: Summary
     """From an established connection to a secured one, where TLS is spoken."""
     handshakes_resumed: int
-    """Of these handshakes, those that resumed the session of an earlier connection."""
+    """Handshakes that resumed the session of an earlier connection."""
     send_lag_seconds: Summary
     """From the intended start until the generator sent, or began to connect."""
     receive_lag_seconds: Summary | Unavailable
@@ -478,7 +474,6 @@ class MixCheck(Record):
     """How well what was asked for fits the weights, over the whole run."""
 
     draws: int
-    """Requests drawn."""
     chi_square: float
     """The sum of (drawn - expected)² / expected over documents; rare ones are put together."""
     degrees_of_freedom: int
@@ -573,7 +568,6 @@ class Rated(Record):
     clients: int
     """Clients at the step's end."""
     conforming: int
-    """Those that conform."""
 
 
 class ServerCounter(Record):
@@ -586,7 +580,7 @@ class ServerCounter(Record):
 
 
 class ServerUse(Record):
-    """What the server used."""
+    """ServerUse."""
 
     cpu_seconds: float | Unavailable
     cpu_user_fraction: float | Unavailable
@@ -610,7 +604,6 @@ class SizeFigures(Record):
     bytes_below: int | None
     """All bodies are smaller than this; `null` for the last class."""
     requests: int
-    """How many."""
     response_time_seconds: Summary
     """From the intended start to the last byte."""
 
@@ -629,9 +622,7 @@ class Starvation(Record):
     """Times with nothing to show."""
 
     streams: int
-    """Streams that had one."""
     count: int
-    """How many there were."""
     seconds: float
     """How long they were together."""
 
@@ -640,7 +631,6 @@ class StatusFigures(Record):
     """Complete responses of one status."""
 
     responses: int
-    """How many."""
     response_time_seconds: Summary
     """From the intended start to the last byte."""
 
@@ -651,22 +641,19 @@ class SteadyEvidence(Record):
     requests_per_second_first_half: float
     """Good answers per second in the first half."""
     requests_per_second_second_half: float
-    """And in the second."""
     in_flight_first_half: float
     """Requests under way on average in the first half."""
     in_flight_second_half: float
-    """And in the second."""
 
 
 class StepReport(Record):
-    """One step."""
+    """The clients' view of one step or of the whole run."""
 
     start_seconds: float
     """When its measured part began, since the run's start."""
     offered_requests_per_second: float | None
-    """What it was meant to offer."""
     ramp: bool
-    """Whether the rate moved while it was measured: its figures are means over loads, not those of one."""
+    """True if the rate moved while it was measured: its figures are means over loads, not those of one."""
     clients: int | None
     """Clients of a closed loop."""
     sessions_started: int
@@ -678,21 +665,18 @@ class StepReport(Record):
     rated: Rated | None
     """Clients that are to be served at a rate."""
     connections_opened: int
-    """Connections opened in it."""
     reconnects: int
-    """Of these, because the server had closed one between requests."""
+    """Connections opened because the server had closed one between requests."""
     connections_open_mean: float | None
-    """Connections open on average."""
     in_flight_mean: float | None
     """Requests under way on average."""
     steady: bool
-    """Whether its halves agree."""
     steady_evidence: SteadyEvidence | None
     """By what that is judged."""
     little: Little | None
     """Little's law, in a closed loop."""
     little_in_flight: LittleInFlight | None
-    """Little's law for requests under way, whoever comes."""
+    """Little's law for requests in progress, with any arrivals."""
     requests: int
     """Requests due in the span and answered as they should be."""
     errors: int
@@ -706,13 +690,12 @@ class StepReport(Record):
     skipped: int
     """Arrivals due in the span that were not begun because as many as allowed were under way."""
     unfinished: int
-    """Requests due in the span and still unanswered at the end, or not even begun by a late generator: the longest
-    latencies are among them.
+    """Requests due in the span and unanswered at the end, or not even begun by a late generator: the longest latencies
+    are among them.
     """
     abandoned: int
     """Requests due in the span and never sent because their session had failed."""
     duration_seconds: float
-    """The span's length."""
     requests_per_second: float | None
     """Good answers completed in the span, whenever due, per second."""
     bytes_per_second: float | None
@@ -735,7 +718,7 @@ class StepReport(Record):
     handshake_time_seconds: Summary
     """From an established connection to a secured one, where TLS is spoken."""
     handshakes_resumed: int
-    """Of these handshakes, those that resumed the session of an earlier connection."""
+    """Handshakes that resumed the session of an earlier connection."""
     send_lag_seconds: Summary
     """From the intended start until the generator sent, or began to connect."""
     receive_lag_seconds: Summary | Unavailable
@@ -751,48 +734,41 @@ class StepReport(Record):
     response_bytes_mean: float | None
     """The mean body of a good answer."""
     generator: Generator
-    """The generator."""
     server: ServerUse | None
-    """The server, where observed."""
     tcp: TcpTrouble
     """TCP trouble in the whole network namespace."""
 
 
 class StreamFigures(Record):
-    """Streams."""
+    """StreamFigures."""
 
     started: int
     """Begun, whatever came of them."""
     judged: int
     """Judged: of usual clients, and not cut short before they played."""
     conforming: int
-    """Of these, without a fault."""
+    """Judged streams without a fault."""
     conforming_fraction: float | None
-    """Their share."""
     faults: dict[str, int]
-    """Of those judged, the others by the first rule they broke."""
+    """Judged streams with a fault, by the first rule they broke."""
     refused: int
-    """That the server refused."""
     refused_by_status: dict[str, int]
-    """The same by status."""
     timed_out: int
     """That ended because a limit on waiting was met."""
     failures_by_cause: dict[str, int]
-    """Failed, time-outs included."""
     films_over: int
     """That played to the film's end."""
     unfinished: int
     """That had not begun to play when the run ended."""
     slow: int
-    """Of clients that read slowly."""
+    """Streams of clients that read slowly."""
     vanishing: int
-    """Of clients that vanish."""
     played_seconds: float
     """From the first packet to the end, added over the streams."""
 
 
 class StreamGenerator(Record):
-    """The generator's own part."""
+    """StreamGenerator."""
 
     cpu_fraction: float | None
     """CPU time over wall time."""
@@ -801,13 +777,11 @@ class StreamGenerator(Record):
     core_wait_fraction: float | Unavailable
     """The share of the time that it was ready to run and others held its core."""
     core_steal_fraction: float | Unavailable
-    """What the hypervisor took from its core, or from all when it is not pinned."""
+    """The share of its core, or of all cores if it is not pinned, that the hypervisor took."""
     limited: bool
-    """Whether it, not the server, was the limit."""
+    """True if it, not the server, was the limit."""
     limited_because: str | None
-    """Why, in one line."""
     reasons: list[str]
-    """Each reason by itself."""
     receive_lag_seconds: Summary
     """From when a packet came until the generator looked."""
     receive_lag_limit_seconds: float
@@ -817,7 +791,7 @@ class StreamGenerator(Record):
     turns_per_second: float | None
     """How often it looked for what there was to do."""
     descriptors: int
-    """How many descriptors it may have: one per stream, and four more for one of two tracks by UDP."""
+    """The descriptor limit: a stream needs one, and one of two tracks by UDP four more."""
 
 
 class StreamProgress(Record):
@@ -852,21 +826,19 @@ class StreamRecord(Record):
     connection: str
     """How packets came."""
     complete: bool
-    """Whether it went to its end."""
+    """True if it went to its end."""
     interrupted: bool
-    """Whether a signal ended it."""
+    """True if a signal ended it."""
     stopped_because: str | None
-    """Why it ended early."""
     started_unix_seconds: float
     """When it began, in seconds since 1970 by the generator's clock."""
     warnings: list[str]
-    """What makes the figures doubtful without voiding them, in words."""
+    """Doubts that do not void the figures, as sentences."""
     ramp_seconds: float
     """How long the clients took to come."""
     bytes_per_second: float | None
     """Packets of RTP with their headers, once all clients had come."""
     streaming: Streaming
-    """What became of the streams."""
     setup_time_seconds: Summary
     """From beginning to connect to PLAY's answer, or to the playlist of segments."""
     time_to_first_packet_seconds: Summary
@@ -878,7 +850,6 @@ class StreamRecord(Record):
     jitter_seconds: Summary
     """Each track's jitter at its end (RFC 3550)."""
     generator: StreamGenerator
-    """The generator."""
     steps: list[StreamStep]
     """The part in which all clients had come; none if the run ended before."""
     histograms: str | None = None
@@ -896,9 +867,8 @@ class StreamStep(Record):
     start_seconds: float
     """When it began, since the run's start."""
     clients: int
-    """How many clients there were to be."""
+    """The planned number of clients."""
     duration_seconds: float
-    """How long it was."""
     stream_seconds: float
     """Seconds in which streams played, added over the streams."""
     streams_playing_mean: float | None
@@ -906,9 +876,7 @@ class StreamStep(Record):
     bytes_per_second: float | None
     """Packets of RTP with their headers."""
     packets_per_second: float | None
-    """Packets of RTP."""
     generator: StreamGenerator
-    """The generator."""
 
 
 class StreamTimeline(Record):
@@ -918,18 +886,15 @@ class StreamTimeline(Record):
 
 
 class Streaming(Record):
-    """What became of the streams of usual clients, and how many there were of others."""
+    """The fate of the judged streams, and the number of others."""
 
     streams: StreamFigures
-    """Streams."""
     starvation: Starvation
     """Times with nothing to show."""
     bit_rate: BitRates | None
-    """Rates of streams."""
     packets: Packets | None = None
     """Packets of RTP, unless films came by HLS."""
     segments: Deliveries | None = None
-    """Segments, where they did."""
 
 
 class Summary(Record):
@@ -982,21 +947,18 @@ class UnavailableCounter(Record):
 
 
 class WebStone(Record):
-    """WebStone's figures."""
+    """WebStone."""
 
     server_connection_rate_per_second: float | None
     """Connections served per second. To be quoted with the number of clients."""
     server_error_rate_per_second: float | None
-    """Failed connections per second."""
     error_level_percent: float | None
     """Failed connections over served ones."""
     server_throughput_mebibit_per_second: float | None
-    """Heads and bodies received."""
     littles_load_factor: float | None
     """All response times together over the run's length: close to the number of clients unless they waited for
     something else.
     """
     average_response_time_ms: float | None
-    """Connecting included."""
     average_client_throughput_mebibit_per_second: float | None
-    """What a client received while it waited."""
+    """The rate at which a client received while it waited."""

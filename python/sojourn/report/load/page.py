@@ -21,7 +21,7 @@ _FACTS = {"p50": "p50", "p99": "p99", "p99.9": "p99.9", "error_rate": "Failed", 
 
 
 def page(run: LoadRun) -> str:
-    template = Template(files("sojourn.report.load.__init__").joinpath("report.html").read_text())
+    template = Template(files("sojourn.report.load").joinpath("report.html").read_text())
     plots = {
         name: element("div", [figure(plot(run)) for plot in row], class_="plots") for name, row in SECTIONS.items()
     }
