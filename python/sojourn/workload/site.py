@@ -79,7 +79,7 @@ def _check_limit(documents: list[Document], limit_bytes: int) -> None:
 
 
 def check_room(folder: Path, documents: list[Document]) -> None:
-    """True if the documents, which are not there yet, fit on the folder's disk."""
+    """Refuses documents that do not fit on the folder's disk; those already there do not count."""
     folder.mkdir(parents=True, exist_ok=True)
     disk = shutil.disk_usage(folder)
     room = disk.free - FILE_SYSTEM_RESERVE_FRACTION * disk.total

@@ -30,7 +30,7 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def page(run: Run) -> str:
-    template = Template(files("sojourn.report").joinpath("report.html").read_text())
+    template = Template(files("sojourn.report.assessment").joinpath("report.html").read_text())
     plots = {
         name: element("div", [figure(plot(run)) for plot in row], class_="plots") for name, row in SECTIONS.items()
     }
