@@ -25,7 +25,13 @@ use crate::{
         schedule::Schedule,
         workload::{Agenda, Quota},
     },
-    runtime::{RunError, batching::Turns, connector::Connector, timers::Timers, timestamps as stamped},
+    runtime::{
+        RunError,
+        batching::Turns,
+        connector::{ConnectOptions, Connector},
+        timers::Timers,
+        timestamps as stamped,
+    },
     statistics::{
         intervals::Intervals,
         observer::Observer,
@@ -154,7 +160,11 @@ impl<'a> Run<'a> {
                 plan.target.address,
                 reused || plan.tls.is_some(),
                 descriptors,
-                &transport,
+                &ConnectOptions {
+                    sources: &transport.sources,
+                    read_bytes_per_second: transport.read_bytes_per_second,
+                    timestamps: transport.timestamps,
+                },
             ),
             tls: plan.tls,
             epoll: epoll::create(CreateFlags::CLOEXEC)?,

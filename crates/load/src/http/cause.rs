@@ -1,5 +1,7 @@
 //! Why a request failed: the table of causes that every result counts by.
 
+use rustix::io::Errno;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     ConnectRefused,
@@ -115,6 +117,18 @@ impl Cause {
             Cause::Descriptors => "descriptors",
             Cause::Addresses => "addresses",
         }
+    }
+}
+
+/// The cause that a failed system call on a connection amounts to.
+pub fn cause(error: Errno) -> Cause {
+    match error {
+        Errno::CONNREFUSED => Cause::ConnectRefused,
+        Errno::TIMEDOUT => Cause::ConnectTimeout,
+        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Cause::Reset,
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Cause::Descriptors,
+        Errno::ADDRNOTAVAIL => Cause::Addresses,
+        _ => Cause::ConnectFailed,
     }
 }
 

@@ -8,6 +8,6 @@ pub(crate) mod tls;
 pub(crate) mod tls_stream;
 
 pub use cause::Cause;
-pub use request::{Form, FormError, Version};
+pub use request::{Form, FormError, Persistence, Version};
 pub use target::{Target, TargetError};
 pub use tls::{Tls, TlsError, Trust, client_config};

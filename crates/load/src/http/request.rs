@@ -2,7 +2,16 @@
 
 use thiserror::Error;
 
-use crate::{http::target::Target, plan::Connections};
+use crate::http::target::Target;
+
+/// What a request says about its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    /// More requests may follow on it.
+    KeepAlive,
+    /// The server closes it after the response.
+    Close,
+}
 
 /// The version of HTTP to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +29,7 @@ pub struct Form<'a> {
     pub target: &'a Target,
     pub version: Version,
     /// Decides whether requests announce that the connection closes.
-    pub connections: Connections,
+    pub persistence: Persistence,
     /// The method, where the documents do not say.
     pub method: &'a str,
     /// More fields, as `Name: value`. A Host or User-Agent among them takes the place of ours.
@@ -44,8 +53,16 @@ pub enum FormError {
 }
 
 impl<'a> Form<'a> {
-    pub fn get(target: &'a Target, version: Version, connections: Connections) -> Form<'a> {
-        Form { target, version, connections, method: "GET", fields: &[], body: b"", any_size: false }
+    pub fn get(target: &'a Target, version: Version, persistence: impl Into<Persistence>) -> Form<'a> {
+        Form {
+            target,
+            version,
+            persistence: persistence.into(),
+            method: "GET",
+            fields: &[],
+            body: b"",
+            any_size: false,
+        }
     }
 
     /// Checks that requests of this form can be framed.
@@ -76,10 +93,10 @@ impl<'a> Form<'a> {
 
     /// The text between the path and the fields about the body.
     pub(crate) fn suffix(&self) -> String {
-        let (protocol, connection) = match (self.version, self.connections) {
-            (Version::Http10, Connections::Close) => ("1.0", ""),
+        let (protocol, connection) = match (self.version, self.persistence) {
+            (Version::Http10, Persistence::Close) => ("1.0", ""),
             (Version::Http10, _) => ("1.0", "Connection: keep-alive\r\n"),
-            (Version::Http11, Connections::Close) => ("1.1", "Connection: close\r\n"),
+            (Version::Http11, Persistence::Close) => ("1.1", "Connection: close\r\n"),
             (Version::Http11, _) => ("1.1", ""),
         };
         let names = |field: &String, name| {
@@ -111,7 +128,7 @@ mod tests {
     #[test]
     fn what_cannot_be_framed_is_refused() {
         let target = Target::resolve("http://127.0.0.1:81/base/").unwrap();
-        let form = Form::get(&target, Version::Http11, Connections::KeepAlive);
+        let form = Form::get(&target, Version::Http11, Persistence::KeepAlive);
         let check = |fields: &[&str]| {
             let fields: Vec<String> = fields.iter().map(|&field| field.to_owned()).collect();
             Form { fields: &fields, ..form.clone() }.check()

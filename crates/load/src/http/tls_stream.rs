@@ -15,8 +15,11 @@ use rustls::{ClientConnection, HandshakeKind};
 use sojourn_measure::Nanos;
 
 use crate::{
-    http::{cause::Cause, tls},
-    runtime::{connector, receive as intake, receive::Received},
+    http::{
+        cause::{self, Cause},
+        tls,
+    },
+    runtime::{receive as intake, receive::Received},
 };
 
 /// Sealed bytes taken at once: a whole record, its head and seal.
@@ -50,7 +53,7 @@ impl Trouble {
     /// As a cause of failure.
     pub fn cause(&self) -> Cause {
         match *self {
-            Trouble::System(error) => connector::cause(error),
+            Trouble::System(error) => cause::cause(error),
             Trouble::Tls(cause) => cause,
         }
     }

@@ -173,6 +173,15 @@ pub enum Connections {
     Requests(Count),
 }
 
+impl From<Connections> for crate::http::Persistence {
+    fn from(connections: Connections) -> Self {
+        match connections {
+            Connections::Close => Self::Close,
+            Connections::KeepAlive | Connections::Requests(_) => Self::KeepAlive,
+        }
+    }
+}
+
 /// When to stop before the schedule ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StopRule {

@@ -1,7 +1,7 @@
 //! Opens connections without waiting for them.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     os::fd::{AsFd, AsRawFd, OwnedFd},
 };
 
@@ -10,14 +10,21 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt},
 };
 
-use crate::{
-    http::cause::Cause,
-    plan::Transport,
-    runtime::{read_rate::Reader, source_addresses::Sources, timestamps as stamped},
-};
+use crate::runtime::{read_rate::Reader, source_addresses::Sources, timestamps as stamped};
 
 /// Descriptors kept free of connections, for the observer's files.
 const DESCRIPTORS_RESERVED: u64 = 64;
+
+/// How the sockets of connections are set up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConnectOptions<'a> {
+    /// Addresses to connect from; none leaves the choice to the kernel.
+    pub sources: &'a [IpAddr],
+    /// How fast connections are read, if not as fast as possible: makes receive buffers small.
+    pub read_bytes_per_second: Option<f64>,
+    /// True if the kernel is to say when bytes arrived.
+    pub timestamps: bool,
+}
 
 /// Opens connections to one server.
 #[derive(Debug)]
@@ -36,18 +43,23 @@ pub struct Connector {
 
 impl Connector {
     /// Opens connections to this server, as many as a limit on descriptors allows.
-    pub fn new(server: SocketAddr, sends_often: bool, descriptors: u64, transport: &Transport) -> Connector {
+    pub fn new(
+        server: SocketAddr,
+        sends_often: bool,
+        descriptors: u64,
+        options: &ConnectOptions<'_>,
+    ) -> Connector {
         let open_max = descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1);
-        let sources = Sources::new(server, &transport.sources);
-        let receive_buffer = transport.read_bytes_per_second.map(Reader::buffer_bytes);
-        let timestamps = transport.timestamps;
+        let sources = Sources::new(server, options.sources);
+        let receive_buffer = options.read_bytes_per_second.map(Reader::buffer_bytes);
+        let timestamps = options.timestamps;
         Connector { server, open: 0, open_max, sends_often, receive_buffer, timestamps, sources }
     }
 
     /// Begins to connect; answers the socket and the number of the source it comes from.
-    pub fn open(&mut self) -> Result<(OwnedFd, usize), Cause> {
+    pub fn open(&mut self) -> rustix::io::Result<(OwnedFd, usize)> {
         if self.open >= self.open_max {
-            return Err(Cause::Descriptors);
+            return Err(Errno::MFILE);
         }
         loop {
             let source = self.sources.pick();
@@ -58,7 +70,7 @@ impl Connector {
                     return Ok((socket, source));
                 }
                 Err(Errno::ADDRNOTAVAIL) if self.sources.exhausted() => {}
-                Err(error) => return Err(cause(error)),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -110,18 +122,6 @@ fn bind_without_port(socket: &OwnedFd, address: SocketAddr) -> rustix::io::Resul
         return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL));
     }
     bind(socket, &address)
-}
-
-/// The cause that a failed system call on a connection amounts to.
-pub fn cause(error: Errno) -> Cause {
-    match error {
-        Errno::CONNREFUSED => Cause::ConnectRefused,
-        Errno::TIMEDOUT => Cause::ConnectTimeout,
-        Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED => Cause::Reset,
-        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Cause::Descriptors,
-        Errno::ADDRNOTAVAIL => Cause::Addresses,
-        _ => Cause::ConnectFailed,
-    }
 }
 
 /// The error that a socket met, once.

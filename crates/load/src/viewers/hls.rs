@@ -15,12 +15,11 @@ use crate::{
         playback::{Answer, Answered, Next, Wanted},
         playlist::Playlist,
     },
-    http::response_reader::{Progress, Response},
-    runtime::{
-        connector::{cause, socket_error},
-        receive::DISCARD_BYTES_MIN,
-        timestamps as stamped,
+    http::{
+        cause::cause,
+        response_reader::{Progress, Response},
     },
+    runtime::{connector::socket_error, receive::DISCARD_BYTES_MIN, timestamps as stamped},
     viewers::{
         conformance::{Ending, Failure},
         run::{Run, event_data},
@@ -108,7 +107,7 @@ impl Run {
         let (connector, source_before) = viewer.opened_by;
         let (socket, source) = match self.connectors[connector].open() {
             Ok(opened) => opened,
-            Err(cause) => return self.end(key, Ending::Failed(failure(cause)), now),
+            Err(error) => return self.end(key, Ending::Failed(failure(cause(error))), now),
         };
         self.connectors[connector].closed(source_before, true);
         let flags = EventFlags::IN | EventFlags::OUT;

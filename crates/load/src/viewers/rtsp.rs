@@ -12,12 +12,10 @@ use sojourn_measure::{Nanos, clock};
 use sojourn_media::rtsp::{Message, Method, Parsed, Request as Asked, Response, Status, Transport, write};
 
 use crate::{
+    http::cause::cause,
     playout::track::Playout,
     rtsp::dialogue::{Next, Request},
-    runtime::{
-        connector::{cause, socket_error},
-        timestamps as stamped,
-    },
+    runtime::{connector::socket_error, timestamps as stamped},
     viewers::{
         conformance::{Ending, Failure},
         plan,

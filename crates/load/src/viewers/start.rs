@@ -3,15 +3,21 @@
 use std::net::SocketAddr;
 
 use rand::RngExt;
-use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::{
+    event::epoll::{self, EventData, EventFlags},
+    io::Errno,
+};
 use sojourn_measure::Nanos;
 use sojourn_media::rtsp::Parser;
 
 use crate::{
     hls::{course::Course, playback::Playback},
-    http::cause::Cause,
+    http::cause::{Cause, cause},
     rtsp::dialogue::Dialogue,
-    runtime::{connector::Connector, read_rate::Reader},
+    runtime::{
+        connector::{ConnectOptions, Connector},
+        read_rate::Reader,
+    },
     viewers::{
         conformance::{Ending, Failure, Fault},
         counts::Counts,
@@ -45,14 +51,11 @@ impl Run {
         let start = self.plan.random_start.then(|| self.random.random::<f64>());
         let is_slow = manner == Manner::Slow;
         let connector = self.connector(film.address, is_slow);
-        let opened = if self.descriptors_left == 0 {
-            Err(Cause::Descriptors)
-        } else {
-            self.connectors[connector].open()
-        };
+        let opened =
+            if self.descriptors_left == 0 { Err(Errno::MFILE) } else { self.connectors[connector].open() };
         let (socket, source) = match opened {
             Ok(opened) => opened,
-            Err(cause) => return self.fail_to_begin(manner, failure(cause)),
+            Err(error) => return self.fail_to_begin(manner, failure(cause(error))),
         };
         self.descriptors_left -= 1;
         self.serial = self.serial.wrapping_add(1);
@@ -121,12 +124,12 @@ impl Run {
     fn connector(&mut self, server: SocketAddr, is_slow: bool) -> usize {
         let (connectors, plan, descriptors) = (&mut self.connectors, &self.plan, self.descriptors);
         *self.connector_of.entry((server, is_slow)).or_insert_with(|| {
-            let transport = crate::plan::Transport {
+            let options = ConnectOptions {
                 read_bytes_per_second: is_slow.then_some(plan.slow_bytes_per_second),
                 timestamps: true,
-                ..crate::plan::Transport::default()
+                ..ConnectOptions::default()
             };
-            connectors.push(Connector::new(server, true, descriptors, &transport));
+            connectors.push(Connector::new(server, true, descriptors, &options));
             connectors.len() - 1
         })
     }

@@ -11,7 +11,7 @@ use crate::{
         run::Run,
     },
     http::{
-        cause::Cause,
+        cause::{self, Cause},
         response_reader::Reception,
         tls_stream::{Secured, Trouble},
     },
@@ -27,7 +27,7 @@ impl Run<'_> {
         let opened = clock::now();
         let (socket, source) = match self.connector.open() {
             Ok(open) => open,
-            Err(cause) => return self.fail_client(key, cause, opened),
+            Err(error) => return self.fail_client(key, cause::cause(error), opened),
         };
         let established = clock::now();
         let secured = match self.tls.as_ref().map(|tls| tls.session()).transpose() {
@@ -81,7 +81,7 @@ impl Run<'_> {
         let writable = if is_written { EventFlags::empty() } else { EventFlags::OUT };
         let added = epoll::add(&self.epoll, socket, event_data(key, serial), ARRIVALS | writable);
         if let Err(error) = added {
-            self.fail(key, connector::cause(error), opened);
+            self.fail(key, cause::cause(error), opened);
         }
     }
 
@@ -91,7 +91,7 @@ impl Run<'_> {
         if connection.closed_by_server
             && let Some(error) = connector::socket_error(&connection.socket)
         {
-            let cause = connector::cause(error);
+            let cause = cause::cause(error);
             self.fail(key, if cause == Cause::Reset { Cause::ConnectRefused } else { cause }, at);
             return;
         }

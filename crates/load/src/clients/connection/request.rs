@@ -11,7 +11,7 @@ use crate::{
         connection::{ARRIVALS, Connection, State, event_data},
         run::Run,
     },
-    runtime::connector,
+    http::cause,
     statistics::recorder::Exchange,
 };
 
@@ -35,7 +35,7 @@ impl Run<'_> {
             }
             // Not yet connected: the socket will report when it is writable.
             Err(Errno::AGAIN) => {}
-            Err(error) => self.fail_or_retry(key, connector::cause(error), now),
+            Err(error) => self.fail_or_retry(key, cause::cause(error), now),
         }
     }
 
@@ -65,7 +65,7 @@ impl Run<'_> {
                 connection.unsent = bytes;
                 self.sent(key, now);
             }
-            Err(error) => self.fail_or_retry(key, connector::cause(error), now),
+            Err(error) => self.fail_or_retry(key, cause::cause(error), now),
         }
     }
 
@@ -93,7 +93,7 @@ impl Run<'_> {
         match connection.transmit_rest() {
             Ok(()) if connection.has_unsent() => {}
             Ok(()) => connection.state = State::Receiving,
-            Err(error) => self.fail_or_retry(key, connector::cause(error), now),
+            Err(error) => self.fail_or_retry(key, cause::cause(error), now),
         }
     }
 }
