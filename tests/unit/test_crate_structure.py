@@ -2,7 +2,7 @@
 
 The graph is read from the sources: every path that begins with `crate`, `self` or `super` is an arrow from the
 top-level module that has it to the one that defines what it names. A name that lib.rs passes on counts as its module's.
-Tests do not count. Today's exceptions are listed; the lists may only become shorter.
+Tests do not count.
 """
 
 from __future__ import annotations
@@ -28,14 +28,6 @@ STRANGERS = [("load", "server"), ("server", "load"), ("rtsp-server", "load"), ("
 
 ROOM_OF_THE_CRATE = "lib"
 """What lib.rs or main.rs itself defines and uses."""
-
-CYCLES: dict[str, set[str]] = {
-    "http-cache": {"control", "forward", "storable", "surrogate", "targeted", "validation", "vary"},
-    "load": {"http", "plan", "runtime"},
-    "server": {"architecture", "program", "runtime", "site"},
-    "workload": {"import", "trace_file"},
-}
-"""Today's exceptions, by crate: modules that use each other in a circle."""
 
 GROUND = {"access_log", "clock", "counters", "limits", "tls"}
 """The ground floor of the server: it uses nothing above it."""
@@ -65,7 +57,7 @@ def test_paths_to_parents_become_paths_from_the_root() -> None:
 @pytest.mark.parametrize("crate", sorted(CRATES))
 def test_no_cycle_between_the_modules_of_a_crate(crate: str) -> None:
     circling = set().union(*cycles(modules_used(CRATES[crate])))
-    assert circling <= CYCLES.get(crate, set())
+    assert circling == set()
 
 
 def test_every_crate_is_on_a_floor() -> None:

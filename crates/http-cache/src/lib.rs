@@ -19,8 +19,6 @@ pub mod partial;
 mod policy;
 mod request;
 mod storable;
-mod surrogate;
-mod targeted;
 pub mod validation;
 pub mod vary;
 

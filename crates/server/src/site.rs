@@ -1,6 +1,8 @@
 //! A site: what is served and within which limits. It knows nothing of how.
 
+use std::ffi::CString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,6 @@ use crate::handler::static_files::StaticSite;
 use crate::handler::{Content, Setup};
 use crate::hosts::Hosts;
 use crate::limits::Limits;
-use crate::program::Program;
 use crate::tls::Tls;
 
 /// What every architecture is given to serve. Clones have the same log and the same board.
@@ -127,4 +128,16 @@ fn major_faults_of(process: Pid) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
     fields.split_ascii_whitespace().nth(9).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// A program to execute per connection, as inetd does: the connection is its standard input. It counts in the
+/// scoreboard slot that `--counters FD:PLACE` names.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The file to execute.
+    pub path: CString,
+    /// Its arguments, the name it is run under first.
+    pub arguments: Vec<CString>,
+    /// A descriptor that it inherits under the same number.
+    pub inherited: Option<Arc<OwnedFd>>,
 }

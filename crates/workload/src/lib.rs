@@ -7,6 +7,7 @@ pub mod arrivals;
 pub mod characterise;
 mod draw;
 pub mod import;
+mod limits;
 pub mod sessions;
 pub mod sorting;
 pub mod synthesis;

@@ -19,6 +19,7 @@ mod read;
 mod without_failed;
 mod write;
 
+use crate::limits::{HOST_BYTES_MAX, LINE_BYTES_MAX, MAP_BYTES_MAX};
 use std::io;
 
 use thiserror::Error;
@@ -28,8 +29,6 @@ pub use read::{Place, TraceReader};
 pub use without_failed::{WithoutFailed, got};
 pub use write::TraceWriter;
 
-use crate::import::selection::MAP_BYTES_MAX;
-use crate::import::{HOST_BYTES_MAX, LINE_BYTES_MAX};
 use crate::trace::Origin;
 
 const MAGIC: [u8; 8] = *b"SJTRACE3";

@@ -11,7 +11,6 @@ use sojourn_http::request::Version;
 
 use super::fields::{Section, append_line, is_one_of};
 use super::metadata::Metadata;
-use super::validation;
 
 /// Fields of one connection, or of one hop's framing and authentication (RFC 9110, 7.6.1 and 11.7; RFC 9113, 8.2.2).
 const OF_CONNECTION: [&str; 12] = [
@@ -143,7 +142,7 @@ pub fn append_request(text: &mut Vec<u8>, received: Section<'_>, hop: &Hop<'_>) 
             append_line(text, b"Range", &[format!("bytes={first}-{last}").as_bytes()]);
             append_line(text, b"If-Range", &[tag]);
         }
-        Purpose::Revalidate(stored) => validation::append_conditions(text, stored),
+        Purpose::Revalidate(stored) => append_conditions(text, stored),
     }
     if hop.originator != Originator::Drop {
         append_originator(text, received, hop);
@@ -242,6 +241,21 @@ fn without_comments(value: &[u8]) -> Vec<u8> {
         }
     }
     bare
+}
+
+/// Appends the conditions by which the origin can name one of the stored variants with a 304: every entity tag, and the
+/// date if there is one variant alone (RFC 9111, 4.3.1). The client's own conditions are judged later, by the answer.
+pub(super) fn append_conditions(text: &mut Vec<u8>, stored: &[Metadata<'_>]) {
+    let mut tags: Vec<&[u8]> =
+        stored.iter().map(|one| one.entity_tag).filter(|tag| !tag.is_empty()).collect();
+    tags.sort_unstable();
+    tags.dedup();
+    if !tags.is_empty() {
+        append_line(text, b"If-None-Match", &[&tags.join(b", ".as_slice())]);
+    }
+    if let [Metadata { last_modified: Some(modified), .. }] = stored {
+        append_line(text, b"If-Modified-Since", &[&HttpDate::from_seconds(*modified).text()]);
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Asking the origin whether what is stored is current, and what its answer changes (RFC 9111, 4.3).
 
-use sojourn_http::HttpDate;
 use sojourn_http::condition::is_same_weakly;
 
 use super::fields::{Section, append_line, is_one_of};
@@ -10,21 +9,6 @@ use super::policy::Policy;
 use super::storable::{NotStorable, Request, Response, entity_tag, storable};
 use super::vary::Vary;
 use super::{Moments, freshness::single_date};
-
-/// Appends the conditions by which the origin can name one of the stored variants with a 304: every entity tag, and the
-/// date if there is one variant alone (RFC 9111, 4.3.1). The client's own conditions are judged later, by the answer.
-pub(super) fn append_conditions(text: &mut Vec<u8>, stored: &[Metadata<'_>]) {
-    let mut tags: Vec<&[u8]> =
-        stored.iter().map(|one| one.entity_tag).filter(|tag| !tag.is_empty()).collect();
-    tags.sort_unstable();
-    tags.dedup();
-    if !tags.is_empty() {
-        append_line(text, b"If-None-Match", &[&tags.join(b", ".as_slice())]);
-    }
-    if let [Metadata { last_modified: Some(modified), .. }] = stored {
-        append_line(text, b"If-Modified-Since", &[&HttpDate::from_seconds(*modified).text()]);
-    }
-}
 
 /// Which of the stored variants that were asked about a 304 is about (RFC 9111, 4.3.4): a strong validator must be
 /// equal, of equal weak ones the latest is meant. A 304 without any is about the one variant that was asked about: the

@@ -4,6 +4,7 @@ use sojourn_http::request::Version;
 
 use super::super::RequestDirectives;
 use super::*;
+use crate::forward::append_conditions;
 
 const VIA: Via<'_> = Via { received: Version::Http11, pseudonym: "edge-1" };
 const THEN: Moments = Moments { request: 784_111_777, response: 784_111_777 };

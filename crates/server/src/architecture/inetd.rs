@@ -3,14 +3,24 @@
 //! This is the least inetd that does the work: no table of services, no limit per minute. The program is the engine
 //! itself (`serve --stdio`), as it would be under another inetd; what it costs to start is what is studied.
 
+use std::ffi::{CStr, CString, c_char};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
+use std::ptr;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::{Architecture, CacheScope};
+use crate::connection::Transport;
 use crate::counters::Served;
 use crate::runtime::processes::{Plan, Visit, dispatch};
 use crate::runtime::sockets::listener::Listener;
-use crate::site::Site;
+use crate::signals::hold_back;
+use crate::site::{Program, Site};
 use crate::stop::Stop;
+use crate::tls::Tls;
 
 /// The architecture of the Internet super-server.
 pub struct Inetd;
@@ -32,8 +42,55 @@ impl Architecture for Inetd {
         let program = site.program.as_ref().ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "there is no program to execute for each connection")
         })?;
-        let child = |visit: Visit| program.execute(&visit, site);
+        let child = |visit: Visit| execute(program, &visit, site);
         dispatch(site, listeners, stop, &Plan { helpers: 0, child: Some(&child) })?;
         Ok(site.counters())
     }
+}
+
+/// Becomes the program, in the child that `visit` is for. Returns only if that fails.
+///
+/// # Errors
+/// What kept it from being executed.
+fn execute(program: &Program, visit: &Visit, site: &Site) -> io::Result<()> {
+    rustix::stdio::dup2_stdin(&visit.arrival.socket)?;
+    let board = site.board.fd();
+    inherit(board)?;
+    if let Some(inherited) = &program.inherited {
+        inherit(inherited.as_fd())?;
+    }
+    let counters = format!("--counters={}:{}", board.as_raw_fd(), visit.place.index());
+    let mut arguments = vec![counters];
+    match visit.arrival.transport {
+        Transport::Plain => arguments.push("--stdio".to_owned()),
+        Transport::Tls => {
+            arguments.push("--stdio-tls".to_owned());
+            arguments.extend(site.tls.as_ref().map(|tls| leave(tls)).transpose()?);
+        }
+    }
+    let arguments: Vec<_> =
+        arguments.into_iter().map(|text| CString::new(text).expect("no NUL in it")).collect();
+    let arguments = program.arguments.iter().chain(&arguments).map(CString::as_c_str);
+    let pointers: Vec<*const c_char> = arguments.map(CStr::as_ptr).chain([ptr::null()]).collect();
+    // Until the program can handle them; a stop that was requested already is requested of it too.
+    let held_back = hold_back();
+    if visit.stop.is_requested() {
+        let _ = kill_process(getpid(), Signal::QUIT);
+    }
+    // SAFETY: path and arguments are NUL-terminated and the list of arguments ends with a null.
+    unsafe { libc::execv(program.path.as_ptr(), pointers.as_ptr()) };
+    let error = io::Error::last_os_error();
+    drop(held_back);
+    Err(error)
+}
+
+/// Leaves the program the keys of tickets, so that a session can be resumed by the next one.
+fn leave(tls: &Tls) -> io::Result<String> {
+    let tickets = memfd_create("tickets", MemfdFlags::empty())?;
+    rustix::io::pwrite(&tickets, &tls.tickets().state(), 0)?;
+    Ok(format!("--tickets={}", tickets.into_raw_fd()))
+}
+
+fn inherit(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(fcntl_setfd(descriptor, FdFlags::empty())?)
 }

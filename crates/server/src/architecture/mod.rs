@@ -24,7 +24,6 @@ mod sped;
 mod uring;
 
 pub use crate::runtime::uring::Unavailable;
-pub(crate) use amped::Helped;
 
 /// A way to organise a server.
 pub trait Architecture: Sync {

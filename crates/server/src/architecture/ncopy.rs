@@ -13,8 +13,9 @@ use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport, set_tcp_c
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use sojourn_content::Budgets;
 
-use super::{Architecture, Defaults, Helped};
+use super::{Architecture, Defaults};
 use crate::counters::Served;
+use crate::runtime::disk::Helped;
 use crate::runtime::epoll::Loop;
 use crate::runtime::sockets::accept::BACKLOG;
 use crate::runtime::sockets::deferral::{defer_accept, deferral};

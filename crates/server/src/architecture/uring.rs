@@ -8,8 +8,9 @@ use std::num::NonZero;
 use std::sync::Barrier;
 use std::thread::{available_parallelism, scope};
 
-use super::{Architecture, Defaults, Helped, Unavailable};
+use super::{Architecture, Defaults, Unavailable};
 use crate::counters::Served;
+use crate::runtime::disk::Helped;
 use crate::runtime::sockets::listener::Listener;
 use crate::runtime::uring;
 use crate::site::Site;

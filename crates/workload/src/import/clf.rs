@@ -4,12 +4,12 @@
 //! ignored, so both formats and their extensions are read alike. Requests may contain spaces and quotes: the request
 //! ends at the first quote that is followed by a status and a size.
 
+use crate::limits::{HOST_BYTES_MAX, LINE_BYTES_MAX};
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr_iter};
 
-use super::entry::{Entry, HOST_BYTES_MAX, Malformed, method_and_target, size_bytes, split_absolute, status};
-use super::lines::LINE_BYTES_MAX;
+use super::entry::{Entry, Malformed, method_and_target, size_bytes, split_absolute, status};
 use super::time::{self, CLF_BYTES, NS_PER_SECOND};
 
 /// Opening brackets tried for a date: user names may contain one.

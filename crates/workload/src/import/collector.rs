@@ -2,6 +2,7 @@
 //!
 //! The name, size and status of a document, and the address of a client, are kept once however often they occur.
 
+use crate::limits::{DOCUMENTS_MAX, NAMES_MAX, REQUESTS_MAX};
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -11,7 +12,7 @@ use super::detect::detect;
 use super::entry::{Entry, Malformed};
 use super::error::ImportError;
 use super::format::Format;
-use super::interner::{Interner, NAMES_MAX};
+use super::interner::Interner;
 use super::policy::{Reason, Verdict, judge};
 use super::report::{DetectedBy, ImportReport, MalformedLine, Tally};
 use super::time::{self, NS_PER_SECOND};
@@ -19,12 +20,6 @@ use super::{Options, names};
 use crate::sessions::Row;
 use crate::sorting::{Sorted, Sorter, Spill};
 use crate::trace::Document;
-
-/// The most requests of a trace: 4 Gi, less one.
-pub const REQUESTS_MAX: usize = u32::MAX as usize;
-
-/// The most documents, distinct in name or in size.
-pub const DOCUMENTS_MAX: usize = NAMES_MAX;
 
 /// Marks a row whose `document` is still a name, because it came before the name's first size. Above all document
 /// numbers.

@@ -1,20 +1,16 @@
 //! An entry: one request in the same shape for every format; or the reason why a line is not one.
 
+use crate::limits::{HOST_BYTES_MAX, LINE_BYTES_MAX};
 use std::borrow::Cow;
 
 use serde::Serialize;
 use thiserror::Error;
-
-use super::lines::LINE_BYTES_MAX;
 
 /// No document is larger than this (1 TiB); a larger number is a damaged line.
 pub const SIZE_BYTES_MAX: u64 = 1 << 40;
 
 /// No request takes longer (a week); a longer time is a damaged line.
 pub const DURATION_NS_MAX: i64 = 7 * 86_400 * 1_000_000_000;
-
-/// The longest host that is one: 253 bytes (RFC 1035), a colon and a port.
-pub const HOST_BYTES_MAX: usize = 259;
 
 /// The fields of a line that matter here.
 #[derive(Clone, Debug, PartialEq, Eq)]

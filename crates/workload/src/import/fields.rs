@@ -3,11 +3,11 @@
 //! Every format but the fast path uses this: texts with a meaning each, in any order, however they were split. A
 //! timestamp or a request may come whole or in parts.
 
+use crate::limits::HOST_BYTES_MAX;
 use std::borrow::Cow;
 
 use super::entry::{
-    DURATION_NS_MAX, Entry, HOST_BYTES_MAX, Malformed, SIZE_BYTES_MAX, method_and_target, size_bytes,
-    split_absolute, status,
+    DURATION_NS_MAX, Entry, Malformed, SIZE_BYTES_MAX, method_and_target, size_bytes, split_absolute, status,
 };
 use super::time::{self, Civil, Decimal, NS_PER_SECOND};
 

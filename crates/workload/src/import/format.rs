@@ -3,12 +3,12 @@
 //! `clf` is the fast path for the two most common formats. Every other one is a template or a tree of names that fills
 //! in a draft. Formats are chosen by name, by the server's own format string, or by `detect`.
 
+use crate::limits::LINE_BYTES_MAX;
 use thiserror::Error;
 
 use super::entry::{Entry, Malformed};
 use super::fields::{Draft, Field, Stamp};
 use super::json::{MEANINGS, Names};
-use super::lines::LINE_BYTES_MAX;
 use super::template::{PARTS_MAX, Template};
 use super::w3c::Columns;
 use super::{apache, clf, nginx, squid};

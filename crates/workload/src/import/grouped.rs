@@ -3,12 +3,13 @@
 //! There are two sorts: rows by client and time, so that sessions can be split one after the other, and sessions by
 //! their starts.
 
+use crate::limits::REQUESTS_MAX;
 use std::io::{self, BufRead, Cursor, Read};
 use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::collector::{Collected, Collector, Documents, REQUESTS_MAX};
+use super::collector::{Collected, Collector, Documents};
 use super::lines::{self, Step};
 use super::{ImportError, ImportReport, Options, Progress, compression, detect};
 use crate::sessions::{self, Grouped, Grouping};

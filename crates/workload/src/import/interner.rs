@@ -1,11 +1,9 @@
 //! Numbers for byte strings, each stored once: four bytes per name besides its text.
 
+use crate::limits::NAMES_MAX;
 use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-
-/// The most names of one kind: 16 Mi documents' or clients'.
-pub const NAMES_MAX: usize = 1 << 24;
 
 /// The most bytes that all names of one kind take: 1 GiB.
 pub const NAMES_BYTES_MAX: usize = 1 << 30;

@@ -1,13 +1,11 @@
 //! Splits a stream into lines; copies only those that straddle two reads.
 
+use crate::limits::LINE_BYTES_MAX;
 use std::io::{self, BufRead};
 
 use memchr::memchr_iter;
 
 use super::ImportError;
-
-/// A longer line is malformed; of its bytes no more than this many are ever held.
-pub const LINE_BYTES_MAX: usize = 64 * 1024;
 
 pub enum Step<'a> {
     Line {

@@ -34,14 +34,13 @@ use std::ops::ControlFlow;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-pub use collector::{DOCUMENTS_MAX, REQUESTS_MAX};
+pub use crate::limits::{DOCUMENTS_MAX, HOST_BYTES_MAX, LINE_BYTES_MAX, NAMES_MAX, REQUESTS_MAX};
 pub use compression::Compression;
 pub use detect::{SAMPLE_BYTES_MAX, SAMPLE_LINES_MAX};
-pub use entry::{DURATION_NS_MAX, Entry, HOST_BYTES_MAX, Malformed, SIZE_BYTES_MAX};
+pub use entry::{DURATION_NS_MAX, Entry, Malformed, SIZE_BYTES_MAX};
 pub use error::ImportError;
 pub use format::{FORMAT_NAMES, Format, FormatError};
-pub use interner::{NAMES_BYTES_MAX, NAMES_MAX};
-pub use lines::LINE_BYTES_MAX;
+pub use interner::NAMES_BYTES_MAX;
 pub use policy::Keep;
 pub use report::{
     DetectedBy, ImportReport, MALFORMED_SHOWN_MAX, MALFORMED_TEXT_BYTES_MAX, MalformedLine, Skipped,

@@ -3,6 +3,7 @@
 //! Every criterion is a list; an empty one accepts everything, and an entry must match all of them. Patterns are globs
 //! (`*` any text, `?` one byte), or regular expressions after a tilde. Renaming happens after selection.
 
+use crate::limits::MAP_BYTES_MAX;
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
@@ -14,9 +15,6 @@ use super::time::{self, NS_PER_SECOND};
 
 /// The most bytes that a compiled pattern takes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
-
-/// The longest `OLD=NEW`.
-pub const MAP_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Debug, Default)]
 pub struct Selection {

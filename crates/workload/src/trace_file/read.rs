@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use super::{HOST_TEXT_BYTES_MAX, Head, MAGIC, MAGIC_NAME, NAME_BYTES_MAX, TIME_NS_MAX, TraceFileError};
-use crate::import::{DOCUMENTS_MAX, REQUESTS_MAX};
+use crate::limits::{DOCUMENTS_MAX, REQUESTS_MAX};
 use crate::trace::{Document, Origin, Request, Session, Trace};
 
 /// Items reserved before any is read, and requests read at once.

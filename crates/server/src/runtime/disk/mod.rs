@@ -9,8 +9,10 @@ use crate::clients;
 use crate::connection::{Event, Lane};
 use crate::counters::{Counter, Served};
 
+mod helped;
 mod inline;
 
+pub use helped::Helped;
 pub use inline::Inline;
 
 /// What becomes of work that may block.

@@ -15,10 +15,10 @@ use std::time::Duration;
 use io_uring::{opcode, types};
 use sojourn_content::Done;
 
-use crate::architecture::Helped;
 use crate::connection::{Connection, Event, Outbox};
 use crate::counters::scoreboard::Permit;
 use crate::runtime::disk::Disk;
+use crate::runtime::disk::Helped;
 use crate::runtime::loops::{Launches, LoopState};
 use crate::runtime::sockets::listener::Listener;
 use crate::runtime::sockets::registry;

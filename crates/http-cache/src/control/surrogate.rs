@@ -4,9 +4,9 @@
 //! A surrogate says in requests what it is called (Surrogate-Capability); a directive with names behind `;` is for the
 //! surrogates of these names alone.
 
-use super::control::{Control, Delta};
-use super::directives::directives;
-use super::fields::Section;
+use super::{Control, Delta};
+use crate::directives::directives;
+use crate::fields::Section;
 
 /// The directives for the surrogate called `name`, if there are any.
 pub(super) fn control(fields: Section<'_>, name: &str) -> Option<Control> {

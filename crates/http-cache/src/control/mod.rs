@@ -2,11 +2,13 @@
 //!
 //! Invalid or contradictory values are recorded as such: the response is then stale from the start (RFC 9111, 4.2.1).
 
+mod surrogate;
+mod targeted;
+
 use sojourn_http::token::is_token;
 
-use super::directives::{Argument, Directive, directives};
-use super::fields::Section;
-use super::{surrogate, targeted};
+use crate::directives::{Argument, Directive, directives};
+use crate::fields::Section;
 
 /// A number of seconds that a response may give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use std::borrow::Cow;
 
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
-use super::control::Control;
-use super::directives::{Argument, Directive};
-use super::fields::Section;
+use super::Control;
+use crate::directives::{Argument, Directive};
+use crate::fields::Section;
 
 /// The directives in the field called `name`, if it is there, valid and not empty.
 pub(super) fn control(fields: Section<'_>, name: &str) -> Option<Control> {
@@ -39,7 +39,7 @@ pub(super) fn control(fields: Section<'_>, name: &str) -> Option<Control> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::control::Delta;
+    use super::super::Delta;
     use super::*;
 
     fn control_of(fields: &[(&str, &str)]) -> Control {
