@@ -21,7 +21,7 @@ use crate::stop::Stop;
 /// How long a client may take for its request, and for taking the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What there is to be seen of a server.
+/// The figures that the admin listener serves.
 pub trait Figures: Sync {
     /// Its counters as a page for Prometheus.
     fn page(&self) -> String;

@@ -8,7 +8,7 @@ use sojourn_content::Done;
 
 use crate::connection::{Event, Lane};
 
-/// Bits of a token that say the generation; the highest are free for whoever needs to say more.
+/// Bits of a token that hold the generation; the highest bits are free for other uses.
 const GENERATION_BITS: u32 = 28;
 
 /// Bits of a token in all.
@@ -28,12 +28,10 @@ impl<C> Default for Clients<C> {
 }
 
 impl<C> Clients<C> {
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -44,7 +42,7 @@ impl<C> Clients<C> {
         (u64::from(*generation) == token >> 32).then_some(client)
     }
 
-    /// The client behind `token`, who is there.
+    /// The client behind `token`, which must exist.
     pub fn at(&mut self, token: u64) -> &mut C {
         &mut self.places[place(token)].1
     }
@@ -54,23 +52,21 @@ impl<C> Clients<C> {
         join(self.places.vacant_key(), self.generation)
     }
 
-    /// Inserts the client to whom [`vacant`](Self::vacant) gave a token.
+    /// Inserts the client for which [`vacant`](Self::vacant) returned a token.
     pub fn insert(&mut self, client: C) {
         self.places.insert((self.generation, client));
         self.generation = self.generation.wrapping_add(1) & ((1 << GENERATION_BITS) - 1);
     }
 
-    /// Removes the client behind `token`, who is there.
+    /// Removes the client behind `token`, which must exist.
     pub fn remove(&mut self, token: u64) -> C {
         self.places.remove(place(token)).1
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &C> {
         self.places.iter().map(|(_, (_, client))| client)
     }
 
-    /// The tokens of all.
     pub fn tokens(&self) -> Vec<u64> {
         self.places.iter().map(|(place, (generation, _))| join(place, *generation)).collect()
     }

@@ -49,7 +49,7 @@ impl Clock {
         clock
     }
 
-    /// Looks again.
+    /// Reads the clock.
     pub fn look(&mut self) {
         self.now = read(self.clock);
         let second = HttpDate::from_seconds(clock_gettime(ClockId::RealtimeCoarse).tv_sec);

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use sojourn_content::HostId;
 use sojourn_http::{SitePath, Status, host};
 
-/// The hosts.
 #[derive(Debug)]
 pub struct Hosts {
     pages: Vec<Pages>,
@@ -18,12 +17,10 @@ pub struct Hosts {
     others: Others,
 }
 
-/// One host.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// What it is called: names or addresses without a port; `*.example.org` is every name that ends so.
+    /// Names or addresses without a port; `*.example.org` matches every name that ends so.
     pub names: Vec<String>,
-    /// What it has for what goes wrong.
     pub pages: Pages,
 }
 
@@ -36,7 +33,7 @@ pub struct Pages {
     pub fallback: Option<SitePath<'static>>,
 }
 
-/// What becomes of requests for hosts that nobody knows.
+/// The treatment of requests for unknown hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Others {
     /// The first host answers them.
@@ -86,7 +83,7 @@ impl Hosts {
         Ok(table)
     }
 
-    /// The host that `host` names, without or with a port; `None` if nobody answers to that.
+    /// The host that `host` names, with or without a port; `None` if it is unknown.
     pub fn find(&self, host: Option<&[u8]>) -> Option<HostId> {
         if self.names.is_empty() && self.wildcards.is_empty() {
             return self.of_others();
@@ -102,7 +99,7 @@ impl Hosts {
         errors.iter().find(|(of, _)| *of == status).map(|(_, path)| path)
     }
 
-    /// What `host` has where there is nothing.
+    /// The document that `host` sends where nothing is found.
     pub fn fallback(&self, host: HostId) -> Option<&SitePath<'static>> {
         self.pages[usize::from(host.0)].fallback.as_ref()
     }

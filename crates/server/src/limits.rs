@@ -57,7 +57,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What a client has to take in each period of sending.
+    /// The bytes that a client must take in each sending period.
     pub fn sent_bytes_min(&self) -> u64 {
         let bytes = self.send.as_secs_f64() * self.send_rate_min as f64;
         (bytes as u64).max(1)
@@ -83,7 +83,6 @@ pub struct UpstreamLimits {
     pub idle_max: usize,
     /// Failures in a row that put an upstream out of use.
     pub failures_max: u32,
-    /// For how long.
     pub down: Duration,
     /// How long looking a name up may take.
     pub lookup: Duration,

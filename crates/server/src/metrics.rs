@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use crate::CounterKind as Kind;
 use crate::counters::{Counter, Served};
 
-/// What is also shown for each worker or loop by itself: how evenly the work is spread.
+/// Counters also shown per worker or loop, to see how evenly work is spread.
 const OF_EACH: &[Counter] = &[Counter::Requests, Counter::ConnectionsAccepted, Counter::ConnectionsOpen];
 
 /// When the server began.
@@ -40,7 +40,7 @@ pub fn page(served: &Served, workers: &[Served]) -> String {
     page
 }
 
-/// What program this is, and since when it runs: an uptime is the difference to now, a restart a change.
+/// The program's version and start time: an uptime is the difference to now, a restart a change.
 pub fn process(page: &mut String) {
     let (build, start) = ("sojourn_build_info", "sojourn_start_time_seconds");
     let _ = writeln!(page, "# HELP {build} The program's version.\n# TYPE {build} gauge");

@@ -59,7 +59,7 @@ impl Requests {
         Ok(requests)
     }
 
-    /// Whether there were any since it was last asked.
+    /// Returns true if there were any since the last call.
     pub fn take(&self) -> bool {
         rustix::io::read(&self.0, &mut [0u8; 8]).is_ok()
     }
@@ -113,7 +113,7 @@ pub fn hold_back() -> HeldBack {
     }
 }
 
-/// Lets `signals` through that somebody has held back, perhaps before this program was executed.
+/// Unblocks `signals`, which may have been blocked before this program was executed.
 pub fn let_through(signals: &[c_int]) {
     change_mask(libc::SIG_UNBLOCK, &set_of(signals));
 }

@@ -20,12 +20,12 @@ use crate::hosts::Hosts;
 use crate::limits::Limits;
 use crate::tls::Tls;
 
-/// What every architecture is given to serve. Clones have the same log and the same board.
+/// Everything an architecture needs to serve. Clones share the log and the scoreboard.
 #[derive(Clone)]
 pub struct Site {
-    /// Where documents come from.
+    /// The source of documents.
     pub origin: Arc<dyn Origin>,
-    /// What the hosts are called, in the order of the origin's directories, and their pages for errors.
+    /// Virtual hosts, in the order of the origin's directories, and their error pages.
     pub hosts: Arc<Hosts>,
     /// How much the caches hold; for architectures with private caches, each.
     pub budgets: Budgets,
@@ -37,13 +37,12 @@ pub struct Site {
     pub residency_trust: Duration,
     /// Helpers, for architectures that have them.
     pub helpers: usize,
-    /// What the helpers of the event loops are.
+    /// Threads or processes.
     pub helper_kind: HelperKind,
     /// Processes, threads or loops, for architectures that have several.
     pub workers: usize,
-    /// What is executed for each connection, for architectures that do.
+    /// The program to execute for each connection (`inetd`).
     pub program: Option<Program>,
-    /// Limits on clients.
     pub limits: Limits,
     /// The access log, if one is kept.
     pub log: Option<AccessLog>,
@@ -51,7 +50,7 @@ pub struct Site {
     pub board: Scoreboard,
     /// How TLS is spoken, where it is.
     pub tls: Option<Arc<Tls>>,
-    /// What answers requests.
+    /// The handlers' content.
     pub content: Arc<dyn Content>,
 }
 
@@ -99,7 +98,7 @@ impl Site {
         }
     }
 
-    /// What all loops and processes have counted so far, and what is counted once per process.
+    /// The sum of all loops and processes, and values counted once per process.
     pub fn counters(&self) -> Served {
         let mut served = self.board.read();
         served.add(Counter::MajorFaults, major_faults(libc::RUSAGE_SELF));
@@ -112,7 +111,7 @@ impl Site {
     }
 }
 
-/// Of this process, or of its children that are gone.
+/// Major faults of this process, or of its ended children.
 fn major_faults(who: libc::c_int) -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` has room for what the kernel writes, and zeros are valid where it writes nothing.
@@ -134,7 +133,6 @@ fn major_faults_of(process: Pid) -> u64 {
 /// scoreboard slot that `--counters FD:PLACE` names.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The file to execute.
     pub path: CString,
     /// Its arguments, the name it is run under first.
     pub arguments: Vec<CString>,

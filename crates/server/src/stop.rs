@@ -17,7 +17,7 @@ use crate::signals::{PASSED_ON, handle, let_through};
 /// The exit status after a second signal.
 const CUT_SHORT: c_int = 1;
 
-/// What the signal handler requests.
+/// The stop that the signal handler requests.
 static CURRENT: AtomicPtr<Stop> = AtomicPtr::new(ptr::null_mut());
 
 /// Tells a serving architecture to stop; it cannot be taken back.
@@ -28,7 +28,6 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Not requested yet.
     pub fn new() -> io::Result<Stop> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Stop { requested: AtomicBool::new(false), event })
@@ -56,12 +55,11 @@ impl Stop {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// Whether the stop was requested.
     pub fn is_requested(&self) -> bool {
         self.requested.load(Ordering::Acquire)
     }
 
-    /// Readable from the request on, for ever: nobody reads it, so everybody sees it.
+    /// Readable from the request on: it is never read, so every process sees it.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }

@@ -1,4 +1,4 @@
-//! The log's file: whole lines appended, opened anew when somebody has moved it away, never waited for in vain.
+//! The log's file: appends whole lines, reopens after rotation, never blocks in vain.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

@@ -3,7 +3,6 @@
 //! Only what a static server knows can be asked for; anything else is an error that names it. Directives that
 //! are known when an answer begins are told from those that wait for its end ([`Late`]).
 
-/// The longest format.
 const FORMAT_BYTES_MAX: usize = 4096;
 
 /// Directives in a format that wait for the end of the response.
@@ -71,7 +70,7 @@ impl Statuses {
 pub(super) enum What {
     /// `%a`, `%h`
     Peer,
-    /// `%l`, `%u`: nobody is identified here.
+    /// `%l`, `%u`: always `-`.
     Nobody,
     /// `%t`
     Time,
@@ -99,7 +98,7 @@ pub(super) enum What {
     EarlierRequests,
     /// `%{cache}x`: what a proxy's cache did.
     Outcome,
-    /// `%{upstream}x`: whom a proxy asked.
+    /// `%{upstream}x`: the upstream that was asked.
     Upstream,
     /// `%{url}x`: the target with scheme and host.
     Url,
@@ -108,7 +107,7 @@ pub(super) enum What {
     Late(Late),
 }
 
-/// What is known at the end of a response.
+/// Known at the end of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Late {
     /// `%b`: bytes of body, `-` for none.
@@ -186,12 +185,12 @@ impl LogFormat {
         })
     }
 
-    /// Whether a line tells how long a response took.
+    /// Returns true if a line tells how long a response took.
     pub fn has_durations(&self) -> bool {
         self.late().any(Late::is_duration)
     }
 
-    /// Whether a line tells when a response ended.
+    /// Returns true if a line tells when a response ended.
     pub(super) fn has_moments(&self) -> bool {
         self.late().any(Late::is_moment)
     }
@@ -243,7 +242,7 @@ impl<'a> Reader<'a> {
         Some(character)
     }
 
-    /// What follows a `%`: statuses, `<` or `>`, an argument in braces, a letter.
+    /// Parses the text after a `%`: statuses, `<` or `>`, an argument in braces, a letter.
     fn directive(&mut self) -> Result<Item, FormatError> {
         let start = self.format.len() - self.rest.len() - 1;
         let on = self.statuses(start)?;

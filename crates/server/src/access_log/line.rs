@@ -12,16 +12,13 @@ use super::Outcome;
 use super::format::{Escape, Item, LATE_MAX, Late, LogFormat, What};
 use crate::clock::Clock;
 
-/// What is known of a response when its head is written.
+/// Known when the head of a response is written.
 #[derive(Clone, Copy)]
 pub struct Entry<'a> {
-    /// The client.
     pub peer: IpAddr,
-    /// The time.
     pub clock: &'a Clock,
     /// The request, unless it could not be read.
     pub request: Option<&'a Request<'a>>,
-    /// The answer's status.
     pub status: u16,
     /// The answer's head, and perhaps what follows it.
     pub head: &'a [u8],
@@ -29,18 +26,15 @@ pub struct Entry<'a> {
     pub began: Duration,
     /// Requests on this connection before.
     pub earlier_requests: u32,
-    /// Whether nobody on the way could read it.
+    /// True if the connection was encrypted.
     pub is_secure: bool,
-    /// What a proxy's cache did.
     pub outcome: Outcome,
-    /// Whom a proxy asked.
     pub upstream: Upstream<'a>,
 }
 
 /// Whom a proxy asked for an answer.
 #[derive(Clone, Copy, Debug)]
 pub enum Upstream<'a> {
-    /// Nobody.
     None,
     /// The server of this name.
     Named(&'a str),
@@ -51,7 +45,6 @@ pub enum Upstream<'a> {
 /// When a response ended, as far as its line tells.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ended {
-    /// Since the machine started.
     pub at: Duration,
     /// Since 1970.
     pub moment: Duration,

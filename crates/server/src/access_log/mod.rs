@@ -60,13 +60,13 @@ struct State {
     is_closing: bool,
 }
 
-/// Who writes the lines out.
+/// The writer of lines.
 #[derive(Debug)]
 enum Writer {
     /// A thread that starts with the first line: a process that logs nothing itself has none when it forks.
     ThreadToBe,
     Thread(JoinHandle<()>),
-    /// Whoever logs, once a period.
+    /// The logging thread itself, once a period.
     Caller {
         written: Instant,
     },
@@ -99,7 +99,7 @@ impl AccessLog {
         AccessLog { owner: Arc::new(Owner { shared: Arc::new(shared) }), format }
     }
 
-    /// Whether lines tell how long responses took.
+    /// Returns true if lines tell how long responses took.
     pub fn has_durations(&self) -> bool {
         self.format.has_durations()
     }
@@ -136,8 +136,8 @@ impl AccessLog {
         }
     }
 
-    /// How long lines may still wait in memory before the caller writes them [out](AccessLog::write_out); `None` if
-    /// there are none, or a thread does it.
+    /// The time until the caller must write buffered lines [out](AccessLog::write_out); `None` if there are none, or a
+    /// thread does it.
     pub fn due_in(&self) -> Option<Duration> {
         let state = self.owner.shared.lock();
         match state.writer {
@@ -153,7 +153,6 @@ impl AccessLog {
         self.owner.shared.write_out(&mut self.owner.shared.lock());
     }
 
-    /// Lines lost so far.
     pub fn dropped(&self) -> u64 {
         self.owner.shared.dropped.load(Ordering::Relaxed)
     }
@@ -189,7 +188,6 @@ impl Shared {
         }
     }
 
-    /// The writer's life.
     fn write_from_thread(&self) {
         let mut lines = Vec::new();
         loop {

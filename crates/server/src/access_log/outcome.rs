@@ -1,30 +1,27 @@
 //! How a proxy came by the answer to a request, in the words of Squid's log.
 
-/// What the cache did for a request.
+/// The cache's action for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing: the answer is the server's own.
+    /// None: the response is the server's own.
     #[default]
     Own,
-    /// Answered from memory.
     MemoryHit,
-    /// Answered from disk.
     DiskHit,
     /// A stored answer that says that there is nothing, or that something failed.
     NegativeHit,
-    /// What the client has is what is stored (304).
+    /// The client already has the stored response (304).
     NotModifiedHit,
-    /// An upstream was asked.
     Miss,
     /// Another client's request for the same was followed.
     CollapsedMiss,
     /// An upstream was asked because the client would not have what is stored.
     ClientRefreshMiss,
-    /// What was stored was validated, and is what it was.
+    /// The stored response was revalidated and is current.
     RefreshUnmodified,
-    /// What was stored was validated, and is another now.
+    /// The stored response was revalidated and replaced.
     RefreshModified,
-    /// What was stored could not be validated, and answers all the same.
+    /// Revalidation failed, and the stored response was used anyway.
     RefreshFailed,
     /// The client may not have it.
     Denied,
@@ -33,7 +30,6 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Squid's result code.
     pub fn code(self) -> &'static str {
         match self {
             Outcome::Own => "NONE_NONE",

@@ -34,7 +34,7 @@ fn open(path: &Path, format: &str, board: &Scoreboard) -> AccessLog {
     AccessLog::open(path, LogFormat::parse(format).unwrap(), board).unwrap()
 }
 
-/// What is logged of `request`, answered with `status` and `bytes` of body: by a thread, and by the caller.
+/// Checks the line for `request`, answered with `status` and `bytes` of body: written by a thread, and by the caller.
 fn check(format: &str, request: &str, status: Status, bytes: u64, expected: &str) {
     let (folder, board) = (tempfile::tempdir().unwrap(), Scoreboard::new());
     let path = folder.path().join("log");

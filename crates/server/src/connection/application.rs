@@ -1,4 +1,4 @@
-//! What is spoken over a transport, and how that is chosen.
+//! The protocol over a transport, and how it is chosen.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,6 @@ impl Application {
         Application::Http1(Http1::new(peer, is_secure))
     }
 
-    /// The first want.
     pub fn start(&self) -> Want {
         match self {
             Application::Http1(machine) => machine.start(),
@@ -45,7 +44,6 @@ impl Application {
         }
     }
 
-    /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match self {
             Application::Http1(machine) => machine.waits_for(),
@@ -53,7 +51,7 @@ impl Application {
         }
     }
 
-    /// Whether it carries requests side by side.
+    /// Returns true if it carries requests side by side.
     pub fn has_streams(&self) -> bool {
         matches!(self, Application::Http2(_))
     }

@@ -1,4 +1,4 @@
-//! What a machine may use, for tests that drive one by hand.
+//! A context for tests that drive a machine by hand.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use crate::counters::Served;
 use crate::handler::static_files::StaticFiles;
 use crate::limits::Limits;
 
-/// A server without sockets.
 pub struct Bench {
     pub origin: Directory,
     pub handler: Box<dyn Handler>,

@@ -1,15 +1,14 @@
 //! Memory for bytes in flight: taken from a pool while in use, so that an idle connection holds none.
 
-/// What a buffer has room for when it comes from the pool.
+/// The size of a buffer from the pool.
 pub const BUFFER_BYTES: usize = 4 * 1024;
 
-/// What a buffer for a large body has room for: as much as the pool keeps.
+/// The size of a buffer for a large body: as much as the pool keeps.
 const BODY_BUFFER_BYTES: usize = 64 * 1024;
 
 /// The least room worth a system call.
 const ROOM_BYTES_MIN: usize = 1024;
 
-/// Buffers kept for reuse.
 const POOL_BUFFERS_MAX: usize = 256;
 
 /// Buffers that grew beyond this are not kept: a part of a body as TLS encrypts it still is.
@@ -28,7 +27,6 @@ impl Buffer {
         &self.bytes[self.consumed..]
     }
 
-    /// Consumes `count` bytes.
     pub fn consume(&mut self, count: usize) {
         self.consumed += count;
         debug_assert!(self.consumed <= self.bytes.len(), "consumed what was not received");
@@ -55,7 +53,6 @@ impl Buffer {
         self.bytes.extend_from_slice(other.unread());
     }
 
-    /// Whether it owns memory.
     pub fn is_allocated(&self) -> bool {
         self.bytes.capacity() > 0
     }
@@ -71,7 +68,6 @@ impl Buffer {
     }
 }
 
-/// Empty vectors for reuse.
 #[derive(Debug, Default)]
 pub struct Pool(Vec<Vec<u8>>);
 
@@ -81,12 +77,10 @@ impl Pool {
         self.0.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES))
     }
 
-    /// A buffer with room.
     pub fn take_buffer(&mut self) -> Buffer {
         Buffer { bytes: self.take(), consumed: 0 }
     }
 
-    /// Takes a vector back.
     pub fn put(&mut self, mut bytes: Vec<u8>) {
         if (BUFFER_BYTES..=POOLED_BYTES_MAX).contains(&bytes.capacity()) && self.0.len() < POOL_BUFFERS_MAX {
             bytes.clear();
@@ -94,7 +88,6 @@ impl Pool {
         }
     }
 
-    /// Takes a buffer back.
     pub fn put_buffer(&mut self, buffer: Buffer) {
         self.put(buffer.bytes);
     }

@@ -33,8 +33,8 @@ pub struct ExchangeId(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineId(pub usize);
 
-/// What answers the requests of one event loop or worker. Only [`begin`](Handler::begin) is needed; the other methods are
-/// for handlers that wait, stream bodies, take the bodies of requests or make connections.
+/// Answers the requests of one event loop or worker. Only [`begin`](Handler::begin) is required; the other methods are
+/// for handlers that wait, stream bodies, take request bodies or make connections.
 pub trait Handler: Debug + Send {
     /// Answers `request`, or says what has to happen first.
     fn begin(&mut self, request: &Request<'_>, response: &mut Response<'_, '_>) -> Step;
@@ -51,7 +51,7 @@ pub trait Handler: Debug + Send {
         self.begin(request, response)
     }
 
-    /// Whether it wants the bodies of requests. Otherwise they are thrown away, up to a limit, before
+    /// Returns true if it wants the bodies of requests. Otherwise they are thrown away, up to a limit, before
     /// [`begin`](Handler::begin).
     fn takes_bodies(&self) -> bool {
         false
@@ -98,7 +98,7 @@ pub trait Handler: Debug + Send {
         None
     }
 
-    /// Whether anything is under way besides clients' connections.
+    /// Returns true if anything is under way besides clients' connections.
     fn is_busy(&self) -> bool {
         false
     }
@@ -128,14 +128,14 @@ pub enum Step {
     Upgrade(MachineId),
 }
 
-/// What has happened to an exchange.
+/// An event for an exchange.
 #[derive(Debug)]
 pub enum News {
     /// It was woken, or all that was written is sent.
     Woken,
-    /// What [`Step::Open`], [`Step::Load`] or [`BodyStep::Load`] asked for.
+    /// The result of [`Step::Open`], [`Step::Load`] or [`BodyStep::Load`].
     Done(Done),
-    /// Nobody can do that now: too much to do already.
+    /// The queue of disk jobs is full.
     Refused,
 }
 
@@ -144,7 +144,6 @@ pub enum News {
 pub enum Progress {
     /// [`Handler::resume`] is to be called.
     Ready,
-    /// It waits on.
     Pending {
         /// More of the request's body may come.
         takes_body: bool,
@@ -153,22 +152,20 @@ pub enum Progress {
     },
 }
 
-/// What is to be done for the body of a response.
+/// The next step of a response's body.
 #[derive(Debug)]
 pub enum BodyStep {
     /// Send what is written, then this piece.
     Send {
         piece: Option<Piece>,
-        /// Nothing follows.
         is_last: bool,
         /// Bytes from here to the end of the range, if holding back partial segments until then may pay.
         remaining: Option<u64>,
     },
-    /// Load this first.
     Load(FileRange),
     /// Send what is written. The connection will be woken for more.
     Wait,
-    /// What is written is all.
+    /// The body is complete.
     End,
     /// The rest cannot be had: the client must not take what it has for the whole.
     Broken,
@@ -206,7 +203,7 @@ pub struct Launch {
     pub tls: Option<Box<ClientConnection>>,
 }
 
-/// What a new connection has for a socket.
+/// The socket of a new connection.
 #[derive(Debug)]
 pub enum Destination {
     /// One that connects to this address.
@@ -221,7 +218,6 @@ pub enum Destination {
 pub struct Launched {
     machine: MachineId,
     wait: Wait,
-    /// Counts the bytes sent.
     sent: Counter,
 }
 
@@ -238,12 +234,10 @@ impl Launched {
         want
     }
 
-    /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         self.wait
     }
 
-    /// Counts the bytes sent.
     pub fn sent(&self) -> Counter {
         self.sent
     }
@@ -254,14 +248,13 @@ impl Launched {
     }
 }
 
-/// What a handler has the event loop do: connections to make, connections to wake.
+/// A handler's requests to the event loop: connections to make, connections to wake.
 #[derive(Debug)]
 pub struct Outbox {
     launches: Vec<Launch>,
     wakes: Vec<u64>,
     /// Connections made from here that are open.
     open: usize,
-    /// Filled by other threads.
     queue: Arc<WakerQueue>,
     /// The waker of the connection that asked for one last.
     waker: Option<(u64, Waker)>,
@@ -277,7 +270,6 @@ impl Outbox {
         Ok(Outbox { launches: Vec::new(), wakes: Vec::new(), open: 0, queue, waker: None })
     }
 
-    /// Has a connection made.
     pub fn launch(&mut self, launch: Launch) {
         self.open += 1;
         self.launches.push(launch);
@@ -295,12 +287,11 @@ impl Outbox {
         }
     }
 
-    /// Wakes all of them.
     pub fn wake_all(&mut self, tokens: impl IntoIterator<Item = u64>) {
         tokens.into_iter().for_each(|token| self.wake(token));
     }
 
-    /// What wakes the connection behind `token` from any thread.
+    /// Wakes the connection behind `token` from any thread.
     pub fn waker(&mut self, token: u64) -> Waker {
         let (queue, known) = (&self.queue, self.waker.take().filter(|(known, _)| *known == token));
         let (_, waker) = self.waker.insert(known.unwrap_or_else(|| (token, queue.waker(token))));

@@ -44,14 +44,13 @@ pub use send_path::{HEAD_ALIGNMENT_BYTES, SendPath};
 pub use tls::TlsConnection;
 pub use want::{Event, Lane, Reason, Wait, Want};
 
-/// What a connection may use while it handles an event.
+/// Everything a connection may use while it handles an event.
 pub struct Context<'a> {
-    /// Answers requests.
     pub handler: &'a mut dyn Handler,
     pub shared: Shared<'a>,
 }
 
-/// What connections and handlers use alike.
+/// Used by connections and handlers alike.
 pub struct Shared<'a> {
     pub pool: &'a mut Pool,
     pub served: &'a mut Served,
@@ -79,18 +78,15 @@ impl<'a> DerefMut for Context<'a> {
     }
 }
 
-/// What lies between a socket and what is spoken on it.
+/// The layer between a socket and the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Transport {
-    /// Nothing.
     Plain,
-    /// TLS.
     Tls,
 }
 
 impl Transport {
-    /// Every transport.
     const ALL: &[Transport] = &[Transport::Plain, Transport::Tls];
 
     /// The transport whose discriminant is `byte`.
@@ -102,9 +98,7 @@ impl Transport {
 /// One connection, as drivers hold it. The common one is inline, so that it costs nothing to be one of several.
 #[derive(Debug)]
 pub enum Connection {
-    /// Nothing lies in between.
     Plain(Application),
-    /// TLS does.
     Tls(Box<TlsConnection>),
     /// A handler has made it.
     Launched(Launched),
@@ -129,7 +123,6 @@ impl Connection {
         }
     }
 
-    /// The first want.
     pub fn start(&self) -> Want {
         match self {
             Connection::Plain(application) => application.start(),
@@ -150,7 +143,6 @@ impl Connection {
         }
     }
 
-    /// What the connection waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match self {
             Connection::Plain(application) => application.waits_for(),
@@ -159,7 +151,8 @@ impl Connection {
         }
     }
 
-    /// Whether it carries requests side by side: it delegates, and wants to know of the server's stopping at once.
+    /// Returns true if it carries requests side by side: it delegates, and wants to know of the server's stopping at
+    /// once.
     pub fn has_streams(&self) -> bool {
         match self {
             Connection::Plain(application) => application.has_streams(),
@@ -168,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// What counts the bytes received on it.
+    /// The counter of bytes received on it.
     pub fn received(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::ReceivedBytes,
@@ -176,7 +169,7 @@ impl Connection {
         }
     }
 
-    /// What counts the bytes sent on it.
+    /// The counter of bytes sent on it.
     pub fn sent(&self) -> Counter {
         match self {
             Connection::Plain(_) | Connection::Tls(_) => Counter::SentBytes,

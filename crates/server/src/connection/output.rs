@@ -1,4 +1,4 @@
-//! What is sent: bytes, and a body from memory or from a file.
+//! Output: bytes, and a body from memory or from a file.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use sojourn_content::FileRange;
 /// Bytes to send: a head (or several whole responses), then perhaps a body.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// Sent first.
     pub bytes: Vec<u8>,
     /// Sent after `bytes`.
     pub body: Option<Piece>,
@@ -19,9 +18,8 @@ pub struct Output {
     pub awaits_connection: bool,
     /// Cork the socket before: until it is uncorked only full segments leave, whatever the client acknowledges.
     pub corks: bool,
-    /// Uncork the socket afterwards.
     pub uncorks: bool,
-    /// Nothing but closing follows, so that the last bytes may leave together with the end of the connection.
+    /// Only closing follows, so the last bytes may leave together with the end of the connection.
     pub closes: bool,
     /// Shut the sending side down afterwards.
     pub is_last: bool,
@@ -30,16 +28,13 @@ pub struct Output {
 /// A body, or a turn's worth of it.
 #[derive(Debug)]
 pub enum Piece {
-    /// From memory.
     Memory(Arc<[u8]>),
     /// From what a proxy has stored in memory.
     Stored(Extent),
-    /// From a file.
     File(FileRange),
 }
 
 impl Piece {
-    /// Bytes.
     pub fn length(&self) -> usize {
         match self {
             Piece::Memory(bytes) => bytes.len(),
@@ -48,7 +43,7 @@ impl Piece {
         }
     }
 
-    /// What follows its first `sent` bytes, if it is sent from a file: which, from where on, how much.
+    /// The rest after the first `sent` bytes, if it lies in a file: the file, the offset, the length.
     pub fn in_file(&self, sent: usize) -> Option<(BorrowedFd<'_>, u64, usize)> {
         let (file, offset) = match self {
             Piece::Memory(_) => return None,
@@ -58,7 +53,7 @@ impl Piece {
         Some((file, offset, self.length() - sent))
     }
 
-    /// What is in memory of what follows its first `sent` bytes, in as many pieces as it lies in.
+    /// The rest after the first `sent` bytes, as far as it lies in memory, piece by piece.
     pub fn in_memory(&self, sent: usize) -> impl Iterator<Item = &[u8]> {
         let (whole, stored) = match self {
             Piece::Memory(bytes) => (bytes.get(sent..).filter(|rest| !rest.is_empty()), None),

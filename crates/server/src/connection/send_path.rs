@@ -15,7 +15,7 @@ pub struct SendPath {
     /// Bodies up to this are kept in memory, those that are not copied in chunks that are gathered with the head;
     /// larger ones are sent from the page cache.
     pub memory_bytes_max: u64,
-    /// Whether heads are padded to a multiple of [`HEAD_ALIGNMENT_BYTES`].
+    /// True if heads are padded to a multiple of [`HEAD_ALIGNMENT_BYTES`].
     pub aligns_heads: bool,
 }
 

@@ -7,37 +7,36 @@ use std::task::{Wake, Waker};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// A loop's bell.
 #[derive(Debug)]
 pub struct WakerQueue {
     tokens: Mutex<Vec<u64>>,
     event: OwnedFd,
 }
 
-/// What rings it for one connection.
+/// Wakes one connection.
 struct Call {
     bell: Arc<WakerQueue>,
     token: u64,
 }
 
 impl WakerQueue {
-    /// A bell that nobody has rung.
+    /// An empty queue.
     pub fn new() -> io::Result<Arc<WakerQueue>> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Arc::new(WakerQueue { tokens: Mutex::default(), event }))
     }
 
-    /// What wakes the connection behind `token`, from whichever thread. It may be gone by then.
+    /// Wakes the connection behind `token` from any thread. The connection may be gone by then.
     pub fn waker(self: &Arc<Self>, token: u64) -> Waker {
         Waker::from(Arc::new(Call { bell: Arc::clone(self), token }))
     }
 
-    /// Readable while there is somebody to wake.
+    /// Readable while the queue is not empty.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
 
-    /// Who is to be woken.
+    /// The tokens of connections to wake.
     pub fn take(&self) -> Vec<u64> {
         // Cleared first: who rings in between makes it readable again.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);

@@ -7,44 +7,42 @@ use sojourn_content::{Done, FileRange, Job, Opening};
 use super::{Buffer, Output};
 use crate::counters::Counter;
 
-/// What a connection needs done next. Doing it is the architecture's job.
+/// The next step of a connection. Doing it is the architecture's job.
 #[derive(Debug)]
 pub enum Want {
     /// Receive into this buffer; if it owns no memory, into one from the pool.
     Receive(Buffer),
-    /// May block on disk.
     Open(Opening),
-    /// May block on disk.
     Load(FileRange),
-    /// Send all of it.
     Send(Output),
     /// Receive into this buffer what is there already, without waiting: [`Event::Received`] or [`Event::Nothing`].
     Look(Buffer),
-    /// May block on disk, and the connection goes on meanwhile: have it done by whoever may wait.
+    /// May block on disk while the connection goes on: give it to a thread or process that may wait.
     Delegate(Lane, Job),
     /// Wait for the client no longer: [`Event::Nothing`] follows, or what it has sent after all.
     Recall,
-    /// Nothing besides what is under way, which may be nothing at all: then somebody will [wake](Event::Woken) it.
+    /// Nothing beyond the operations in progress, if any; otherwise another connection or thread will
+    /// [wake](Event::Woken) this one.
     Wait,
     /// Close the socket and forget the connection.
     Close(Reason),
 }
 
-/// What was done, or happened.
+/// A completed step, or an external event.
 #[derive(Debug)]
 pub enum Event {
     /// At least one more byte is in the buffer.
     Received(Buffer),
     /// The client will send no more.
     Ended,
-    /// What [`Want::Open`] or [`Want::Load`] asked for.
+    /// The result of [`Want::Open`] or [`Want::Load`].
     Done(Done),
-    /// Nobody can do that now: too much to do already.
+    /// The queue of disk jobs is full.
     Refused,
-    /// What [`Want::Delegate`] asked for will be delivered; what else is wanted?
+    /// [`Want::Delegate`] is accepted and its result will be delivered. What is the next want?
     Delegated,
-    /// What [`Want::Delegate`] asked for in this lane; `None` if nobody can do that now. It may come at any time: who
-    /// receives or sends then and wants to go on with that, says [`Want::Wait`].
+    /// The result of [`Want::Delegate`] in this lane; `None` if the queue was full. It may come at any time: a
+    /// connection that is receiving or sending, and wants to continue that, answers [`Want::Wait`].
     Delivered(Lane, Option<Done>),
     /// All of it was sent.
     Sent(Output),
@@ -65,7 +63,7 @@ pub enum Event {
 pub struct Lane(NonZeroU8);
 
 impl Lane {
-    /// How many there are: four bits can tell.
+    /// The number of lanes: four bits.
     pub const COUNT: usize = 15;
 
     /// The lane of this index.
@@ -74,16 +72,13 @@ impl Lane {
         Lane(NonZeroU8::MIN.saturating_add(index as u8))
     }
 
-    /// The lane's index.
     pub fn index(self) -> usize {
         usize::from(self.0.get() - 1)
     }
 }
 
-/// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// As HTTP has it.
     Finished,
     /// The client took too long.
     TimedOut,
@@ -92,7 +87,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// What counts connections that end so, if that is worth counting.
+    /// The counter of connections that end this way, if there is one.
     pub fn counter(self) -> Option<Counter> {
         match self {
             Reason::Finished => None,
@@ -102,16 +97,14 @@ impl Reason {
     }
 }
 
-/// What a waiting connection waits for, so that somebody can lose patience.
+/// What a connection waits for: it selects the timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// The next request.
     Request,
     /// The rest of the n-th request, its body included.
     Head(u32),
     /// The next request, where much else may come in between: whatever came since the n-th does not count.
     Quiet(u32),
-    /// The disk.
     Disk,
     /// The client's taking what we send.
     Client,
@@ -121,7 +114,7 @@ pub enum Wait {
     End,
     /// More of the body of a request that is passed on.
     Upload,
-    /// An upstream's answer, for which whoever asks it has patience.
+    /// An upstream's answer; the upstream connection has the timeout.
     Answer,
     /// An upstream's accepting the connection and taking the first of the request.
     UpstreamConnect,
@@ -140,17 +133,17 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Whether nothing is in progress: whoever waits so goes when the server stops.
+    /// Returns true if no request is in progress: the connection closes when the server drains.
     pub fn is_idle(self) -> bool {
         matches!(self, Wait::Request | Wait::UpstreamIdle)
     }
 
-    /// Whether the client has earned more patience if it has taken enough meanwhile.
+    /// Returns true if the deadline moves when the client has taken enough data.
     pub fn is_for_sending(self) -> bool {
         matches!(self, Wait::Client | Wait::Window)
     }
 
-    /// Whether patience with it begins once: trickling bytes do not move its end.
+    /// Returns true if the deadline is fixed at the start: trickling bytes do not move it.
     pub fn is_timed_as_a_whole(self) -> bool {
         match self {
             Wait::Head(_) | Wait::Quiet(_) | Wait::Client | Wait::Window | Wait::End | Wait::UpstreamHead => {
@@ -162,7 +155,7 @@ impl Wait {
         }
     }
 
-    /// The limit that has been reached when patience with it ends.
+    /// The limit that is counted when the deadline passes.
     pub fn limit(self) -> Option<Counter> {
         match self {
             Wait::Request | Wait::Quiet(_) => Some(Counter::LimitIdle),

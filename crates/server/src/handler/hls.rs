@@ -25,17 +25,16 @@ pub const KIND: Kind = Kind { name: "hls", summary: "the films among static file
 /// Extensions of files that may be films.
 const EXTENSIONS: [&[u8]; 4] = [b"mp4", b"m4v", b"m4a", b"mov"];
 
-/// What the indices of films may take in memory.
+/// Memory for the indices of films.
 const INDEX_BYTES_MAX: usize = 64 << 20;
 
-/// What all parts of films that are being sent or kept may take in memory, in one process. Beyond it clients are to come
-/// again later.
+/// Memory for all generated parts in one process. Above it, clients are asked to retry later.
 const PARTS_BYTES_MAX: u64 = 256 << 20;
 
-/// Parts that are remembered while somebody has them: more than fit into [`PARTS_BYTES_MAX`] at 64 KiB.
+/// Parts tracked while in use: more than fit into [`PARTS_BYTES_MAX`] at 64 KiB.
 const PARTS_MAX: usize = 4096;
 
-/// What an index is counted as beside its content.
+/// The weight of an index beside its content.
 const ENTRY_BYTES: usize = 256;
 
 /// Bytes that are copied at a time.
@@ -52,7 +51,7 @@ pub struct Films {
     offered: Vec<bool>,
     /// Films by version, also those that are refused.
     known: Mutex<Lru<Identity, Option<Arc<Film>>>>,
-    /// Parts that somebody has: they are made once for all who ask meanwhile.
+    /// Parts in use: each is generated once for all concurrent requests.
     parts: Mutex<Lru<(HostId, Identity, Part), Weak<Document>>>,
     memory: MemoryBudget,
 }
@@ -196,7 +195,7 @@ impl Origin for Films {
     }
 }
 
-/// What a thread that panicked left behind is as good as ever: it is a cache.
+/// Ignores poisoning: a cache is usable after a panic.
 fn lock<T>(cache: &Mutex<T>) -> MutexGuard<'_, T> {
     cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -232,7 +231,6 @@ mod tests {
         (bytes, film)
     }
 
-    /// All of a segment.
     fn content(film: &[u8], segment: &Segment) -> Vec<u8> {
         let mut bytes = segment.head.clone();
         segment.ranges.iter().for_each(|range| bytes.extend(&film[range.start as usize..range.end as usize]));

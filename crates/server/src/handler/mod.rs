@@ -29,7 +29,7 @@ mod stream;
 /// Every handler, in the order in which the guide explains them.
 pub const ALL: &[Kind] = &[static_files::KIND, reverse_proxy::KIND, forward_proxy::KIND, hls::KIND];
 
-/// What a handler is called and what it does, for people.
+/// A handler's name and summary, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The name of its folder.
@@ -48,8 +48,8 @@ pub trait Content: Debug + Send + Sync {
     /// If the system has no room for it.
     fn start(&self, setup: &Setup<'_>) -> io::Result<Box<dyn Handler>>;
 
-    /// Whether its handlers make connections of their own. Then every worker needs an event loop, and the client's address
-    /// is always looked up.
+    /// Returns true if its handlers make connections of their own. Then every worker needs an event loop, and the
+    /// client's address is always looked up.
     fn makes_connections(&self) -> bool {
         false
     }
@@ -66,7 +66,7 @@ pub trait Content: Debug + Send + Sync {
     }
 }
 
-/// What a site has for its handlers.
+/// The site's parts for its handlers.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     pub hosts: &'a Arc<Hosts>,

@@ -12,8 +12,8 @@ use sojourn_http_cache::fields::append_line;
 
 use crate::connection::{BodyStep, BodyWriter, Piece};
 
-/// What a response from the page cache sends first before others have their turn. Each piece is twice as long as
-/// the last: the first bytes come soon from a slow disk, and the many bytes of a large file in few calls.
+/// The first piece of a response from the page cache, before other clients are served. Each piece is twice as long as
+/// the last: the first bytes come soon from a slow disk, and large files take few calls.
 const FIRST_PIECE_BYTES: u64 = 512 * 1024;
 
 /// No piece is longer: about a tenth of a millisecond of copying.
@@ -23,7 +23,7 @@ const PIECE_BYTES_MAX: u64 = 2 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Stream {
     source: Source,
-    /// What comes next of the part that is on its way.
+    /// The next position in the current part.
     offset: u64,
     /// The end of that part.
     end: u64,
@@ -44,18 +44,16 @@ enum Source {
 /// Part of a multipart body.
 #[derive(Debug)]
 pub struct Part {
-    /// Sent before the range.
     pub preamble: Vec<u8>,
     /// The range; the last part has none.
     pub range: Option<ByteRange>,
 }
 
-/// The next piece.
 #[derive(Debug)]
 pub enum Next {
     File(FileRange),
     Stored(Extent),
-    /// What was written was the last.
+    /// The body is complete.
     End,
 }
 
@@ -154,7 +152,6 @@ impl Part {
         Part { preamble: Vec::new(), range }
     }
 
-    /// Bytes.
     pub fn length(&self) -> u64 {
         self.preamble.len() as u64 + self.range.map_or(0, ByteRange::length)
     }

@@ -15,7 +15,6 @@ const PEM_BYTES_MAX: u64 = 256 * 1024;
 /// Certificates that one server may have.
 pub const CERTIFICATES_MAX: usize = 128;
 
-/// Where a certificate is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// The chain in PEM, the server's own certificate first.
@@ -24,20 +23,16 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// What is wrong with certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// There are more than [`CERTIFICATES_MAX`].
     #[error("{0} certificates are too many")]
     TooMany(usize),
-    /// It cannot be read.
     #[error("cannot read the {what} {}: {error}", path.display())]
     Read {
         /// The certificate or the key.
         what: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why.
         error: io::Error,
     },
     /// It is no PEM file, or a broken one.
@@ -45,9 +40,7 @@ pub enum CertificateError {
     Pem {
         /// The certificate or the key.
         what: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
         reason: String,
     },
     /// There is nothing of the kind in it.
@@ -55,37 +48,20 @@ pub enum CertificateError {
     Empty {
         /// A certificate or a key.
         what: &'static str,
-        /// The file.
         path: PathBuf,
     },
     /// The certificate cannot be used.
     #[error("the certificate {} cannot be used: {reason}", path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Certificate { path: PathBuf, reason: String },
     /// The key cannot be used.
     #[error("the key {} cannot be used: {reason}", path.display())]
-    Key {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Key { path: PathBuf, reason: String },
     /// They are not a pair.
     #[error("the key {} does not belong to the certificate {}", key.display(), certificate.display())]
-    Mismatch {
-        /// One file.
-        certificate: PathBuf,
-        /// The other.
-        key: PathBuf,
-    },
+    Mismatch { certificate: PathBuf, key: PathBuf },
 }
 
 impl CertificateError {
-    /// The likely cure.
     pub fn hint(&self) -> &'static str {
         match self {
             CertificateError::TooMany(_) => "the most is 128; one certificate can be for many names",
@@ -114,7 +90,6 @@ impl CertificateError {
 }
 
 impl CertificateFiles {
-    /// Reads the pair.
     pub(super) fn read(&self, provider: &CryptoProvider) -> Result<CertifiedKey, CertificateError> {
         let CertificateFiles { certificate, key: path } = self;
         let pem = read("key", path)?;
@@ -175,7 +150,7 @@ mod tests {
     use rcgen::generate_simple_self_signed;
     use rustls::crypto::ring::default_provider;
 
-    /// What is said of a pair of files with these contents, or `None` if they are good.
+    /// The error for a pair of files with these contents; `None` if they are good.
     fn said(certificate: Option<&str>, key: Option<&str>) -> Option<String> {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str, content: Option<&str>| {

@@ -1,4 +1,4 @@
-//! What the server needs to speak TLS: certificates, and the keys of tickets. The protocol is `connection/tls`.
+//! Certificates and ticket keys. The protocol is in `connection/tls`.
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ pub struct ByName {
 }
 
 impl ByName {
-    /// Of `certificates`, of which there is at least one; of two for the same name the earlier counts.
+    /// `certificates` must not be empty; of two for one name the earlier counts.
     pub fn new(certificates: Vec<CertifiedKey>) -> ByName {
         let certificates: Vec<_> = certificates.into_iter().map(Arc::new).collect();
         let first = Arc::clone(certificates.first().expect("a certificate"));

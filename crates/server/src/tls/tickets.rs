@@ -25,7 +25,6 @@ pub const TICKETS_STATE_BYTES: usize = 8 + SECRET_BYTES;
 const SECRET_BYTES: usize = 32;
 const NAME_BYTES: usize = 16;
 
-/// The keys, in use.
 pub struct Tickets(Mutex<Keys>);
 
 struct Keys {
@@ -60,7 +59,7 @@ impl Tickets {
         Tickets::of(period, secret.try_into().expect("the rest is the secret"))
     }
 
-    /// What another program needs to have the same keys. It is to be kept secret.
+    /// The secret from which another process derives the same keys.
     pub fn state(&self) -> [u8; TICKETS_STATE_BYTES] {
         let keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = [0; TICKETS_STATE_BYTES];

@@ -1,4 +1,4 @@
-//! TLS towards upstreams: whom they have to be, and whose word on that is taken.
+//! TLS to upstreams: their names, and the trusted authorities.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ pub enum Framing {
     /// By its length, or by what ends with the connection or the stream.
     #[default]
     Plain,
-    /// Chunked; `owes_line_end` if the line end of the chunk before is still to be written.
+    /// Chunked; `owes_line_end` if the previous chunk's line end is not written yet.
     Chunked { owes_line_end: bool },
 }
 
@@ -24,7 +24,6 @@ impl Framing {
         }
     }
 
-    /// Ends the body.
     pub fn end(self, output: &mut Vec<u8>) {
         if let Framing::Chunked { owes_line_end } = self {
             if owes_line_end {

@@ -28,8 +28,8 @@ use request_body::{Content, Malformed};
 pub use response::{Response, Source};
 use sending::Sending;
 
-/// What a client may still send after the last response, until we stop listening to it. Closing at once would
-/// reset the connection and with it lose that response (RFC 9112, 9.6).
+/// Bytes that a client may still send after the last response before the connection closes. Closing at once would reset
+/// the connection and lose that response (RFC 9112, 9.6).
 pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// One connection that speaks HTTP/1.
@@ -38,13 +38,12 @@ pub struct Http1 {
     peer: IpAddr,
     is_secure: bool,
     parser: Parser,
-    /// Received and not consumed.
     input: Buffer,
     /// Heads and small bodies to be sent next.
     output: Vec<u8>,
     state: State,
     content: Content,
-    /// Whether the request of which part has arrived is a HEAD.
+    /// True if the request of which part has arrived is a HEAD.
     is_head: bool,
     after: After,
     is_sending: bool,
@@ -53,30 +52,31 @@ pub struct Http1 {
     began: Duration,
     /// Where the head of the last answer begins in `output`.
     head_start: u32,
-    /// What was said of the response whose head is in `output`, if its body follows.
+    /// The response whose head is in `output`, if its body follows.
     opened: Option<Box<Sending>>,
 }
 
 #[derive(Debug)]
 enum State {
-    /// Receiving and answering.
     Requests,
     /// The handler has the request at the start of `input` under way.
     Waiting(Waiting),
-    /// Sending a body.
     Sending(ExchangeId, Box<Sending>),
     /// No HTTP is spoken any more. The line is logged at the end.
-    Upgraded { machine: Launched, opened: Option<Box<Sending>> },
-    /// Done; throwing away what still comes.
+    Upgraded {
+        machine: Launched,
+        opened: Option<Box<Sending>>,
+    },
+    /// Done; discarding further input.
     Lingering(u64),
 }
 
-/// What becomes of the connection when the output is sent.
+/// The fate of the connection once the output is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum After {
     Keep,
     Close,
-    /// Close, but the client may still be sending.
+    /// Close, but keep reading for a while: the client may still be sending.
     Linger,
 }
 
@@ -128,7 +128,8 @@ impl Http1 {
         Http1 { parser: Parser::of_stream(), ..Http1::new(peer, is_secure) }
     }
 
-    /// Whether the client may yet turn out to speak HTTP/2: it has made no request, and had no TLS to choose it in.
+    /// Returns true if the client may yet turn out to speak HTTP/2: it has made no request, and had no TLS to choose it
+    /// in.
     pub fn may_be_http2(&self) -> bool {
         self.requests == 0 && !self.is_secure
     }
@@ -138,12 +139,11 @@ impl Http1 {
         Http2::new(self.peer, self.is_secure)
     }
 
-    /// The first want.
     pub fn start(&self) -> Want {
         Want::Receive(Buffer::default())
     }
 
-    /// Answers with `status` what is not even read, then discards what still comes.
+    /// Answers `status` without reading a request, then discards further input.
     pub fn turn_away(&mut self, status: Status, context: &mut Context<'_>) -> Want {
         self.refuse(false, status, context);
         self.send(None)
@@ -172,7 +172,6 @@ impl Http1 {
         }
     }
 
-    /// What the connection waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match &self.state {
             State::Lingering(_) => Wait::End,
@@ -186,7 +185,7 @@ impl Http1 {
         }
     }
 
-    /// Whether part of a request has arrived, but not all of it.
+    /// Returns true if part of a request has arrived, but not all of it.
     fn is_within_request(&self) -> bool {
         self.parser.is_partial() || matches!(self.content, Content::Reading { .. })
     }

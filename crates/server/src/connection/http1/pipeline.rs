@@ -15,7 +15,6 @@ pub const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 enum Read {
     /// Its head is not whole.
     Partial,
-    /// Its body comes next.
     Body,
     /// So many bytes of the input are the request's head, or no request at all.
     Handled(Step, usize),
@@ -190,7 +189,7 @@ impl Http1 {
         }
     }
 
-    /// Somebody has something for the connection, or had.
+    /// Another connection or thread has woken this one, possibly in vain.
     pub(super) fn woken(&mut self, context: &mut Context<'_>) -> Want {
         match &self.state {
             _ if self.is_sending => Want::Wait,
@@ -223,7 +222,7 @@ impl Http1 {
         self.proceed_from(Some((waiting.exchange, news)), context)
     }
 
-    /// Nobody waits for the exchange any more.
+    /// The exchange ends: complete, or given up.
     pub(super) fn finish_exchange(&mut self, context: &mut Context<'_>) {
         if let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Requests) {
             context.handler.finish(waiting.exchange, &mut context.shared);

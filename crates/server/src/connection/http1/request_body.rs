@@ -26,7 +26,7 @@ pub(super) enum Content {
     Read,
     /// It stays on the wire, so that nothing can follow it.
     Left,
-    /// It is not in the coding that the head announces, and nobody knows where it ends.
+    /// The coding is not the announced one, so the end of the body is unknown.
     Malformed,
 }
 

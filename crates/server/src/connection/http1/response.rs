@@ -19,7 +19,6 @@ use crate::counters::Counter;
 /// `Connection` or `Transfer-Encoding`.
 pub struct Response<'a, 'c> {
     machine: &'a mut Http1,
-    /// What the connection uses too.
     pub shared: &'a mut Shared<'c>,
     framing: Framing,
     /// The head says at its end whether the connection stays.
@@ -30,15 +29,13 @@ pub struct Response<'a, 'c> {
     upstream: Source,
 }
 
-/// Who has given the response, for the log.
+/// The source of the response, for the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// This server.
     #[default]
     Own,
     /// The host that the request names.
     Host,
-    /// This upstream.
     Upstream(String),
 }
 
@@ -55,12 +52,11 @@ impl<'a, 'c> Response<'a, 'c> {
         }
     }
 
-    /// The client's address.
     pub fn peer(&self) -> IpAddr {
         self.machine.peer
     }
 
-    /// Returns true if nobody on the way can read the connection.
+    /// Returns true if the connection is encrypted.
     pub fn is_secure(&self) -> bool {
         self.machine.is_secure
     }
@@ -75,12 +71,11 @@ impl<'a, 'c> Response<'a, 'c> {
         self.outcome = outcome;
     }
 
-    /// What was noted.
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// Notes for the log who has given the response.
+    /// Records the source of the response for the log.
     pub fn note_source(&mut self, source: Source) {
         self.upstream = source;
     }
@@ -117,7 +112,7 @@ impl<'a, 'c> Response<'a, 'c> {
         &mut self.machine.output
     }
 
-    /// Says, in the head, that nobody knows yet how long the body is.
+    /// Frames a body of unknown length.
     pub fn length_unknown(&mut self, request: &Request<'_>) {
         match request.version {
             Version::Http11 => {
@@ -129,7 +124,6 @@ impl<'a, 'c> Response<'a, 'c> {
         }
     }
 
-    /// Ends the head.
     pub fn end_head(&mut self, request: &Request<'_>) {
         if self.owes_connection {
             self.machine.append_connection(Some(request));

@@ -21,7 +21,6 @@ pub(super) struct Sending {
     is_corked: bool,
     /// The disk has the next piece.
     is_loading: bool,
-    /// Nothing follows the output.
     is_over: bool,
 }
 
@@ -136,7 +135,7 @@ impl Http1 {
         }
     }
 
-    /// The body is sent, or nobody waits for it any more.
+    /// The body is sent, or the client is gone.
     pub(super) fn finish_body(&mut self, context: &mut Context<'_>) {
         if let State::Sending(exchange, sending) = std::mem::replace(&mut self.state, State::Requests) {
             sending.log(context.log, sending.sent_bytes);

@@ -16,7 +16,7 @@ impl Bench {
         connection.handle(event, &mut self.context())
     }
 
-    /// What `pieces` give, and whether the connection has closed after them.
+    /// The output for `pieces`, and whether the connection has closed after them.
     fn exchange(&mut self, pieces: &[&[u8]]) -> (Vec<u8>, bool) {
         let mut connection = Http1::new([127, 0, 0, 1].into(), false);
         let mut want = connection.start();

@@ -1,4 +1,4 @@
-//! How a connection ends: told to, in agreement, for want of patience.
+//! The end of a connection: graceful shutdown, agreement, timeout.
 
 use h2::Reason as Code;
 

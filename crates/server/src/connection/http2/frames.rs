@@ -3,32 +3,30 @@
 //! The implementation of the protocol does not tell, and patience depends on it: a client may be idle for long, but not
 //! in the middle of a frame or of a header block. So the lengths of the frames are followed here, and nothing else.
 
-/// Of a frame: length, type, flags, stream (RFC 9113, 4.1).
+/// A frame's header: length, type, flags, stream (RFC 9113, 4.1).
 const HEAD_BYTES: usize = 9;
 
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// What a client sends first (RFC 9113, 3.4).
+/// The client's preface (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// How far the client came.
 #[derive(Debug)]
 pub struct Frames {
-    /// Whether anything has come.
     has_begun: bool,
     head: [u8; HEAD_BYTES],
     /// How much of it is there.
     head_length: usize,
-    /// What is missing of the frame's payload, at the very beginning of the preface.
+    /// Missing bytes of the frame's payload; at the very beginning, of the preface.
     rest: usize,
-    /// Whether a header block goes on in the next frame.
+    /// True if a header block goes on in the next frame.
     in_block: bool,
 }
 
 impl Frames {
-    /// Nothing has come.
     pub fn new() -> Frames {
         Frames {
             has_begun: false,
@@ -39,7 +37,6 @@ impl Frames {
         }
     }
 
-    /// `bytes` have come.
     pub fn follow(&mut self, mut bytes: &[u8]) {
         self.has_begun |= !bytes.is_empty();
         while !bytes.is_empty() {
@@ -68,7 +65,7 @@ impl Frames {
         }
     }
 
-    /// Whether something begun is not whole.
+    /// Returns true if something begun is not whole.
     pub fn is_partial(&self) -> bool {
         self.has_begun && (self.rest > 0 || self.head_length > 0 || self.in_block)
     }

@@ -47,7 +47,7 @@ pub fn append_request(text: &mut Vec<u8>, request: &Parts, body: Option<&[u8]>) 
     text.extend_from_slice(body.unwrap_or_default());
 }
 
-/// Whether `request` says that its body comes when it is asked for.
+/// Returns true if `request` says that its body comes when it is asked for.
 pub fn waits_for_continue(request: &Parts) -> bool {
     request.headers.iter().any(|(name, value)| expects_continue(name, value.as_bytes()))
 }
@@ -62,10 +62,8 @@ fn append_field(text: &mut Vec<u8>, name: &str, value: &[u8]) {
     }
 }
 
-/// A response's head.
 #[derive(Debug)]
 pub struct Head {
-    /// Status and fields.
     pub response: Response<()>,
     /// The length that its fields announce.
     pub content_length: Option<u64>,

@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::{Buf, Bytes};
 
-/// How many bytes are on their way, of a whole connection.
+/// Bytes queued for sending, over a whole connection.
 #[derive(Clone, Debug, Default)]
 pub struct Gauge(Arc<AtomicUsize>);
 
 impl Gauge {
-    /// Bytes now.
     pub fn value(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -24,7 +23,6 @@ pub struct Held {
 }
 
 impl Held {
-    /// Counts `bytes`.
     pub fn new(bytes: Bytes, gauge: &Gauge) -> Held {
         gauge.0.fetch_add(bytes.len(), Ordering::Relaxed);
         Held { bytes, gauge: gauge.clone() }

@@ -17,7 +17,7 @@ pub const STREAMS_MAX: usize = 100;
 /// limited with them (the CONTINUATION flood, CVE-2024-27316).
 pub const FIELD_BYTES_MAX: usize = HEAD_BYTES_MAX;
 
-/// What the client may have us remember for its compression of fields (SETTINGS_HEADER_TABLE_SIZE).
+/// The client's HPACK table (SETTINGS_HEADER_TABLE_SIZE).
 pub const FIELD_TABLE_BYTES: u32 = 4096;
 
 /// Bytes of bodies that may wait in the implementation's queues, of all streams together. The client's windows may be
@@ -30,13 +30,13 @@ pub const STREAM_WAITING_BYTES_MAX: usize = 64 * 1024;
 /// Frames that are sent in one go.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// Of a large body, what is brought into memory at a time: as much as leaves in one go, with the heads of its frames.
+/// Bytes of a large body read at a time: one output, with the headers of its frames.
 pub const SLICE_BYTES: usize = OUTPUT_BYTES_MAX - 1024;
 
 /// At least so much of it, however small the client's window: a frame.
 pub const SLICE_BYTES_MIN: usize = 16 * 1024;
 
-/// What a client may still send after the last frame, until we stop listening to it.
+/// Bytes that a client may still send after the last frame before the connection closes.
 pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Jobs for the disk under way at once.
@@ -52,7 +52,7 @@ const CANCELLED_AT_ONCE_MAX: usize = 20;
 /// Streams that we reset because of what the client sent on them (CVE-2025-8671).
 const ERRORS_MAX: usize = 200;
 
-/// Streams that we reset and remember for a while, since the client may still be sending on them.
+/// Streams that were reset and are remembered for a while, because the client may still be sending on them.
 const REMEMBERED_MAX: usize = STREAMS_MAX;
 const REMEMBERED: Duration = Duration::from_secs(5);
 

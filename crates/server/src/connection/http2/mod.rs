@@ -45,7 +45,7 @@ pub struct Http2 {
     pipe: Pipe,
     session: Session,
     frames: Frames,
-    /// Who was served longest ago is first.
+    /// The least recently served stream first.
     #[expect(clippy::vec_box, reason = "sorted at every turn: what moves is small")]
     streams: Vec<Box<Stream>>,
     /// Which stream waits for the job in each lane; it may be gone meanwhile.
@@ -66,11 +66,11 @@ enum Session {
     /// The client has not yet said what it speaks.
     Opening(Handshake<Pipe, Held>),
     Open(Connection<Pipe, Held>),
-    /// Nothing more is understood or said.
+    /// The connection neither reads nor writes any more.
     Over,
 }
 
-/// What is wanted of the driver, outcomes of the disk aside.
+/// The current want, apart from disk jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
     Nothing,
@@ -78,13 +78,12 @@ enum Doing {
     /// Receiving, but that was called off.
     Recalled,
     Sending,
-    /// Throwing away what still comes, so much until now.
+    /// Discarding input; the bytes so far.
     Lingering(u64),
 }
 
 impl Http2 {
-    /// A connection from `peer` on which HTTP/2 is spoken, its first bytes the client's preface; `is_secure` if nobody on
-    /// the way can read it.
+    /// An HTTP/2 connection from `peer` that begins with the client's preface; `is_secure` if it is encrypted.
     pub fn new(peer: IpAddr, is_secure: bool) -> Http2 {
         let pipe = Pipe::default();
         Http2 {
@@ -105,13 +104,12 @@ impl Http2 {
         }
     }
 
-    /// Whether a connection that begins with these bytes speaks HTTP/2. They are enough to tell, and no more than
-    /// HTTP/1 waits for before it would refuse them.
+    /// Returns true if a connection that begins with these bytes speaks HTTP/2. They are enough to tell, and no more
+    /// than HTTP/1 waits for before it would refuse them.
     pub fn is_begun_by(bytes: &[u8]) -> bool {
         bytes.starts_with(&frames::PREFACE[..PREFACE_LINE_BYTES])
     }
 
-    /// The first want.
     pub fn start(&self) -> Want {
         Want::Receive(Buffer::default())
     }
@@ -172,7 +170,6 @@ impl Http2 {
         self.proceed(context)
     }
 
-    /// What the connection waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match self.doing {
             Doing::Lingering(_) => Wait::End,

@@ -29,12 +29,12 @@ impl Pipe {
         std::mem::replace(&mut self.ends().input, buffer)
     }
 
-    /// Whether everything received has been read.
+    /// Returns true if everything received has been read.
     pub fn is_read(&self) -> bool {
         self.ends().input.unread().is_empty()
     }
 
-    /// What is to be sent.
+    /// The bytes to send.
     pub fn take_output(&self) -> Vec<u8> {
         std::mem::take(&mut self.ends().output)
     }
@@ -45,7 +45,7 @@ impl Pipe {
         self.ends().output = bytes;
     }
 
-    /// Whether something is to be sent.
+    /// Returns true if something is to be sent.
     pub fn has_output(&self) -> bool {
         !self.ends().output.is_empty()
     }

@@ -289,7 +289,7 @@ fn cut_anywhere_it_is_the_same() {
     assert!(play(&bytes.chunks(1).collect::<Vec<_>>()) == whole, "byte by byte");
 }
 
-/// What a browser might say: requests, resets, windows, a ping.
+/// A plausible conversation of a browser: requests, resets, windows, a ping.
 fn conversation() -> Vec<u8> {
     let mut client = Client::new(1 << 20);
     for path in ["/hello.txt", "/medium.bin", "/missing", "/", "/large.bin"] {

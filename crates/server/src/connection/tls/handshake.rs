@@ -36,7 +36,7 @@ impl TlsConnection {
         });
     }
 
-    /// What comes is no TLS. The answer is of no use to who speaks neither, and to everybody else says enough.
+    /// Answers 400 in clear text to a client that does not speak TLS: plain HTTP understands it.
     pub(super) fn turn_away(&mut self, context: &mut Context<'_>) -> Want {
         context.served.count(Counter::TlsHandshakesFailed);
         let mut http = Http1::new(self.peer, false);

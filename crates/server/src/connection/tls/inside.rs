@@ -1,4 +1,4 @@
-//! What is spoken inside TLS: with a client, or with an upstream.
+//! The protocol inside TLS: with a client, or with an upstream.
 
 use super::super::{Application, Context, Event, Launched, Wait, Want};
 
@@ -17,7 +17,6 @@ impl Inside {
         }
     }
 
-    /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match self {
             Inside::Client(application) => application.waits_for(),
@@ -25,7 +24,7 @@ impl Inside {
         }
     }
 
-    /// Whether it carries requests side by side.
+    /// Returns true if it carries requests side by side.
     pub fn has_streams(&self) -> bool {
         matches!(self, Inside::Client(application) if application.has_streams())
     }

@@ -35,20 +35,20 @@ pub struct TlsConnection {
     /// The client, if there is one.
     peer: IpAddr,
     state: State,
-    /// What the inside receives into, while it waits for that.
+    /// The buffer into which the inside waits to receive.
     receiving: Buffer,
-    /// Whether that holds bytes that the inside has not seen.
+    /// True if that holds bytes that the inside has not seen.
     has_news: bool,
-    /// What the inside is sending.
+    /// The inside's output being sent.
     sending: Option<Output>,
     /// The part of a file that comes next in that, once it is loaded.
     chunk: Option<Arc<[u8]>>,
     doing: Doing,
     /// How the connection ends when what is under way is sent.
     closing: Option<Reason>,
-    /// The client is still to be told that nothing more comes (`close_notify`).
+    /// `close_notify` is still to be sent.
     owes_goodbye: bool,
-    /// Nothing more will be received.
+    /// The other side has closed.
     is_ended: bool,
     /// Bytes received of which the inside has seen nothing yet.
     undelivered_bytes: usize,
@@ -67,16 +67,14 @@ enum State {
     Clear(Http1),
 }
 
-/// What the driver does for this layer rather than for the inside.
+/// The driver's work for this layer, rather than for the inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// Nothing, or it receives.
     Nothing,
-    /// It sends.
     Sending,
     /// It loads a part of a file.
     Loading,
-    /// It receives what nobody looks at any more; so many bytes so far.
+    /// Discarding input; the bytes so far.
     Discarding(u64),
 }
 
@@ -113,7 +111,6 @@ impl TlsConnection {
         }
     }
 
-    /// The first want.
     pub fn start(&self) -> Want {
         Want::Receive(Buffer::default())
     }
@@ -167,7 +164,6 @@ impl TlsConnection {
         }
     }
 
-    /// What the connection waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match (self.doing, &self.state) {
             (_, State::Clear(http)) => http.waits_for(),
@@ -186,7 +182,7 @@ impl TlsConnection {
         }
     }
 
-    /// Whether the inside carries requests side by side.
+    /// Returns true if the inside carries requests side by side.
     pub fn has_streams(&self) -> bool {
         matches!(&self.state, State::Open(inside) if inside.has_streams())
     }

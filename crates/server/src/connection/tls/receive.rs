@@ -6,7 +6,7 @@ use super::super::http1::LINGER_BYTES_MAX;
 use super::super::{Buffer, Context, Event, Reason, Want};
 use super::{Doing, State, TlsConnection};
 
-/// What a client may send until its handshake is complete.
+/// Bytes that a client may send until its handshake is complete.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 impl TlsConnection {
@@ -53,7 +53,7 @@ impl TlsConnection {
         if is_too_long { Err(Broken) } else { Ok(()) }
     }
 
-    /// What is there for the inside already.
+    /// The decrypted bytes that are ready for the inside.
     pub(super) fn receive(&mut self, buffer: Buffer, context: &mut Context<'_>) -> Option<Event> {
         if std::mem::take(&mut self.has_news) {
             self.undelivered_bytes = 0;
@@ -79,5 +79,5 @@ impl TlsConnection {
     }
 }
 
-/// What was received is no TLS, or not what the other side may say now.
+/// The input is not TLS, or not permitted now.
 struct Broken;

@@ -7,8 +7,8 @@ use sojourn_content::{CHUNK_BYTES, FileRange};
 use super::super::{Context, Output, Piece, Reason, Want};
 use super::{Doing, State, TlsConnection};
 
-/// What is encrypted before it is sent: four full records. A connection holds no more than that in memory, once as
-/// it is and once encrypted.
+/// Plaintext encrypted before it is sent: four full records. A connection holds no more in memory, once in clear text
+/// and once encrypted.
 const PLAINTEXT_BYTES_MAX: usize = CHUNK_BYTES as usize;
 
 impl TlsConnection {
@@ -52,7 +52,7 @@ impl TlsConnection {
         self.send_encrypted(Output::default(), context)
     }
 
-    /// Tells the client what it did wrong, then discards what it still sends.
+    /// Sends the client an alert, then discards further input.
     pub(super) fn fail(&mut self, context: &mut Context<'_>) -> Want {
         self.closing = Some(Reason::Failed);
         // The alert says more.
@@ -60,7 +60,7 @@ impl TlsConnection {
         self.send_encrypted(Output { is_last: true, ..Output::default() }, context)
     }
 
-    /// Closes, as the inside wants; says goodbye first, where there is somebody to hear it.
+    /// Closes for the inside, after `close_notify` if the other side still reads.
     pub(super) fn close(&mut self, reason: Reason, context: &mut Context<'_>) -> Want {
         let is_known = matches!(self.state, State::Open(_)) && reason != Reason::Failed;
         if !self.owes_goodbye || !is_known {

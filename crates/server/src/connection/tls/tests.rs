@@ -25,16 +25,14 @@ const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0pingpong";
 
 const PING_ACK: &[u8] = b"\0\0\x08\x06\x01\0\0\0\0pingpong";
 
-/// The beginning of GOAWAY.
 const GOAWAY: &[u8] = b"\0\0\x08\x07\0\0\0\0\0";
 
 struct Pair {
     bench: Bench,
     layer: TlsConnection,
     client: ClientConnection,
-    /// What the client has received.
     received: Vec<u8>,
-    /// What the request for `/hello.txt` waits for.
+    /// The job for `/hello.txt`.
     job: Option<(Lane, Job)>,
     _root: tempfile::TempDir,
 }
@@ -94,7 +92,6 @@ impl Pair {
         pair
     }
 
-    /// The disk is asked.
     fn delegate(&mut self, want: Want) {
         let Want::Delegate(lane, job) = self.settle(want) else { panic!("the disk is asked") };
         self.job = Some((lane, job));
@@ -116,7 +113,7 @@ impl Pair {
         self.layer.handle(event, &mut self.bench.context())
     }
 
-    /// What the client says after what it has to say itself.
+    /// The client's own output, then `bytes`.
     fn record(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.client.writer().write_all(bytes).unwrap();
         let mut record = Vec::new();

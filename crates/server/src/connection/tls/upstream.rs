@@ -1,13 +1,13 @@
-//! What is different about an upstream: this side begins, and whatever goes wrong, what fetches is told.
+//! TLS to an upstream: this side begins, and the inside is told about every failure.
 //!
-//! A connection that ends without a goodbye could have been cut off by anybody, so its end is nothing that a body could
-//! end with.
+//! A connection that ends without `close_notify` may have been cut off by an attacker, so its end does not complete a
+//! body.
 
 use super::super::{Context, Event, Reason, Want};
 use super::{Doing, Inside, State, TlsConnection};
 
 impl TlsConnection {
-    /// Whether the other side is an upstream.
+    /// Returns true if the other side is an upstream.
     pub(super) fn is_to_upstream(&self) -> bool {
         matches!(self.state, State::Handshake(Some(_)) | State::Open(Inside::Launched(_)))
     }
@@ -20,7 +20,7 @@ impl TlsConnection {
         Want::Wait
     }
 
-    /// What fetches is to know of `event` if that is the end of the connection.
+    /// The failure that `event` is for the inside, if it ends the connection.
     pub(super) fn failure(&self, event: &Event) -> Option<Event> {
         match event {
             Event::Ended if self.is_ended => None,

@@ -34,7 +34,7 @@ impl Permit {
         self.0
     }
 
-    /// Whether somebody sits here.
+    /// Returns true if somebody sits here.
     pub fn is_taken(self) -> bool {
         self.0 & TAKEN != 0
     }

@@ -1,7 +1,6 @@
-//! A connection to whoever looks a name up: it ends when the outcome is there.
+//! A connection that stands for a name lookup: it ends when the result is there.
 //!
-//! Nothing is sent or received on it. It is a connection so that a loop waits for names as it waits for everything else,
-//! and loses patience with them in the same way.
+//! Nothing is sent or received on it. As a connection it has an event loop's deadline and waker like everything else.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +19,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Of `host`; the `outcome` is there when the connection ends.
+    /// Looks `host` up; the `outcome` is set when the connection ends.
     pub fn new(host: Box<str>, outcome: Arc<OnceLock<Addresses>>) -> Lookup {
         Lookup { host, outcome, is_waiting: false, is_over: false }
     }
@@ -44,7 +43,6 @@ impl Lookup {
         }
     }
 
-    /// What it waits for.
     pub fn waits_for(&self) -> Wait {
         Wait::Lookup
     }

@@ -50,17 +50,13 @@ pub const TUNNEL_PORTS: [Ports; 1] = [Ports::new(443, 443)];
 /// The rules of a forward proxy, and who looks names up for it.
 #[derive(Debug)]
 pub struct Forward {
-    /// Who is served.
     pub clients: Vec<Network>,
-    /// What is connected to although it is not for everybody.
+    /// Networks that may be reached although they are not public.
     pub addresses: Vec<Network>,
-    /// Where requests may go.
     pub ports: Vec<Ports>,
-    /// Where tunnels may go.
     pub tunnel_ports: Vec<Ports>,
-    /// Names to addresses.
     pub resolver: Resolver,
-    /// Whose certificates are good; `None` if nobody can say, and nothing is asked for by `https`.
+    /// The trusted authorities; without any, `https` targets are refused.
     pub tls: Option<Arc<ClientConfig>>,
 }
 

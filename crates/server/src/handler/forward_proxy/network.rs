@@ -47,7 +47,7 @@ impl Network {
         Network { first, prefix_bits }
     }
 
-    /// Whether `address` is in it; IPv4 written as IPv6 (`::ffff:192.0.2.1`) is IPv4.
+    /// Returns true if `address` is in it; IPv4 written as IPv6 (`::ffff:192.0.2.1`) is IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.first.is_ipv4() && Network::around(address, self.prefix_bits) == *self
@@ -123,8 +123,8 @@ const SPECIAL_V4: [Network; 16] = [
 /// All that is global in IPv6: what is not in it is unspecified, loopback, local, multicast or without a purpose.
 const GLOBAL_V6: Network = Network::v6([0x2000, 0, 0], 3);
 
-/// What is in it and not for everybody: protocols, Teredo among them; documentation, twice; 6to4, which would bring a
-/// packet to any IPv4 address.
+/// Exceptions within global IPv6 space: protocol assignments, Teredo among them; documentation, twice; 6to4, which
+/// would carry a packet to any IPv4 address.
 const SPECIAL_V6: [Network; 4] = [
     Network::v6([0x2001, 0, 0], 23),
     Network::v6([0x2001, 0xdb8, 0], 32),
@@ -135,7 +135,7 @@ const SPECIAL_V6: [Network; 4] = [
 /// By which IPv6 hosts reach IPv4 (RFC 6052): the last 32 bits are where a packet ends up.
 const TRANSLATED: Network = Network::v6([0x64, 0xff9b, 0], 96);
 
-/// Whether everybody on the internet would reach the same host at `address`.
+/// Returns true if everybody on the internet would reach the same host at `address`.
 pub fn is_public(address: IpAddr) -> bool {
     let address = address.to_canonical();
     let is_in = |networks: &[Network]| networks.iter().any(|network| network.contains(address));

@@ -15,12 +15,12 @@ pub struct Origin {
     pub host: Box<str>,
     /// Never 0.
     pub port: u16,
-    /// Whether it is by TLS.
+    /// True if it is by TLS.
     pub is_secure: bool,
 }
 
 impl Origin {
-    /// What `authority` names, without TLS; without a port of its own it has `default`, if there is one.
+    /// Parses `authority`, without TLS; `default` is the port if it names none.
     pub fn parse(authority: &[u8], default: Option<u16>) -> Option<Origin> {
         if !is_host(authority) {
             return None;
@@ -67,7 +67,7 @@ impl Ports {
         Ports { first, last }
     }
 
-    /// Whether `port` is one of them.
+    /// Returns true if `port` is one of them.
     pub fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }

@@ -4,24 +4,24 @@ use sojourn_http::Status;
 
 use crate::counters::Counter;
 
-/// What stands between a client and an origin.
+/// The reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The client may not use this proxy.
     Client,
     /// The target is no `http://` or `https://` URI, or the origin in it is none.
     Target,
-    /// Nobody can say here whose certificates are good.
+    /// There are no trusted authorities for `https`.
     Scheme,
     /// A tunnel is not spoken of in this way.
     Tunnel,
-    /// Nothing is asked for at this port.
+    /// The port is not allowed.
     Port,
     /// The name leads to addresses that are not for everybody, and to no other.
     Address,
-    /// There is no such name, or nobody could say.
+    /// The name does not exist, or its lookup failed.
     Name,
-    /// Nobody has said in time where the name leads.
+    /// The lookup timed out.
     LookupTime,
     /// Too many names are looked up already.
     Lookups,
@@ -30,7 +30,6 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The answer.
     pub fn status(self) -> Status {
         match self {
             Refusal::Client | Refusal::Port | Refusal::Address => Status::Forbidden,
@@ -54,7 +53,6 @@ impl Refusal {
         }
     }
 
-    /// For people.
     pub fn explanation(self) -> &'static str {
         match self {
             Refusal::Client => "This proxy does not serve your address.",
@@ -74,7 +72,6 @@ impl Refusal {
         }
     }
 
-    /// What counts it.
     pub fn counter(self) -> Counter {
         match self {
             Refusal::Client => Counter::ForwardDeniedClient,

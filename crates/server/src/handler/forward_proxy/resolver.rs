@@ -22,7 +22,6 @@ const WAITING_MAX: usize = 256;
 /// Names of which the outcome is remembered.
 const KNOWN_MAX: usize = 1024;
 
-/// For how long.
 const KNOWN_TIME: Duration = Duration::from_secs(30);
 
 /// The same for names that were not found, which may be a matter of a moment.
@@ -31,10 +30,10 @@ const UNKNOWN_TIME: Duration = Duration::from_secs(2);
 /// Addresses of one name that are considered.
 const ADDRESSES_MAX: usize = 16;
 
-/// What a name leads to; nothing if there is no such name, or nobody could say.
+/// The addresses of a name; empty if it does not exist or its lookup failed.
 pub type Addresses = Arc<[IpAddr]>;
 
-/// Who looks names up, for all loops.
+/// Looks names up for all loops.
 #[derive(Debug, Default)]
 pub struct Resolver {
     known: Arc<Mutex<Known>>,
@@ -47,11 +46,10 @@ pub struct Resolver {
 pub struct Pending {
     /// It ends when the outcome is there.
     pub socket: OwnedFd,
-    /// The outcome, then.
     pub outcome: Arc<OnceLock<Addresses>>,
 }
 
-/// Nobody can look that up now.
+/// Too many lookups wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
@@ -64,7 +62,7 @@ struct Job {
 }
 
 impl Resolver {
-    /// What is known of `host`.
+    /// The cached addresses of `host`.
     pub fn known(&self, host: &str) -> Option<Addresses> {
         lock(&self.known).find(host, Instant::now())
     }
@@ -96,7 +94,7 @@ impl Resolver {
     }
 }
 
-/// Looks names up until nobody asks any more.
+/// Looks names up until the resolver is dropped.
 fn work(jobs: &Mutex<Receiver<Job>>, known: &Mutex<Known>) {
     loop {
         let job = lock(jobs).recv();
@@ -115,7 +113,7 @@ fn work(jobs: &Mutex<Receiver<Job>>, known: &Mutex<Known>) {
     }
 }
 
-/// What has been said lately.
+/// Recent results.
 #[derive(Debug, Default)]
 struct Known(HashMap<Box<str>, (Addresses, Instant)>);
 

@@ -15,13 +15,11 @@ const BUSY_BYTES_MIN: usize = 4 * 1024;
 /// A connection made for a tunnel.
 #[derive(Debug)]
 pub enum TunnelEnd {
-    /// To the origin.
     Far(Far),
-    /// Beside one that receives.
     Sender(Sender),
 }
 
-/// What connects to the origin, and receives from it then.
+/// The origin's side: connects, then receives.
 #[derive(Debug)]
 pub struct Far {
     receiver: Receiver,
@@ -32,25 +30,23 @@ pub struct Far {
 enum Step {
     New,
     Connecting,
-    /// Nobody wants the tunnel any more, which the driver has yet to say that it knows.
+    /// The tunnel is given up; the driver has not confirmed that yet.
     Recalled,
     Connected,
 }
 
-/// What receives for one way of a tunnel.
+/// Receives for one direction of a tunnel.
 #[derive(Debug)]
 pub struct Receiver {
     tunnel: TunnelId,
     way: Way,
-    /// The driver receives.
     is_receiving: bool,
     /// The driver has been told to stop that, and has yet to say that it has.
     is_recalled: bool,
-    /// Much came at once.
     is_busy: bool,
 }
 
-/// What sends what comes on one way of a tunnel.
+/// Sends in one direction of a tunnel.
 #[derive(Debug)]
 pub struct Sender {
     tunnel: TunnelId,
@@ -68,12 +64,12 @@ enum Doing {
 }
 
 impl TunnelEnd {
-    /// What is to connect to the origin.
+    /// Connects to the origin.
     pub fn far(tunnel: TunnelId) -> TunnelEnd {
         TunnelEnd::Far(Far { receiver: Receiver::new(tunnel, Way::Back), step: Step::New })
     }
 
-    /// What is to send what comes on `way`.
+    /// Sends in direction `way`.
     pub fn sender(tunnel: TunnelId, way: Way) -> TunnelEnd {
         TunnelEnd::Sender(Sender { tunnel, way, doing: Doing::Nothing, is_recalled: false })
     }
@@ -86,7 +82,6 @@ impl TunnelEnd {
         }
     }
 
-    /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match self {
             TunnelEnd::Far(far) if far.step == Step::Connected => far.receiver.waits_for(),
@@ -96,7 +91,7 @@ impl TunnelEnd {
         }
     }
 
-    /// What counts the bytes sent on it.
+    /// The counter of bytes sent on it.
     pub fn sent(&self) -> Counter {
         match self {
             TunnelEnd::Sender(Sender { way: Way::Back, .. }) => Counter::SentBytes,
@@ -157,7 +152,7 @@ pub struct TunnelClient {
 }
 
 impl TunnelClient {
-    /// Of `tunnel`, of which the client is yet to be told.
+    /// The client of `tunnel` has not been answered yet.
     pub fn new(tunnel: TunnelId) -> TunnelClient {
         TunnelClient { receiver: Receiver::new(tunnel, Way::Out), is_begun: false }
     }
@@ -171,7 +166,6 @@ impl TunnelClient {
         self.receiver.handle(event, exchanges, shared)
     }
 
-    /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         self.receiver.waits_for()
     }
@@ -185,7 +179,6 @@ impl TunnelClient {
 }
 
 impl Receiver {
-    /// For `way` of `tunnel`.
     pub fn new(tunnel: TunnelId, way: Way) -> Receiver {
         Receiver { tunnel, way, is_receiving: false, is_recalled: false, is_busy: false }
     }
@@ -245,7 +238,6 @@ impl Receiver {
         Want::Receive(buffer)
     }
 
-    /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         // While it does not receive, those who send have to be patient.
         if self.is_receiving { Wait::Tunnel } else { Wait::Answer }
@@ -319,7 +311,7 @@ impl Sender {
     }
 }
 
-/// The origin is reached; returns whether that is still of use.
+/// The origin is connected; returns true if the tunnel is still wanted.
 fn reach(tunnel: TunnelId, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> bool {
     exchanges.reach_tunnel(tunnel, shared.served)
 }

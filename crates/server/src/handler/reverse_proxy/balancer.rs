@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Upstream, UpstreamState};
 use crate::limits::UpstreamLimits;
 
-/// What a loop knows about its upstreams.
+/// A loop's view of its upstreams.
 #[derive(Debug)]
 pub struct Balancer(Vec<State>);
 
@@ -26,7 +26,6 @@ struct State {
 }
 
 impl Balancer {
-    /// Of upstreams about which nothing is known yet.
     pub fn new(upstreams: &[Upstream]) -> Balancer {
         let state = |upstream: &Upstream| State {
             presence: Arc::clone(&upstream.presence),
@@ -39,7 +38,7 @@ impl Balancer {
         Balancer(upstreams.iter().map(state).collect())
     }
 
-    /// Whose turn it is at `now` among those that `may`; one that is down only if all are, for then nothing is lost.
+    /// The next upstream at `now` among those that `may`; one that is down only if all are.
     pub fn choose(&mut self, now: Duration, may: impl Fn(usize) -> bool) -> Option<usize> {
         let usable: Vec<usize> = (0..self.0.len()).filter(|index| may(*index)).collect();
         let is_up = |index: &usize| self.0[*index].is_up(now);
@@ -59,7 +58,6 @@ impl Balancer {
         self.0[upstream].address % count.max(1)
     }
 
-    /// `upstream` has answered.
     pub fn succeed(&mut self, upstream: usize) {
         self.0[upstream].failures = 0;
         self.0[upstream].down_until = Duration::ZERO;
@@ -75,14 +73,14 @@ impl Balancer {
         }
     }
 
-    /// How many are out of use at `now`.
+    /// The number of upstreams that are down at `now`.
     pub fn down(&self, now: Duration) -> u64 {
         self.0.iter().filter(|state| !state.is_up(now)).count() as u64
     }
 }
 
 impl State {
-    /// Neither has this loop given it up, nor whoever checks it.
+    /// True if neither this loop nor the health checks have marked it down.
     fn is_up(&self, now: Duration) -> bool {
         self.down_until <= now && !self.presence.is_failing()
     }

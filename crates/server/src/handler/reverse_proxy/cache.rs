@@ -1,5 +1,5 @@
-//! What of a proxy's store answers a request, and what an upstream is asked for otherwise: the rules and the store
-//! brought together. What comes of the upstream's answer is in [`super::upstream_response`].
+//! Brings the caching rules and the store together: what answers a request from the cache, and what is asked of an
+//! upstream otherwise. For upstream responses see [`super::upstream_response`].
 
 use std::io;
 use std::sync::Arc;
@@ -35,14 +35,14 @@ pub struct Cache {
     pub(super) store: Store,
     pub(super) policy: Policy,
     pub(super) purges: Arc<PurgedTags>,
-    /// How many URLs and keys were purged by hand.
+    /// URLs and keys purged by the administrator.
     pub(super) purged: Arc<AtomicU64>,
     pub(super) hit_for_miss: Arc<HitForMiss>,
     forced: Option<Arc<ForcedHits>>,
     is_private: bool,
 }
 
-/// What a cache says to a request.
+/// The cache's verdict on a request.
 #[derive(Debug)]
 pub enum Verdict {
     /// Answer with this. If it is to be validated meanwhile, by that.
@@ -58,7 +58,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What the log says of it, if what was found was on disk or not.
+    /// The log's word for it; depends on whether the object was on disk.
     pub fn outcome(&self, was_on_disk: bool) -> Outcome {
         match self {
             Verdict::Hit(..) if was_on_disk => Outcome::DiskHit,
@@ -95,8 +95,7 @@ impl Cache {
         }
     }
 
-    /// Starts `count` threads that wait for its disk; a request waits for them until `patience` ends, and then goes on
-    /// without the disk.
+    /// Starts `count` disk threads; a request waits for them at most `patience`, and then goes on without the disk.
     pub fn start_disk_threads(&self, count: usize, patience: Duration) -> io::Result<DiskThreads> {
         DiskThreads::start(&self.store, count, patience)
     }
@@ -112,7 +111,7 @@ impl Cache {
         Cache { is_private: true, ..self }
     }
 
-    /// Whether every child process has its own.
+    /// Returns true if every child process has its own.
     pub fn is_private(&self) -> bool {
         self.is_private
     }
@@ -122,18 +121,18 @@ impl Cache {
         Cache { policy: Policy { is_surrogate: true, ..self.policy }, ..self }
     }
 
-    /// Whether it is the origin's own.
+    /// Returns true if it is the origin's own.
     pub fn is_surrogate(&self) -> bool {
         self.policy.is_surrogate
     }
 
-    /// Whether the lot, not the rules, says what answers `request`.
+    /// Returns true if the lot, not the rules, says what answers `request`.
     pub fn is_by_lot(&self, request: &Request<'_>) -> bool {
         self.forced.is_some() && is_plain(request)
     }
 
-    /// What to do with `request`, which came by `scheme` for `host`, at `now` in seconds since 1970; `search` is the
-    /// request's own.
+    /// The verdict on `request`, which came by `scheme` for `host`, at `now` in seconds since 1970; `search` is the
+    /// request's own lookup.
     pub fn look_up(
         &self,
         request: &Request<'_>,
@@ -192,7 +191,7 @@ impl Cache {
         }
     }
 
-    /// Who asks an upstream for what `keyed` names.
+    /// Decides which request fetches the object of `keyed`; others are coalesced with it.
     pub fn claim(&self, keyed: &Keyed) -> Claim {
         if let Some(filling) = &keyed.under_way {
             return Claim::Theirs(Arc::clone(filling));
@@ -204,7 +203,7 @@ impl Cache {
         }
     }
 
-    /// What the lot has said about a request for which `kept` is there.
+    /// The forced verdict (`--force-hit-ratio`) on a request for which `kept` is stored.
     fn drawn(
         &self,
         is_hit: bool,
@@ -264,7 +263,7 @@ impl Cache {
         }
     }
 
-    /// What is stored as it is best sent, its body being in memory.
+    /// The object in its best form for sending, its body being in memory.
     pub fn for_sending(&self, object: &Arc<Object>) -> Arc<Object> {
         self.store.for_sending(object)
     }
@@ -274,7 +273,7 @@ impl Cache {
         self.store.settings().memory_object_bytes_max
     }
 
-    /// What is in memory at `key`: nobody waits for the disk to ask an upstream about more.
+    /// The object at `key`, if it is in memory: revalidation of variants does not wait for the disk.
     pub(super) fn held(&self, key: &Key<'_>) -> Option<Arc<Object>> {
         match self.store.lookup_in_memory(key) {
             Lookup::Hit(object) => Some(object),
@@ -294,7 +293,7 @@ impl Cache {
     }
 }
 
-/// Whether all of something is asked for, whatever the client has.
+/// Returns true if all of something is asked for, whatever the client has.
 fn is_plain(request: &Request<'_>) -> bool {
     request.method == Method::Get
         && request.body == Body::Length(0)
@@ -302,7 +301,7 @@ fn is_plain(request: &Request<'_>) -> bool {
         && request.conditions == Conditions::default()
 }
 
-/// Whether the whole may be asked for, to be stored, with something stored for the request or not.
+/// Returns true if the whole may be asked for, to be stored, with something stored for the request or not.
 fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool {
     // What would bring a part, or nothing but a status, is for this client alone; unless what is stored is asked about:
     // then it is judged by that.
@@ -314,13 +313,13 @@ fn may_fill(request: &Request<'_>, is_stored: bool, has_validator: bool) -> bool
     }
 }
 
-/// What of the stored response answers `request`.
+/// The form in which the stored response answers `request`.
 pub fn answer(request: &Request<'_>, stored: &Metadata<'_>, length: u64) -> Answer {
     let range = request.range.filter(|_| request.method == Method::Get);
     Answer::of(&request.conditions, range, stored, length)
 }
 
-/// Whether what was stored for one request answers another, `request`.
+/// Returns true if what was stored for one request answers another, `request`.
 pub fn fits(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
     secondary_key(stored.vary, Section(request.fields)) == stored.secondary_key
 }

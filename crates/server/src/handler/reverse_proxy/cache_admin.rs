@@ -1,5 +1,4 @@
-//! What people may do with a proxy's cache, over the admin listener: have something forgotten, look at what is stored;
-//! and what it counts.
+//! Operating a proxy's cache over the admin listener: purging, inspection, counters.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -63,12 +62,12 @@ impl Cache {
         Ok(tags.iter().map(|tag| self.purges.purge(tag, now)).fold(Ok(()), Result::and))
     }
 
-    /// Whether what is stored with this metadata has a tag that was purged since.
+    /// Returns true if what is stored with this metadata has a tag that was purged since.
     pub fn is_purged(&self, stored: &Metadata<'_>) -> bool {
         self.purges.cover(stored)
     }
 
-    /// What is stored at `key`, for people to look at; waits for the disk.
+    /// Describes the object at `key`; waits for the disk.
     pub fn inspect(&self, key: &Key<'_>) -> Option<ObjectInfo> {
         self.store.inspect(key)
     }
@@ -172,7 +171,7 @@ fn purge_tags(cache: &Cache, tags: &[u8]) -> Result<(Status, Value), String> {
     Ok((Status::Ok, json!({ "keys": tags })))
 }
 
-/// What is stored for a URL.
+/// Describes the objects of a URL.
 fn inspect(cache: &Cache, url: &[u8]) -> (Status, Value) {
     let key = match key_of(url) {
         Ok(key) => key,

@@ -8,17 +8,17 @@ use sojourn_http::request::Request;
 use sojourn_http_cache::fields::Section;
 use sojourn_http_cache::vary::secondary_key;
 
-/// What there is for a request.
+/// The result of a lookup for a request.
 #[derive(Default)]
 pub(super) struct Kept {
     pub object: Option<Arc<Object>>,
     /// If the object varies; it may have none that fits.
     pub variants: Option<Arc<Variants>>,
-    /// What is on its way for another request, perhaps in another loop.
+    /// The object that another request is fetching, perhaps in another loop.
     pub filling: Option<Arc<BusyObject>>,
 }
 
-/// What was looked for on disk: the list of variants and one of them, at most.
+/// Pending disk lookups: the list of variants and one of them, at most.
 #[derive(Debug, Default)]
 pub struct CacheLookup {
     openings: Vec<Arc<DiskLookup>>,
@@ -36,7 +36,7 @@ impl Kept {
 }
 
 impl CacheLookup {
-    /// What is stored at `key` for `request`; pending until the disk has told: then the [wait](CacheLookup::waits) begins.
+    /// Looks up `key` for `request`; pending until the disk answers: then [wait](CacheLookup::waits).
     pub(super) fn find(&mut self, store: &Store, key: &Key<'_>, request: &Request<'_>) -> Poll<Kept> {
         Poll::Ready(match ready!(self.look(store, key)) {
             Lookup::Varies(variants) => {
@@ -47,12 +47,12 @@ impl CacheLookup {
         })
     }
 
-    /// Whether the disk has yet to tell; then `waker` is called when it has.
+    /// Returns true if the disk has yet to tell; then `waker` is called when it has.
     pub fn waits(&self, waker: &Waker) -> bool {
         self.openings.last().is_some_and(|opening| opening.object(waker).is_pending())
     }
 
-    /// Whether what was found last was not in memory.
+    /// Returns true if what was found last was not in memory.
     pub fn was_on_disk(&self) -> bool {
         self.was_on_disk
     }

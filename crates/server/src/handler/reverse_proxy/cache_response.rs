@@ -308,12 +308,12 @@ fn append_parts_head(
     parts
 }
 
-/// Whether the client has what is stored.
+/// Returns true if the client has what is stored.
 pub(super) fn is_current(request: &Request<'_>, stored: &Metadata<'_>) -> bool {
     answer(request, stored, 0) == Answer::NotModified
 }
 
-/// What Cache-Status says where no upstream has answered.
+/// Cache-Status for a response without an upstream.
 fn no_answer(relay: &Relay) -> CacheStatus<'static> {
     CacheStatus { forwarded: relay.why, detail: Some("no-answer"), ..CacheStatus::default() }
 }

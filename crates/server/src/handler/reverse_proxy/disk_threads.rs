@@ -1,5 +1,4 @@
-//! Threads that do for the cache what may wait for its disk, so that no loop does; and one that sees to it that nobody else
-//! waits for a disk that hangs.
+//! Threads that do the cache's disk I/O, and one that enforces the timeout of a hanging disk.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ const LOOK_ROUND_PERIOD: Duration = Duration::from_secs(1);
 /// How long what waits to be written is written, once the server has stopped.
 const ENDING_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often it is seen whether the disk keeps somebody waiting.
+/// The period of the check for a hanging disk.
 const WATCH_PERIOD: Duration = Duration::from_millis(250);
 
 /// The threads. Dropping it ends them, when what waits to be written is written.
@@ -29,7 +28,7 @@ pub struct DiskThreads {
 }
 
 impl DiskThreads {
-    /// Starts `count` threads; requests have `patience` with them.
+    /// Starts `count` threads; requests wait for them at most `patience`.
     pub(super) fn start(store: &Store, count: usize, patience: Duration) -> io::Result<DiskThreads> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let threads = Vec::with_capacity(count);
@@ -64,7 +63,6 @@ impl Drop for DiskThreads {
     }
 }
 
-/// One thread's life.
 fn keep(store: &Store, is_ending: &AtomicBool) {
     let mut looked_round = Instant::now();
     let mut ends_at = None;
@@ -85,7 +83,7 @@ fn keep(store: &Store, is_ending: &AtomicBool) {
     }
 }
 
-/// Has nobody wait for the disk for longer than `patience`, and says when it hangs and when it no longer does.
+/// Gives up disk waits longer than `patience`, and reports when the disk hangs and when it recovers.
 fn watch(store: &Store, patience: Duration, is_ending: &AtomicBool) {
     let mut was_hanging = false;
     while !is_ending.load(Ordering::Acquire) {

@@ -38,22 +38,20 @@ pub struct ReverseProxy {
     pub(in crate::handler) requests: Slab<Exchange>,
 }
 
-/// A request under way.
 #[derive(Debug, Default)]
 pub struct Exchange {
     pub(in crate::handler) stage: Stage,
-    /// What the cache's disk has told, or is to tell.
+    /// The pending or completed disk lookup.
     pub(in crate::handler) lookup: Option<CacheLookup>,
-    /// What another request was sent does not answer it.
+    /// True if a coalesced response did not match this request.
     pub(in crate::handler) has_followed: bool,
-    /// What the cache did, for the log.
+    /// The cache's action, for the log.
     pub(in crate::handler) outcome: Outcome,
 }
 
-/// What a request waits for, or what is being sent.
+/// The state of a request: waiting, or being answered.
 #[derive(Debug, Default)]
 pub enum Stage {
-    /// The cache's disk.
     #[default]
     Lookup,
     /// The head of a response that another loop has asked for.
@@ -87,7 +85,6 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Of `request`, which follows a flow.
     pub(super) fn new(
         (flow, follower): (FlowId, FollowerId),
         request: &Request<'_>,
@@ -211,8 +208,8 @@ impl ReverseProxy {
         self.begin_flow(request, keyed, claim, why, response)
     }
 
-    /// Asks an upstream for `request`: to keep the answer if it is `keyed`, by who has the `claim` for it, else for this
-    /// client alone.
+    /// Asks an upstream for `request`: to store the response if it is `keyed`, by the holder of the `claim`, else for
+    /// this client alone.
     pub(super) fn begin_flow(
         &mut self,
         request: &Request<'_>,
@@ -229,7 +226,7 @@ impl ReverseProxy {
         self.wait(Exchange { stage, ..Exchange::default() }, response)
     }
 
-    /// Who asks. What a forward proxy is asked for its targets say, whatever lies between it and the client.
+    /// How the request came. Targets of a forward proxy have their own scheme.
     fn asking(&self, request: &Request<'_>, response: &Response<'_, '_>) -> Ask {
         let is_forward = self.exchanges.proxy().forward.is_some();
         let is_secure = if is_forward { request.scheme == Some(Scheme::Https) } else { response.is_secure() };
@@ -237,7 +234,7 @@ impl ReverseProxy {
         Ask { peer: response.peer(), is_secure, host }
     }
 
-    /// What the cache, if there is one, says to `request`.
+    /// The cache's verdict on `request`.
     fn look_up(
         &mut self,
         request: &Request<'_>,
@@ -269,7 +266,7 @@ impl ReverseProxy {
         }
     }
 
-    /// Has what is stored validated, for whoever comes next (stale-while-revalidate).
+    /// Revalidates the stored response in the background (stale-while-revalidate).
     fn refresh_stored(&mut self, request: &Request<'_>, asking: Ask, keyed: Keyed, served: &mut Served) {
         if !self.exchanges.is_under_way(&keyed) {
             let is_validation = keyed.is_validation();
@@ -284,7 +281,7 @@ impl ReverseProxy {
         self.exchanges.attend(shared.token, shared.clock.now);
     }
 
-    /// Gives what has come of a flow.
+    /// Writes the bytes that have arrived on a flow.
     fn flow_body(&mut self, id: usize, body: &mut BodyWriter<'_>, copied_bytes_max: usize) -> BodyStep {
         let Stage::Relaying(relay) = &self.requests[id].stage else { unreachable!("a response is relayed") };
         let exchanges = &mut self.exchanges;

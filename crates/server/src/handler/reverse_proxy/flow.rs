@@ -18,7 +18,7 @@ use sojourn_http_cache::Target;
 use super::{Joined, Keyed, Revalidation};
 use crate::handler::forward_proxy::{Origin, Refusal};
 
-/// What may wait for a client before no more is received for it, and of a client's body for an upstream.
+/// Bytes buffered for a client before receiving pauses, and of a request body for an upstream.
 pub const HELD_BYTES_MAX: usize = 256 * 1024;
 
 /// Which flow of its loop.
@@ -30,7 +30,7 @@ pub struct FlowId(pub(super) usize);
 pub struct FollowerId(u32);
 
 impl FollowerId {
-    /// Whether the flow was begun for it.
+    /// Returns true if the flow was begun for it.
     pub fn is_first(self) -> bool {
         self.0 == 0
     }
@@ -40,28 +40,25 @@ impl FollowerId {
 #[derive(Debug)]
 pub(super) struct Follower {
     pub id: FollowerId,
-    /// Its connection.
     pub token: u64,
     /// The next part for it, counted from the first there was.
     position: usize,
 }
 
-/// An exchange.
 #[derive(Debug)]
 pub struct Flow {
     /// The head of the request, as it is sent.
     pub request: Vec<u8>,
     /// The same without conditions, to be sent should the answer be about nothing that is stored.
     pub unconditional: Option<Vec<u8>>,
-    /// What is asked for, as far as that says whether a body follows.
+    /// The kind of request: it decides whether a response has a body.
     pub asked: Asked,
-    /// Of which of the proxy's hosts.
+    /// The proxy's virtual host.
     pub host: HostId,
-    /// Whether asking twice is as good as once.
+    /// True if asking twice is as good as once.
     pub is_repeatable: bool,
     /// The body of the request, if it has one.
     pub upload: Option<Upload>,
-    /// Once it is there.
     pub answer: Option<Arc<Answer>>,
     /// The stored response that answers instead.
     pub standing: Option<Revalidation>,
@@ -71,29 +68,27 @@ pub struct Flow {
     pub attempts: u32,
     /// Where it goes, if not to one of the upstreams.
     pub origin: Option<Arc<Origin>>,
-    /// Which upstream has it.
     pub upstream: usize,
     /// When that was given it.
     pub began: Duration,
     /// The connection that fills it, once that knows.
     pub(super) fetch: Option<u64>,
-    /// Whether a connection fills it, or soon will.
+    /// True if a connection fills it, or soon will.
     pub(super) has_fetch: bool,
-    /// What its answer is kept under, if it may be.
+    /// The cache entry under which the response may be stored.
     pub keyed: Option<Keyed>,
-    /// What it may change, for requests that are not safe.
+    /// The invalidation that an unsafe request may cause.
     pub changes: Option<Changes>,
-    /// Who will keep it, if it may be kept: requests of other loops wait for that.
+    /// The insertion for the response, if it may be stored: coalesced requests of other loops wait for it.
     pub claim: Option<Insertion>,
-    /// Who keeps it.
     pub fill: Option<Insertion>,
-    /// Who keeps it as a part.
+    /// The insertion for a part.
     pub(super) part: Option<PartInsertion>,
     /// The metadata of that part.
     pub part_metadata: Option<Box<[u8]>>,
-    /// What is held already and goes behind what comes.
+    /// Stored bytes that follow the received ones.
     behind: Vec<Arc<[u8]>>,
-    /// What is kept, or was to be, also when it is complete.
+    /// The object being stored, also when it is complete.
     pub kept: Option<Arc<BusyObject>>,
     /// Too long for memory, it is kept on disk all the same, whether clients wait for it or not.
     pub is_for_disk: bool,
@@ -101,11 +96,10 @@ pub struct Flow {
     pub(super) source: Option<VecDeque<Stored>>,
     /// All of it stays here for others to follow.
     pub is_shared: bool,
-    /// The clients' requests.
     pub(super) followers: Vec<Follower>,
     followers_ever: u32,
     parts: VecDeque<Arc<[u8]>>,
-    /// How many parts came before the first that is still here.
+    /// The number of pieces already dropped.
     parts_gone: usize,
     held_bytes: usize,
 }
@@ -113,35 +107,29 @@ pub struct Flow {
 /// A piece of a body that is stored already.
 #[derive(Debug)]
 pub enum Stored {
-    /// These bytes.
     Bytes(Arc<[u8]>),
-    /// What is read of a stored body.
+    /// A stored body.
     Body(Reader),
 }
 
 /// The head of an answer.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status.
     pub status: u16,
-    /// What the upstream's was.
     pub upstream_status: u16,
-    /// The reason phrase.
     pub reason: Box<[u8]>,
     /// The field lines, as they are sent to clients; framing is the sender's.
     pub fields: Box<[u8]>,
     /// How the body is framed on its way here.
     pub body: Body,
-    /// What Content-Length says, also where no body follows.
+    /// The Content-Length, also without a body.
     pub content_length: Option<u64>,
 }
 
-/// How a flow ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// All of it is there.
     Complete,
-    /// The answer broke off.
     Truncated,
     /// There is none; clients get this status.
     Failed(Status),
@@ -225,12 +213,12 @@ impl Flow {
         std::mem::take(&mut self.behind).into_iter().for_each(|bytes| self.push(bytes));
     }
 
-    /// What comes is kept as a part, if there is somebody for that.
+    /// Stores the received bytes as a part, if there is an insertion.
     pub fn keep_part(&mut self, part: Option<(PartInsertion, Box<[u8]>)>) {
         (self.part, self.part_metadata) = part.unzip();
     }
 
-    /// Whether those who follow it can go on.
+    /// Returns true if those who follow it can go on.
     pub fn has_news(&self) -> bool {
         self.answer.is_some() || self.standing.is_some() || self.end.is_some()
     }
@@ -279,7 +267,7 @@ impl Flow {
         }
     }
 
-    /// Whether what comes next of what is stored may have to be waited for.
+    /// Returns true if what comes next of what is stored may have to be waited for.
     pub(super) fn may_wait(&self) -> bool {
         let next = self.source.as_ref().and_then(VecDeque::front);
         matches!(next, Some(Stored::Body(reader)) if reader.may_wait())
@@ -298,12 +286,12 @@ impl Flow {
         self.followers_ever = 1;
     }
 
-    /// Whether the beginning is still here.
+    /// Returns true if no piece was dropped.
     pub(super) fn is_whole(&self) -> bool {
         self.parts_gone == 0
     }
 
-    /// Whether anybody waits for it, or it is kept for others in any case.
+    /// Returns true if anybody waits for it, or it is kept for others in any case.
     pub(super) fn is_wanted(&self) -> bool {
         !self.followers.is_empty() || self.is_shared || self.is_for_disk
     }
@@ -313,7 +301,7 @@ impl Flow {
         self.held_bytes
     }
 
-    /// What all have read goes.
+    /// Drops pieces that every reader has read.
     pub(super) fn drop_read(&mut self) {
         let end = self.parts_gone + self.parts.len();
         let read = self.followers.iter().map(|follower| follower.position).min().unwrap_or(end);
@@ -324,7 +312,7 @@ impl Flow {
         }
     }
 
-    /// Whether no more is to be received for now.
+    /// Returns true if no more is to be received for now.
     pub fn is_full(&self) -> bool {
         !self.is_shared && self.held_bytes >= HELD_BYTES_MAX
     }
@@ -340,7 +328,7 @@ impl Flow {
         Some(part)
     }
 
-    /// Whether the next part for this follower has come.
+    /// Returns true if the next part for this follower has come.
     pub fn has_part(&self, follower: FollowerId) -> bool {
         let end = self.parts_gone + self.parts.len();
         self.followers.iter().any(|other| other.id == follower && other.position < end)
@@ -350,41 +338,36 @@ impl Flow {
 /// A request's body on its way to the upstream, framed as it is sent there.
 #[derive(Debug, Default)]
 pub struct Upload {
-    /// What has arrived and is not sent.
+    /// Received bytes that are not sent yet.
     pub bytes: Vec<u8>,
-    /// Nothing more will arrive.
     pub is_complete: bool,
     /// The upstream has asked for the body (100 Continue), and the client has not been told.
     pub is_asked_for: bool,
 }
 
 impl Upload {
-    /// Whether there is something to send, or to be known.
+    /// Returns true if there is something to send, or to be known.
     pub fn has_news(&self) -> bool {
         !self.bytes.is_empty() || self.is_complete
     }
 
-    /// Whether no more is to be received of the client for now.
+    /// Returns true if no more is to be received of the client for now.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= HELD_BYTES_MAX
     }
 }
 
-/// What a request that is not safe was sent to.
+/// The target of an unsafe request.
 #[derive(Debug)]
 pub struct Changes {
-    /// The method.
     pub method: Box<[u8]>,
     /// `http` or `https`, as the client came.
     pub scheme: &'static str,
-    /// Host and perhaps port.
     pub host: Box<[u8]>,
-    /// Path and query.
     pub path: Box<[u8]>,
 }
 
 impl Changes {
-    /// The target.
     pub fn target(&self) -> Target<'_> {
         Target { scheme: self.scheme, host: &self.host, target: &self.path }
     }

@@ -21,7 +21,7 @@ impl ForcedHits {
         ForcedHits { ratio, random: Mutex::new(Xoshiro256PlusPlus::seed_from_u64(seed)) }
     }
 
-    /// Whether the next request is to be a hit.
+    /// Returns true if the next request is to be a hit.
     pub fn draw(&self) -> bool {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         random.random::<f64>() < self.ratio

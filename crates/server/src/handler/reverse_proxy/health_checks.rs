@@ -21,7 +21,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
 /// How upstreams are asked whether they are well.
 #[derive(Clone, Debug)]
 pub struct HealthCheck {
-    /// What is asked for: a path, and perhaps a query.
+    /// The path to request, with an optional query.
     pub path: String,
     /// From one question to the next.
     pub interval: Duration,
@@ -76,7 +76,7 @@ fn watch_one(upstream: &Upstream, check: Option<&HealthCheck>, is_named: bool) -
     }
 }
 
-/// Of one upstream, by the last checks.
+/// The recent results of one upstream.
 #[derive(Debug, Default)]
 struct Judgement {
     is_failing: bool,
@@ -85,7 +85,7 @@ struct Judgement {
 }
 
 impl Judgement {
-    /// What is thought after one more check, if that is something new.
+    /// The new verdict after one more check, if it changes.
     fn after(&mut self, has_passed: bool, check: &HealthCheck) -> Option<bool> {
         if has_passed != self.is_failing {
             self.against = 0;
@@ -100,7 +100,7 @@ impl Judgement {
     }
 }
 
-/// Whether it answers, at any of its addresses.
+/// Returns true if it answers, at any of its addresses.
 fn passes(upstream: &Upstream, check: &HealthCheck) -> bool {
     let deadline = Instant::now() + check.timeout;
     upstream
@@ -179,17 +179,16 @@ impl UpstreamState {
         *self.addresses.lock().unwrap_or_else(PoisonError::into_inner) = addresses.into();
     }
 
-    /// Whether it has failed checks, and not passed enough since.
+    /// Returns true if it has failed checks, and not passed enough since.
     pub fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// Whether it counts as failing from now on.
+    /// Marks the upstream as failing or healthy.
     pub fn judge(&self, is_failing: bool) {
         self.is_failing.store(is_failing, Ordering::Relaxed);
     }
 
-    /// It was checked.
     pub fn count(&self, has_passed: bool) {
         self.checks.fetch_add(1, Ordering::Relaxed);
         self.checks_failed.fetch_add(u64::from(!has_passed), Ordering::Relaxed);

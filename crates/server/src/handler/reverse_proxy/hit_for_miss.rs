@@ -12,13 +12,11 @@ use sojourn_cache_store::Key;
 /// So many keys are remembered; what makes it one more has those forgotten whose time is over, or else all.
 const KEYS_MAX: usize = 16_384;
 
-/// For how long.
 const SECONDS: i64 = 30;
 
-/// The keys.
 #[derive(Debug, Default)]
 pub(super) struct HitForMiss {
-    /// How many there are: seldom any.
+    /// The number of entries, usually zero.
     count: AtomicUsize,
     /// Until when each is remembered, by its hash. Two keys with one hash cost each other's clients a wait, or spare it.
     until: Mutex<HashMap<u128, i64>>,
@@ -38,7 +36,7 @@ impl HitForMiss {
         self.count.store(until.len(), Ordering::Relaxed);
     }
 
-    /// `key` is being stored.
+    /// Removes `key`, which is being stored.
     pub fn forget(&self, key: &Key<'_>) {
         if self.count.load(Ordering::Relaxed) > 0 {
             let mut until = self.lock();
@@ -47,7 +45,7 @@ impl HitForMiss {
         }
     }
 
-    /// Whether requests for `key` are not to wait for others at `now`.
+    /// Returns true if requests for `key` are not to wait for others at `now`.
     pub fn holds(&self, key: &Key<'_>, now: i64) -> bool {
         self.count.load(Ordering::Relaxed) > 0
             && self.lock().get(&key.hash()).is_some_and(|end| (now..=now + SECONDS).contains(end))

@@ -6,7 +6,7 @@ use crate::connection::{Event, Shared, Wait, Want};
 use crate::counters::Counter;
 use crate::handler::forward_proxy::{Lookup, TunnelClient, TunnelEnd};
 
-/// What is spoken on one of them.
+/// The protocol of a connection that the proxy made.
 #[derive(Debug)]
 pub enum Machine {
     Upstream(Box<UpstreamConnection>),
@@ -27,7 +27,6 @@ impl Machine {
         }
     }
 
-    /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match self {
             Machine::Upstream(connection) => connection.waits_for(),

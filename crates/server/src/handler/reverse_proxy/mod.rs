@@ -67,9 +67,8 @@ pub struct Proxy {
     pub hosts: Vec<Range<usize>>,
     /// The rules by which requests go where they say, if it is one.
     pub forward: Option<Arc<Forward>>,
-    /// What it is called in Via, by which it also knows requests that it has sent itself.
+    /// The proxy's name in Via, by which it also detects loops.
     pub pseudonym: String,
-    /// What is kept, if anything is.
     pub cache: Option<Cache>,
 }
 
@@ -123,14 +122,12 @@ impl Content for Proxy {
     }
 }
 
-/// One upstream server.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     /// Its name and port, for requests that name no host.
     pub authority: String,
     /// Where its name is asked for again.
     pub host: String,
-    /// Its port.
     pub port: u16,
     /// Where it is reached, and how it does.
     pub presence: Arc<UpstreamState>,

@@ -21,26 +21,22 @@ use sojourn_http_cache::{Allowance, Answer, Metadata, RequestDirectives, Use};
 use super::upstream_response::{metadata, vary_of};
 use super::{Cache, Heard, Keyed, Received, answer, fits};
 
-/// What of a resource an upstream is asked for.
+/// The part of a resource that is requested from an upstream.
 #[derive(Clone, Debug, Default)]
 pub enum Wish {
-    /// All.
     #[default]
     Whole,
     /// The range that the client asks for.
     Part,
-    /// What is missing.
     Rest(Rest),
 }
 
-/// What completes the parts that are held.
+/// A request for the missing bytes of stored parts.
 #[derive(Clone, Debug)]
 pub struct Rest {
-    /// The parts.
     pub(super) held: Arc<Object>,
-    /// What is asked for.
     pub(super) missing: ByteRange,
-    /// What the client wants; everything if it names no range.
+    /// The client's range; everything if it has none.
     pub(super) wanted: Option<ByteRange>,
 }
 
@@ -50,7 +46,7 @@ impl Rest {
         Purpose::Rest { tag: self.held.stored_ranges().map_or(&[], |held| held.tag()), range: self.missing }
     }
 
-    /// What is asked for if that cannot be completed.
+    /// The request to make if the parts cannot be completed.
     pub(super) fn otherwise(&self) -> Wish {
         if self.wanted.is_some() { Wish::Part } else { Wish::Whole }
     }
@@ -59,19 +55,15 @@ impl Rest {
 /// An answer put together of what is held and what comes.
 #[derive(Debug)]
 pub struct Joined {
-    /// Its status.
     pub status: u16,
     /// Its field lines; framing is the sender's.
     pub fields: Vec<u8>,
-    /// Bytes of its body.
     pub length: u64,
-    /// What goes before the bytes that come.
+    /// Stored bytes that precede the received ones.
     pub before: Vec<Arc<[u8]>>,
-    /// What goes behind them.
     pub behind: Vec<Arc<[u8]>>,
-    /// Who keeps the whole.
     pub fill: Option<Insertion>,
-    /// Who keeps what comes, with that metadata, if nobody keeps the whole.
+    /// The insertion for a part, with its metadata, if the whole is not stored.
     pub part: Option<(PartInsertion, Box<[u8]>)>,
 }
 
@@ -87,7 +79,7 @@ impl Cache {
     }
 }
 
-/// Whether the parts answer `request` at `now`, without the rest.
+/// Returns true if the parts answer `request` at `now`, without the rest.
 pub(super) fn answers(
     parts: &Object,
     request: &Request<'_>,
@@ -110,7 +102,7 @@ pub(super) fn answers(
     }
 }
 
-/// Whether a range is asked for that may be stored as a part.
+/// Returns true if a range is asked for that may be stored as a part.
 pub(super) fn is_for_part(request: &Request<'_>) -> bool {
     let unconditional = Conditions { if_range: None, ..request.conditions } == Conditions::default();
     request.method == Method::Get
@@ -119,7 +111,7 @@ pub(super) fn is_for_part(request: &Request<'_>) -> bool {
         && unconditional
 }
 
-/// What an upstream is to be asked for, if these parts are held.
+/// The request to an upstream, given these parts.
 pub(super) fn wish(
     parts: Option<&Arc<Object>>,
     request: &Request<'_>,
@@ -165,7 +157,7 @@ pub(super) fn keep_as_part(fill: Insertion) {
 }
 
 impl Cache {
-    /// What becomes of an answer to a wish for less than the whole; `None` if that is what becomes of any other.
+    /// Handles the response to a partial request; `None` if it is handled like any other.
     pub(super) fn hear_part(
         &self,
         keyed: &Keyed,
@@ -221,7 +213,7 @@ impl Cache {
         self.store.begin_part(&keyed.key, head)
     }
 
-    /// What is held, together with what comes; `None` if that is not what was asked for.
+    /// Combines stored and received bytes; `None` if the response is not what was requested.
     fn join(
         &self,
         keyed: &Keyed,

@@ -17,7 +17,6 @@ use sojourn_http_cache::Metadata;
 /// Tags remembered. With more, the older half is forgotten, and everything tagged that came before goes with it.
 const TAGS_MAX: usize = 65_536;
 
-/// The longest tag.
 const TAG_BYTES_MAX: usize = 1024;
 
 /// The name of the file in the cache's directory.
@@ -26,7 +25,6 @@ const FILE: &str = "purged";
 /// Where answers say what they are tagged with.
 const TAG_FIELDS: [&[u8]; 2] = [b"surrogate-key", b"cache-tag"];
 
-/// What was purged.
 #[derive(Debug, Default)]
 pub struct PurgedTags {
     has_any: AtomicBool,
@@ -43,7 +41,7 @@ struct State {
 }
 
 impl PurgedTags {
-    /// What was purged in `directory`, and will be.
+    /// Loads the purges recorded in `directory`; new ones are recorded there.
     pub fn open(directory: &Path) -> io::Result<PurgedTags> {
         let path = directory.join(FILE);
         let bytes = match fs::read(&path) {
@@ -75,12 +73,11 @@ impl PurgedTags {
         file.sync_data()
     }
 
-    /// Whether anything was purged.
     pub fn has_any(&self) -> bool {
         self.has_any.load(Ordering::Acquire)
     }
 
-    /// Whether what is stored with this metadata was purged.
+    /// Returns true if what is stored with this metadata was purged.
     pub fn cover(&self, stored: &Metadata<'_>) -> bool {
         let came = stored.response_time;
         let mut tags = tags(stored.fields).peekable();
@@ -131,7 +128,7 @@ impl State {
     }
 }
 
-/// Whether a tag can be purged: one that an answer can have.
+/// Returns true if a tag can be purged: one that an answer can have.
 pub fn is_tag(tag: &[u8]) -> bool {
     (1..=TAG_BYTES_MAX).contains(&tag.len()) && tag.iter().all(|byte| *byte > b' ' && *byte != b',')
 }

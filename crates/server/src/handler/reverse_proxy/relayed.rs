@@ -117,7 +117,7 @@ impl ReverseProxy {
         }
     }
 
-    /// What came is not for this request: it has its own sent, and waits for no other again.
+    /// The response does not match this request: it gets one of its own, without coalescing again.
     fn look_again(
         &mut self,
         request: &Request<'_>,

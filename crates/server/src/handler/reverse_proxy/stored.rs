@@ -1,4 +1,4 @@
-//! What is stored for a request that goes to an upstream all the same, and a stored response that stands for the answer.
+//! A request's cache entry when it goes to an upstream, and a stored response that takes the place of the answer.
 
 use std::sync::Arc;
 
@@ -10,31 +10,29 @@ use super::Wish;
 /// A request whose answer may be kept; to a HEAD, tells of what is.
 #[derive(Clone, Debug)]
 pub struct Keyed {
-    /// What it would be found by.
+    /// The key to store under.
     pub key: Key<'static>,
-    /// Whether the answer to another request for the same would do.
+    /// True if the answer to another request for the same would do.
     pub may_join: bool,
     /// Why the cache does not answer it.
     pub why: Forwarded,
-    /// What of it is asked for.
+    /// The requested part.
     pub(super) wish: Wish,
     pub(super) directives: RequestDirectives,
-    /// What is there and cannot be used as it is.
+    /// The stored object that cannot be used as it is.
     pub(super) known: Option<Arc<Object>>,
-    /// What is on its way for another request.
+    /// The object that another request is fetching.
     pub(super) under_way: Option<Arc<BusyObject>>,
-    /// What the upstream is asked about: is one of them current?
+    /// The variants to revalidate.
     pub(super) about: Vec<Arc<Object>>,
 }
 
-/// Who asks an upstream for what several requests want.
+/// The request that fetches an object for all coalesced ones.
 #[derive(Debug)]
 pub enum Claim {
-    /// Whoever asked.
     Ours(Insertion),
-    /// Another request, perhaps of another loop: follow what comes of it.
+    /// Another request, perhaps in another loop: follow it.
     Theirs(Arc<BusyObject>),
-    /// It has come meanwhile.
     Nobodys,
 }
 
@@ -43,20 +41,19 @@ pub enum Claim {
 pub struct Revalidation {
     /// The response, brought up to date if the upstream calls it current.
     pub object: Arc<Object>,
-    /// What the upstream has said.
     pub upstream_status: u16,
-    /// Whether it answers others too.
+    /// True if it answers others too.
     pub is_for_all: bool,
 }
 
 impl Keyed {
-    /// What the upstream is asked about.
+    /// The metadata of the variants to revalidate.
     pub fn stored(&self) -> Vec<Metadata<'_>> {
         let about = self.about.iter().map(|object| Metadata::read(object.metadata()));
         about.map(|stored| stored.expect("it was read when it was found")).collect()
     }
 
-    /// Whether the upstream is asked about something that is stored.
+    /// Returns true if the upstream is asked about something that is stored.
     pub fn is_validation(&self) -> bool {
         !self.about.is_empty()
     }
@@ -71,7 +68,7 @@ impl Keyed {
 }
 
 impl Revalidation {
-    /// Whether the upstream has called it current.
+    /// Returns true if the upstream has called it current.
     pub fn is_validated(&self) -> bool {
         self.upstream_status == 304
     }

@@ -15,17 +15,15 @@ use sojourn_http_cache::key::normalised;
 
 use super::{Cache, Changes, Flow, Keyed, Proxy, Refusal, Upload, Wish};
 
-/// What is added to a head, about.
+/// About the size of the fields added to a head.
 const ADDED_BYTES: usize = 256;
 
-/// Who asks, over what, and which of the proxy's hosts.
+/// The client, its transport, and the proxy's virtual host.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// The client.
     pub peer: IpAddr,
-    /// Whether it asked by `https`.
+    /// True if it asked by `https`.
     pub is_secure: bool,
-    /// Whom.
     pub host: HostId,
 }
 
@@ -36,7 +34,7 @@ impl Ask {
     }
 }
 
-/// What `request` calls the host that it is for, or that host's first upstream if it does not say.
+/// The host named by `request`, or the virtual host's first upstream.
 pub fn host<'a>(request: &Request<'a>, ask: Ask, proxy: &'a Proxy) -> &'a [u8] {
     let first = || proxy.upstreams.get(proxy.upstreams_of(ask.host).start);
     request.host.or_else(|| Some(first()?.authority.as_bytes())).unwrap_or_default()
@@ -45,7 +43,6 @@ pub fn host<'a>(request: &Request<'a>, ask: Ask, proxy: &'a Proxy) -> &'a [u8] {
 /// Why a request goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnAnswer {
-    /// It gets this status.
     Status(Status),
     /// It asks what can be done, and this server is as far as it is to go.
     Options,

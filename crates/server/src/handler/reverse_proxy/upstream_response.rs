@@ -1,4 +1,4 @@
-//! What becomes of what an upstream has said: passed on, kept, or only the word that what is stored is current.
+//! Decides about upstream responses: forward, store, or use as a revalidation result.
 
 use std::sync::Arc;
 
@@ -20,47 +20,40 @@ use super::{Cache, Changes, Joined, Keyed, Revalidation, Wish};
 /// The head of an answer, and what led to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// What was asked for.
     pub asked: Asked,
     /// The head of the request as it was sent.
     pub sent: &'a [u8],
-    /// The head.
     pub head: &'a Head<'a>,
     /// When it was asked for and came.
     pub moments: Moments,
-    /// What this proxy adds to Via.
     pub via: Via<'a>,
 }
 
-/// What becomes of an answer.
+/// The decision about a response.
 #[derive(Debug)]
 pub enum Heard {
-    /// It is passed on, and kept if there is somebody for that.
+    /// Forward it, and store it if there is an insertion.
     Answer(Option<Insertion>),
-    /// It is passed on, and kept as a part, with that metadata, if there is somebody for that.
+    /// Forward it, and store it as a part with this metadata if there is an insertion.
     Part(Option<(PartInsertion, Box<[u8]>)>),
     /// It completes what is held.
     Joined(Box<Joined>),
-    /// What is stored answers.
     Stored(Revalidation),
     /// It is about nothing that is stored: ask again, without conditions.
     Again,
 }
 
-/// What answers when the upstream does not.
+/// The answer without an upstream.
 #[derive(Debug)]
 pub enum Without {
-    /// What is stored, stale.
     Stored(Arc<Object>),
     /// An error, for what is stored must not be used so: 504 (RFC 9111, 5.2.2.2).
     Forbidden,
-    /// An error.
     Nothing,
 }
 
 impl Cache {
-    /// What becomes of what an upstream has said to the request of `keyed`.
-    /// `claim` is who keeps it, if somebody is to keep it already.
+    /// Decides about the response to the request of `keyed`; `claim` is the insertion, if one was begun.
     pub fn hear(&self, keyed: &Keyed, received: &Received<'_>, claim: &mut Option<Insertion>) -> Heard {
         let status = received.head.status;
         if status == 304 && keyed.is_validation() {
@@ -80,7 +73,7 @@ impl Cache {
         }
     }
 
-    /// What answers the request of `keyed` at `now`, after no upstream has (RFC 9111, 4.2.4 and 4.3.3).
+    /// The answer to the request of `keyed` at `now`, after every upstream failed (RFC 9111, 4.2.4 and 4.3.3).
     pub fn without_upstream(&self, keyed: &Keyed, now: i64) -> Without {
         if let Some(object) = self.stands_in(Failure::Disconnected, keyed, now) {
             return Without::Stored(object);
@@ -159,7 +152,7 @@ impl Cache {
         }
     }
 
-    /// Begins to keep the answer; `None` if it must not be kept, or somebody else does.
+    /// Begins to store the response; `None` if it must not be stored, or another request stores it.
     fn begin(
         &self,
         keyed: &Keyed,
@@ -194,7 +187,7 @@ impl Cache {
         self.start(keyed, metadata, length, claim)
     }
 
-    /// Begins to keep a body that is not too long; `None` if somebody else does.
+    /// Begins to store a body within the size limit; `None` if another request does.
     pub(super) fn start(
         &self,
         keyed: &Keyed,
@@ -287,7 +280,7 @@ fn once(object: &Object, stored: &Metadata<'_>, lines: &[u8], now: i64) -> Arc<O
     Arc::new(object.with_metadata(&once.write()))
 }
 
-/// Bytes of the body, if the head says so; `None` if nobody could tell it from a part of it.
+/// The body's length, if the head has it; `None` if a truncated body could not be detected.
 pub(super) fn length_of(head: &Head<'_>) -> Option<Option<u64>> {
     match head.body {
         upstream::Body::Length(length) => Some(Some(length)),
@@ -297,7 +290,7 @@ pub(super) fn length_of(head: &Head<'_>) -> Option<Option<u64>> {
     }
 }
 
-/// What a stored response varies by.
+/// The Vary of a stored response.
 pub(super) fn vary_of(stored: &Metadata<'_>) -> Option<Vary> {
     (!stored.vary.is_empty()).then(|| Vary {
         fields: vec![stored.vary.as_bytes().into()],

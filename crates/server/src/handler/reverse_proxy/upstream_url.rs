@@ -6,7 +6,6 @@ use std::str::FromStr;
 /// The port of a URL that names none.
 const HTTP_PORT: u16 = 80;
 
-/// The same, with TLS.
 const HTTPS_PORT: u16 = 443;
 
 /// An upstream's share of the requests, at most.
@@ -19,9 +18,8 @@ pub struct UpstreamUrl {
     pub authority: String,
     /// The host, an address without brackets.
     pub host: String,
-    /// Its port.
     pub port: u16,
-    /// Whether TLS is spoken with it.
+    /// True if TLS is spoken with it.
     pub is_secure: bool,
     /// Its share of the requests, compared with the others'.
     pub weight: u32,
@@ -33,13 +31,11 @@ pub enum UpstreamUrlError {
     /// Neither `http://` nor `https://`.
     #[error("an upstream looks like http://127.0.0.1:9000 or https://app.example")]
     Scheme,
-    /// What follows is none.
     #[error("{0}: {1}")]
     Authority(String, String),
     /// There is more than a host and a port.
     #[error("an upstream is a host and perhaps a port, without a path")]
     More,
-    /// What follows the comma.
     #[error("a weight looks like weight=3, up to {WEIGHT_MAX}")]
     Weight,
 }

@@ -52,7 +52,6 @@ pub struct StaticFiles {
 
 #[derive(Debug)]
 enum Exchange {
-    /// The disk is asked.
     Waiting {
         /// The document whose body is read.
         document: Option<Arc<Document>>,
@@ -63,7 +62,7 @@ enum Exchange {
     Sending(Stream),
 }
 
-/// What the disk has given.
+/// The disk's result.
 #[derive(Debug)]
 enum Arrived {
     Opened(Result<Opened, OpenError>),

@@ -16,7 +16,7 @@ use sojourn_http::request::Request;
 use super::{Arrived, StaticFiles};
 use crate::connection::{Response, Shared, Step};
 
-/// What is known of a place.
+/// The result of resolving a path.
 pub(super) enum Resolved {
     /// Its document, and the body if that has just been read.
     Document(Arc<Document>, Option<Arc<[u8]>>),
@@ -28,7 +28,7 @@ pub(super) enum Resolved {
     Unknown(Opening),
 }
 
-/// What is known of `place`; `arrived` is what the disk has given for it.
+/// Resolves `place`; `arrived` is the disk's result for it.
 pub(super) fn resolve(
     place: &Place<'_>,
     arrived: Option<Arrived>,

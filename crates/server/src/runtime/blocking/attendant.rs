@@ -27,7 +27,7 @@ pub trait Attendant {
     /// Waits until `source` is readable, or a stop is requested if it `heeds_stop`; returns whether `source` is.
     fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool;
 
-    /// Whether a stop was requested and the time to finish is over.
+    /// Returns true if a stop was requested and the time to finish is over.
     fn is_overdue(&mut self) -> bool;
 }
 

@@ -12,7 +12,7 @@ use crate::site::Site;
 pub struct Client {
     pub socket: OwnedFd,
     pub connection: Connection,
-    /// Whether there may be something to receive: a short read has emptied the socket.
+    /// True if there may be something to receive: a short read has emptied the socket.
     pub is_readable: bool,
     wait: Option<Wait>,
     deadline: Duration,

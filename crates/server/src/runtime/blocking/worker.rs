@@ -122,7 +122,7 @@ impl<'a> Worker<'a> {
         outcome
     }
 
-    /// Whether it still has no request in progress while the server stops.
+    /// Returns true if it still has no request in progress while the server stops.
     fn is_idle(&self, client: &Client) -> bool {
         self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
             && client.connection.waits_for() == Wait::Request

@@ -86,7 +86,7 @@ impl<'a, D: Disk> Loop<'a, D> {
         }
     }
 
-    /// Whether a stop was requested and the time to finish is over.
+    /// Returns true if a stop was requested and the time to finish is over.
     pub fn is_overdue(&self) -> bool {
         self.state.drain.is_some_and(|drain| drain.is_over(self.state.clock.now))
     }

@@ -12,7 +12,7 @@ pub type Client = loops::Client<Readiness>;
 pub struct Readiness {
     /// What it wants and could not have; `None` while it waits for the disk.
     pub parked: Option<Want>,
-    /// Whether the poll tells of the socket: from the first time that the client is waited for.
+    /// True if the poll tells of the socket: from the first time that the client is waited for.
     pub is_watched: bool,
     pub is_readable: bool,
     pub is_writable: bool,

@@ -86,7 +86,7 @@ impl<'a, P> LoopState<'a, P> {
         }
     }
 
-    /// Whether who waits so goes: the server is stopping and nothing is in progress.
+    /// Returns true if who waits so goes: the server is stopping and nothing is in progress.
     pub fn ends(&self, wait: Wait) -> bool {
         wait.is_idle() && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
     }
@@ -109,7 +109,7 @@ impl<'a, P> LoopState<'a, P> {
         due.filter(is_overdue).map(|(token, _)| token).collect()
     }
 
-    /// Whether something can be done without waiting.
+    /// Returns true if something can be done without waiting.
     pub fn can_go_on(&mut self) -> bool {
         !self.runnable.is_empty() || self.handler.outbox().is_some_and(|outbox| outbox.has_work())
     }

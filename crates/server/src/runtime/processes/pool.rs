@@ -77,12 +77,12 @@ impl Pool {
         self.mourning.left().filter(|_| self.helpers.len() < self.size)
     }
 
-    /// Whether one could be given a connection.
+    /// Returns true if one could be given a connection.
     pub fn has_idle(&self) -> bool {
         !self.idle.is_empty()
     }
 
-    /// Whether there is none at all.
+    /// Returns true if there is none at all.
     pub fn is_empty(&self) -> bool {
         self.helpers.is_empty()
     }

@@ -31,12 +31,12 @@ impl Drain {
         self.idle_until
     }
 
-    /// Whether everybody goes.
+    /// Returns true if everybody goes.
     pub fn is_over(&self, now: Duration) -> bool {
         now >= self.until
     }
 
-    /// Whether those go who have no request in progress.
+    /// Returns true if those go who have no request in progress.
     pub fn is_over_for_idle(&self, now: Duration) -> bool {
         now >= self.idle_until
     }

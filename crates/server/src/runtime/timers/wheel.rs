@@ -32,7 +32,7 @@ impl Timers {
         self.tick
     }
 
-    /// Whether a tick has come by `now`.
+    /// Returns true if a tick has come by `now`.
     pub fn is_due(&self, now: Duration) -> bool {
         ticks(now) > self.tick
     }

@@ -49,12 +49,12 @@ impl Entrance {
         Ok(Entrance { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Itself })
     }
 
-    /// Whether nobody is accepted any more.
+    /// Returns true if nobody is accepted any more.
     pub fn is_closed(&self) -> bool {
         self.acceptor.is_none()
     }
 
-    /// Whether nobody is accepted before the next tick.
+    /// Returns true if nobody is accepted before the next tick.
     pub fn is_paused(&self) -> bool {
         self.accepting == Accepting::Paused
     }

@@ -16,7 +16,7 @@ pub struct Undertaking {
     pub doing: Doing,
     /// Why what is under way was asked to end early.
     pub interruption: Option<Interruption>,
-    /// Whether receiving may succeed at once.
+    /// True if receiving may succeed at once.
     pub may_be_readable: bool,
 }
 

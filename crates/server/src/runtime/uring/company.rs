@@ -46,7 +46,7 @@ impl Company {
         }
     }
 
-    /// Whether waiting for more than one completion pays.
+    /// Returns true if waiting for more than one completion pays.
     pub fn is_expected(&self) -> bool {
         self.is_expected
     }

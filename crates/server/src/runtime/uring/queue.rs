@@ -101,7 +101,7 @@ impl Completion {
         }
     }
 
-    /// Whether the operation goes on and will complete again.
+    /// Returns true if the operation goes on and will complete again.
     pub fn goes_on(&self) -> bool {
         cqueue::more(self.flags)
     }
@@ -111,7 +111,7 @@ impl Completion {
         cqueue::buffer_select(self.flags)
     }
 
-    /// Whether the socket had more than was received.
+    /// Returns true if the socket had more than was received.
     pub fn leaves_data(&self) -> bool {
         cqueue::sock_nonempty(self.flags)
     }
@@ -251,7 +251,7 @@ impl Queue {
     }
 }
 
-/// Whether a wait that failed so need only be repeated.
+/// Returns true if a wait that failed so need only be repeated.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
 }

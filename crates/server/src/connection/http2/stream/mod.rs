@@ -34,11 +34,11 @@ pub struct Stream {
     respond: SendResponse<Held>,
     /// Once the response's head is sent.
     sender: Option<SendStream<Held>>,
-    /// Bytes of the response's body not yet handed over; `None` if nobody knows how many there will be.
+    /// Bytes of the response's body not passed to `h2` yet; `None` if the length is unknown.
     body_left: Option<u64>,
     /// The client has been told that the response is complete.
     is_ended: bool,
-    /// How many parts of the body were handed over.
+    /// Parts of the body passed to `h2`.
     parts: u64,
     stage: Stage,
     end: Option<End>,
@@ -46,14 +46,13 @@ pub struct Stream {
     pub served: u64,
 }
 
-/// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The client has its answer, or soon will.
     Answered,
     /// The client did not want it any more.
     Cancelled,
-    /// What was sent is not whole: reset.
+    /// The response broke off: reset.
     Failed,
 }
 
@@ -63,17 +62,15 @@ enum Stage {
     Uploading(Box<Upload>),
     /// This may block, and has to be done first.
     Job(Job, For),
-    /// It is being done.
     Delegated(For),
     /// The machine waits to be woken.
     Waiting,
     /// This is on its way.
     Sending(Sending),
-    /// Nothing follows.
     Over,
 }
 
-/// Who waits for a job.
+/// The recipient of a job's result.
 #[derive(Debug)]
 enum For {
     Machine,
@@ -105,7 +102,6 @@ impl Stream {
         }
     }
 
-    /// The stream's identifier.
     pub fn id(&self) -> u32 {
         self.id
     }
@@ -115,12 +111,12 @@ impl Stream {
         self.end
     }
 
-    /// Whether the client has yet to send the rest of the request.
+    /// Returns true if the client has yet to send the rest of the request.
     pub fn is_uploading(&self) -> bool {
         matches!(self.stage, Stage::Uploading(_))
     }
 
-    /// Whether the client's windows, or what waits already, hold it up.
+    /// Returns true if the client's windows, or what waits already, hold it up.
     pub fn is_sending(&self) -> bool {
         matches!(self.stage, Stage::Sending(_))
     }
@@ -145,7 +141,7 @@ impl Stream {
         self.end.is_some() || before != (self.sender.is_some(), self.parts)
     }
 
-    /// The job it waits for, to be done by somebody; the outcome is [delivered](Self::deliver).
+    /// The job it needs, for the driver to delegate; the result is [delivered](Self::deliver).
     pub fn take_job(&mut self) -> Option<Job> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Job(job, whose) => {
@@ -159,12 +155,12 @@ impl Stream {
         }
     }
 
-    /// Whether it waits for a job that nobody does yet.
+    /// Returns true if it needs a job that is not delegated yet.
     pub fn has_job(&self) -> bool {
         matches!(self.stage, Stage::Job(..))
     }
 
-    /// What became of its job; nothing if nobody can do it now.
+    /// Takes the job's result; `None` if the queue was full.
     pub fn deliver(&mut self, done: Option<Done>, context: &mut Context<'_>) {
         match (std::mem::replace(&mut self.stage, Stage::Over), done) {
             (Stage::Delegated(For::Machine), done) => {

@@ -18,12 +18,10 @@ use crate::connection::{Context, Event, Output, Piece};
 pub(super) struct Sending {
     /// Handed back when all of it is sent.
     pub(super) output: Output,
-    /// What is sent next.
     pub(super) bytes: Bytes,
     rest: Rest,
 }
 
-/// What follows the bytes.
 #[derive(Debug)]
 pub(super) enum Rest {
     Nothing,
@@ -120,7 +118,7 @@ impl Stream {
         self.stage = Stage::Job(Job::Load(slice), For::Sending(sending));
     }
 
-    /// How many of `wanted` bytes may be handed over.
+    /// The part of `wanted` bytes that may be passed to `h2` now.
     fn room(&mut self, wanted: usize, gauge: &Gauge) -> usize {
         if gauge.value() >= WAITING_BYTES_MAX {
             return 0;

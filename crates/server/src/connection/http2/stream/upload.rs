@@ -17,7 +17,7 @@ pub(super) struct Upload {
     request: Parts,
     body: RecvStream,
     received: u64,
-    /// What is to be passed on.
+    /// The body to forward.
     kept: Vec<u8>,
 }
 

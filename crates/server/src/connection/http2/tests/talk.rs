@@ -19,7 +19,7 @@ use crate::connection::{Buffer, Event, Lane, Want};
 pub struct Server {
     pub bench: Bench,
     pub machine: Http2,
-    /// What it wants and has not been given.
+    /// The unfulfilled want.
     pub want: Want,
     /// Jobs whose path or document size satisfies this wait until they are released.
     pub holds: fn(&Job) -> bool,
@@ -94,11 +94,10 @@ pub struct Client {
     pub sender: SendRequest<Bytes>,
     pub connection: client::Connection<Pipe>,
     pub answers: Vec<Answer>,
-    /// All that was sent.
     pub sent: Vec<u8>,
 }
 
-/// What came of a request.
+/// The response to a request.
 pub struct Answer {
     pub response: client::ResponseFuture,
     pub head: Option<(StatusCode, HeaderMap)>,
@@ -133,7 +132,7 @@ impl Client {
         self.ask(Request::get(format!("http://h{path}")))
     }
 
-    /// What the client sends now.
+    /// The client's next bytes.
     pub fn take_sent(&mut self) -> Vec<u8> {
         let mut nobody = task::Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut self.connection).poll(&mut nobody);

@@ -1,4 +1,4 @@
-//! What becomes of a flow when the head of its answer is there.
+//! Handles the head of an upstream response.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::counters::Served;
 use crate::handler::reverse_proxy::{End, Flow, FlowId, Heard, Received};
 
 impl Exchanges {
-    /// What becomes of the answer with this head; what it may have changed is forgotten.
+    /// Decides what to do with the response with this head; invalidates what it may have changed.
     pub fn hear(&mut self, id: FlowId, head: &Head<'_>, now: i64) -> Heard {
         // Unless it is kept, others are told when this goes.
         let mut claim = self.flows[id.0].claim.take();
@@ -40,7 +40,7 @@ impl Exchanges {
         }
     }
 
-    /// The answer with this head is passed on, and kept if there is somebody for that.
+    /// Forwards the response with this head, and stores it if there is an insertion.
     pub fn pass_on(&mut self, id: FlowId, head: &Head<'_>, now: i64, fill: Option<Insertion>) {
         let via = Via { received: head.version, pseudonym: &self.proxy.pseudonym };
         let mut fields = Vec::with_capacity(head.head_len);

@@ -37,7 +37,7 @@ pub use tunnels::{Stage, Tunnel, TunnelId, Way};
 /// How often a request is given to an upstream at most.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// What a loop has under way.
+/// A loop's upstream exchanges.
 #[derive(Debug)]
 pub struct Exchanges {
     proxy: Arc<Proxy>,
@@ -94,12 +94,11 @@ impl Exchanges {
         self.token
     }
 
-    /// What the proxy is told.
     pub fn proxy(&self) -> &Proxy {
         &self.proxy
     }
 
-    /// What wakes the connection that is handling an event, from whichever thread.
+    /// Wakes the current connection from any thread.
     pub fn waker(&mut self) -> Waker {
         self.outbox.waker(self.token)
     }
@@ -159,7 +158,7 @@ impl Exchanges {
         }
     }
 
-    /// Whether the connection that fills the flow is to receive no more for now; it is woken when it may.
+    /// Returns true if the connection that fills the flow is to receive no more for now; it is woken when it may.
     pub fn is_full(&mut self, id: FlowId) -> bool {
         // What is shared is bounded by what fits memory.
         let may_wait_for_disk = self.flows[id.0].fill.is_some() && !self.flows[id.0].is_shared;
@@ -192,12 +191,12 @@ impl Exchanges {
         self.dispatch(id, served);
     }
 
-    /// Whether a request that others may follow is under way for what `keyed` names.
+    /// Returns true if a request that others may follow is under way for what `keyed` names.
     pub fn is_under_way(&self, keyed: &Keyed) -> bool {
         self.shared.contains_key(&keyed.key.hash())
     }
 
-    /// What has become too long for memory is held for nobody but those who follow it, and for the disk.
+    /// Stops keeping a body that is too long for memory: only its readers and the disk hold it.
     pub fn limit_shared(&mut self, id: FlowId) {
         let max = self.proxy.cache.as_ref().map_or(0, Cache::memory_object_bytes_max);
         let flow = &mut self.flows[id.0];
@@ -221,7 +220,7 @@ impl Exchanges {
         }
     }
 
-    /// Nobody joins it any more.
+    /// Stops coalescing requests with this flow.
     fn unshare(&mut self, id: FlowId) {
         let flow = &mut self.flows[id.0];
         if let Some(keyed) = &flow.keyed
@@ -262,12 +261,12 @@ impl Exchanges {
         self.outbox.wake_all(self.flows[id.0].fetch);
     }
 
-    /// What the connection that is handling an event is to do; it fills that flow from now on.
+    /// The flow assigned to the current connection.
     pub fn take_assignment(&mut self) -> Option<FlowId> {
         self.assigned.remove(&self.token)
     }
 
-    /// Whether that connection has been given something to do.
+    /// Returns true if that connection has been given something to do.
     pub fn has_assignment(&self) -> bool {
         self.assigned.contains_key(&self.token)
     }

@@ -14,10 +14,10 @@ use crate::handler::forward_proxy::{Addresses, Forward, Lookup, Origin};
 use crate::handler::reverse_proxy::machine::Machine;
 use crate::handler::reverse_proxy::{End, Refusal};
 
-/// Who waits for which name.
+/// The waiters of each name.
 pub(super) type Lookups = HashMap<Box<str>, Vec<Seeker>>;
 
-/// Who is to be connected to an origin.
+/// A flow or tunnel that needs a connection to an origin.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seeker {
     Flow(FlowId),

@@ -33,7 +33,6 @@ impl Exchanges {
         }
     }
 
-    /// `upstream` has failed.
     pub fn fail_at(&mut self, upstream: usize) {
         if upstream < self.proxy.upstreams.len() {
             self.health.fail(upstream, self.now, &self.limits.upstream);
@@ -63,7 +62,6 @@ impl Exchanges {
         }
     }
 
-    /// Connections to upstreams.
     pub fn open(&self) -> usize {
         self.pools.iter().map(|(_, pool)| pool.open).sum()
     }

@@ -19,14 +19,13 @@ use crate::handler::forward_proxy::{Addresses, Origin, TunnelEnd};
 use crate::handler::reverse_proxy::machine::Machine;
 use crate::handler::reverse_proxy::{End, Refusal};
 
-/// What may wait on one way until it is sent.
+/// Bytes buffered in one direction.
 const CHANNEL_BYTES_MAX: usize = 64 * 1024;
 
 /// Which tunnel of its loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TunnelId(usize);
 
-/// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the client to the origin.
@@ -40,7 +39,6 @@ pub enum Way {
 pub enum Stage {
     /// The origin is looked for, or connected to.
     Opening,
-    /// It is there.
     Open,
     /// It is not, for this reason, and never will be.
     Closed(End),
@@ -56,21 +54,18 @@ pub struct Tunnel {
     stage: Stage,
     /// Where the origin may be yet.
     addresses: VecDeque<IpAddr>,
-    /// The client's connection.
     client: u64,
     out: Channel,
     back: Channel,
-    /// When something last passed.
     moved: Duration,
     /// Connections, and a lookup, that know it.
     holders: u32,
 }
 
-/// What is on its way one way.
+/// The data in transit in one direction.
 #[derive(Debug, Default)]
 struct Channel {
     bytes: Vec<u8>,
-    /// Nothing more is received.
     is_ended: bool,
     /// That was said to the other side, and nothing more is sent.
     is_shut: bool,
@@ -92,7 +87,7 @@ impl Tunnel {
         self.stage
     }
 
-    /// Whether it is of no more use.
+    /// Returns true if it is of no more use.
     pub fn is_over(&self) -> bool {
         match self.stage {
             Stage::Opening => false,
@@ -101,24 +96,24 @@ impl Tunnel {
         }
     }
 
-    /// Whether receiving for `way` makes sense now.
+    /// Returns true if receiving for `way` makes sense now.
     pub fn takes(&mut self, way: Way) -> bool {
         let channel = self.channel(way);
         !channel.is_ended && channel.bytes.len() < CHANNEL_BYTES_MAX
     }
 
-    /// Whether something is to be sent on `way`.
+    /// Returns true if something is to be sent on `way`.
     pub fn has_bytes(&mut self, way: Way) -> bool {
         !self.channel(way).bytes.is_empty()
     }
 
-    /// Whether nothing more will come on `way`, and nothing is left.
+    /// Returns true if nothing more will come on `way`, and nothing is left.
     pub fn is_drained(&mut self, way: Way) -> bool {
         let channel = self.channel(way);
         channel.is_ended && channel.bytes.is_empty()
     }
 
-    /// Whether the receiving side of `way` has been told that this was all.
+    /// Returns true if the receiving side of `way` has been told that this was all.
     pub fn is_shut(&mut self, way: Way) -> bool {
         self.channel(way).is_shut
     }
@@ -172,7 +167,7 @@ impl Exchanges {
         self.tunnels.iter().filter(|(_, tunnel)| tunnel.stage == Stage::Open).count()
     }
 
-    /// The origin is found, or there is an obstacle.
+    /// The origin's addresses are known, or the tunnel is refused.
     pub(super) fn connect_tunnel(&mut self, id: TunnelId, permitted: Result<Addresses, Refusal>) {
         match permitted {
             Ok(addresses) => {
@@ -211,7 +206,7 @@ impl Exchanges {
         self.try_tunnel(id, End::Failed(status));
     }
 
-    /// The connection that is handling an event has reached the origin; returns whether that is still of use.
+    /// The current connection has reached the origin; returns true if the tunnel is still wanted.
     pub fn reach_tunnel(&mut self, id: TunnelId, served: &mut Served) -> bool {
         let tunnel = &mut self.tunnels[id.0];
         let is_wanted = tunnel.stage == Stage::Opening;
@@ -256,7 +251,7 @@ impl Exchanges {
         served.add(counter, bytes.len() as u64);
     }
 
-    /// Nothing more comes for `way`.
+    /// The direction `way` has ended.
     pub fn end_way(&mut self, id: TunnelId, way: Way) {
         let channel = self.tunnels[id.0].channel(way);
         channel.is_ended = true;

@@ -12,18 +12,15 @@ use crate::connection::Buffer;
 pub enum Body {
     /// So many bytes are missing.
     Length(u64),
-    /// In the chunked coding.
     Chunked(Box<Chunked>),
-    /// All there is.
     UntilClose,
 }
 
-/// What reading has led to.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There is more to come.
     More,
-    /// That was all.
     Complete,
     /// It is not in the coding that the head announces.
     Malformed,
@@ -40,7 +37,7 @@ impl Body {
         }
     }
 
-    /// Whether the connection's end is the body's.
+    /// Returns true if the connection's end is the body's.
     pub fn ends_with_connection(&self) -> bool {
         matches!(self, Body::UntilClose)
     }

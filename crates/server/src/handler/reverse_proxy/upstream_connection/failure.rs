@@ -1,4 +1,4 @@
-//! The end of a connection to an upstream that was not to be: who is to blame, and whether another may do what it was to do.
+//! The failure of an upstream connection: its cause, and whether the request may be retried.
 
 use sojourn_http::Status;
 

@@ -23,14 +23,13 @@ use failure::fail;
 #[derive(Debug)]
 pub struct UpstreamConnection {
     upstream: usize,
-    /// What it fills; `None` while it has nothing to do.
+    /// The flow it serves; `None` while idle.
     flow: Option<FlowId>,
     stage: Stage,
     parser: Parser,
     interim_responses: u32,
     /// Received and not yet understood, unless the driver has it.
     input: Buffer,
-    /// The driver receives.
     is_receiving: bool,
     /// The driver has been told to stop that, and has yet to say that it has.
     is_recalled: bool,
@@ -38,7 +37,7 @@ pub struct UpstreamConnection {
     is_sent: bool,
     /// Requests answered on this connection before.
     answered: u32,
-    /// Whether the upstream keeps the connection after the answer at hand.
+    /// True if the upstream keeps the connection after the answer at hand.
     keeps: bool,
     /// When the head of the answer came.
     head_came: Duration,
@@ -46,7 +45,6 @@ pub struct UpstreamConnection {
 
 #[derive(Debug)]
 enum Stage {
-    /// Nothing has been done.
     New,
     /// Connecting, the first of the request waiting to be sent.
     Connecting,
@@ -56,7 +54,6 @@ enum Stage {
     Head,
     /// Receiving the body of the answer, unless the flow is full.
     Body(Body),
-    /// Nothing to do.
     Idle,
 }
 
@@ -103,7 +100,6 @@ impl UpstreamConnection {
         }
     }
 
-    /// What it waits for while its want cannot be done.
     pub fn waits_for(&self) -> Wait {
         match self.stage {
             Stage::New | Stage::Connecting => Wait::UpstreamConnect,
@@ -130,7 +126,7 @@ impl UpstreamConnection {
         exchanges.close(self.upstream);
     }
 
-    /// Somebody has something for it, or had.
+    /// Another connection has woken this one, possibly in vain.
     fn woken(&mut self, was_receiving: bool, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let has_work = match self.stage {
             Stage::New => return self.begin(exchanges, shared),

@@ -109,7 +109,6 @@ impl UpstreamConnection {
         }
     }
 
-    /// The answer is complete.
     pub(super) fn complete(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let took = shared.clock.now.saturating_sub(self.head_came);
         shared.served.add(Counter::UpstreamBodyWait, took.as_nanos() as u64);
@@ -118,7 +117,7 @@ impl UpstreamConnection {
         self.rest(exchanges, shared)
     }
 
-    /// What came was about nothing that is stored: the flow begins again, here or elsewhere.
+    /// The response matches nothing stored: the request is repeated.
     fn ask_again(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         let flow = self.flow.take().expect("there was a request");
         let want = self.rest(exchanges, shared);
@@ -126,7 +125,7 @@ impl UpstreamConnection {
         want
     }
 
-    /// Nothing is left to do.
+    /// The connection becomes idle.
     fn rest(&mut self, exchanges: &mut Exchanges, shared: &mut Shared<'_>) -> Want {
         self.answered += 1;
         // What comes unasked, or a request that the upstream has not taken whole, leaves the next answer in doubt.
