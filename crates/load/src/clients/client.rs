@@ -36,27 +36,18 @@ impl Run<'_> {
     /// Lets the next client in, or sends it away where there are too many. One whose first request is due
     /// later connects now and waits.
     pub(crate) fn start_client(&mut self, at: Nanos, now: Nanos) {
-        if self.clients.len() >= self.under_way_max {
-            self.agenda.skip();
-            if let Some(step) = self.step_of(at) {
-                self.ledger.steps[step].skipped += 1;
+        if self.table.clients.len() >= self.settings.under_way_max {
+            self.workload.skip();
+            if let Some(step) = self.settings.step_of(at) {
+                self.recorder.steps[step].skipped += 1;
             }
             return;
         }
-        let Some(mut itinerary) = self.agenda.start() else { return };
-        let Some(due) = self.agenda.first(&mut itinerary) else { return };
-        self.ledger.totals.sessions_started += 1;
-        self.serial = self.serial.wrapping_add(1);
-        let key = self.clients.insert(Client {
-            itinerary,
-            connection: None,
-            errand: None,
-            failure: None,
-            serial: self.serial,
-            received_bytes: 0,
-            received_before_step: 0,
-        });
-        self.take_parked(key);
+        let Some(mut itinerary) = self.workload.start() else { return };
+        let Some(due) = self.workload.first(&mut itinerary) else { return };
+        self.recorder.totals.sessions_started += 1;
+        let key = self.table.add_client(itinerary);
+        self.table.take_parked(key);
         self.take_errand(key, due, Nanos::ZERO, now);
         if due.at > now {
             self.open(key);
@@ -65,31 +56,31 @@ impl Run<'_> {
 
     /// A timer of a client went off.
     pub(crate) fn wake(&mut self, key: usize, serial: u32) {
-        if self.clients.get(key).is_some_and(|client| client.serial == serial) {
+        if self.table.clients.get(key).is_some_and(|client| client.serial == serial) {
             self.dispatch(key);
         }
     }
 
     /// Goes on after an answer, or after a failure, that was complete at `at`; nothing else is under way.
     pub(crate) fn advance(&mut self, key: usize, at: Nanos, failure: Option<Cause>) {
-        let client = &mut self.clients[key];
+        let client = &mut self.table.clients[key];
         client.errand = None;
         // A complete response of the wrong kind is as slow as a good one; anything else may fail at once.
         let pause = if failure.is_some() && client.connection.is_none() { RETRY_AFTER } else { Nanos::ZERO };
-        if failure.is_some() && self.agenda.failure_ends_visit() {
-            self.ledger.totals.sessions_failed += 1;
+        if failure.is_some() && self.workload.failure_ends_visit() {
+            self.recorder.totals.sessions_failed += 1;
             self.count_abandoned(key);
             return self.end_visit(key, at + pause, at);
         }
         // What was due before the end and waited for this answer is still sent; it is part of the load.
         let end = self.draining.unwrap_or(Nanos::MAX);
-        match self.agenda.next(&mut client.itinerary, at + pause, client.received_bytes) {
+        match self.workload.next(&mut client.itinerary, at + pause, client.received_bytes) {
             Some(due) if due.at < end => self.take_errand(key, due, at + pause, at),
             Some(_) => self.dismiss(key),
             None => {
                 match failure {
-                    Some(_) => self.ledger.totals.sessions_failed += 1,
-                    None => self.ledger.totals.sessions_completed += 1,
+                    Some(_) => self.recorder.totals.sessions_failed += 1,
+                    None => self.recorder.totals.sessions_completed += 1,
                 }
                 self.end_visit(key, at + pause, at);
             }
@@ -99,15 +90,15 @@ impl Run<'_> {
     /// Sends a client's request, over a new connection if there is none.
     pub(crate) fn dispatch(&mut self, key: usize) {
         let now = clock::now();
-        let client = &mut self.clients[key];
+        let client = &mut self.table.clients[key];
         let Some(errand) = client.errand.as_mut().filter(|errand| errand.acted == Nanos::ZERO) else {
             return;
         };
         errand.acted = now;
-        self.ledger.begin(errand.step, now);
+        self.recorder.begin(errand.step, now);
         match client.connection {
             None => self.open(key),
-            Some(connection) if self.connections[connection].state == State::Idle => {
+            Some(connection) if self.table.connections[connection].state == State::Idle => {
                 self.send(connection, now)
             }
             // Still connecting: sent as soon as that is done.
@@ -117,12 +108,13 @@ impl Run<'_> {
 
     /// Lets a client go; its connection waits for the next where visitors share them.
     pub(crate) fn dismiss(&mut self, key: usize) {
-        let client = self.clients.remove(key);
+        let client = self.table.clients.remove(key);
         let Some(connection) = client.connection else { return };
-        if self.parks && self.draining.is_none() && self.connections[connection].state == State::Idle {
-            let connection_ref = &mut self.connections[connection];
-            connection_ref.owner = None;
-            self.parked.push_back((connection, connection_ref.serial));
+        if self.settings.parks
+            && self.draining.is_none()
+            && self.table.connections[connection].state == State::Idle
+        {
+            self.table.park(connection);
         } else {
             self.close(connection);
         }
@@ -130,18 +122,18 @@ impl Run<'_> {
 
     /// Counts the requests of a session that were due before `end` but wait for the one before them.
     pub(crate) fn count_held_up(&mut self, key: usize, end: Nanos) {
-        for due in self.agenda.rest(&self.clients[key].itinerary) {
-            if let Some(step) = self.step_of(due).filter(|_| due < end) {
-                self.ledger.steps[step].unfinished += 1;
+        for due in self.workload.rest(&self.table.clients[key].itinerary) {
+            if let Some(step) = self.settings.step_of(due).filter(|_| due < end) {
+                self.recorder.steps[step].unfinished += 1;
             }
         }
     }
 
     /// Counts the remaining requests of a failed session as abandoned.
     fn count_abandoned(&mut self, key: usize) {
-        for due in self.agenda.rest(&self.clients[key].itinerary) {
-            if let Some(step) = self.step_of(due) {
-                self.ledger.steps[step].abandoned += 1;
+        for due in self.workload.rest(&self.table.clients[key].itinerary) {
+            if let Some(step) = self.settings.step_of(due) {
+                self.recorder.steps[step].abandoned += 1;
             }
         }
     }
@@ -151,42 +143,29 @@ impl Run<'_> {
         if self.draining.is_some() {
             return self.dismiss(key);
         }
-        let Some(mut itinerary) = self.agenda.renew(answered) else { return self.dismiss(key) };
-        let Some(due) = self.agenda.first(&mut itinerary) else { return self.dismiss(key) };
-        if let Some(connection) = self.clients[key].connection.take() {
+        let Some(mut itinerary) = self.workload.renew(answered) else { return self.dismiss(key) };
+        let Some(due) = self.workload.first(&mut itinerary) else { return self.dismiss(key) };
+        if let Some(connection) = self.table.clients[key].connection.take() {
             self.close(connection);
         }
-        self.ledger.totals.sessions_started += 1;
-        let client = &mut self.clients[key];
+        self.recorder.totals.sessions_started += 1;
+        let client = &mut self.table.clients[key];
         client.itinerary = itinerary;
         client.received_bytes = 0;
         client.received_before_step = 0;
         self.take_errand(key, due, answered, now);
     }
 
-    /// Gives a client the connection that has waited longest: all are used in turn, so that none is idle
-    /// until the server closes it.
-    fn take_parked(&mut self, key: usize) {
-        while let Some((connection, serial)) = self.parked.pop_front() {
-            let parked = self.connections.get_mut(connection).filter(|parked| parked.serial == serial);
-            if let Some(parked) = parked {
-                parked.owner = Some(key);
-                self.clients[key].connection = Some(connection);
-                return;
-            }
-        }
-    }
-
     fn take_errand(&mut self, key: usize, due: Due, answered: Nanos, now: Nanos) {
         let intended = due.at.max(answered);
         let errand = self.errand(due, intended);
-        let client = &mut self.clients[key];
+        let client = &mut self.table.clients[key];
         client.errand = Some(errand);
         // After an answer, connections are opened when all answers are in: bunched together, their requests find a
         // server that is awake and need not wake it one by one.
         let opens_later = answered > Nanos::ZERO && client.connection.is_none();
         if intended > now || opens_later {
-            self.timers.set(intended, key, client.serial);
+            self.wakeups.timers.set(intended, key, client.serial);
         } else {
             self.dispatch(key);
         }
@@ -196,7 +175,7 @@ impl Run<'_> {
     pub(crate) fn errand(&self, due: Due, intended: Nanos) -> Errand {
         Errand {
             document: due.document,
-            step: self.step_of(due.at),
+            step: self.settings.step_of(due.at),
             intended,
             acted: Nanos::ZERO,
             retried: false,

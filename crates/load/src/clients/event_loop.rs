@@ -8,12 +8,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use rustix::{
-    event::epoll::Event,
-    io::Errno,
-    thread::clock_nanosleep_absolute,
-    time::{ClockId, Timespec},
-};
+use rustix::{event::epoll::Event, io::Errno};
 use sojourn_measure::{Nanos, clock};
 
 use crate::{
@@ -22,7 +17,7 @@ use crate::{
         run::Run,
     },
     plan::Waiting,
-    runtime::{RunError, epoll as readiness, timestamps as stamped},
+    runtime::{RunError, epoll as readiness, timestamps},
     statistics::outcome::Stopped,
 };
 
@@ -32,7 +27,6 @@ const EVENTS_MAX: usize = 128;
 const WAKES_MAX: usize = 64;
 /// A poll that finds nothing takes less; one that took longer was kept from its core, which is not idling.
 const POLL_MAX: Nanos = Nanos(20_000);
-const SECOND: u64 = 1_000_000_000;
 
 impl Run<'_> {
     /// Turns until the plan is done; answers why it ended.
@@ -41,8 +35,8 @@ impl Run<'_> {
         interrupted: &AtomicBool,
         progress: Option<&mut dyn FnMut(&Progress)>,
     ) -> Result<Stopped, RunError> {
-        let mut rhythm = Rhythm::new(self.origin, progress);
-        let end = self.origin + self.schedule.end();
+        let mut rhythm = Rhythm::new(self.settings.origin, progress);
+        let end = self.settings.origin + self.settings.schedule.end();
         let mut stopped = None;
         let mut drain_until = Nanos::MAX;
         let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
@@ -64,15 +58,15 @@ impl Run<'_> {
             }
             if stopped.is_some() && self.draining.is_none() {
                 self.draining = Some(now);
-                drain_until = now + self.limits.drain;
+                drain_until = now + self.settings.limits.drain;
             }
-            if self.draining.is_some() && (now >= drain_until || self.ledger.totals.in_flight.count == 0) {
+            if self.draining.is_some() && (now >= drain_until || self.recorder.totals.in_flight.count == 0) {
                 return Ok(stopped.unwrap_or(Stopped::Completed));
             }
             self.read_on(now);
             let next = self
                 .wake_due(now)
-                .min(self.next_read())
+                .min(self.wakeups.next_read())
                 .min(rhythm.next_tick)
                 .min(drain_until)
                 .min(self.next_mark());
@@ -86,14 +80,14 @@ impl Run<'_> {
             return Nanos::MAX;
         }
         for _ in 0..WAKES_MAX {
-            let start = self.agenda.next_start().unwrap_or(Nanos::MAX);
-            let timer = self.timers.next().unwrap_or(Nanos::MAX);
+            let start = self.workload.next_start().unwrap_or(Nanos::MAX);
+            let timer = self.wakeups.timers.next().unwrap_or(Nanos::MAX);
             if start.min(timer) > now {
                 return start.min(timer);
             }
             if start <= timer {
                 self.start_client(start, now);
-            } else if let Some((client, serial)) = self.timers.take_due(now) {
+            } else if let Some((client, serial)) = self.wakeups.timers.take_due(now) {
                 self.wake(client, serial);
             }
         }
@@ -102,17 +96,16 @@ impl Run<'_> {
 
     /// Reads on where more has come than one turn takes, and where slow lines are free again.
     fn read_on(&mut self, now: Nanos) {
-        for (key, serial) in mem::take(&mut self.unread) {
+        for (key, serial) in mem::take(&mut self.wakeups.unread) {
             self.read_on_one(key, serial, now);
         }
-        while let Some((key, serial)) = self.readers.take_due(now) {
+        while let Some((key, serial)) = self.wakeups.slow_reads.take_due(now) {
             self.read_on_one(key, serial, now);
         }
     }
 
     fn read_on_one(&mut self, key: usize, serial: u32, now: Nanos) {
-        let live = self.connections.get_mut(key).filter(|connection| connection.serial == serial);
-        let Some(connection) = live else { return };
+        let Some(connection) = self.table.live_connection(key, serial) else { return };
         if let Some(reader) = &mut connection.reader {
             reader.waiting = false;
         }
@@ -121,46 +114,37 @@ impl Run<'_> {
         }
     }
 
-    fn next_read(&self) -> Nanos {
-        if self.unread.is_empty() { self.readers.next().unwrap_or(Nanos::MAX) } else { Nanos::ZERO }
-    }
-
     fn wait(&mut self, until: Nanos, events: &mut [MaybeUninit<Event>]) -> Result<(), RunError> {
         let mut before = clock::now();
-        if until > before
-            && let Some(turn) = self.turns.put_off_until(before)
-        {
-            let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
-            // A signal ends it early: the loop looks at what it asks for.
-            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
-            before = clock::now();
+        if until > before {
+            before = self.wakeups.sleep_for_batch(before);
         }
         loop {
-            let timeout = match self.waiting {
+            let timeout = match self.settings.waiting {
                 Waiting::Sleep { .. } => until - before,
                 Waiting::Spin => Nanos::ZERO,
             };
-            let ready = match readiness::wait(&self.epoll, &mut *events, timeout) {
+            let ready = match readiness::wait(&self.wakeups.epoll, &mut *events, timeout) {
                 Ok(ready) => ready,
                 // A signal: the loop looks at what it asks for.
                 Err(Errno::INTR) => return Ok(()),
                 Err(error) => return Err(error.into()),
             };
             let at = clock::now();
-            if self.transport.timestamps {
-                self.wall_ahead = stamped::wall_ahead(at);
+            if self.settings.transport.timestamps {
+                self.wakeups.wall_ahead = timestamps::wall_ahead(at);
             }
             let is_idle = ready.is_empty();
             for event in ready {
                 let data = event.data.u64();
                 self.on_event((data & u64::from(u32::MAX)) as usize, (data >> 32) as u32, event.flags, at);
             }
-            self.turns.begin(at);
-            self.ledger.totals.turns += u64::from(!is_idle || at >= until);
-            if self.waiting != Waiting::Spin || !is_idle || at >= until {
+            self.wakeups.batching.begin(at);
+            self.recorder.totals.turns += u64::from(!is_idle || at >= until);
+            if self.settings.waiting != Waiting::Spin || !is_idle || at >= until {
                 return Ok(());
             }
-            let totals = &mut self.ledger.totals;
+            let totals = &mut self.recorder.totals;
             totals.idle = totals.idle + (at - before).min(POLL_MAX);
             before = at;
         }
@@ -168,6 +152,6 @@ impl Run<'_> {
 
     /// Returns true if every visit is over and no more will come.
     fn is_exhausted(&mut self) -> bool {
-        self.clients.is_empty() && self.agenda.next_start().is_none()
+        self.table.clients.is_empty() && self.workload.next_start().is_none()
     }
 }

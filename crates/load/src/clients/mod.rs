@@ -3,8 +3,11 @@
 mod client;
 mod connection;
 mod event_loop;
+mod measurement;
 mod progress;
 mod run;
+mod table;
+mod wakeups;
 
 pub use progress::Progress;
 pub use run::run;

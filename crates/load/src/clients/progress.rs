@@ -5,18 +5,12 @@ use sojourn_measure::{Histogram, Nanos, Summary, clock};
 
 use crate::{
     clients::{
-        client::Client,
         connection::{Connection, State},
         run::Run,
     },
     http::cause::Cause,
     plan::StopRule,
-    statistics::{
-        checks as check,
-        observer::TICK,
-        recorder::Totals,
-        snapshot::{RateMarks, StepMarks},
-    },
+    statistics::{checks, observer::TICK, recorder::Totals},
 };
 
 const SECOND: Nanos = Nanos(1_000_000_000);
@@ -51,40 +45,26 @@ impl Run<'_> {
         if self.draining.is_some() {
             return Nanos::MAX;
         }
-        let times = self.schedule.steps().iter().zip(&self.marks).find_map(|(step, marks)| {
-            let (from, end) = (step.measured_from(), step.end());
-            match marks {
-                StepMarks { from: None, .. } => Some(from),
-                StepMarks { middle: None, .. } => Some(Nanos(from.0 / 2 + end.0 / 2)),
-                StepMarks { end: None, .. } => Some(end),
-                _ => None,
-            }
-        });
-        times.map_or(Nanos::MAX, |time| self.origin + time)
+        let next = self.measurement.next_mark(&self.settings.schedule);
+        next.map_or(Nanos::MAX, |time| self.settings.origin + time)
     }
 
     /// Takes the marks whose time has come; answers why the run should stop, at the end of a failed step.
     pub(crate) fn take_marks(&mut self, now: Nanos) -> Option<String> {
         while self.next_mark() <= now {
-            let index = self.marks.iter().position(|marks| marks.end.is_none())?;
-            let totals = self.ledger.totals;
-            let marks = &mut self.marks[index];
+            let index = self.measurement.steps.iter().position(|marks| marks.end.is_none())?;
+            let totals = self.recorder.totals;
+            let marks = &mut self.measurement.steps[index];
             if marks.from.is_none() {
-                marks.from = Some(self.observer.mark(&totals));
-                self.clients.iter_mut().for_each(|(_, client)| {
-                    client.received_before_step = client.received_bytes;
-                });
+                marks.from = Some(self.measurement.observer.mark(&totals));
+                self.table.begin_step();
             } else if marks.middle.is_none() {
-                marks.middle = Some(self.observer.light_mark(&totals));
+                marks.middle = Some(self.measurement.observer.light_mark(&totals));
             } else {
-                marks.end = Some(self.observer.mark(&totals));
-                marks.rates = self.think.conforming_bits_per_second().map(|least| {
-                    let seconds = self.schedule.steps()[index].measured.seconds();
-                    let rate = |client: &Client| {
-                        (client.received_bytes - client.received_before_step) as f64 * 8.0 / seconds
-                    };
-                    let conforming = self.clients.iter().filter(|(_, client)| rate(client) >= least);
-                    RateMarks { clients: self.clients.len(), conforming: conforming.count() }
+                marks.end = Some(self.measurement.observer.mark(&totals));
+                marks.rates = self.settings.think.conforming_bits_per_second().map(|least| {
+                    let seconds = self.settings.schedule.steps()[index].measured.seconds();
+                    self.table.rates(least, seconds)
                 });
                 if let Some(failing) = self.failing(index, now) {
                     return Some(failing);
@@ -95,44 +75,49 @@ impl Run<'_> {
     }
 
     fn failing(&self, index: usize, now: Nanos) -> Option<String> {
-        let StopRule::Failing { target_p95 } = self.stop else { return None };
-        let unsent = self.clients.iter().filter_map(|(_, client)| client.errand);
-        let sent = self.connections.iter().flat_map(|(_, connection)| connection.under_way());
+        let StopRule::Failing { target_p95 } = self.settings.stop else { return None };
+        let unsent = self.table.clients.iter().filter_map(|(_, client)| client.errand);
+        let sent = self.table.connections.iter().flat_map(|(_, connection)| connection.under_way());
         let waiting = unsent
             .chain(sent.map(|exchange| exchange.errand))
             .filter(|errand| errand.step == Some(index) && errand.acted > Nanos::ZERO);
         let overdue = waiting.filter(|errand| now - errand.intended > target_p95).count() as u64;
-        check::failing(&self.ledger.steps[index], &self.marks[index], overdue, target_p95)
+        checks::failing(&self.recorder.steps[index], &self.measurement.steps[index], overdue, target_p95)
             .map(|why| format!("step {}: {why}", index + 1))
     }
 
     /// Runs ten times a second; returns why the server is considered gone, if it is.
     pub(crate) fn tick(&mut self, now: Nanos, rhythm: &mut Rhythm<'_>) -> Option<String> {
-        let p95 = self.ledger.recent.as_mut().and_then(|recent| {
+        let p95 = self.recorder.recent.as_mut().and_then(|recent| {
             let p95 = recent.quantile_seconds(0.95);
             rhythm.second.merge(recent);
             recent.reset();
             p95
         });
-        let step = self.step_of(now);
-        let with_plan = step.map(|index| (index, &self.schedule.steps()[index]));
-        self.observer.tick(&self.ledger.totals, with_plan, p95);
-        if let (Some(intervals), Some((index, step))) = (&mut self.intervals, with_plan) {
-            intervals.tick(now - self.origin, index, step.measured_from(), &self.ledger.steps[index]);
+        let step = self.settings.step_of(now);
+        let with_plan = step.map(|index| (index, &self.settings.schedule.steps()[index]));
+        self.measurement.observer.tick(&self.recorder.totals, with_plan, p95);
+        if let (Some(intervals), Some((index, step))) = (&mut self.measurement.intervals, with_plan) {
+            intervals.tick(
+                now - self.settings.origin,
+                index,
+                step.measured_from(),
+                &self.recorder.steps[index],
+            );
         }
-        rhythm.advance(now, self.fraction(now), step, &self.ledger.totals);
+        rhythm.advance(now, self.fraction(now), step, &self.recorder.totals);
         self.expire(now);
-        if let Some(pid) = self.observer.ended_process() {
+        if let Some(pid) = self.measurement.observer.ended_process() {
             return Some(format!("the observed process {pid} ended"));
         }
-        let refused = self.refused_since.is_some_and(|since| now - since > REFUSED_MAX);
+        let refused = self.opener.refused_since.is_some_and(|since| now - since > REFUSED_MAX);
         refused.then(|| "the server refuses every connection".to_owned())
     }
 
     /// Ends what has waited too long: looks at some connections in every tick, and so at all of twenty
     /// thousand within a second. Looking at all of them at once would hold up those that are due.
     fn expire(&mut self, now: Nanos) {
-        let limits = self.limits;
+        let limits = self.settings.limits;
         let late = |connection: &Connection| match connection.state {
             State::Connecting if now - connection.opened > limits.connect_timeout => {
                 Some(Cause::ConnectTimeout)
@@ -150,11 +135,11 @@ impl Run<'_> {
             State::Lingering if now - connection.exchange.sent > LINGER_MAX => Some(Cause::ClosedEarly),
             _ => None,
         };
-        let keys = self.connections.capacity();
+        let keys = self.table.connections.capacity();
         for _ in 0..keys.min(EXPIRED_SCAN_MAX) {
-            self.scan_from = (self.scan_from + 1) % keys;
-            let key = self.scan_from;
-            if let Some(cause) = self.connections.get(key).and_then(late) {
+            self.table.scan_from = (self.table.scan_from + 1) % keys;
+            let key = self.table.scan_from;
+            if let Some(cause) = self.table.connections.get(key).and_then(late) {
                 self.fail(key, cause, now);
             }
         }

@@ -15,9 +15,9 @@ impl Run<'_> {
     /// Separates a connection from its client. If the server announced that it closes, it closes first, as with
     /// browsers: the side that closes first keeps the port in TIME_WAIT.
     pub(super) fn part(&mut self, key: usize, owner: usize, server_closes: bool, at: Nanos) {
-        self.clients[owner].connection = None;
+        self.table.clients[owner].connection = None;
         if server_closes {
-            let connection = &mut self.connections[key];
+            let connection = &mut self.table.connections[key];
             connection.owner = None;
             connection.state = State::Lingering;
             connection.exchange.sent = at;
@@ -29,7 +29,7 @@ impl Run<'_> {
     /// A failure of a connection that had served before, ahead of any byte of an answer, most likely met a
     /// server that had just closed it for idleness: the request is tried once more, as browsers do.
     pub(super) fn fail_or_retry(&mut self, key: usize, cause: Cause, at: Nanos) {
-        let connection = &mut self.connections[key];
+        let connection = &mut self.table.connections[key];
         let stale = matches!(cause, Cause::Reset | Cause::ClosedEarly)
             && connection.answered > 0
             && connection.piped.is_empty()
@@ -38,7 +38,7 @@ impl Run<'_> {
             Some(owner) if stale && !connection.exchange.errand.retried => {
                 let errand = connection.exchange.errand;
                 self.lose(key);
-                self.clients[owner].errand = Some(Errand { retried: true, ..errand });
+                self.table.clients[owner].errand = Some(Errand { retried: true, ..errand });
                 self.open(owner);
             }
             _ => self.fail(key, cause, at),
@@ -50,12 +50,12 @@ impl Run<'_> {
         let connection = self.close(key);
         let mut under_way = 0;
         for exchange in connection.under_way() {
-            self.ledger.fail(&exchange.errand, cause, at);
+            self.recorder.fail(&exchange.errand, cause, at);
             under_way += 1;
         }
         let Some(owner) = connection.owner else { return };
-        self.clients[owner].connection = None;
-        self.clients[owner].failure = None;
+        self.table.clients[owner].connection = None;
+        self.table.clients[owner].failure = None;
         if under_way > 0 {
             self.advance(owner, at, Some(cause));
         } else {
@@ -66,11 +66,11 @@ impl Run<'_> {
     /// Gives up the errand of a client that has no connection.
     pub(super) fn fail_client(&mut self, key: usize, cause: Cause, at: Nanos) {
         if cause == Cause::ConnectRefused {
-            self.refused_since.get_or_insert(at);
+            self.opener.refused_since.get_or_insert(at);
         }
-        match self.clients[key].errand {
+        match self.table.clients[key].errand {
             Some(errand) if errand.acted > Nanos::ZERO => {
-                self.ledger.fail(&errand, cause, at);
+                self.recorder.fail(&errand, cause, at);
                 self.advance(key, at, Some(cause));
             }
             // Nothing was under way: it connects again when its request is due.
@@ -80,23 +80,23 @@ impl Run<'_> {
 
     /// The server closed a connection between requests: the next one opens another.
     pub(super) fn lose(&mut self, key: usize) {
-        if let Some(owner) = self.connections[key].owner {
-            self.clients[owner].connection = None;
+        if let Some(owner) = self.table.connections[key].owner {
+            self.table.clients[owner].connection = None;
         }
-        self.ledger.totals.reconnects += 1;
+        self.recorder.totals.reconnects += 1;
         self.close(key);
     }
 
     /// Closes a connection, the normal way.
     pub(crate) fn close(&mut self, key: usize) -> Connection {
-        let mut connection = self.connections.remove(key);
+        let mut connection = self.table.connections.remove(key);
         if let Some(secured) = &mut connection.secured
             && !connection.closed_by_server
         {
             secured.say_goodbye(&connection.socket);
         }
-        self.connector.closed(connection.source, connection.closed_by_server);
-        self.ledger.totals.connections_open.down(clock::now());
+        self.opener.connector.closed(connection.source, connection.closed_by_server);
+        self.recorder.totals.connections_open.down(clock::now());
         connection
     }
 }

@@ -8,6 +8,8 @@ mod open;
 mod request;
 mod response;
 
+pub(crate) use open::Opener;
+
 use std::{collections::VecDeque, os::fd::OwnedFd};
 
 use rustix::{
@@ -121,8 +123,7 @@ fn event_data(key: usize, serial: u32) -> EventData {
 impl Run<'_> {
     /// Something happened on a socket, at `at` or before.
     pub(crate) fn on_event(&mut self, key: usize, serial: u32, flags: EventFlags, at: Nanos) {
-        let live = self.connections.get_mut(key).filter(|connection| connection.serial == serial);
-        let Some(connection) = live else { return };
+        let Some(connection) = self.table.live_connection(key, serial) else { return };
         let ended = flags.intersects(ENDED);
         connection.closed_by_server |= ended;
         let state = connection.state;
@@ -134,8 +135,8 @@ impl Run<'_> {
                     self.send_rest(key, at);
                 }
                 // The rest may have failed to go, and with it the connection.
-                let live = self.connections.get(key).is_some_and(|connection| connection.serial == serial);
-                if live && (ended || flags.contains(EventFlags::IN)) {
+                let is_live = self.table.live_connection(key, serial).is_some();
+                if is_live && (ended || flags.contains(EventFlags::IN)) {
                     self.receive(key, serial, at);
                 }
             }

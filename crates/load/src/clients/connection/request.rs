@@ -18,11 +18,13 @@ use crate::{
 impl Run<'_> {
     /// Sends the errand of a connection's client, and with it what may go together with it.
     pub(crate) fn send(&mut self, key: usize, now: Nanos) {
-        let connection = &mut self.connections[key];
-        let Some(errand) = connection.owner.and_then(|owner| self.clients[owner].errand) else { return };
+        let connection = &mut self.table.connections[key];
+        let Some(errand) = connection.owner.and_then(|owner| self.table.clients[owner].errand) else {
+            return;
+        };
         connection.reception.reset(self.catalogue.is_bodiless(errand.document));
         connection.exchange = Exchange { errand, sent: now, first_byte: None };
-        if self.transport.pipeline > 1 && connection.state == State::Idle {
+        if self.settings.transport.pipeline > 1 && connection.state == State::Idle {
             return self.send_together(key, now);
         }
         let request = self.catalogue.request(errand.document);
@@ -41,24 +43,25 @@ impl Run<'_> {
 
     /// Sends a connection's first exchange and those beside it in one piece.
     fn send_together(&mut self, key: usize, now: Nanos) {
-        let first = self.connections[key].exchange.errand;
+        let first = self.table.connections[key].exchange.errand;
         let mut bytes = self.catalogue.request(first.document).to_vec();
-        let Some(owner) = self.connections[key].owner else { return };
+        let Some(owner) = self.table.connections[key].owner else { return };
         let room = {
-            let Connection { requests_max, answered, .. } = self.connections[key];
-            (requests_max - answered).min(self.transport.pipeline) - 1
+            let Connection { requests_max, answered, .. } = self.table.connections[key];
+            (requests_max - answered).min(self.settings.transport.pipeline) - 1
         };
         for _ in 0..room {
-            let Some(due) = self.agenda.beside(&mut self.clients[owner].itinerary, first.intended) else {
+            let Some(due) = self.workload.beside(&mut self.table.clients[owner].itinerary, first.intended)
+            else {
                 break;
             };
             let mut errand = self.errand(due, first.intended);
             errand.acted = now;
-            self.ledger.begin(errand.step, now);
+            self.recorder.begin(errand.step, now);
             bytes.extend_from_slice(self.catalogue.request(errand.document));
-            self.connections[key].piped.push_back(Exchange { errand, sent: now, first_byte: None });
+            self.table.connections[key].piped.push_back(Exchange { errand, sent: now, first_byte: None });
         }
-        let connection = &mut self.connections[key];
+        let connection = &mut self.table.connections[key];
         match connection.transmit(&bytes) {
             Ok(sent) => {
                 bytes.drain(..sent);
@@ -71,25 +74,25 @@ impl Run<'_> {
 
     /// The requests under way are the connection's now, even if the socket has not taken all of them.
     fn sent(&mut self, key: usize, now: Nanos) {
-        let connection = &mut self.connections[key];
+        let connection = &mut self.table.connections[key];
         if connection.state == State::Connecting {
-            self.ledger.connected(connection.exchange.errand.step, connection.opened, now);
+            self.recorder.connected(connection.exchange.errand.step, connection.opened, now);
         }
         if let Some(owner) = connection.owner {
-            self.clients[owner].errand = None;
+            self.table.clients[owner].errand = None;
         }
         connection.state = State::Receiving;
         if connection.has_unsent() {
             connection.state = State::Sending;
             // Not registered yet when it was just opened: it will be, for this too.
             let data = event_data(key, connection.serial);
-            let _ = epoll::modify(&self.epoll, &connection.socket, data, ARRIVALS | EventFlags::OUT);
+            let _ = epoll::modify(&self.wakeups.epoll, &connection.socket, data, ARRIVALS | EventFlags::OUT);
         }
     }
 
     /// Sends what the socket did not take before.
     pub(super) fn send_rest(&mut self, key: usize, now: Nanos) {
-        let connection = &mut self.connections[key];
+        let connection = &mut self.table.connections[key];
         match connection.transmit_rest() {
             Ok(()) if connection.has_unsent() => {}
             Ok(()) => connection.state = State::Receiving,

@@ -67,17 +67,17 @@ impl Run<'_> {
     pub(crate) fn receive(&mut self, key: usize, serial: u32, at: Nanos) {
         let mut now = at;
         for _ in 0..READS_MAX {
-            let connection = &mut self.connections[key];
+            let connection = &mut self.table.connections[key];
             let asked = connection.asked(now);
             if asked.bytes == 0 {
                 return self.receive_later(key, serial);
             }
-            let taken = connection.take(&mut self.buffer[..], &asked, self.transport.timestamps);
+            let taken = connection.take(&mut self.buffer[..], &asked, self.settings.transport.timestamps);
             let time = match taken {
                 Ok((_, Some(arrived))) => self.note_arrival(key, arrived),
                 _ => now,
             };
-            let connection = &mut self.connections[key];
+            let connection = &mut self.table.connections[key];
             let received = match taken {
                 Ok((0, _)) => return self.on_end(key, time),
                 Ok((received, _)) => received,
@@ -96,24 +96,24 @@ impl Run<'_> {
                 _ => return,
             }
         }
-        self.unread.push((key, serial));
+        self.wakeups.unread.push((key, serial));
     }
 
     /// Goes on when the slow line is free.
     fn receive_later(&mut self, key: usize, serial: u32) {
-        let Some(reader) = &mut self.connections[key].reader else { return };
+        let Some(reader) = &mut self.table.connections[key].reader else { return };
         if !mem::replace(&mut reader.waiting, true) {
-            self.readers.set(reader.free_at(), key, serial);
+            self.wakeups.slow_reads.set(reader.free_at(), key, serial);
         }
     }
 
     /// When bytes came that the kernel stamped on the wall clock. Until we looked they waited for the generator.
     fn note_arrival(&mut self, key: usize, arrived: Nanos) -> Nanos {
-        let exchange = &self.connections[key].exchange;
+        let exchange = &self.table.connections[key].exchange;
         let looked = clock::now();
-        let time = (arrived - self.wall_ahead).clamp(exchange.sent, looked);
+        let time = (arrived - self.wakeups.wall_ahead).clamp(exchange.sent, looked);
         let step = exchange.errand.step.filter(|_| exchange.first_byte.is_none());
-        if let Some(step) = step.and_then(|step| self.ledger.steps.get_mut(step)) {
+        if let Some(step) = step.and_then(|step| self.recorder.steps.get_mut(step)) {
             step.receive_lag.record(looked - time);
         }
         time
@@ -121,7 +121,7 @@ impl Run<'_> {
 
     /// The server has closed the connection: the end of some answers, and too early for others.
     fn on_end(&mut self, key: usize, at: Nanos) {
-        let connection = &mut self.connections[key];
+        let connection = &mut self.table.connections[key];
         connection.closed_by_server = true;
         match connection.reception.end() {
             Ok(response) => self.complete(key, &response, at),
@@ -131,10 +131,10 @@ impl Run<'_> {
 
     /// Does what received bytes amount to.
     fn take_in(&mut self, key: usize, received: usize, discarded: bool, at: Nanos) -> Next {
-        self.ledger.totals.received_bytes += received as u64;
-        let connection = &mut self.connections[key];
+        self.recorder.totals.received_bytes += received as u64;
+        let connection = &mut self.table.connections[key];
         if let Some(owner) = connection.owner {
-            self.clients[owner].received_bytes += received as u64;
+            self.table.clients[owner].received_bytes += received as u64;
         }
         connection.exchange.first_byte.get_or_insert(at);
         if discarded {
@@ -149,7 +149,7 @@ impl Run<'_> {
         }
         let mut from = 0;
         loop {
-            let connection = &mut self.connections[key];
+            let connection = &mut self.table.connections[key];
             let response = match connection.reception.feed(&self.buffer[from..received]) {
                 Ok((_, Progress::More)) => return Next::Read,
                 Ok((used, Progress::Complete(response))) => {
@@ -180,9 +180,9 @@ impl Run<'_> {
     /// One of several answers is complete; the next is already coming if there are `more` bytes.
     fn complete_one(&mut self, key: usize, response: &Response, more: bool, at: Nanos) -> Next {
         let failure = self.answered(key, response, at);
-        let connection = &mut self.connections[key];
+        let connection = &mut self.table.connections[key];
         if let Some(owner) = connection.owner {
-            self.clients[owner].failure = self.clients[owner].failure.or(failure);
+            self.table.clients[owner].failure = self.table.clients[owner].failure.or(failure);
         }
         if let Some(next) = connection.piped.pop_front() {
             connection.reception.reset(self.catalogue.is_bodiless(next.errand.document));
@@ -199,7 +199,7 @@ impl Run<'_> {
     /// The last of the answers under way is complete.
     fn complete(&mut self, key: usize, response: &Response, at: Nanos) {
         let failure = self.answered(key, response, at);
-        let connection = &mut self.connections[key];
+        let connection = &mut self.table.connections[key];
         let Some(owner) = connection.owner else { return };
         connection.state = State::Idle;
         connection.unsent.clear();
@@ -210,23 +210,23 @@ impl Run<'_> {
         } else if !reusable {
             self.part(key, owner, !ended && !response.keep_alive, at);
         }
-        let failure = self.clients[owner].failure.take().or(failure);
+        let failure = self.table.clients[owner].failure.take().or(failure);
         self.advance(owner, at, failure);
     }
 
     /// Records an answer; why it is no good, if it is not.
     fn answered(&mut self, key: usize, response: &Response, at: Nanos) -> Option<Cause> {
-        let connection = &mut self.connections[key];
+        let connection = &mut self.table.connections[key];
         connection.answered += 1;
-        self.refused_since = None;
+        self.opener.refused_since = None;
         let content = connection.reception.digest();
-        self.ledger.answer(&connection.exchange, response, content, at, &mut self.catalogue)
+        self.recorder.answer(&connection.exchange, response, content, at, &mut self.catalogue)
     }
 
     /// Returns true if unsolicited data arrived, or the end of the connection.
     pub(super) fn has_unsolicited(&mut self, key: usize) -> bool {
         let asked = Asked { bytes: BUFFER_BYTES as u64, unseen: false };
-        let received = self.connections[key].take(&mut self.buffer[..], &asked, false);
+        let received = self.table.connections[key].take(&mut self.buffer[..], &asked, false);
         !matches!(received, Err(Trouble::System(Errno::AGAIN | Errno::INTR)))
     }
 }

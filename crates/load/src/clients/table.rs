@@ -1,0 +1,83 @@
+//! The clients of a run and their connections, each under a key and a serial number.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use crate::{
+    clients::{client::Client, connection::Connection},
+    plan::workload::Itinerary,
+    statistics::snapshot::RateMarks,
+};
+
+#[derive(Default)]
+pub(crate) struct ClientTable {
+    pub(crate) clients: Slab<Client>,
+    pub(crate) connections: Slab<Connection>,
+    /// Connections without a client, with their serials; the one that has waited longest is first.
+    pub(crate) parked: VecDeque<(usize, u32)>,
+    /// The serial of the newest client or connection. A timer or an event with another serial is late.
+    serial: u32,
+    /// Where the search for expired connections continues.
+    pub(crate) scan_from: usize,
+}
+
+impl ClientTable {
+    pub(crate) fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
+    }
+
+    /// Adds a client that has neither a connection nor a request; returns its key.
+    pub(crate) fn add_client(&mut self, itinerary: Itinerary) -> usize {
+        let serial = self.next_serial();
+        self.clients.insert(Client {
+            itinerary,
+            connection: None,
+            errand: None,
+            failure: None,
+            serial,
+            received_bytes: 0,
+            received_before_step: 0,
+        })
+    }
+
+    /// The connection that a timer or an event was meant for, if it still exists.
+    pub(crate) fn live_connection(&mut self, key: usize, serial: u32) -> Option<&mut Connection> {
+        self.connections.get_mut(key).filter(|connection| connection.serial == serial)
+    }
+
+    /// Keeps a connection for the next client.
+    pub(crate) fn park(&mut self, key: usize) {
+        let connection = &mut self.connections[key];
+        connection.owner = None;
+        self.parked.push_back((key, connection.serial));
+    }
+
+    /// Gives a client the connection that has waited longest: all are used in turn, so that none is idle until the
+    /// server closes it.
+    pub(crate) fn take_parked(&mut self, client: usize) {
+        while let Some((key, serial)) = self.parked.pop_front() {
+            if let Some(connection) = self.live_connection(key, serial) {
+                connection.owner = Some(client);
+                self.clients[client].connection = Some(key);
+                return;
+            }
+        }
+    }
+
+    /// Counts the bytes of each client anew from the beginning of a step.
+    pub(crate) fn begin_step(&mut self) {
+        for (_, client) in &mut self.clients {
+            client.received_before_step = client.received_bytes;
+        }
+    }
+
+    /// The clients that received at least `least` bits per second in the `seconds` of the current step.
+    pub(crate) fn rates(&self, least: f64, seconds: f64) -> RateMarks {
+        let rate =
+            |client: &Client| (client.received_bytes - client.received_before_step) as f64 * 8.0 / seconds;
+        let conforming = self.clients.iter().filter(|(_, client)| rate(client) >= least);
+        RateMarks { clients: self.clients.len(), conforming: conforming.count() }
+    }
+}

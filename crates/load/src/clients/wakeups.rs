@@ -1,0 +1,54 @@
+//! What wakes the event loop: sockets, timers of clients, and connections that were left with bytes to read.
+
+use std::os::fd::OwnedFd;
+
+use rustix::{
+    event::epoll::{self, CreateFlags},
+    thread::clock_nanosleep_absolute,
+    time::{ClockId, Timespec},
+};
+use sojourn_measure::{Nanos, clock};
+
+use crate::runtime::{RunError, batching::Turns, timers::Timers, timestamps};
+
+const SECOND: u64 = 1_000_000_000;
+
+pub(crate) struct Wakeups {
+    pub(crate) epoll: OwnedFd,
+    /// When clients send their next requests.
+    pub(crate) timers: Timers,
+    /// When connections with a limited read rate may be read again.
+    pub(crate) slow_reads: Timers,
+    /// Connections that had more to read than one turn of the loop takes, with their serials.
+    pub(crate) unread: Vec<(usize, u32)>,
+    pub(crate) batching: Turns,
+    /// How far the wall clock, which the kernel uses for its timestamps, is ahead of ours.
+    pub(crate) wall_ahead: Nanos,
+}
+
+impl Wakeups {
+    pub(crate) fn new(batching: Turns, origin: Nanos) -> Result<Wakeups, RunError> {
+        Ok(Wakeups {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            timers: Timers::default(),
+            slow_reads: Timers::default(),
+            unread: Vec::new(),
+            batching,
+            wall_ahead: timestamps::wall_ahead(origin),
+        })
+    }
+
+    /// When a connection may be read again without an event on its socket.
+    pub(crate) fn next_read(&self) -> Nanos {
+        if self.unread.is_empty() { self.slow_reads.next().unwrap_or(Nanos::MAX) } else { Nanos::ZERO }
+    }
+
+    /// Sleeps until batching allows the next turn of the loop; returns the time after that.
+    pub(crate) fn sleep_for_batch(&self, now: Nanos) -> Nanos {
+        let Some(turn) = self.batching.put_off_until(now) else { return now };
+        let time = Timespec { tv_sec: (turn.0 / SECOND) as i64, tv_nsec: (turn.0 % SECOND) as i64 };
+        // A signal ends it early: the loop then checks if it was interrupted.
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
+        clock::now()
+    }
+}
