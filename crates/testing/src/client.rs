@@ -9,13 +9,13 @@ use crate::script;
 /// Nothing in these tests takes as long as this unless it hangs.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A client that reads with patience.
+/// A client that reads with a deadline.
 pub struct Client<S = TcpStream> {
     pub stream: S,
     received: Vec<u8>,
 }
 
-/// A connection on which one waits with patience.
+/// A connection whose reads have a deadline.
 pub fn with_deadline(stream: TcpStream) -> TcpStream {
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.set_write_timeout(Some(DEADLINE)).unwrap();

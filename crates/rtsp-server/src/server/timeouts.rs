@@ -59,8 +59,8 @@ impl Server<'_> {
         {
             stream.session.keep_alive(self.now);
         }
-        let patience = if stream.is_orphan { timeout.min(ORPHAN_TIMEOUT) } else { timeout };
-        if self.now.saturating_sub(stream.session.last_activity()) > patience {
+        let limit = if stream.is_orphan { timeout.min(ORPHAN_TIMEOUT) } else { timeout };
+        if self.now.saturating_sub(stream.session.last_activity()) > limit {
             self.counts.count(Counter::SessionsTimedOut);
             self.end(token, Ending::TimedOut);
         }

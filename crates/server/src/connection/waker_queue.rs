@@ -15,7 +15,7 @@ pub struct WakerQueue {
 
 /// Wakes one connection.
 struct Call {
-    bell: Arc<WakerQueue>,
+    queue: Arc<WakerQueue>,
     token: u64,
 }
 
@@ -28,7 +28,7 @@ impl WakerQueue {
 
     /// Wakes the connection behind `token` from any thread. The connection may be gone by then.
     pub fn waker(self: &Arc<Self>, token: u64) -> Waker {
-        Waker::from(Arc::new(Call { bell: Arc::clone(self), token }))
+        Waker::from(Arc::new(Call { queue: Arc::clone(self), token }))
     }
 
     /// Readable while the queue is not empty.
@@ -46,7 +46,7 @@ impl WakerQueue {
         tokens
     }
 
-    fn ring(&self, token: u64) {
+    fn push(&self, token: u64) {
         let mut tokens = self.lock();
         let is_first = tokens.is_empty();
         tokens.push(token);
@@ -63,11 +63,11 @@ impl WakerQueue {
 
 impl Wake for Call {
     fn wake(self: Arc<Self>) {
-        self.bell.ring(self.token);
+        self.queue.push(self.token);
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.bell.ring(self.token);
+        self.queue.push(self.token);
     }
 }
 
@@ -77,16 +77,16 @@ mod tests {
 
     #[test]
     fn who_rings_is_collected_once() {
-        let bell = WakerQueue::new().unwrap();
-        let (first, second) = (bell.waker(7), bell.waker(3));
+        let queue = WakerQueue::new().unwrap();
+        let (first, second) = (queue.waker(7), queue.waker(3));
         std::thread::scope(|scope| {
             scope.spawn(|| first.wake_by_ref());
             scope.spawn(|| second.wake_by_ref());
             scope.spawn(|| first.wake_by_ref());
         });
-        assert_eq!(bell.take(), [3, 7]);
-        assert_eq!(bell.take(), [0_u64; 0]);
+        assert_eq!(queue.take(), [3, 7]);
+        assert_eq!(queue.take(), [0_u64; 0]);
         first.wake();
-        assert_eq!(bell.take(), [7]);
+        assert_eq!(queue.take(), [7]);
     }
 }

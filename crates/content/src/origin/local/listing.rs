@@ -15,7 +15,7 @@ use sojourn_http::{HttpDate, SitePath};
 
 use super::names::Name;
 use super::page::page;
-use super::root::{LOOKING, Patience, Root};
+use super::root::{BlockingMode, LOOKING, Root};
 use crate::document::{Choice, Document, Source};
 use crate::memory_file::MemoryFile;
 use crate::rules::{Links, Rules};
@@ -126,7 +126,7 @@ fn look_at(root: &Root, rules: &Rules, directory: &OwnedFd, name: &Name, entry: 
         return None;
     }
     let target = Name::of(&[name.as_bytes(), b"/", entry.to_bytes()])?;
-    let target = root.open_below(target.as_c_str(), LOOKING, Patience::Disk).ok()?;
+    let target = root.open_below(target.as_c_str(), LOOKING, BlockingMode::Disk).ok()?;
     fstat(&target).ok()
 }
 

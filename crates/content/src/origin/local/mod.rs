@@ -27,7 +27,7 @@ mod tests;
 
 use names::Name;
 pub(crate) use names::PATH_BYTES_MAX;
-use root::{Patience, READING, Root};
+use root::{BlockingMode, READING, Root};
 
 /// The regular files below one directory.
 #[derive(Debug)]
@@ -70,12 +70,13 @@ impl Directory {
     /// Looks up whatever opening `path` looks up, so that the kernel remembers it; `each` is given the files. It
     /// allocates nothing.
     pub(crate) fn look_up_all(&self, path: &[u8], mut each: impl FnMut(&OwnedFd, &Stat)) {
-        match self.look_up(path, Patience::Disk) {
+        match self.look_up(path, BlockingMode::Disk) {
             Ok(Target::File { file, stat, name, .. }) => {
                 each(&file, &stat);
                 let looks = self.looks_for_copies(name.as_bytes());
                 for coding in Coding::ALL.iter().filter(|_| looks) {
-                    let copy = self.open_copy(name.as_bytes(), &Identity::of(&stat), *coding, Patience::Disk);
+                    let copy =
+                        self.open_copy(name.as_bytes(), &Identity::of(&stat), *coding, BlockingMode::Disk);
                     if let Ok(Some((file, _, stat))) = &copy {
                         each(file, stat);
                     }
@@ -95,12 +96,12 @@ impl Directory {
         Ok(Arc::new(Document { cache_control, ..self.described(document) }))
     }
 
-    fn look_up(&self, path: &[u8], patience: Patience) -> Result<Target, Errno> {
+    fn look_up(&self, path: &[u8], mode: BlockingMode) -> Result<Target, Errno> {
         if !path.is_empty() && !path.ends_with(b"/") {
-            return self.look_up_file(&[path], Source::File, patience);
+            return self.look_up_file(&[path], Source::File, mode);
         }
         for (position, index) in self.rules.indexes.iter().enumerate() {
-            match self.look_up_file(&[path, index], Source::Index(position), patience) {
+            match self.look_up_file(&[path, index], Source::Index(position), mode) {
                 // A directory called index.html stands for nothing.
                 Ok(Target::Directory) => {}
                 Err(error) if refusal(error) == OpenError::NotFound => {}
@@ -110,18 +111,18 @@ impl Directory {
         if !self.rules.lists {
             return Err(Errno::NOENT);
         }
-        if patience == Patience::Memory {
+        if mode == BlockingMode::Memory {
             // Nothing can tell whether reading it would wait.
             return Err(Errno::AGAIN);
         }
         let name = Name::of(&[path]).ok_or(Errno::NAMETOOLONG)?;
-        let directory = self.root.open_below(name.as_c_str(), READING | OFlags::DIRECTORY, patience)?;
+        let directory = self.root.open_below(name.as_c_str(), READING | OFlags::DIRECTORY, mode)?;
         Ok(Target::Listed { directory, name })
     }
 
-    fn look_up_file(&self, parts: &[&[u8]], source: Source, patience: Patience) -> Result<Target, Errno> {
+    fn look_up_file(&self, parts: &[&[u8]], source: Source, mode: BlockingMode) -> Result<Target, Errno> {
         let name = Name::of(parts).ok_or(Errno::NAMETOOLONG)?;
-        let file = self.root.open_below(name.as_c_str(), READING, patience)?;
+        let file = self.root.open_below(name.as_c_str(), READING, mode)?;
         let stat = fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(Target::File { file, stat, name, source }),
@@ -136,11 +137,11 @@ impl Directory {
         path: &[u8],
         original: &Identity,
         coding: Coding,
-        patience: Patience,
+        mode: BlockingMode,
     ) -> Result<Option<(OwnedFd, Name, Stat)>, Errno> {
         let Some(name) = Name::of(&[path, coding.suffix().as_bytes()]) else { return Ok(None) };
-        let opened = match self.root.open_below(name.as_c_str(), READING, patience) {
-            Err(Errno::AGAIN) if patience == Patience::Memory => return Err(Errno::AGAIN),
+        let opened = match self.root.open_below(name.as_c_str(), READING, mode) {
+            Err(Errno::AGAIN) if mode == BlockingMode::Memory => return Err(Errno::AGAIN),
             opened => opened,
         };
         // Whatever is wrong with the copy, there is the original.
@@ -153,15 +154,15 @@ impl Directory {
         self.rules.precompressed.looks(self.rules.media_types.bare(path))
     }
 
-    fn find(&self, path: &SitePath<'_>, patience: Patience) -> Result<Found, Errno> {
+    fn find(&self, path: &SitePath<'_>, mode: BlockingMode) -> Result<Found, Errno> {
         if !self.shows(path) {
             return Err(Errno::NOENT);
         }
-        match self.look_up(path.as_bytes(), patience)? {
+        match self.look_up(path.as_bytes(), mode)? {
             Target::Directory => Ok(Found::Directory),
             Target::File { file, stat, name, source } => {
                 let document = Document { source, ..Document::new(file, name.as_bytes(), &stat) };
-                self.with_copies(self.described(document), patience).map(Found::Document)
+                self.with_copies(self.described(document), mode).map(Found::Document)
             }
             Target::Listed { directory, name } => {
                 let listed = listing::make(&self.root, &self.rules, &directory, &name, path)?;
@@ -183,11 +184,11 @@ impl Directory {
         Document { media_type, cache_control, fields: Arc::clone(&rules.fields), ..document }
     }
 
-    fn with_copies(&self, document: Document, patience: Patience) -> Result<Arc<Document>, Errno> {
+    fn with_copies(&self, document: Document, mode: BlockingMode) -> Result<Arc<Document>, Errno> {
         let mut copies = Vec::new();
         if self.looks_for_copies(&document.file_path) {
             for coding in Coding::ALL {
-                let copy = self.open_copy(&document.file_path, &document.identity, *coding, patience)?;
+                let copy = self.open_copy(&document.file_path, &document.identity, *coding, mode)?;
                 copies.extend(copy.map(|(file, name, stat)| {
                     Arc::new(Document::new(file, name.as_bytes(), &stat).into_copy(&document, *coding))
                 }));
@@ -220,11 +221,11 @@ impl Directory {
 
 impl Origin for Directory {
     fn open(&self, place: &Place<'_>) -> Result<Found, OpenError> {
-        self.find(&place.path, Patience::Disk).map_err(refusal)
+        self.find(&place.path, BlockingMode::Disk).map_err(refusal)
     }
 
     fn open_now(&self, place: &Place<'_>) -> Option<Result<Found, OpenError>> {
-        match self.find(&place.path, Patience::Memory) {
+        match self.find(&place.path, BlockingMode::Memory) {
             Err(Errno::AGAIN) => None,
             found => Some(found.map_err(refusal)),
         }

@@ -28,12 +28,12 @@ pub const LOOKING: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// The longest name of a file: longer ones need not be tried, which would allocate.
 const NAME_BYTES_MAX: usize = 255;
 
-/// How long a lookup may take.
+/// Whether a lookup may wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// As long as the disk needs.
+pub enum BlockingMode {
+    /// It may wait.
     Disk,
-    /// Only what the kernel remembers counts; otherwise it is `EAGAIN`.
+    /// Only names that the kernel has cached; otherwise the result is `EAGAIN`.
     Memory,
 }
 
@@ -56,10 +56,10 @@ impl Root {
     }
 
     /// Opens `path` below it.
-    pub fn open_below(&self, path: &CStr, flags: OFlags, patience: Patience) -> Result<OwnedFd, Errno> {
-        match (self.kernel_resolves, patience, self.links) {
-            (true, Patience::Disk, _) => self.resolve(path, flags),
-            (true, Patience::Memory, _) => {
+    pub fn open_below(&self, path: &CStr, flags: OFlags, mode: BlockingMode) -> Result<OwnedFd, Errno> {
+        match (self.kernel_resolves, mode, self.links) {
+            (true, BlockingMode::Disk, _) => self.resolve(path, flags),
+            (true, BlockingMode::Memory, _) => {
                 let resolution = self.resolution() | ResolveFlags::CACHED;
                 let opened = openat2(&self.fd, path, flags, Mode::empty(), resolution);
                 // INVAL: before Linux 5.12. In all these cases another attempt will tell.
@@ -67,9 +67,9 @@ impl Root {
                     |error| if matches!(error, Errno::INTR | Errno::INVAL) { Errno::AGAIN } else { error },
                 )
             }
-            (false, Patience::Memory, _) => Err(Errno::AGAIN),
-            (false, Patience::Disk, Links::Any) => openat(&self.fd, path, flags, Mode::empty()),
-            (false, Patience::Disk, Links::Inside | Links::None) => self.walk(path.to_bytes(), flags),
+            (false, BlockingMode::Memory, _) => Err(Errno::AGAIN),
+            (false, BlockingMode::Disk, Links::Any) => openat(&self.fd, path, flags, Mode::empty()),
+            (false, BlockingMode::Disk, Links::Inside | Links::None) => self.walk(path.to_bytes(), flags),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whether what was received so far ends between two requests, or within something that the client began.
 //!
-//! The implementation of the protocol does not tell, and patience depends on it: a client may be idle for long, but not
+//! The implementation of the protocol does not tell, and timeouts depend on it: a client may be idle for long, but not
 //! in the middle of a frame or of a header block. So the lengths of the frames are followed here, and nothing else.
 
 /// A frame's header: length, type, flags, stream (RFC 9113, 4.1).

@@ -217,7 +217,7 @@ fn a_file_cut_short_resets_its_stream_alone() {
 }
 
 #[test]
-fn patience_with_requests_that_do_not_become_whole() {
+fn incomplete_requests_time_out() {
     let root = fixture::site();
     let (mut server, mut client) = (Server::new(root.path()), Client::new(1 << 20));
     client.get("/hello.txt");

@@ -54,7 +54,7 @@ impl ReverseProxy {
             self.exchanges.break_tunnel(id);
             self.exchanges.release_tunnel(id);
             return match stage {
-                Stage::Closed(End::Obstructed(refusal)) => self.refuse(request, refusal, response),
+                Stage::Closed(End::Refused(refusal)) => self.refuse(request, refusal, response),
                 Stage::Closed(End::Failed(status)) => response.page(request, status),
                 // The origin was there for a moment.
                 _ => response.page(request, Status::BadGateway),

@@ -86,7 +86,7 @@ impl Resolver {
         let jobs = Arc::new(Mutex::new(jobs));
         for _ in 0..THREADS {
             let (jobs, known) = (Arc::clone(&jobs), Arc::clone(&self.known));
-            // With fewer threads, or none, names wait longer, or until patience with them ends.
+            // With fewer threads, or none, names wait longer, or time out.
             let _ =
                 std::thread::Builder::new().name("resolver".to_owned()).spawn(move || work(&jobs, &known));
         }

@@ -95,9 +95,9 @@ impl Cache {
         }
     }
 
-    /// Starts `count` disk threads; a request waits for them at most `patience`, and then goes on without the disk.
-    pub fn start_disk_threads(&self, count: usize, patience: Duration) -> io::Result<DiskThreads> {
-        DiskThreads::start(&self.store, count, patience)
+    /// Starts `count` disk threads; a request waits for them at most `timeout`, and then goes on without the disk.
+    pub fn start_disk_threads(&self, count: usize, timeout: Duration) -> io::Result<DiskThreads> {
+        DiskThreads::start(&self.store, count, timeout)
     }
 
     /// The same, but the lot says what is a hit: an experiment.

@@ -22,17 +22,17 @@ const WATCH_PERIOD: Duration = Duration::from_millis(250);
 pub struct DiskThreads {
     store: Store,
     is_ending: Arc<AtomicBool>,
-    patience: Duration,
+    timeout: Duration,
     threads: Vec<JoinHandle<()>>,
     watch: Option<JoinHandle<()>>,
 }
 
 impl DiskThreads {
-    /// Starts `count` threads; requests wait for them at most `patience`.
-    pub(super) fn start(store: &Store, count: usize, patience: Duration) -> io::Result<DiskThreads> {
+    /// Starts `count` threads; requests wait for them at most `timeout`.
+    pub(super) fn start(store: &Store, count: usize, timeout: Duration) -> io::Result<DiskThreads> {
         let is_ending = Arc::new(AtomicBool::new(false));
         let threads = Vec::with_capacity(count);
-        let mut keepers = DiskThreads { store: store.clone(), is_ending, patience, threads, watch: None };
+        let mut keepers = DiskThreads { store: store.clone(), is_ending, timeout, threads, watch: None };
         for number in 0..count {
             let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
             let thread = std::thread::Builder::new().name(format!("cache-disk-{number}"));
@@ -40,7 +40,7 @@ impl DiskThreads {
         }
         let (store, is_ending) = (store.clone(), Arc::clone(&keepers.is_ending));
         let thread = std::thread::Builder::new().name("disk-watch".to_owned());
-        keepers.watch = Some(thread.spawn(move || watch(&store, patience, &is_ending))?);
+        keepers.watch = Some(thread.spawn(move || watch(&store, timeout, &is_ending))?);
         Ok(keepers)
     }
 }
@@ -53,7 +53,7 @@ impl Drop for DiskThreads {
             watch.thread().unpark();
             let _ = watch.join();
         }
-        if self.store.expire_disk_waits(self.patience) {
+        if self.store.expire_disk_waits(self.timeout) {
             // It may never come back, and the process's end does not wait for it.
             return;
         }
@@ -83,11 +83,11 @@ fn keep(store: &Store, is_ending: &AtomicBool) {
     }
 }
 
-/// Gives up disk waits longer than `patience`, and reports when the disk hangs and when it recovers.
-fn watch(store: &Store, patience: Duration, is_ending: &AtomicBool) {
+/// Gives up disk waits longer than `timeout`, and reports when the disk hangs and when it recovers.
+fn watch(store: &Store, timeout: Duration, is_ending: &AtomicBool) {
     let mut was_hanging = false;
     while !is_ending.load(Ordering::Acquire) {
-        let is_hanging = store.expire_disk_waits(patience);
+        let is_hanging = store.expire_disk_waits(timeout);
         if is_hanging != was_hanging {
             eprintln!(
                 "{}",

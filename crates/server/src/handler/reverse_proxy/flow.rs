@@ -134,7 +134,7 @@ pub enum End {
     /// There is none; clients get this status.
     Failed(Status),
     /// There is none, because the origin cannot be or is not reached.
-    Obstructed(Refusal),
+    Refused(Refusal),
     /// No client wants it any more.
     Abandoned,
 }

@@ -43,7 +43,7 @@ impl ReverseProxy {
                 Some(End::Failed(status)) => {
                     self.answer_without_upstream(request, &relay, keyed.as_ref(), status, response)
                 }
-                Some(End::Obstructed(refusal)) => self.refuse(request, refusal, response),
+                Some(End::Refused(refusal)) => self.refuse(request, refusal, response),
                 _ => unreachable!("only its followers abandon a flow"),
             };
         };

@@ -52,8 +52,8 @@ pub enum OwnAnswer {
 
 /// Why `request` of a client at `peer` goes no further, if that is so.
 pub fn refusal(request: &Request<'_>, peer: IpAddr, proxy: &Proxy) -> Option<OwnAnswer> {
-    if let Some(Err(obstacle)) = proxy.forward.as_ref().map(|forward| forward.origin(request, peer)) {
-        return Some(OwnAnswer::Refusal(obstacle));
+    if let Some(Err(refusal)) = proxy.forward.as_ref().map(|forward| forward.origin(request, peer)) {
+        return Some(OwnAnswer::Refusal(refusal));
     }
     match request.method {
         Method::Connect => return Some(OwnAnswer::Status(Status::NotImplemented)),

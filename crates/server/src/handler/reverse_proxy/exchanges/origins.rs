@@ -79,7 +79,7 @@ impl Exchanges {
         let (addresses, origin) = match (permitted, &flow.origin) {
             // Nobody waits any more.
             _ if flow.end.is_some() => return self.finish(id, End::Abandoned),
-            (Err(obstacle), _) => return self.finish(id, End::Obstructed(obstacle)),
+            (Err(refusal), _) => return self.finish(id, End::Refused(refusal)),
             (Ok(addresses), Some(origin)) => (addresses, Arc::clone(origin)),
             (Ok(_), None) => unreachable!("only who has an origin seeks it"),
         };

@@ -175,7 +175,7 @@ impl Exchanges {
                     addresses.iter().copied().take(ATTEMPTS_MAX as usize).collect();
                 self.try_tunnel(id, End::Failed(Status::BadGateway));
             }
-            Err(obstacle) => self.close_tunnel(id, End::Obstructed(obstacle)),
+            Err(refusal) => self.close_tunnel(id, End::Refused(refusal)),
         }
         // Whoever has connected it holds it now.
         self.release_tunnel(id);
