@@ -7,7 +7,7 @@ use crate::{
     clients::{connection::State, run::Run},
     http::cause::Cause,
     plan::workload::{Due, Itinerary},
-    statistics::recorder::Errand,
+    statistics::recorder::PendingRequest,
 };
 use sojourn_measure::{Nanos, clock};
 
@@ -21,7 +21,7 @@ pub struct Client {
     /// The key of its connection.
     pub connection: Option<usize>,
     /// Its request that is not yet sent.
-    pub errand: Option<Errand>,
+    pub pending: Option<PendingRequest>,
     /// Why one of the requests that went together failed, while the others are under way.
     pub failure: Option<Cause>,
     /// Tells this client from an earlier one under the same key, in late timers.
@@ -64,7 +64,7 @@ impl Run<'_> {
     /// Goes on after an answer, or after a failure, that was complete at `at`; nothing else is under way.
     pub(crate) fn advance(&mut self, key: usize, at: Nanos, failure: Option<Cause>) {
         let client = &mut self.table.clients[key];
-        client.errand = None;
+        client.pending = None;
         // A complete response of the wrong kind is as slow as a good one; anything else may fail at once.
         let pause = if failure.is_some() && client.connection.is_none() { RETRY_AFTER } else { Nanos::ZERO };
         if failure.is_some() && self.workload.failure_ends_visit() {
@@ -91,11 +91,11 @@ impl Run<'_> {
     pub(crate) fn dispatch(&mut self, key: usize) {
         let now = clock::now();
         let client = &mut self.table.clients[key];
-        let Some(errand) = client.errand.as_mut().filter(|errand| errand.acted == Nanos::ZERO) else {
+        let Some(pending) = client.pending.as_mut().filter(|pending| pending.acted == Nanos::ZERO) else {
             return;
         };
-        errand.acted = now;
-        self.recorder.begin(errand.step, now);
+        pending.acted = now;
+        self.recorder.begin(pending.step, now);
         match client.connection {
             None => self.open(key),
             Some(connection) if self.table.connections[connection].state == State::Idle => {
@@ -158,9 +158,9 @@ impl Run<'_> {
 
     fn take_errand(&mut self, key: usize, due: Due, answered: Nanos, now: Nanos) {
         let intended = due.at.max(answered);
-        let errand = self.errand(due, intended);
+        let pending = self.pending(due, intended);
         let client = &mut self.table.clients[key];
-        client.errand = Some(errand);
+        client.pending = Some(pending);
         // After an answer, connections are opened when all answers are in: bunched together, their requests find a
         // server that is awake and need not wake it one by one.
         let opens_later = answered > Nanos::ZERO && client.connection.is_none();
@@ -172,8 +172,8 @@ impl Run<'_> {
     }
 
     /// The pending form of a due request.
-    pub(crate) fn errand(&self, due: Due, intended: Nanos) -> Errand {
-        Errand {
+    pub(crate) fn pending(&self, due: Due, intended: Nanos) -> PendingRequest {
+        PendingRequest {
             document: due.document,
             step: self.settings.step_of(due.at),
             intended,

@@ -4,7 +4,7 @@ use sojourn_measure::Nanos;
 
 use crate::{
     plan::schedule::Schedule,
-    statistics::{intervals::Intervals, observer::Observer, recorder::Ledger, snapshot::StepMarks},
+    statistics::{intervals::Intervals, observer::Observer, recorder::Recorder, snapshot::StepMarks},
 };
 
 pub(crate) struct Measurement {
@@ -29,7 +29,7 @@ impl Measurement {
     }
 
     /// Ends the step that was being measured when the run stopped, and the intervals of all steps.
-    pub(crate) fn finish(&mut self, recorder: &Ledger, origin: Nanos) {
+    pub(crate) fn finish(&mut self, recorder: &Recorder, origin: Nanos) {
         if let Some(marks) = self.steps.iter_mut().find(|marks| marks.from.is_some() && marks.end.is_none()) {
             marks.end = Some(self.observer.mark(&recorder.totals));
         }

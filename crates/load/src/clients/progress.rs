@@ -76,12 +76,12 @@ impl Run<'_> {
 
     fn failing(&self, index: usize, now: Nanos) -> Option<String> {
         let StopRule::Failing { target_p95 } = self.settings.stop else { return None };
-        let unsent = self.table.clients.iter().filter_map(|(_, client)| client.errand);
+        let unsent = self.table.clients.iter().filter_map(|(_, client)| client.pending);
         let sent = self.table.connections.iter().flat_map(|(_, connection)| connection.under_way());
         let waiting = unsent
-            .chain(sent.map(|exchange| exchange.errand))
-            .filter(|errand| errand.step == Some(index) && errand.acted > Nanos::ZERO);
-        let overdue = waiting.filter(|errand| now - errand.intended > target_p95).count() as u64;
+            .chain(sent.map(|exchange| exchange.pending))
+            .filter(|pending| pending.step == Some(index) && pending.acted > Nanos::ZERO);
+        let overdue = waiting.filter(|pending| now - pending.intended > target_p95).count() as u64;
         checks::failing(&self.recorder.steps[index], &self.measurement.steps[index], overdue, target_p95)
             .map(|why| format!("step {}: {why}", index + 1))
     }

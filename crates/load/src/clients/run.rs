@@ -19,18 +19,18 @@ use crate::{
         Arrivals, Connections, Limits, Plan, StopRule, Think, Transport, Waiting,
         catalogue::Catalogue,
         schedule::Schedule,
-        workload::{Agenda, Quota},
+        workload::{Quota, Workload},
     },
     runtime::{
         RunError,
-        batching::Turns,
+        batching::Batching,
         connector::{ConnectOptions, Connector},
     },
     statistics::{
         intervals::Intervals,
         observer::Observer,
         outcome::{Outcome, Stopped},
-        recorder::Ledger,
+        recorder::Recorder,
         snapshot::StepMarks,
     },
 };
@@ -60,13 +60,13 @@ pub fn run(
 /// `table` and `opener`, the clock writes `measurement`; all of them tell the recorder what happened.
 pub(crate) struct Run<'a> {
     pub(crate) settings: Settings,
-    pub(crate) workload: Agenda<'a>,
+    pub(crate) workload: Workload<'a>,
     /// The requests, and what is known about their answers.
     pub(crate) catalogue: Catalogue,
     pub(crate) table: ClientTable,
     pub(crate) opener: Opener,
     pub(crate) wakeups: Wakeups,
-    pub(crate) recorder: Ledger,
+    pub(crate) recorder: Recorder,
     pub(crate) measurement: Measurement,
     /// Since when no new requests are sent and those under way may end.
     pub(crate) draining: Option<Nanos>,
@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
         // Two sequences, so that what is asked for does not depend on how connections are used.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
         // A closed loop waits for its answers: putting them off would make less load.
-        let batching = Turns::new(match (plan.waiting, closed_clients) {
+        let batching = Batching::new(match (plan.waiting, closed_clients) {
             (Waiting::Sleep { timer_slack }, None) => timer_slack,
             _ => Nanos::ZERO,
         });
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         // An answer that waits for the next turn must not seem to be late.
         transport.timestamps |= batching.are_limited();
         let (origin, started_at) = (clock::now(), SystemTime::now());
-        let workload = Agenda::new(
+        let workload = Workload::new(
             plan.arrivals,
             plan.requests,
             plan.think,
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
                 refused_since: None,
             },
             wakeups: Wakeups::new(batching, origin)?,
-            recorder: Ledger::new(steps, has_progress || plan.observe.timeline),
+            recorder: Recorder::new(steps, has_progress || plan.observe.timeline),
             measurement: Measurement {
                 observer: Observer::new(&plan.observe, origin, started_at),
                 intervals: plan.observe.interval.map(|length| Intervals::new(steps, length)),
@@ -194,8 +194,8 @@ impl<'a> Run<'a> {
         let end = self.draining.unwrap_or_else(clock::now);
         let unanswered: Vec<usize> = self.table.clients.iter().map(|(key, _)| key).collect();
         for key in unanswered {
-            let waiting = self.table.clients[key].errand.filter(|errand| errand.intended < end);
-            if let Some(step) = waiting.and_then(|errand| errand.step) {
+            let waiting = self.table.clients[key].pending.filter(|pending| pending.intended < end);
+            if let Some(step) = waiting.and_then(|pending| pending.step) {
                 self.recorder.steps[step].unfinished += 1;
             }
             self.count_held_up(key, end);
@@ -208,7 +208,7 @@ impl<'a> Run<'a> {
             self.workload.skip();
         }
         for (_, connection) in &self.table.connections {
-            for step in connection.under_way().filter_map(|exchange| exchange.errand.step) {
+            for step in connection.under_way().filter_map(|exchange| exchange.pending.step) {
                 self.recorder.steps[step].unfinished += 1;
             }
         }
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
             think: self.settings.think,
             origin: self.settings.origin,
             schedule: self.settings.schedule,
-            ledger: self.recorder,
+            recorder: self.recorder,
             marks: self.measurement.steps,
             timeline: self.measurement.observer.into_timeline(),
             timestamps: if !self.settings.transport.timestamps {

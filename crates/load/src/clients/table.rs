@@ -34,7 +34,7 @@ impl ClientTable {
         self.clients.insert(Client {
             itinerary,
             connection: None,
-            errand: None,
+            pending: None,
             failure: None,
             serial,
             received_bytes: 0,

@@ -9,7 +9,7 @@ use rustix::{
 };
 use sojourn_measure::{Nanos, clock};
 
-use crate::runtime::{RunError, batching::Turns, timers::Timers, timestamps};
+use crate::runtime::{RunError, batching::Batching, timers::Timers, timestamps};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -21,13 +21,13 @@ pub(crate) struct Wakeups {
     pub(crate) slow_reads: Timers,
     /// Connections that had more to read than one turn of the loop takes, with their serials.
     pub(crate) unread: Vec<(usize, u32)>,
-    pub(crate) batching: Turns,
+    pub(crate) batching: Batching,
     /// How far the wall clock, which the kernel uses for its timestamps, is ahead of ours.
     pub(crate) wall_ahead: Nanos,
 }
 
 impl Wakeups {
-    pub(crate) fn new(batching: Turns, origin: Nanos) -> Result<Wakeups, RunError> {
+    pub(crate) fn new(batching: Batching, origin: Nanos) -> Result<Wakeups, RunError> {
         Ok(Wakeups {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             timers: Timers::default(),

@@ -19,7 +19,7 @@ use crate::{
         cause::{self, Cause},
         tls,
     },
-    runtime::{receive as intake, receive::Received},
+    runtime::{receive, receive::Received},
 };
 
 /// Sealed bytes taken at once: a whole record, its head and seal.
@@ -151,7 +151,7 @@ impl Secured {
         let mut stamp = None;
         if from == to {
             let room = &mut self.sealed[..sealed_max.min(SEALED_BYTES)];
-            let (received, arrived) = intake::receive(socket, room, stamps)?;
+            let (received, arrived) = receive::receive(socket, room, stamps)?;
             if received == 0 {
                 return Ok((0, None));
             }

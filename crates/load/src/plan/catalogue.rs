@@ -9,9 +9,9 @@ use sojourn_workload::web99;
 use crate::{
     http::{request::Form, response_reader::Digest},
     plan::{
-        Pick, Requests, file_list as filelist,
+        Pick, Requests, file_list,
         file_list::FilelistError,
-        markov_chain as walk,
+        markov_chain,
         markov_chain::WalkError,
         session_file::{self, Burst, SessionFileError},
     },
@@ -65,7 +65,7 @@ impl Catalogue {
 
     /// The documents of a WebStone file list below the target's path, and how to pick them.
     pub fn mix(form: &Form<'_>, list: &str) -> Result<(Catalogue, Pick), FilelistError> {
-        let entries = filelist::parse(list)?;
+        let entries = file_list::parse(list)?;
         let mut catalogue = Catalogue::empty(form);
         for entry in &entries {
             catalogue.add(form, &form.below(&entry.path), entry.size_bytes);
@@ -108,7 +108,7 @@ impl Catalogue {
     pub fn walk(form: &Form<'_>, file: &str) -> Result<(Catalogue, Requests), WalkError> {
         let mut catalogue = Catalogue::empty(form);
         let mut known = HashMap::new();
-        let walk = walk::parse(file)?.map(|path: String| {
+        let walk = markov_chain::parse(file)?.map(|path: String| {
             *known.entry(path).or_insert_with_key(|path| catalogue.add(form, &form.below(path), None))
         });
         Ok((catalogue, Requests::Walk(walk)))

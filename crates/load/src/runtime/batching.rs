@@ -13,15 +13,15 @@ pub const TIMER_SLACK_MAX: Nanos = Nanos(10_000_000);
 
 /// Says when the next turn may begin.
 #[derive(Clone, Copy, Debug)]
-pub struct Turns {
+pub struct Batching {
     slack: Nanos,
     not_before: Nanos,
 }
 
-impl Turns {
+impl Batching {
     /// At most one turn in each `slack` in the long run; without slack any number.
-    pub fn new(slack: Nanos) -> Turns {
-        Turns { slack: slack.min(TIMER_SLACK_MAX), not_before: Nanos::ZERO }
+    pub fn new(slack: Nanos) -> Batching {
+        Batching { slack: slack.min(TIMER_SLACK_MAX), not_before: Nanos::ZERO }
     }
 
     /// Returns true if turns may be put off at all.
@@ -57,7 +57,7 @@ mod tests {
 
     /// Turns for what comes at these times; answers when each began.
     fn turns_for(times: &[u64]) -> Vec<u64> {
-        let mut turns = Turns::new(SLACK);
+        let mut turns = Batching::new(SLACK);
         let (mut began, mut free_at) = (Vec::new(), 0);
         for &time in times {
             if time <= free_at && !began.is_empty() {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn without_slack_any_number() {
-        let mut turns = Turns::new(Nanos::ZERO);
+        let mut turns = Batching::new(Nanos::ZERO);
         (0..1000).for_each(|_| turns.begin(START));
         assert!(!turns.are_limited() && turns.put_off_until(START).is_none());
     }

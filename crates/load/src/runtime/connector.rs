@@ -10,7 +10,7 @@ use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with, sockopt},
 };
 
-use crate::runtime::{read_rate::Reader, source_addresses::Sources, timestamps as stamped};
+use crate::runtime::{read_rate::Reader, source_addresses::Sources, timestamps};
 
 /// Descriptors kept free of connections, for the observer's files.
 const DESCRIPTORS_RESERVED: u64 = 64;
@@ -93,7 +93,7 @@ impl Connector {
         }
         if self.timestamps {
             // Where the kernel has none, the report says that none came.
-            let _ = stamped::enable(socket.as_fd());
+            let _ = timestamps::enable(socket.as_fd());
         }
         if let Some(address) = self.sources.address(source) {
             bind_without_port(&socket, address)?;

@@ -12,7 +12,7 @@ use rustix::{
 };
 use sojourn_measure::Nanos;
 
-use crate::runtime::timestamps as stamped;
+use crate::runtime::timestamps;
 
 /// Bodies longer than this, beyond what came with the head, are thrown away inside the kernel.
 pub const DISCARD_BYTES_MIN: u64 = 4096;
@@ -25,7 +25,7 @@ pub type Received = (usize, Option<Nanos>);
 /// Receives; with `stamps` the kernel is asked when.
 pub fn receive(socket: &OwnedFd, room: &mut [u8], stamps: bool) -> Result<Received, Errno> {
     match stamps {
-        true => stamped::receive(socket.as_fd(), room),
+        true => timestamps::receive(socket.as_fd(), room),
         false => recv(socket, room, RecvFlags::empty()).map(|(received, _)| (received, None)),
     }
 }
@@ -33,7 +33,7 @@ pub fn receive(socket: &OwnedFd, room: &mut [u8], stamps: bool) -> Result<Receiv
 /// Receives up to `bytes` bytes and throws them away: tcp(7), MSG_TRUNC. Nothing is copied.
 pub fn discard(socket: &OwnedFd, bytes: usize, stamps: bool) -> Result<Received, Errno> {
     if stamps {
-        return stamped::discard(socket.as_fd(), bytes);
+        return timestamps::discard(socket.as_fd(), bytes);
     }
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so that none is needed.
     let received = unsafe { libc::recv(socket.as_raw_fd(), ptr::null_mut(), bytes, libc::MSG_TRUNC) };

@@ -12,7 +12,7 @@ use rustix::{
 };
 use sojourn_measure::{Nanos, clock};
 
-use crate::runtime::timestamps as stamped;
+use crate::runtime::timestamps;
 
 /// Ports are tried from here on, below those that systems give away by themselves.
 const PORT_FIRST: u16 = 16_384;
@@ -78,8 +78,8 @@ fn udp(local: IpAddr, port: u16, receive_buffer_bytes: Option<usize>) -> rustix:
         sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
     }
     // Where the kernel has none of these, the report says so.
-    let _ = stamped::enable(socket.as_fd());
-    let _ = stamped::enable_overflows(socket.as_fd());
+    let _ = timestamps::enable(socket.as_fd());
+    let _ = timestamps::enable_overflows(socket.as_fd());
     bind(&socket, &SocketAddr::new(local, port))?;
     Ok(socket)
 }
@@ -168,8 +168,8 @@ impl Batch {
             bytes: &self.buffers[index][..length],
             is_cut: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
             from: address(&self.names[index]),
-            arrived: stamped::arrived(&header.msg_hdr),
-            overflowed: stamped::overflowed(&header.msg_hdr),
+            arrived: timestamps::arrived(&header.msg_hdr),
+            overflowed: timestamps::overflowed(&header.msg_hdr),
         }
     }
 }

@@ -8,9 +8,9 @@ use sojourn_measure::{Nanos, Reading};
 use crate::{
     plan::mix::MixCheck,
     statistics::{
+        measured_interval::MeasuredInterval,
         report::{ServerUse, StepReport},
         snapshot::StepMarks,
-        span::Span,
         step::StepRecord,
     },
 };
@@ -48,7 +48,8 @@ impl SteadyEvidence {
     /// Compares the halves of a step, if its marks are all there.
     pub fn of(marks: &StepMarks) -> Option<SteadyEvidence> {
         let (from, middle, end) = (marks.from.as_ref()?, marks.middle.as_ref()?, marks.end.as_ref()?);
-        let (first, second) = (Span::between(from, middle), Span::between(middle, end));
+        let (first, second) =
+            (MeasuredInterval::between(from, middle), MeasuredInterval::between(middle, end));
         Some(SteadyEvidence {
             requests_per_second_first_half: first.requests_per_second()?,
             requests_per_second_second_half: second.requests_per_second()?,
@@ -130,7 +131,8 @@ pub fn failing(record: &StepRecord, marks: &StepMarks, overdue: u64, target_p95:
         let target_ms = target_p95.seconds() * 1e3;
         return Some(format!("{missed} of {seen} requests failed or waited longer than {target_ms:.0} ms"));
     }
-    let achieved = Span::between(marks.from.as_ref()?, marks.end.as_ref()?).requests_per_second()?;
+    let achieved =
+        MeasuredInterval::between(marks.from.as_ref()?, marks.end.as_ref()?).requests_per_second()?;
     let offered = record.begun as f64 / (marks.end.as_ref()?.time - marks.from.as_ref()?.time).seconds();
     let left_behind = achieved < FOLLOWS_FRACTION_MIN * offered;
     left_behind.then(|| format!("{achieved:.0} requests/s were answered of {offered:.0} asked"))

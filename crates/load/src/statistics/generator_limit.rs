@@ -17,7 +17,7 @@ const CORE_WAIT_WORTH_A_WORD: f64 = 0.02;
 const CORE_STEAL_MAX: f64 = 0.10;
 
 /// The evidence about the generator.
-pub struct Suspect<'a> {
+pub struct GeneratorEvidence<'a> {
     /// Its CPU time over wall time.
     pub cpu_fraction: f64,
     pub send_lag_p99_seconds: Option<f64>,
@@ -38,7 +38,7 @@ pub struct Suspect<'a> {
     pub errors: &'a Errors,
 }
 
-impl Suspect<'_> {
+impl GeneratorEvidence<'_> {
     /// Why the generator, not the server, was the limit; nothing when it was not.
     pub fn reasons(&self) -> Vec<String> {
         [self.ran_out(), self.begun_late(), self.busy(), self.late(), self.stolen()]
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn who_is_the_limit() {
         let none = Errors::default();
-        let suspect = |cpu_fraction, lag, server_saturated, closed| Suspect {
+        let evidence = |cpu_fraction, lag, server_saturated, closed| GeneratorEvidence {
             cpu_fraction,
             send_lag_p99_seconds: lag,
             send_lag_p99_max: Nanos(10_000_000),
@@ -129,22 +129,23 @@ mod tests {
             closed,
             errors: &none,
         };
-        let reasons = |suspect: Suspect<'_>| suspect.reasons().join("; ");
-        assert_eq!(reasons(suspect(0.5, Some(0.001), true, true)), "");
-        assert_eq!(reasons(suspect(0.99, None, true, true)), "");
-        assert!(reasons(suspect(0.92, None, false, true)).contains("92 %"));
-        assert!(reasons(suspect(0.96, None, true, false)).contains("96 %"));
-        let late = reasons(suspect(0.3, Some(0.02), false, false));
+        let reasons = |evidence: GeneratorEvidence<'_>| evidence.reasons().join("; ");
+        assert_eq!(reasons(evidence(0.5, Some(0.001), true, true)), "");
+        assert_eq!(reasons(evidence(0.99, None, true, true)), "");
+        assert!(reasons(evidence(0.92, None, false, true)).contains("92 %"));
+        assert!(reasons(evidence(0.96, None, true, false)).contains("96 %"));
+        let late = reasons(evidence(0.3, Some(0.02), false, false));
         assert!(late.contains("20 ms late") && late.contains("30 %"), "{late}");
-        assert_eq!(reasons(suspect(0.3, Some(0.02), true, false)), "");
-        let kept_off = reasons(Suspect { begun_late: Nanos(199_800_000), ..suspect(0.0, None, false, true) });
+        assert_eq!(reasons(evidence(0.3, Some(0.02), true, false)), "");
+        let kept_off =
+            reasons(GeneratorEvidence { begun_late: Nanos(199_800_000), ..evidence(0.0, None, false, true) });
         assert!(kept_off.contains("200 ms late, of 200 ms"), "{kept_off}");
         let mut errors = Errors::default();
         errors.count(Cause::Addresses, Nanos(1));
-        let stolen = Suspect {
+        let stolen = GeneratorEvidence {
             errors: &errors,
             core_steal_fraction: Some(0.5),
-            ..suspect(0.99, Some(0.02), false, false)
+            ..evidence(0.99, Some(0.02), false, false)
         };
         let all = stolen.reasons();
         assert_eq!(all.len(), 4, "{all:?}");

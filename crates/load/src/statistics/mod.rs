@@ -2,14 +2,14 @@
 
 pub(crate) mod checks;
 pub(crate) mod generator_limit;
+pub(crate) mod interval_totals;
 pub(crate) mod intervals;
+pub(crate) mod measured_interval;
 pub(crate) mod observer;
 pub(crate) mod outcome;
 pub(crate) mod recorder;
 pub mod report;
 pub(crate) mod snapshot;
-pub(crate) mod span;
-pub(crate) mod spans;
 pub(crate) mod step;
 pub(crate) mod timeline;
 pub mod webstone;

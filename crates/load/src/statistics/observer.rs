@@ -14,7 +14,7 @@ use crate::{
     plan::{Observe, schedule::Step},
     statistics::{
         recorder::Totals,
-        snapshot::Mark,
+        snapshot::Snapshot,
         timeline::{Row, Timeline},
     },
 };
@@ -45,8 +45,8 @@ impl Observer {
         }
     }
 
-    pub fn mark(&mut self, totals: &Totals) -> Mark {
-        Mark {
+    pub fn mark(&mut self, totals: &Totals) -> Snapshot {
+        Snapshot {
             processes: self.processes.as_mut().map(|tree| tree.sample(Detail::All)),
             tcp: TcpCounters::read().into(),
             ..self.light_mark(totals)
@@ -54,8 +54,8 @@ impl Observer {
     }
 
     /// Reads what costs next to nothing.
-    pub fn light_mark(&self, totals: &Totals) -> Mark {
-        Mark {
+    pub fn light_mark(&self, totals: &Totals) -> Snapshot {
+        Snapshot {
             time: clock::now(),
             totals: *totals,
             generator_cpu: clock::thread_cpu() - totals.idle,

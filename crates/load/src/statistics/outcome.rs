@@ -14,15 +14,15 @@ use crate::{
         schedule::{Schedule, Step},
     },
     statistics::{
-        checks as check,
+        checks,
         checks::{Little, LittleInFlight, SteadyEvidence},
-        generator_limit::Suspect,
+        generator_limit::GeneratorEvidence,
+        interval_totals::IntervalTotals,
         intervals::Intervals,
-        recorder::Ledger,
+        measured_interval::MeasuredInterval,
+        recorder::Recorder,
         report::{Censored, Figures, Generator, Rated, Report, SizeFigures, StatusFigures, StepReport},
         snapshot::{RateMarks, StepMarks},
-        span::Span,
-        spans::Spans,
         step::{SIZE_CLASS_BYTES, StepRecord},
         timeline::Timeline,
     },
@@ -55,7 +55,7 @@ pub struct Outcome {
     pub(crate) think: Think,
     pub(crate) origin: Nanos,
     pub(crate) schedule: Schedule,
-    pub(crate) ledger: Ledger,
+    pub(crate) recorder: Recorder,
     pub(crate) marks: Vec<StepMarks>,
     pub(crate) timeline: Option<Timeline>,
     /// Available if the kernel gave timestamps of answers.
@@ -69,7 +69,7 @@ impl Outcome {
     pub fn report(&self) -> Report {
         let steps: Vec<StepReport> = self.measured().map(|measured| self.step(&measured)).collect();
         let mut whole = StepRecord::default();
-        let mut total = Spans::default();
+        let mut total = IntervalTotals::default();
         for Measured { record, span, .. } in self.measured() {
             whole.merge(record);
             total.add(&span);
@@ -84,7 +84,7 @@ impl Outcome {
             interrupted: self.stopped == Stopped::Interrupted,
             stopped_because,
             started_unix_seconds: unix_seconds(self.started_at),
-            warnings: check::warnings(&steps, whole.skipped, self.mix_check.as_ref()),
+            warnings: checks::warnings(&steps, whole.skipped, self.mix_check.as_ref()),
             mix: self.mix_check.clone(),
             figures: self.figures(&whole, &total),
             generator: self.generator(&whole, &total, &steps),
@@ -119,16 +119,16 @@ impl Outcome {
 
     /// The steps that have a beginning and an end.
     fn measured(&self) -> impl Iterator<Item = Measured<'_>> {
-        let steps = self.schedule.steps().iter().zip(&self.ledger.steps).zip(&self.marks);
+        let steps = self.schedule.steps().iter().zip(&self.recorder.steps).zip(&self.marks);
         steps.filter_map(|((step, record), marks)| {
-            let span = Span::between(marks.from.as_ref()?, marks.end.as_ref()?);
+            let span = MeasuredInterval::between(marks.from.as_ref()?, marks.end.as_ref()?);
             Some(Measured { step, record, marks, span })
         })
     }
 
     fn step(&self, measured: &Measured<'_>) -> StepReport {
         let Measured { step, record, marks, span } = measured;
-        let mut total = Spans::default();
+        let mut total = IntervalTotals::default();
         total.add(span);
         let figures = self.figures(record, &total);
         let evidence = SteadyEvidence::of(marks);
@@ -137,7 +137,7 @@ impl Outcome {
             .zip(figures.response_time_seconds.mean)
             .map(|(((clients, think), rate), response)| Little::of(clients, rate, response, think.seconds()));
         let server = span.server_use();
-        let saturated = server.as_ref().is_some_and(check::is_saturated);
+        let saturated = server.as_ref().is_some_and(checks::is_saturated);
         StepReport {
             start_seconds: (span.start() - self.origin).seconds(),
             offered_requests_per_second: step.offered_requests_per_second,
@@ -173,9 +173,14 @@ impl Outcome {
         Some(Rated { bits_per_second, conforming_bits_per_second, clients, conforming })
     }
 
-    fn reasons(&self, measured: &Measured<'_>, total: &Spans, server_saturated: bool) -> Vec<String> {
+    fn reasons(
+        &self,
+        measured: &Measured<'_>,
+        total: &IntervalTotals,
+        server_saturated: bool,
+    ) -> Vec<String> {
         let Measured { step, record, span, .. } = measured;
-        let suspect = Suspect {
+        let evidence = GeneratorEvidence {
             cpu_fraction: total.generator_cpu_fraction().unwrap_or(0.0),
             send_lag_p99_seconds: record.send_lag.quantile_seconds(0.99),
             send_lag_p99_max: self.send_lag_p99_max,
@@ -187,11 +192,11 @@ impl Outcome {
             closed: self.closed_clients.is_some(),
             errors: &record.errors,
         };
-        suspect.reasons()
+        evidence.reasons()
     }
 
     /// The run is limited where one of its steps is.
-    fn generator(&self, whole: &StepRecord, total: &Spans, steps: &[StepReport]) -> Generator {
+    fn generator(&self, whole: &StepRecord, total: &IntervalTotals, steps: &[StepReport]) -> Generator {
         let numbered = |(number, step): (usize, &StepReport)| {
             let place = if steps.len() > 1 { format!("step {number}: ") } else { String::new() };
             step.generator.reasons.iter().map(|why| format!("{place}{why}")).collect::<Vec<_>>()
@@ -199,7 +204,7 @@ impl Outcome {
         self.generator_in(whole, total, iter::zip(1.., steps).flat_map(numbered).collect())
     }
 
-    fn generator_in(&self, record: &StepRecord, total: &Spans, reasons: Vec<String>) -> Generator {
+    fn generator_in(&self, record: &StepRecord, total: &IntervalTotals, reasons: Vec<String>) -> Generator {
         Generator {
             cpu_fraction: total.generator_cpu_fraction(),
             cpu_seconds_per_request: (total.answered > 0)
@@ -217,7 +222,7 @@ impl Outcome {
         }
     }
 
-    fn figures(&self, record: &StepRecord, total: &Spans) -> Figures {
+    fn figures(&self, record: &StepRecord, total: &IntervalTotals) -> Figures {
         let errors = || record.errors.occurred();
         Figures {
             requests: record.answered,
@@ -252,7 +257,7 @@ struct Measured<'a> {
     step: &'a Step,
     record: &'a StepRecord,
     marks: &'a StepMarks,
-    span: Span<'a>,
+    span: MeasuredInterval<'a>,
 }
 
 fn censored(record: &StepRecord) -> Censored {

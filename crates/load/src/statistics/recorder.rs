@@ -19,7 +19,7 @@ use crate::{
 
 /// A request that a client is to make.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Errand {
+pub struct PendingRequest {
     pub document: u32,
     /// The step it was due in.
     pub step: Option<usize>,
@@ -34,7 +34,7 @@ pub struct Errand {
 /// One request on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exchange {
-    pub errand: Errand,
+    pub pending: PendingRequest,
     /// When the request was sent.
     pub sent: Nanos,
     /// When the first byte of the response was there.
@@ -42,7 +42,7 @@ pub struct Exchange {
 }
 
 #[derive(Debug)]
-pub struct Ledger {
+pub struct Recorder {
     /// One record per step of the schedule.
     pub steps: Vec<StepRecord>,
     /// Since the run's start, in and between steps.
@@ -104,10 +104,10 @@ impl Level {
     }
 }
 
-impl Ledger {
-    pub fn new(steps: usize, watched: bool) -> Ledger {
+impl Recorder {
+    pub fn new(steps: usize, watched: bool) -> Recorder {
         let steps = iter::repeat_with(StepRecord::default).take(steps).collect();
-        Ledger { steps, totals: Totals::default(), recent: watched.then(Histogram::coarse) }
+        Recorder { steps, totals: Totals::default(), recent: watched.then(Histogram::coarse) }
     }
 
     /// A request is under way.
@@ -147,9 +147,9 @@ impl Ledger {
             None => self.totals.answered += 1,
         }
         if let (None, Some(recent)) = (failure, &mut self.recent) {
-            recent.record(exchange.first_byte.unwrap_or(at) - exchange.errand.intended);
+            recent.record(exchange.first_byte.unwrap_or(at) - exchange.pending.intended);
         }
-        if let Some(step) = exchange.errand.step {
+        if let Some(step) = exchange.pending.step {
             let record = &mut self.steps[step];
             match failure {
                 Some(cause) => record.wrong(cause, exchange, response, at),
@@ -160,11 +160,11 @@ impl Ledger {
     }
 
     /// A request under way failed without a complete response.
-    pub fn fail(&mut self, errand: &Errand, cause: Cause, at: Nanos) {
+    pub fn fail(&mut self, pending: &PendingRequest, cause: Cause, at: Nanos) {
         self.totals.in_flight.down(at);
         self.totals.errors += 1;
-        if let Some(step) = errand.step {
-            self.steps[step].errors.count(cause, at - errand.intended);
+        if let Some(step) = pending.step {
+            self.steps[step].errors.count(cause, at - pending.intended);
         }
     }
 }
@@ -175,7 +175,7 @@ fn judge(
     content: Option<Digest>,
     catalogue: &mut Catalogue,
 ) -> Option<Cause> {
-    let document = exchange.errand.document;
+    let document = exchange.pending.document;
     match catalogue.expected(document) {
         Expected::Any => return None,
         Expected::Status(status) => return (response.status != status).then_some(Cause::WrongStatus),

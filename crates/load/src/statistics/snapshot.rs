@@ -6,7 +6,7 @@ use crate::statistics::recorder::Totals;
 
 /// Everything cumulative at one moment.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct Snapshot {
     pub time: Nanos,
     pub totals: Totals,
     /// CPU time of the generator's thread, without what it spent polling for nothing.
@@ -27,9 +27,9 @@ pub struct Mark {
 #[derive(Clone, Debug, Default)]
 pub struct StepMarks {
     /// Where the measured part begins.
-    pub from: Option<Mark>,
-    pub middle: Option<Mark>,
-    pub end: Option<Mark>,
+    pub from: Option<Snapshot>,
+    pub middle: Option<Snapshot>,
+    pub end: Option<Snapshot>,
     /// The clients that kept their target rate, if they have one.
     pub rates: Option<RateMarks>,
 }

@@ -70,22 +70,22 @@ struct CellKey {
 impl StepRecord {
     /// Counts a response as it should be.
     pub fn success(&mut self, exchange: &Exchange, response: &Response, at: Nanos) {
-        let errand = &exchange.errand;
+        let pending = &exchange.pending;
         let first_byte = exchange.first_byte.unwrap_or(at);
         self.answered += 1;
         self.body_bytes += response.body_bytes;
         self.time_to_first_byte.record(first_byte - exchange.sent);
-        self.time_to_first_byte_intended.record(first_byte - errand.intended);
+        self.time_to_first_byte_intended.record(first_byte - pending.intended);
         self.transfer_time.record(at - first_byte);
-        self.response_time_sent.record(at - errand.acted);
-        self.send_lag.record(errand.acted - errand.intended);
-        self.complete(response, true, at - errand.intended);
+        self.response_time_sent.record(at - pending.acted);
+        self.send_lag.record(pending.acted - pending.intended);
+        self.complete(response, true, at - pending.intended);
     }
 
     /// Counts a complete response that is not as it should be.
     pub fn wrong(&mut self, cause: Cause, exchange: &Exchange, response: &Response, at: Nanos) {
-        self.errors.count(cause, at - exchange.errand.intended);
-        self.complete(response, false, at - exchange.errand.intended);
+        self.errors.count(cause, at - exchange.pending.intended);
+        self.complete(response, false, at - exchange.pending.intended);
     }
 
     fn complete(&mut self, response: &Response, good: bool, response_time: Nanos) {
@@ -208,13 +208,13 @@ impl Errors {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::recorder::Errand;
+    use crate::statistics::recorder::PendingRequest;
 
     const MS: u64 = 1_000_000;
 
     fn exchange(acted_ms: u64) -> Exchange {
-        let errand = Errand { acted: Nanos(acted_ms * MS), ..Errand::default() };
-        Exchange { errand, sent: Nanos(acted_ms * MS), first_byte: Some(Nanos(30 * MS)) }
+        let pending = PendingRequest { acted: Nanos(acted_ms * MS), ..PendingRequest::default() };
+        Exchange { pending, sent: Nanos(acted_ms * MS), first_byte: Some(Nanos(30 * MS)) }
     }
 
     fn response(status: u16, body_bytes: u64) -> Response {

@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sojourn_measure::{Nanos, core_time::CoreTime};
 
-use crate::statistics::{observer::TICK, snapshot::Mark};
+use crate::statistics::{observer::TICK, snapshot::Snapshot};
 
 /// The most rows kept: a day's.
 const ROWS_MAX: usize = 864_000;
 
 pub struct Row {
-    pub mark: Mark,
+    pub mark: Snapshot,
     /// The step it falls into the measured part of.
     pub step: Option<usize>,
     pub offered_requests_per_second: Option<f64>,
@@ -34,7 +34,7 @@ pub struct Timeline {
     #[serde(skip)]
     origin_unix_seconds: f64,
     #[serde(skip)]
-    before: Option<Mark>,
+    before: Option<Snapshot>,
     #[serde(skip)]
     server_before: Option<(Nanos, Nanos)>,
 }
@@ -107,7 +107,7 @@ impl Timeline {
     }
 }
 
-fn core_span(before: &Mark, now: &Mark) -> Option<CoreTime> {
-    let core = |mark: &Mark| mark.server_core.as_ref()?.value().copied();
+fn core_span(before: &Snapshot, now: &Snapshot) -> Option<CoreTime> {
+    let core = |mark: &Snapshot| mark.server_core.as_ref()?.value().copied();
     Some(core(now)? - core(before)?)
 }

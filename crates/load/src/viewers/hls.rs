@@ -19,7 +19,7 @@ use crate::{
         cause::cause,
         response_reader::{Progress, Response},
     },
-    runtime::{connector::socket_error, receive::DISCARD_BYTES_MIN, timestamps as stamped},
+    runtime::{connector::socket_error, receive::DISCARD_BYTES_MIN, timestamps},
     viewers::{
         conformance::{Ending, Failure},
         run::{Run, event_data},
@@ -135,9 +135,9 @@ impl Run {
                 let bytes = bytes.min(DISCARD_BYTES_MAX);
                 // A slow line takes no more than it may.
                 let bytes = if viewer.reader.is_some() { bytes.min(most as u64) } else { bytes };
-                stamped::discard(viewer.socket.as_fd(), bytes as usize)
+                timestamps::discard(viewer.socket.as_fd(), bytes as usize)
             }
-            None => stamped::receive(viewer.socket.as_fd(), &mut buffer[..most]),
+            None => timestamps::receive(viewer.socket.as_fd(), &mut buffer[..most]),
         };
         match received {
             Ok((0, _)) => self.on_http_closed(key, Failure::Closed, now),

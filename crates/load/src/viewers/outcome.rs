@@ -18,7 +18,7 @@ use crate::viewers::{
         BitRates, Deliveries, Packets, Starvation, StreamFigures, StreamGenerator, StreamReport, StreamStep,
         Streaming,
     },
-    snapshot::{Mark, Span},
+    snapshot::{Snapshot, Span},
 };
 
 /// A generator whose thread was busier than this was the limit.
@@ -41,7 +41,7 @@ pub struct StreamOutcome {
     pub(crate) ramp: Nanos,
     pub(crate) descriptors: u64,
     /// Where the measured part begins, if it did, and where it ends.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<Snapshot>,
     pub(crate) streams: Streams,
     pub(crate) times: Times,
     pub(crate) timeline: StreamTimeline,

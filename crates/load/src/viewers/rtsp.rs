@@ -15,7 +15,7 @@ use crate::{
     http::cause::cause,
     playout::track::Playout,
     rtsp::dialogue::{Next, Request},
-    runtime::{connector::socket_error, timestamps as stamped},
+    runtime::{connector::socket_error, timestamps},
     viewers::{
         conformance::{Ending, Failure},
         plan,
@@ -68,7 +68,7 @@ impl Run {
         let Some(most) = self.allowance(key, now) else { return };
         let viewer = &mut self.viewers[key];
         let mut buffer = mem::take(&mut self.buffer);
-        let received = stamped::receive(viewer.socket.as_fd(), &mut buffer[..most]);
+        let received = timestamps::receive(viewer.socket.as_fd(), &mut buffer[..most]);
         match received {
             Ok((0, _)) => self.on_closed(key, now),
             Ok((count, arrived)) => {

@@ -28,11 +28,11 @@ use sojourn_measure::{Histogram, Nanos, clock, limits};
 use crate::{
     runtime::{
         RunError,
-        batching::Turns,
+        batching::Batching,
         connector::Connector,
         epoll as readiness,
         timers::Timers,
-        timestamps as stamped,
+        timestamps,
         udp::{Batch, Ports},
     },
     statistics::recorder::Level,
@@ -42,7 +42,7 @@ use crate::{
         outcome::StreamOutcome,
         plan::StreamPlan,
         progress::{LastRow, StreamProgress},
-        snapshot::Mark,
+        snapshot::Snapshot,
         viewer::{Phase, Viewer},
     },
 };
@@ -108,7 +108,7 @@ pub(crate) struct Run {
     pub(crate) turn_at: Nanos,
     pub(crate) stamped: u64,
     pub(crate) unstamped: u64,
-    turns: Turns,
+    turns: Batching,
     pub(crate) turns_taken: u64,
     pub(crate) counts: Counts,
     pub(crate) streams: Streams,
@@ -118,7 +118,7 @@ pub(crate) struct Run {
     pub(crate) playing: Level,
     pub(crate) timeline: StreamTimeline,
     pub(crate) last_row: LastRow,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<Snapshot>,
     /// Complaints about senseless answers, with their counts.
     pub(crate) complaints: BTreeMap<String, u64>,
     pub(crate) draining: bool,
@@ -146,11 +146,11 @@ impl Run {
             begun: 0,
             origin,
             started_at,
-            wall_ahead: stamped::wall_ahead(origin),
+            wall_ahead: timestamps::wall_ahead(origin),
             turn_at: origin,
             stamped: 0,
             unstamped: 0,
-            turns: Turns::new(TURN_SLACK),
+            turns: Batching::new(TURN_SLACK),
             turns_taken: 0,
             counts: Counts::default(),
             streams: Streams::default(),
@@ -219,7 +219,7 @@ impl Run {
     }
 
     pub(crate) fn mark(&mut self) {
-        self.marks.push(Mark::read(self.plan.core, self.counts, self.playing, self.turns_taken));
+        self.marks.push(Snapshot::read(self.plan.core, self.counts, self.playing, self.turns_taken));
     }
 
     /// Lets in viewers and looks at limits as far as they are due; answers when the next is.
@@ -276,7 +276,7 @@ impl Run {
             Err(error) => return Err(error.into()),
         };
         self.turn_at = clock::now();
-        self.wall_ahead = stamped::wall_ahead(self.turn_at);
+        self.wall_ahead = timestamps::wall_ahead(self.turn_at);
         self.turns_taken += 1;
         for event in ready {
             let (key, serial, slot) = event_of(event.data.u64());

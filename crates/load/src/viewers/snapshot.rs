@@ -8,7 +8,7 @@ use crate::{statistics::recorder::Level, viewers::counts::Counts};
 
 /// Everything cumulative at one moment.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct Snapshot {
     time: Nanos,
     cpu: Nanos,
     core_wait: Reading<Nanos>,
@@ -18,10 +18,10 @@ pub struct Mark {
     turns: u64,
 }
 
-impl Mark {
+impl Snapshot {
     /// Reads everything; `core` is the generator's, if it is pinned.
-    pub fn read(core: Option<usize>, counts: Counts, playing: Level, turns: u64) -> Mark {
-        Mark {
+    pub fn read(core: Option<usize>, counts: Counts, playing: Level, turns: u64) -> Snapshot {
+        Snapshot {
             time: clock::now(),
             cpu: clock::thread_cpu(),
             core_wait: thread_core_wait().into(),
@@ -37,7 +37,7 @@ impl Mark {
     }
 
     /// The difference to an earlier snapshot.
-    pub fn since(&self, from: &Mark) -> Span {
+    pub fn since(&self, from: &Snapshot) -> Span {
         let seconds = (self.time - from.time).seconds();
         let per_second = |amount: f64| (seconds > 0.0).then(|| amount / seconds);
         let wait = self.core_wait.clone().zip(from.core_wait.clone());

@@ -8,7 +8,7 @@ use crate::{
         run::Run,
     },
     http::cause::Cause,
-    statistics::recorder::Errand,
+    statistics::recorder::PendingRequest,
 };
 
 impl Run<'_> {
@@ -35,10 +35,10 @@ impl Run<'_> {
             && connection.piped.is_empty()
             && !connection.reception.has_begun();
         match connection.owner {
-            Some(owner) if stale && !connection.exchange.errand.retried => {
-                let errand = connection.exchange.errand;
+            Some(owner) if stale && !connection.exchange.pending.retried => {
+                let pending = connection.exchange.pending;
                 self.lose(key);
-                self.table.clients[owner].errand = Some(Errand { retried: true, ..errand });
+                self.table.clients[owner].pending = Some(PendingRequest { retried: true, ..pending });
                 self.open(owner);
             }
             _ => self.fail(key, cause, at),
@@ -50,7 +50,7 @@ impl Run<'_> {
         let connection = self.close(key);
         let mut under_way = 0;
         for exchange in connection.under_way() {
-            self.recorder.fail(&exchange.errand, cause, at);
+            self.recorder.fail(&exchange.pending, cause, at);
             under_way += 1;
         }
         let Some(owner) = connection.owner else { return };
@@ -63,14 +63,14 @@ impl Run<'_> {
         }
     }
 
-    /// Gives up the errand of a client that has no connection.
+    /// Gives up the pending request of a client that has no connection.
     pub(super) fn fail_client(&mut self, key: usize, cause: Cause, at: Nanos) {
         if cause == Cause::ConnectRefused {
             self.opener.refused_since.get_or_insert(at);
         }
-        match self.table.clients[key].errand {
-            Some(errand) if errand.acted > Nanos::ZERO => {
-                self.recorder.fail(&errand, cause, at);
+        match self.table.clients[key].pending {
+            Some(pending) if pending.acted > Nanos::ZERO => {
+                self.recorder.fail(&pending, cause, at);
                 self.advance(key, at, Some(cause));
             }
             // Nothing was under way: it connects again when its request is due.

@@ -46,7 +46,7 @@ impl Opener {
 }
 
 impl Run<'_> {
-    /// Opens a connection for a client. If its errand has begun, the request is tried at once: on a short
+    /// Opens a connection for a client. If its pending request has begun, the request is tried at once: on a short
     /// way the handshake is done by then, and a wait is saved.
     pub(crate) fn open(&mut self, key: usize) {
         let opened = clock::now();
@@ -83,7 +83,7 @@ impl Run<'_> {
             reader: self.settings.transport.read_bytes_per_second.map(Reader::new),
         });
         self.table.clients[key].connection = Some(connection);
-        let begun = self.table.clients[key].errand.is_some_and(|errand| errand.acted > Nanos::ZERO);
+        let begun = self.table.clients[key].pending.is_some_and(|pending| pending.acted > Nanos::ZERO);
         if self.opener.tls.is_some() {
             self.shake(connection, established);
         } else if begun {
@@ -120,9 +120,9 @@ impl Run<'_> {
         }
         let Some(owner) = connection.owner else { return };
         connection.state = State::Idle;
-        let errand = self.table.clients[owner].errand;
-        self.recorder.connected(errand.and_then(|errand| errand.step), connection.opened, at);
-        if errand.is_some_and(|errand| errand.acted > Nanos::ZERO) {
+        let pending = self.table.clients[owner].pending;
+        self.recorder.connected(pending.and_then(|pending| pending.step), connection.opened, at);
+        if pending.is_some_and(|pending| pending.acted > Nanos::ZERO) {
             self.send(key, clock::now());
         }
     }
@@ -135,8 +135,8 @@ impl Run<'_> {
             Ok(done) => done,
             Err(trouble) => return self.fail(key, self.cause_in_handshake(key, &trouble), clock::now()),
         };
-        let errand = self.table.clients[owner].errand;
-        let step = errand.and_then(|errand| errand.step);
+        let pending = self.table.clients[owner].pending;
+        let step = pending.and_then(|pending| pending.step);
         if connection.state == State::Connecting && !secured.has_unsent() {
             // What was said first could only go once the connection was there.
             connection.state = State::Shaking;
@@ -147,7 +147,7 @@ impl Run<'_> {
             let now = clock::now();
             connection.state = State::Idle;
             self.recorder.secured(step, now - secured.shaking_since, secured.is_resumed());
-            if errand.is_some_and(|errand| errand.acted > Nanos::ZERO) {
+            if pending.is_some_and(|pending| pending.acted > Nanos::ZERO) {
                 self.send(key, now);
             }
         }

@@ -16,18 +16,18 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Sends the errand of a connection's client, and with it what may go together with it.
+    /// Sends the pending request of a connection's client, and with it what may go together with it.
     pub(crate) fn send(&mut self, key: usize, now: Nanos) {
         let connection = &mut self.table.connections[key];
-        let Some(errand) = connection.owner.and_then(|owner| self.table.clients[owner].errand) else {
+        let Some(pending) = connection.owner.and_then(|owner| self.table.clients[owner].pending) else {
             return;
         };
-        connection.reception.reset(self.catalogue.is_bodiless(errand.document));
-        connection.exchange = Exchange { errand, sent: now, first_byte: None };
+        connection.reception.reset(self.catalogue.is_bodiless(pending.document));
+        connection.exchange = Exchange { pending, sent: now, first_byte: None };
         if self.settings.transport.pipeline > 1 && connection.state == State::Idle {
             return self.send_together(key, now);
         }
-        let request = self.catalogue.request(errand.document);
+        let request = self.catalogue.request(pending.document);
         match connection.transmit(request) {
             Ok(sent) => {
                 if sent < request.len() {
@@ -43,7 +43,7 @@ impl Run<'_> {
 
     /// Sends a connection's first exchange and those beside it in one piece.
     fn send_together(&mut self, key: usize, now: Nanos) {
-        let first = self.table.connections[key].exchange.errand;
+        let first = self.table.connections[key].exchange.pending;
         let mut bytes = self.catalogue.request(first.document).to_vec();
         let Some(owner) = self.table.connections[key].owner else { return };
         let room = {
@@ -55,11 +55,11 @@ impl Run<'_> {
             else {
                 break;
             };
-            let mut errand = self.errand(due, first.intended);
-            errand.acted = now;
-            self.recorder.begin(errand.step, now);
-            bytes.extend_from_slice(self.catalogue.request(errand.document));
-            self.table.connections[key].piped.push_back(Exchange { errand, sent: now, first_byte: None });
+            let mut pending = self.pending(due, first.intended);
+            pending.acted = now;
+            self.recorder.begin(pending.step, now);
+            bytes.extend_from_slice(self.catalogue.request(pending.document));
+            self.table.connections[key].piped.push_back(Exchange { pending, sent: now, first_byte: None });
         }
         let connection = &mut self.table.connections[key];
         match connection.transmit(&bytes) {
@@ -76,10 +76,10 @@ impl Run<'_> {
     fn sent(&mut self, key: usize, now: Nanos) {
         let connection = &mut self.table.connections[key];
         if connection.state == State::Connecting {
-            self.recorder.connected(connection.exchange.errand.step, connection.opened, now);
+            self.recorder.connected(connection.exchange.pending.step, connection.opened, now);
         }
         if let Some(owner) = connection.owner {
-            self.table.clients[owner].errand = None;
+            self.table.clients[owner].pending = None;
         }
         connection.state = State::Receiving;
         if connection.has_unsent() {

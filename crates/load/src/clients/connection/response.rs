@@ -19,7 +19,7 @@ use crate::{
         tls_stream::Trouble,
     },
     runtime::{
-        receive as intake,
+        receive,
         receive::{DISCARD_BYTES_MAX, DISCARD_BYTES_MIN, Received},
     },
     statistics::recorder::Exchange,
@@ -56,8 +56,8 @@ impl Connection {
         let bytes = asked.bytes as usize;
         match &mut self.secured {
             Some(secured) => secured.receive(&self.socket, &mut room[..bytes], bytes, stamps),
-            None if asked.unseen => Ok(intake::discard(&self.socket, bytes, stamps)?),
-            None => Ok(intake::receive(&self.socket, &mut room[..bytes], stamps)?),
+            None if asked.unseen => Ok(receive::discard(&self.socket, bytes, stamps)?),
+            None => Ok(receive::receive(&self.socket, &mut room[..bytes], stamps)?),
         }
     }
 }
@@ -112,7 +112,7 @@ impl Run<'_> {
         let exchange = &self.table.connections[key].exchange;
         let looked = clock::now();
         let time = (arrived - self.wakeups.wall_ahead).clamp(exchange.sent, looked);
-        let step = exchange.errand.step.filter(|_| exchange.first_byte.is_none());
+        let step = exchange.pending.step.filter(|_| exchange.first_byte.is_none());
         if let Some(step) = step.and_then(|step| self.recorder.steps.get_mut(step)) {
             step.receive_lag.record(looked - time);
         }
@@ -185,7 +185,7 @@ impl Run<'_> {
             self.table.clients[owner].failure = self.table.clients[owner].failure.or(failure);
         }
         if let Some(next) = connection.piped.pop_front() {
-            connection.reception.reset(self.catalogue.is_bodiless(next.errand.document));
+            connection.reception.reset(self.catalogue.is_bodiless(next.pending.document));
             connection.exchange = Exchange { first_byte: more.then_some(at), ..next };
         }
         if response.keep_alive {

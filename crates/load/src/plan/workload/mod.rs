@@ -12,12 +12,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use sojourn_measure::Nanos;
 
 use crate::plan::{Arrivals, Requests, Think, distribution::Law, mix::MixCheck};
-use arrivals::Comers;
+use arrivals::RemainingArrivals;
 use sessions::{Place, Visits, Wanted, When};
 
 /// The source of all requests.
-pub struct Agenda<'a> {
-    comers: Comers<'a>,
+pub struct Workload<'a> {
+    arrivals_left: RemainingArrivals<'a>,
     visits: Visits,
     think: Think,
     random: Xoshiro256PlusPlus,
@@ -50,7 +50,7 @@ pub struct Quota {
     pub requests: u64,
 }
 
-impl<'a> Agenda<'a> {
+impl<'a> Workload<'a> {
     /// Begins at `origin`; a closed loop's clients come at random within `ramp`. Those that pick send so many requests
     /// `together`.
     pub fn new(
@@ -61,11 +61,11 @@ impl<'a> Agenda<'a> {
         quota: Quota,
         (origin, ramp): (Nanos, Nanos),
         seed: u64,
-    ) -> Agenda<'a> {
+    ) -> Workload<'a> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let comers = Comers::new(arrivals, ramp, &mut random);
-        let visits = Visits::new(requests, together, comers.is_closed());
-        Agenda { comers, visits, think, random, origin, left: quota, visits_begun: 0 }
+        let arrivals_left = RemainingArrivals::new(arrivals, ramp, &mut random);
+        let visits = Visits::new(requests, together, arrivals_left.is_closed());
+        Workload { arrivals_left, visits, think, random, origin, left: quota, visits_begun: 0 }
     }
 
     /// When the next client comes, if any more do.
@@ -73,25 +73,25 @@ impl<'a> Agenda<'a> {
         if self.left.is_none() {
             return None;
         }
-        self.comers.next_start().map(|start| self.origin + start)
+        self.arrivals_left.next_start().map(|start| self.origin + start)
     }
 
     /// Lets the next client in.
     pub fn start(&mut self) -> Option<Itinerary> {
         let at = self.next_start()?;
-        let logged = self.comers.take();
+        let logged = self.arrivals_left.take();
         let place = self.visits.begin(self.visits_begun, logged);
         Some(self.visit(at, place))
     }
 
     /// Sends the next client away.
     pub fn skip(&mut self) {
-        self.comers.take();
+        self.arrivals_left.take();
     }
 
     /// Another visit of a client of a closed loop, whose visit ended at `answered`.
     pub fn renew(&mut self, answered: Nanos) -> Option<Itinerary> {
-        if !self.comers.is_closed() || self.left.is_none() {
+        if !self.arrivals_left.is_closed() || self.left.is_none() {
             return None;
         }
         let law = match self.think {
@@ -143,7 +143,7 @@ impl<'a> Agenda<'a> {
 
     /// Returns true if visits are single requests, so that one visitor's connection can serve the next.
     pub fn visits_share_connections(&self) -> bool {
-        self.visits.are_picked() && matches!(self.comers, Comers::Open(_))
+        self.visits.are_picked() && matches!(self.arrivals_left, RemainingArrivals::Open(_))
     }
 
     /// The mean think time of a closed loop in which each answer is thought about.

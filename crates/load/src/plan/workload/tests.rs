@@ -10,11 +10,11 @@ use crate::plan::{
     session_file::Burst,
 };
 
-fn agenda(arrivals: Arrivals<'static>, requests: Requests, think: Think) -> Agenda<'static> {
-    Agenda::new(arrivals, requests, think, 1, Quota::UNLIMITED, (Nanos(100), Nanos(50)), 7)
+fn agenda(arrivals: Arrivals<'static>, requests: Requests, think: Think) -> Workload<'static> {
+    Workload::new(arrivals, requests, think, 1, Quota::UNLIMITED, (Nanos(100), Nanos(50)), 7)
 }
 
-fn closed(requests: Requests, think: Think) -> Agenda<'static> {
+fn closed(requests: Requests, think: Think) -> Workload<'static> {
     agenda(Arrivals::Closed { clients: 3 }, requests, think)
 }
 
@@ -22,7 +22,7 @@ fn constant(mean: u64) -> Law {
     Law { mean: Nanos(mean), shape: Shape::Constant }
 }
 
-fn begin(agenda: &mut Agenda<'_>) -> (Itinerary, Due) {
+fn begin(agenda: &mut Workload<'_>) -> (Itinerary, Due) {
     let mut itinerary = agenda.start().unwrap();
     let due = agenda.first(&mut itinerary).unwrap();
     (itinerary, due)
@@ -82,7 +82,7 @@ fn open_arrivals_ask_once_each_and_a_quota_ends_them() {
     let requests = Requests::Pick(Pick::First);
     let quota = Quota { visits: 3, ..Quota::UNLIMITED };
     let think = Think::AfterAnswer(Law::NONE);
-    let mut agenda = Agenda::new(open, requests, think, 1, quota, (Nanos(100), Nanos::ZERO), 7);
+    let mut agenda = Workload::new(open, requests, think, 1, quota, (Nanos(100), Nanos::ZERO), 7);
     agenda.skip();
     for number in 1..=3 {
         let (mut itinerary, due) = begin(&mut agenda);
@@ -102,7 +102,7 @@ fn sessions_of_a_log_keep_their_offsets_times_the_think_scale() {
     let requests = Requests::Logged { think_scale: 0.5 };
     let think = Think::AfterAnswer(Law::NONE);
     let times = (Nanos(1000), Nanos::ZERO);
-    let mut agenda = Agenda::new(arrivals, requests, think, 1, Quota::UNLIMITED, times, 0);
+    let mut agenda = Workload::new(arrivals, requests, think, 1, Quota::UNLIMITED, times, 0);
     assert_eq!(agenda.next_start(), Some(Nanos(1010)));
     let (mut itinerary, due) = begin(&mut agenda);
     assert_eq!(due.at, Nanos(1000));

@@ -4,11 +4,11 @@ use std::ops::Add;
 
 use sojourn_measure::{Nanos, Reading, core_time::CoreTime};
 
-use crate::statistics::span::Span;
+use crate::statistics::measured_interval::MeasuredInterval;
 
-/// Spans of time added up.
+/// Intervals of time added up.
 #[derive(Default)]
-pub struct Spans {
+pub struct IntervalTotals {
     pub seconds: f64,
     pub answered: u64,
     pub received_bytes: u64,
@@ -19,8 +19,8 @@ pub struct Spans {
     own_core: Option<Reading<CoreTime>>,
 }
 
-impl Spans {
-    pub fn add(&mut self, span: &Span<'_>) {
+impl IntervalTotals {
+    pub fn add(&mut self, span: &MeasuredInterval<'_>) {
         self.seconds += span.seconds();
         self.answered += span.answered();
         self.received_bytes += span.growth(|mark| mark.totals.received_bytes);

@@ -5,19 +5,19 @@ use sojourn_measure::{Nanos, ProcessUse, Reading, core_time::CoreTime, tcp::TcpC
 use crate::statistics::{
     recorder::{Level, Totals},
     report::{ServerUse, TcpTrouble},
-    snapshot::Mark,
+    snapshot::Snapshot,
 };
 
 /// The difference of two snapshots.
-pub struct Span<'a> {
-    from: &'a Mark,
-    to: &'a Mark,
+pub struct MeasuredInterval<'a> {
+    from: &'a Snapshot,
+    to: &'a Snapshot,
 }
 
-impl<'a> Span<'a> {
+impl<'a> MeasuredInterval<'a> {
     /// The span between two marks.
-    pub fn between(from: &'a Mark, to: &'a Mark) -> Span<'a> {
-        Span { from, to }
+    pub fn between(from: &'a Snapshot, to: &'a Snapshot) -> MeasuredInterval<'a> {
+        MeasuredInterval { from, to }
     }
 
     pub fn seconds(&self) -> f64 {
@@ -52,7 +52,7 @@ impl<'a> Span<'a> {
         self.from.generator_wait.clone().zip(self.to.generator_wait.clone()).map(|(from, to)| to - from)
     }
 
-    pub fn growth(&self, total: impl Fn(&Mark) -> u64) -> u64 {
+    pub fn growth(&self, total: impl Fn(&Snapshot) -> u64) -> u64 {
         total(self.to) - total(self.from)
     }
 
@@ -67,7 +67,7 @@ impl<'a> Span<'a> {
     }
 
     /// How a core spent it.
-    pub fn core(&self, core: impl Fn(&Mark) -> Reading<CoreTime>) -> Reading<CoreTime> {
+    pub fn core(&self, core: impl Fn(&Snapshot) -> Reading<CoreTime>) -> Reading<CoreTime> {
         core(self.from).zip(core(self.to)).map(|(from, to)| to - from)
     }
 
