@@ -13,7 +13,7 @@ from sojourn.failure import EXIT_COULD_NOT_RUN, CouldNotRun
 
 def run(benchmark: Callable[..., None]) -> None:
     """Runs it with the command line's options, and says in two lines what it could not do."""
-    # Whoever ends it, what was measured is kept and the servers are stopped.
+    # However it ends, what was measured is kept and the servers are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         typer.run(benchmark)

@@ -1,4 +1,4 @@
-"""The order of a repetition's cells: one of its own, so that nobody is always measured after the same other."""
+"""The order of a repetition's cells: one of its own, so that no server is always measured after the same other."""
 
 from __future__ import annotations
 

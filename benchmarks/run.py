@@ -34,7 +34,7 @@ K = TypeVar("K", bound=Kept)
 
 
 def describe(program: str, console: Console) -> dict[str, Any]:
-    """What, when and where; whoever starts it is told if others work on the machine."""
+    """The benchmark, the time and the machine; warns if other programs keep the machine busy."""
     described = environment.describe()
     busy = busy_fraction()
     if busy > BUSY_FRACTION_MAX:

@@ -68,7 +68,7 @@ def test_what_cannot_be_simulated_is_said(site: Path) -> None:
     server = (ENGINE, "serve", site, "--listen", f"127.0.0.1:{port}")
     for arguments, said in (
         (("--url", url, "--", "no-such-server"), "there is no program no-such-server"),
-        (("--url", url, "--", ENGINE, "serve", site / "missing"), "nobody listens"),
+        (("--url", url, "--", ENGINE, "serve", site / "missing"), "no server listens"),
         (("--url", url, "--path", "/missing", "--requests", "1", "--", *server), "/missing was answered with 404"),
         (("--url", url, "--d1", "32K", "--", *server), "bytes,ways,line"),
         (("--url", "127.0.0.1", "--", *server), "http://HOST:PORT"),

@@ -19,7 +19,7 @@ from sojourn.failure import CouldNotRun
 from sojourn.machine.cores import Cores, pinned_command
 from sojourn.systems import Launch
 
-PATIENCE_SECONDS = 60.0
+END_TIMEOUT_SECONDS = 60.0
 """Beyond its duration; a generator that takes longer has failed."""
 
 
@@ -79,7 +79,7 @@ def _run(cell: Cell, generator: Generator, command: list[str], task: Task) -> Ce
     began = time.monotonic()
     with output.open("wb") as out, talk.open("wb") as err:
         process = subprocess.Popen(command, stdout=out, stderr=err, cwd=task.work)
-        code, used = _wait(process, began + task.seconds + task.condition.warm_up_seconds + PATIENCE_SECONDS)
+        code, used = _wait(process, began + task.seconds + task.condition.warm_up_seconds + END_TIMEOUT_SECONDS)
     seconds = time.monotonic() - began
     if code != 0:
         last = (talk.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]

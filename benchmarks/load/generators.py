@@ -1,4 +1,4 @@
-"""Who is measured: how each generator is told to make a condition's load, and how many requests it says it made."""
+"""The generators that are measured: the command for a condition's load, and the request count each one reports."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def simulate_station(text: str, jobs: int, seed: int) -> dict[str, float]:
 
 
 def solve_lps(limit: int) -> dict[str, float]:
-    """The response-time law of M/H2/1/LPS, C2 = 10, rho = 0.8, with five percentiles."""
+    """The response-time distribution of M/H2/1/LPS, C2 = 10, rho = 0.8, with five percentiles."""
     demand = queueing.hyper_exponential(0.025675, 10.0)
 
     def solve() -> None:

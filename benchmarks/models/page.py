@@ -105,7 +105,7 @@ def _error(cell: Cell, reference: float, itself: bool) -> str:
 
 
 def _wrong(record: Record, cases: Sequence[Case], everybody: Sequence[Contestant]) -> str:
-    """Who is wrong where, and whether what it says is first come, first served."""
+    """The error of each solver, and whether its answer is for first come, first served."""
     lines = []
     for each in everybody:
         cells = [(case, record.cell(case.name, each.name)) for case in cases if case.exact_seconds is not None]

@@ -24,7 +24,7 @@ OFF_AGAIN = Variant("off again", is_probed=False)
 ALL = Variant("all")
 COMPARED: Sequence[Variant] = (OFF, OFF_AGAIN, ALL)
 ALONE: Sequence[Variant] = (
-    # Nobody named a control group here: its files are read without touching the server.
+    # No control group was named: its files are read without touching the server.
     *(Variant(name, sources=name) for name in SOURCES if name != "cgroup"),
 )
 VARIANTS: Sequence[Variant] = (*COMPARED, *ALONE)

@@ -47,7 +47,7 @@ def probe(pids: Sequence[int], core: int | None, sources: str | None, port: int 
     command += ["--sources", sources] if sources else []
     watched = Watched()
     with tempfile.TemporaryDirectory(prefix="sojourn-bench-") as work:
-        # Not a pipe: nobody has time to empty it while the server is measured.
+        # Not a pipe: nothing reads it while the server is measured.
         output = Path(work) / "samples"
         with output.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, process_group=0)

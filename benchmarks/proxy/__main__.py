@@ -23,7 +23,7 @@ COMMAND = Command(
     everybody=contestants,
     kind="proxies",
     about="Measure our caching proxy's architectures beside other proxies and the null responder.",
-    # It is the origin, whoever else takes part.
+    # It is the origin for every proxy.
     check=null_responder_path,
     example="--only hit-* --proxies amped,nginx,varnish",
 )

@@ -1,4 +1,4 @@
-"""Documents that nobody has asked for before: a session file with a path of its own for each request."""
+"""Documents that were never requested before: a session file with a path of its own for each request."""
 
 from __future__ import annotations
 

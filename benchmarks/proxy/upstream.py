@@ -24,8 +24,8 @@ def start(site: Path, work: Path, core: int | None, condition: Condition) -> Run
 def connections(origin: Running) -> int:
     """How many connections were made to it within the last minute, by what the kernel still knows of them.
 
-    Open ones have an entry on each side, of which the origin's is counted; of those that ended, whoever ended them
-    waits for a minute (TIME_WAIT).
+    Open ones have an entry on each side, of which the origin's is counted; of those that ended, the side that
+    ended them waits for a minute (TIME_WAIT).
     """
     port = urlsplit(origin.url).port
     found = 0

@@ -1,4 +1,4 @@
-"""Who is measured: our architectures, as the installed engine lists them, the peers, and the null responder.
+"""The measured servers: our architectures, as the installed engine lists them, the peers, and the null responder.
 
 All run on one core with one worker; our helpers and Apache's threads share that core.
 """

@@ -32,7 +32,7 @@ GROWTH = 1.4
 """By what viewers become more, or fewer, until one run has passed and one failed."""
 START_CLIENTS_WITHOUT_COSTS = 100
 JUDGED_MAX = 300
-"""Viewers by UDP that are the generator's, and judged; the others are a crowd that costs next to nothing."""
+"""UDP viewers of the generator, which are judged; the others discard what they receive and cost next to nothing."""
 CROWD_COMES_WITHIN_SECONDS = 3.0
 CROWD_BEGINS_WITHIN_SECONDS = 10.0
 """Of the film: it does not end before the run does."""

@@ -105,7 +105,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _ours(film: Path, port: int, folder: Path) -> list[str]:
     words = [str(engine.path()), "stream", str(film.parent), "--listen", f"127.0.0.1:{port}"]
-    # A crowd is set up whole before it plays.
+    # All UDP viewers are set up before any plays.
     return [*words, "--sessions-max", str(SESSIONS_MAX), "--setups-max", str(SESSIONS_MAX), "--setup-timeout", "60s"]
 
 

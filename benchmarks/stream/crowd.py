@@ -1,4 +1,4 @@
-"""Viewers by UDP who cost the machine next to nothing: sessions that share a few ports, at which nobody reads.
+"""UDP viewers that cost the machine next to nothing: sessions that share a few ports, which are never read.
 
 A viewer of the generator takes five descriptors and looks at every packet. Of these, many share a connection for what
 they ask and a pair of ports for what they get; what a socket's small buffer does not hold, the kernel drops there.

@@ -31,7 +31,7 @@ SETTLE_SECONDS = 1.5
 BEGIN_WITHIN_SECONDS = 10.0
 TIMEOUT_SECONDS = 10.0
 SESSION_TIMEOUT = "600s"
-"""Nobody in the crowd says anything after PLAY."""
+"""The UDP viewers send nothing after PLAY."""
 _STEAL = 8
 """Of the fields of a core's line: proc_stat(5)."""
 _BUCKET = re.compile(r'^sojourn_stream_(\w+)_seconds_bucket\{le="([^"]+)"\} (\d+)$', re.MULTILINE)
@@ -85,7 +85,7 @@ class Pace:
 
 
 def measure(film: Path, streams: int, repetition: int, seconds: float, cores: Cores) -> Pace:
-    """Starts our server anew and has it play to a crowd."""
+    """Starts our server anew and has it play to UDP viewers."""
     pace = Pace(streams, repetition)
     assert cores.server is not None
     try:

@@ -120,7 +120,7 @@ def write_interval_log(start_time: float, rows: list[tuple[str, float, float, Hi
 
 @final
 class Distribution:
-    """A law of a non-negative quantity."""
+    """A distribution of a non-negative quantity."""
 
     @staticmethod
     def deterministic(value: float) -> Distribution: ...

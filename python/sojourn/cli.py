@@ -148,6 +148,6 @@ def _end_interrupted() -> NoReturn:
 
 
 def _end(code: int) -> NoReturn:
-    # What there was to lose is written. The interpreter takes its time to end, and nobody is to be told of that.
+    # All results are written. The interpreter takes a while to end: a Ctrl-C then shall print no traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

@@ -90,7 +90,7 @@ def distances(summary: Summary) -> list[Distance | None]:
 
 
 def _largest(aim: Aim, summary: Summary) -> Distance | None:
-    assert summary.model is not None, "who asks has a model"
+    assert summary.model is not None, "callers ask only where there is a model"
     capacity = summary.model.busy_capacity_requests_per_second
     found = [
         Distance(aim, error, step.offered_requests_per_second / capacity, step.offered_requests_per_second)

@@ -15,7 +15,7 @@ Four figures join g to a live server, each fitted on every other step below the 
 
 The p95 has a latency and an interruption term of its own, of the same form: both have tails.
 
-r, the limit of jobs in service, is the candidate that explains the fitted steps best. Everything else is foretold:
+r, the limit of jobs in service, is the candidate that explains the fitted steps best. Everything else is predicted:
 the steps left out, and all steps beyond the knee.
 """
 
@@ -140,7 +140,7 @@ def fit_station(mix: Mix, demand_fit: DemandFit, below: Sequence[Step], overload
     return min((station.with_delays(usable) for station in bare), key=lambda station: _misfit(station, usable))
 
 
-def _calibration(foretold: float, steps: Sequence[Step], seed: int) -> Interval:
+def _calibration(predicted: float, steps: Sequence[Step], seed: int) -> Interval:
     known = [
         (1.0 - step.server_cpu_fraction.median, step.server_cpu_seconds_per_request.median)
         for step in steps
@@ -152,7 +152,7 @@ def _calibration(foretold: float, steps: Sequence[Step], seed: int) -> Interval:
     random = np.random.default_rng(seed)
     draws = (random.integers(0, len(idle), len(idle)) for _ in range(BOOTSTRAP_SAMPLES))
     samples = [_busy_demand(idle[draw], cpu[draw]) for draw in draws]
-    return percentile_interval(_busy_demand(idle, cpu) / foretold, np.array(samples) / foretold)
+    return percentile_interval(_busy_demand(idle, cpu) / predicted, np.array(samples) / predicted)
 
 
 def _busy_demand(idle: FloatArray, cpu: FloatArray) -> float:
@@ -178,10 +178,10 @@ def _delays(measured: FloatArray, served: FloatArray, weights: FloatArray) -> De
 def _misfit(station: Station, steps: Sequence[Step]) -> float:
     total = 0.0
     for step in steps:
-        foretold = station.closed_form(step.offered_requests_per_second)
+        predicted = station.closed_form(step.offered_requests_per_second)
         pairs = (
-            (foretold.response_time_mean_seconds, step.response_time_mean_seconds.median),
-            (foretold.response_time_p95_seconds, step.response_time_p95_seconds.median),
+            (predicted.response_time_mean_seconds, step.response_time_mean_seconds.median),
+            (predicted.response_time_p95_seconds, step.response_time_p95_seconds.median),
         )
         total += sum((said / seen - 1.0) ** 2 for said, seen in pairs if said is not None)
     return total

@@ -30,7 +30,7 @@ class Sessions:
 def simulate(station: Station, sessions: Sessions, rate: float, seed: int) -> Prediction:
     """Foretells one step by simulation of about `REQUESTS` requests.
 
-    A saturated station has no steady state: only its throughput is foretold then.
+    A saturated station has no steady state: only its throughput is predicted then.
     """
     if rate >= station.capacity:
         return Prediction(

@@ -123,5 +123,5 @@ def _connected(connection: http.client.HTTPConnection, program: Program) -> http
         except OSError as error:
             if program.has_ended() or time.monotonic() > deadline:
                 where = f"{connection.host}:{connection.port}"
-                raise CouldNotRun(f"nobody listens on {where}: {error}", program.hint()) from error
+                raise CouldNotRun(f"no server listens on {where}: {error}", program.hint()) from error
         time.sleep(_CONNECT_EVERY_SECONDS)

@@ -1,4 +1,4 @@
-"""What comes by RTP, for all viewers: counted, and thrown away, beside whoever lets time pass."""
+"""Receives the RTP packets of all viewers in a thread of its own, counts them and discards them."""
 
 from __future__ import annotations
 

@@ -152,9 +152,9 @@ def _connected(url: str, program: Program) -> socket.socket:
             return socket.create_connection(where, ANSWER_LIMIT_SECONDS)
         except OSError as error:
             if program.has_ended():
-                raise CouldNotRun(f"nobody listens on {where[0]}:{where[1]}: {error}", program.hint()) from error
+                raise CouldNotRun(f"no server listens on {where[0]}:{where[1]}: {error}", program.hint()) from error
         program.pass_time(_START_STEP_SECONDS)
-    raise CouldNotRun(f"nobody listens on {where[0]}:{where[1]}", program.hint())
+    raise CouldNotRun(f"no server listens on {where[0]}:{where[1]}", program.hint())
 
 
 def _allow_descriptors(count: int) -> None:

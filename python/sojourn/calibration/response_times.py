@@ -54,7 +54,7 @@ class Requests:
 
 @dataclass(frozen=True)
 class ResponseTimesFit:
-    """The station and the law of its demand by class."""
+    """The station and the distribution of its demand by class."""
 
     r: int | None
     """The most requests in service at once; None: never reached, plain processor sharing."""
@@ -253,7 +253,7 @@ def _law(demands: FloatArray, name: str) -> dict[str, Any]:
 def _held_out(
     requests: Requests, received: FloatArray, limit: int | None, servers: int, random: np.random.Generator
 ) -> tuple[HeldOut, ...]:
-    # The last part is foretold from the rest: its requests arrive when they did, with demands drawn from those of
+    # The last part is predicted from the rest: its requests arrive when they did, with demands drawn from those of
     # their class in the first part.
     cut = int(len(received) * (1.0 - HELD_OUT_FRACTION))
     names = np.array(requests.classes)

@@ -44,13 +44,13 @@ def fit(clients: FloatArray, throughputs: FloatArray, seed: int) -> ScalabilityF
             "measure with more numbers of clients, some beyond the peak",
         )
 
-    def foretold(fitted: IndexArray, out: IndexArray) -> FloatArray:
+    def predicted(fitted: IndexArray, out: IndexArray) -> FloatArray:
         return throughput(clients[out], _fit(clients[fitted], throughputs[fitted]))
 
     law = _fit(clients, throughputs)
     method = "each number of clients in turn" if levels <= FOLDS_MAX else f"numbers of clients in {FOLDS_MAX} parts"
     splits = folds([float(each) for each in clients], seed, min(levels, FOLDS_MAX))
-    error = cross_validated("throughput", method, splits, throughputs, foretold)
+    error = cross_validated("throughput", method, splits, throughputs, predicted)
     return ScalabilityFit(law, error, _warnings(law, float(clients.max())))
 
 

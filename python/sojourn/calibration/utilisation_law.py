@@ -1,4 +1,4 @@
-"""Service demands by the utilisation law: c U = sum over classes of X_k D_k, plus a background that nobody asked for.
+"""Service demands by the utilisation law: c U = sum over classes of X_k D_k, plus a background load.
 
 Non-negative least squares over intervals in which utilisation and throughputs were measured (Rolia & Vetland 1995;
 Zhang, Cherkasova & Smirni, ICAC 2007). One class is the plain law D = U / X. With several classes everything rests on

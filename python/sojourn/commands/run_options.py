@@ -92,7 +92,7 @@ def read_options(
     probe: Annotated[
         bool,
         typer.Option(
-            "--probe", help="Probe whoever listens on the URL's port, on this machine.", rich_help_panel=_PROBE
+            "--probe", help="Probe the process that listens on the URL's port, on this machine.", rich_help_panel=_PROBE
         ),
     ] = False,
     probe_pid: Annotated[
@@ -100,7 +100,7 @@ def read_options(
         typer.Option(help="Probe this process and its descendants; again for more.", rich_help_panel=_PROBE),
     ] = None,
     probe_port: Annotated[
-        int | None, typer.Option(help="Probe whoever listens on this port.", rich_help_panel=_PROBE)
+        int | None, typer.Option(help="Probe the process that listens on this port.", rich_help_panel=_PROBE)
     ] = None,
     probe_interval: Annotated[str, typer.Option(help="Time between samples.", rich_help_panel=_PROBE)] = "100ms",
     line: Annotated[

@@ -108,7 +108,9 @@ def _services(section: Element, name: str, translation: Translation) -> Iterator
             raise refused(shown, "known: Exponential, Erlang, Hyperexponential, Deterministic, Lognormal, Gamma")
         law, same = found
         if not same:
-            translation.warn(f"{shown} is read as the log-normal law of its mean and squared coefficient of variation")
+            translation.warn(
+                f"{shown} is read as a log-normal distribution with its mean and squared coefficient of variation"
+            )
         yield class_name, law
 
 

@@ -1,7 +1,8 @@
 """Distributions in both languages, a row per law that both have.
 
 JMT's are named by their Java class and parameters; ours are tables of a system file, times in seconds. Where only the
-moments can cross, they do, and that is said: as a Gamma law to JMT, which has it, and as a log-normal law from there.
+moments can cross, they do, and that is said: as a Gamma distribution to JMT, which has it, and as a
+log-normal one from there.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Moments:
 
 
 def moments(law: Law) -> Moments:
-    """The moments of a law of times, read as the system file's reader reads it."""
+    """The moments of a distribution of times, read as the system file's reader reads it."""
     probe = {
         "stations": {"probe": {"discipline": "is", "demand": law}},
         "classes": {"probe": {"rate": "1/s", "route": ["probe"]}},
@@ -54,7 +55,7 @@ def of_visit(mean: float, second: float) -> Moments:
 
 
 def to_jmt(law: Law | None, known: Moments) -> tuple[JmtLaw, bool]:
-    """The law for JMT, and whether it is the same law; `None` is a law of which only the moments are known."""
+    """The distribution for JMT, and whether it is the same one; `None` is a distribution with known moments only."""
     mean, scv = known.mean, known.scv
     if scv == 0.0:
         return JmtLaw("Deterministic", "DeterministicDistr", (("t", mean),)), True
@@ -82,7 +83,7 @@ def to_jmt(law: Law | None, known: Moments) -> tuple[JmtLaw, bool]:
 
 
 def from_jmt(java_class: str, parameters: Parameters) -> tuple[Law, bool] | None:
-    """The law of a system file, and whether it is the same law; `None` where there is none."""
+    """The distribution of a system file, and whether it is the same one; `None` where there is none."""
     if java_class == "GammaDistr":
         return _from_gamma(parameters)
     rule = _FROM_JMT.get(java_class)

@@ -137,14 +137,16 @@ def _jobs(model: ClassModel, described: Mapping[str, Any], start: str, latency: 
 def _service(law: Law | None, known: Moments, place: str, translation: Translation) -> Service:
     written, same = laws.to_jmt(law, known)
     if not same:
-        translation.warn(f"{place} is written as the Gamma law of its mean and squared coefficient of variation")
+        translation.warn(
+            f"{place} is written as a Gamma distribution with its mean and squared coefficient of variation"
+        )
     return Service(written, known)
 
 
 def _law(visit: Any, station: Mapping[str, Any], by_size: bool) -> Law | None:
     own = visit.get("demand") if isinstance(visit, Mapping) else None
     demand = own if own is not None else station.get("demand", station.get("rate"))
-    # A function of the size has no law of its own; two that differ must still be told apart.
+    # A function of the size has no distribution of its own; two that differ must still be told apart.
     return {"by_size": repr(demand)} if by_size else demand
 
 

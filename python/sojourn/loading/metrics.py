@@ -93,7 +93,7 @@ def _throughput(intervals: Sequence[Interval]) -> float:
 
 
 def _error_rate(run: LoadResult) -> float:
-    # What never came back counts too: an overloaded server that answers nobody must not look fine.
+    # What never came back counts too: an overloaded server that answers nothing must not look fine.
     missed = run.errors + int(run.record.get("unfinished", 0)) + int(run.record.get("skipped", 0) or 0)
     asked = run.requests + missed
     return missed / asked if asked else math.nan

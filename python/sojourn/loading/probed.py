@@ -90,7 +90,7 @@ def attached(
 
 
 def watched_by(url: str, pids: Sequence[int], port: int | None, interval: str) -> Watched:
-    """What to probe: the processes named, or whoever listens on the URL's port on this machine."""
+    """What to probe: the named processes, or the one that listens on the URL's port on this machine."""
     if pids or port is not None:
         return Watched(tuple(pids), port, interval)
     split = urlsplit(url)

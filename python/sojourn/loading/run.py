@@ -1,4 +1,4 @@
-"""One run of the engine as a child, with all its records; nobody here runs on the cores that are measured."""
+"""One run of the engine as a child, with all its records; nothing here runs on the cores that are measured."""
 
 from __future__ import annotations
 

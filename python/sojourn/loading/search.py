@@ -1,7 +1,7 @@
 """The largest load that a system takes: which load to try next, and when enough is known. No clock, no server here.
 
 A run at a load passes or fails, and near the capacity chance decides. So the search keeps a distribution over the
-capacity and over how sharp the edge is, learns from every run (by Bayes' rule, with a logistic law of passing), tries
+capacity and over how sharp the edge is, learns from every run (by Bayes' rule, with a logistic curve), tries
 next the load whose outcome is expected to tell most (L. Kontsevich, C. Tyler, Vision Research 39, 1999), and ends when
 the 95 % interval is as narrow as wanted. It begins by doubling until a run fails, and ends with confirmation at the
 interval's ends. Runs in which the generator was the limit teach nothing of the server: they are void, and no load

@@ -94,5 +94,5 @@ def _arrivals(system: System, answer: SolverAnswer, station: StationModel) -> tu
                 rate += visits
                 mean += visits * visit.demand_mean_seconds
                 second += visits * visit.demand_second_moment_seconds2
-    # A route of probability 0 brings nobody.
+    # A route of probability 0 brings no jobs.
     return (rate, mean / rate, second / rate) if rate > 0 else (0.0, 0.0, 0.0)

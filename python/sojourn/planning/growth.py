@@ -13,7 +13,7 @@ from sojourn.queueing import predict
 
 DAYS_PER_YEAR = 365.25
 YEARS_MAX = 200.0
-"""Beyond, nobody's growth rate holds."""
+"""No growth rate holds for longer."""
 _RATES = {"year": 1.0, "month": 12.0, "week": DAYS_PER_YEAR / 7}
 _GROWTH = re.compile(r"\s*\+?([0-9.]+)\s*%\s*/\s*(\w+)\s*")
 

@@ -92,7 +92,7 @@ class SystemDocument:
         return System(self.text)
 
     def said(self, message: str) -> str:
-        """What a solver says of the system, without the lines of a file that nobody has seen."""
+        """A solver's message about the system, without line numbers: you never saw the generated file."""
         return _LINE.sub("", message) if self.settings else message
 
     @property

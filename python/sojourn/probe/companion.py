@@ -66,7 +66,7 @@ class Companion:
         try:
             in_time = self._begun.wait(BEGIN_SECONDS_MAX)
         except BaseException:
-            # Ctrl-C included: nobody else knows yet that it runs.
+            # Ctrl-C included: nothing else would stop it yet.
             self.__exit__()
             raise
         if not in_time or self.recording is None:

@@ -18,7 +18,7 @@ Density = Callable[[Array], Array]
 
 
 class Distribution:
-    """A law of a non-negative quantity; made by the functions of this module."""
+    """A distribution of a non-negative quantity; made by the functions of this module."""
 
     def __init__(self, native: _native.Distribution, name: str, density: Density | None) -> None:
         self.native = native
@@ -78,7 +78,7 @@ class Distribution:
         return self.native.sample(count, seed)
 
     def affine(self, factor: float, offset: float = 0.0) -> Distribution:
-        """The law of factor·X + offset, such as the service demand of a random document (thesis, Eq. 2.5).
+        """The distribution of factor·X + offset, such as the service demand of a random document (thesis, Eq. 2.5).
 
         Raises:
             ValueError: if either is negative or not finite.
@@ -121,7 +121,7 @@ def hyper_exponential(mean: float, scv: float) -> Distribution:
 
 
 def log_normal(mu: float, sigma: float) -> Distribution:
-    """Exp of a normal variable with this mean and standard deviation: the usual law of document sizes."""
+    """Exp of a normal variable with this mean and standard deviation: the usual distribution of document sizes."""
     native = _native.Distribution.log_normal(mu, sigma)
 
     def density(x: Array) -> Array:

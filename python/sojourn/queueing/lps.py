@@ -31,7 +31,7 @@ class Lps:
 
     Args:
         arrival_rate: λ in 1/s.
-        demand: the law of the service demand in seconds, or its first two moments (s, s²).
+        demand: the distribution of the service demand in seconds, or its first two moments (s, s²).
         r: the most jobs in service; None for no limit.
         delta: Δ, seconds added to every response.
 

@@ -78,7 +78,7 @@ class StationLoad(TypedDict):
 
 
 class Bottleneck(TypedDict):
-    """What gives first, and what comes next."""
+    """The resource that saturates first, and the one after it."""
 
     station: str | None
     next: str | None

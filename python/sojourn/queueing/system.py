@@ -116,7 +116,7 @@ class System:
             raise SystemFileError(error.message, error.line, Path(path)) from None
 
     def document(self, class_name: str) -> Distribution | None:
-        """The law of a class's document sizes in bytes; None where it has none.
+        """The distribution of a class's document sizes in bytes; None where it has none.
 
         Raises:
             KeyError: if there is no such class.

@@ -65,7 +65,7 @@ def bandwidth(bits_per_second: float) -> str:
 
 
 def empirical_sizes(sizes_bytes: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> dict[str, Any]:
-    """The law of measured sizes, in at most `SIZE_GROUPS` groups that each keep their mean.
+    """The distribution of measured sizes, in at most `SIZE_GROUPS` groups that each keep their mean.
 
     Args:
         sizes_bytes: a size per request; shape (requests,).

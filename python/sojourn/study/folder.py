@@ -48,7 +48,7 @@ class StudyFolder:
 
     @classmethod
     def begin(cls, path: Path, study: Study, text: str) -> StudyFolder:
-        """Makes the folder, or goes on with one that holds the same study; nobody else measures into it meanwhile."""
+        """Makes the folder, or goes on with one that holds the same study; no other run can write to it meanwhile."""
         if (path / PLAN).is_file():
             _require_same(path, json.loads((path / PLAN).read_text()), study.plan())
             lock = _lock(path)

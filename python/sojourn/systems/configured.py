@@ -87,7 +87,7 @@ class Configured:
             "login": getpass.getuser(),
         }
         access_log = self.access_log_on if launch.access_log else self.access_log_off
-        # Started by root it would change to `nobody` or the like, who may not reach the folder.
+        # Started by root it would change to `nobody` or the like, which may not reach the folder.
         user = self.user if os.geteuid() == 0 else ""
         return values | {
             "access_log": Template(access_log).substitute(values),

@@ -21,7 +21,7 @@ START_LIMIT_SECONDS = 10.0
 STOP_LIMIT_SECONDS = 10.0
 POLL_SECONDS = 0.02
 _ASK_ALL = """trap 'trap "" TERM; kill -TERM 0' TERM; "$@" & wait $!"""
-"""Of a shell that stays with a command: whoever asks it to end asks all that the command has started."""
+"""For a shell that stays with a command: the signal to end goes to every process the command started."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ def start_process(
 ) -> subprocess.Popen[bytes]:
     """Starts a server with what it says going to a file; Ctrl-C is for us, not for it.
 
-    It ends when we are killed: a server that nobody stops would disturb whatever is measured next. Of one that does not
+    It ends when we are killed: a server left running would disturb whatever is measured next. Of one that does not
     end its children when it is asked to end, they are asked, too.
     """
     if (setpriv := shutil.which("setpriv")) is not None:
@@ -96,7 +96,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
     try:
         ended = _ended_before(ready, process)
     except BaseException:
-        # Ctrl-C included: nobody else knows yet that it runs.
+        # Ctrl-C included: nothing else would stop it yet.
         _kill(process)
         raise
     if ended is not None:

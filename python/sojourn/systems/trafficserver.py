@@ -13,7 +13,7 @@ from sojourn.systems.caching_proxy import CachingProxy
 FOLDERS = ("sysconfdir", "localstatedir", "runtimedir", "logdir", "cachedir")
 """What lies in the work folder; programs and modules stay where they are installed."""
 ALLOWED = "ip_allow: [{apply: in, ip_addrs: 127.0.0.1, action: allow, methods: ALL}]\n"
-"""Without it, nobody is answered."""
+"""Without it, no request is answered."""
 
 
 @dataclass(frozen=True)

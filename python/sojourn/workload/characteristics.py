@@ -50,7 +50,7 @@ class Characteristics:
         return _pairs(self._part("transfer_sizes").get("cdf"), "size_bytes", "fraction")
 
     def empty_fraction(self) -> float:
-        """The fraction of transfers without a byte; no law of sizes covers them."""
+        """The fraction of transfers without a byte; no distribution of sizes covers them."""
         sizes = self._part("transfer_sizes")
         return (_number(sizes, "zero_count") or 0.0) / (_number(sizes, "count") or 1.0)
 

@@ -98,8 +98,9 @@ def web99(load: int) -> FileSet:
 class LogNormal:
     """Sizes: a log-normal body of this mean and coefficient of variation, maybe with a Pareto tail.
 
-    With a tail, the largest `tail_fraction` of the sizes follow a Pareto law of `tail_index` from the body's quantile
-    on; their mean then differs from the body's. Popularity is Zipf's with exponent `zipf`, independent of size.
+    With a tail, the largest `tail_fraction` of the sizes follow a Pareto distribution of `tail_index` from the
+    body's quantile on; their mean then differs from the body's. Popularity is Zipf's with exponent `zipf`,
+    independent of size.
     """
 
     files: int
@@ -135,7 +136,7 @@ def lognormal(law: LogNormal) -> FileSet:
 
 
 def lognormal_quantiles(mean_bytes: float, sigma: float, files: int = QUANTILES) -> FileSet:
-    """Files of equal weight at a log-normal law's quantiles, scaled so that their mean is exact.
+    """Files of equal weight at a log-normal distribution's quantiles, scaled so that their mean is exact.
 
     Unlike drawn sizes they follow the law as closely as so many can, and are the same for every seed.
     """

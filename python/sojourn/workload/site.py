@@ -115,6 +115,6 @@ def work_folder(asked_for: Path | None, run: Path) -> Iterator[Path]:
             try:
                 shutil.rmtree(folder, ignore_errors=True)
             except KeyboardInterrupt:
-                # A large site takes a while to remove, and nobody would look for what is left of it.
+                # A large site takes a while to remove, and an interruption would leave files behind.
                 shutil.rmtree(folder, ignore_errors=True)
                 raise

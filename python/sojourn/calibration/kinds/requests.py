@@ -87,7 +87,7 @@ def _by_size(
 
 
 def law_table(law: Mapping[str, Any]) -> dict[str, Any] | str:
-    """A law of `fit_laws` in seconds, as a system file says it."""
+    """A distribution of `fit_laws` in seconds, as a system file writes it."""
     parameters, family = law["parameters"], law["family"]
     if family == "deterministic":
         return system_file.time(parameters["mean"])

@@ -24,7 +24,7 @@ CORRECTIONS = (
     "optimal placement does, and more.",
     "4 GiB hold the files of 1,241 connections, not 1,270 (the fixed 25 directories were left out), and 3,800 "
     "connections need 12.0 GiB, not 4.",
-    "The mean access is 14.3668 kilobytes; 14.2668 is a slip of the pen.",
+    "The mean access is 14.3668 kilobytes; 14.2668 is a typing error.",
 )
 """Where a reader who compares with the report would stumble."""
 
