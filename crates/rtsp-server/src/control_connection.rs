@@ -36,7 +36,7 @@ pub struct Connection {
     /// The address that the client has reached.
     pub local: IpAddr,
     /// Its being counted, to be given back.
-    pub seat: Permit,
+    pub permit: Permit,
     /// Which sockets its datagrams leave by.
     pub ports: usize,
     /// Received bytes that are not parsed yet.
@@ -91,7 +91,7 @@ impl Connection {
     pub fn new(
         socket: OwnedFd,
         addresses: (IpAddr, IpAddr),
-        seat: Permit,
+        permit: Permit,
         ports: usize,
         now: Duration,
     ) -> Connection {
@@ -101,7 +101,7 @@ impl Connection {
             socket,
             peer,
             local,
-            seat,
+            permit,
             ports,
             received: Vec::new(),
             parser: Parser::default(),

@@ -37,7 +37,7 @@ pub trait Figures: Sync {
 
 impl Figures for Site {
     fn page(&self) -> String {
-        metrics::page(&self.counters(), &self.board.workers())
+        metrics::page(&self.counters(), &self.scoreboard.workers())
     }
 
     fn json(&self) -> String {
@@ -53,7 +53,7 @@ impl Figures for Site {
 pub fn serve(figures: &dyn Figures, listener: &TcpListener, stop: &Stop) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     // Given up for as long as a client is there: when descriptors run out, people want to see why.
-    let mut seat = reserve();
+    let mut permit = reserve();
     while !stop.is_requested() {
         let stopped = stop.fd();
         let mut waits = [PollFd::new(listener, PollFlags::IN), PollFd::new(&stopped, PollFlags::IN)];
@@ -64,7 +64,7 @@ pub fn serve(figures: &dyn Figures, listener: &TcpListener, stop: &Stop) -> io::
         if !waits[1].revents().is_empty() {
             break;
         }
-        drop(seat.take());
+        drop(permit.take());
         match listener.accept() {
             Ok((client, _)) => {
                 // A client that fails has nobody else to tell.
@@ -75,7 +75,7 @@ pub fn serve(figures: &dyn Figures, listener: &TcpListener, stop: &Stop) -> io::
             // Out of descriptors even so: trying again at once would find the same.
             Err(_) => std::thread::sleep(PATIENCE),
         }
-        seat = reserve();
+        permit = reserve();
     }
     Ok(())
 }

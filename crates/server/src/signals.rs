@@ -21,10 +21,10 @@ pub const REOPEN: c_int = libc::SIGUSR1;
 /// Where the signal handler asks for it.
 static BOARD: AtomicPtr<Scoreboard> = AtomicPtr::new(ptr::null_mut());
 
-/// From now on [`REOPEN`] has every process that counts on `board` open its log file again. Children inherit it: it
+/// From now on [`REOPEN`] has every process that counts on `scoreboard` open its log file again. Children inherit it: it
 /// does not matter which of them is told.
-pub fn reopen_on_signal(board: &Scoreboard) -> io::Result<()> {
-    BOARD.store(Box::into_raw(Box::new(board.clone())), Ordering::Release);
+pub fn reopen_on_signal(scoreboard: &Scoreboard) -> io::Result<()> {
+    BOARD.store(Box::into_raw(Box::new(scoreboard.clone())), Ordering::Release);
     handle(REOPEN, on_reopen)?;
     let_through(&[REOPEN]);
     Ok(())
@@ -32,8 +32,8 @@ pub fn reopen_on_signal(board: &Scoreboard) -> io::Result<()> {
 
 extern "C" fn on_reopen(_: c_int) {
     // SAFETY: null, or leaked and so valid for ever.
-    if let Some(board) = unsafe { BOARD.load(Ordering::Acquire).as_ref() } {
-        board.request_reopening();
+    if let Some(scoreboard) = unsafe { BOARD.load(Ordering::Acquire).as_ref() } {
+        scoreboard.request_reopening();
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Site {
     /// The access log, if one is kept.
     pub log: Option<AccessLog>,
     /// Where the counters can be read meanwhile.
-    pub board: Scoreboard,
+    pub scoreboard: Scoreboard,
     /// How TLS is spoken, where it is.
     pub tls: Option<Arc<Tls>>,
     /// The handlers' content.
@@ -70,7 +70,7 @@ impl Site {
             program: None,
             limits: Limits::default(),
             log: None,
-            board: Scoreboard::default(),
+            scoreboard: Scoreboard::default(),
             tls: None,
             content: Arc::new(StaticSite),
         }
@@ -100,10 +100,10 @@ impl Site {
 
     /// The sum of all loops and processes, and values counted once per process.
     pub fn counters(&self) -> Served {
-        let mut served = self.board.read();
+        let mut served = self.scoreboard.read();
         served.add(Counter::MajorFaults, major_faults(libc::RUSAGE_SELF));
         served.add(Counter::MajorFaults, major_faults(libc::RUSAGE_CHILDREN));
-        let alive = self.board.processes();
+        let alive = self.scoreboard.processes();
         served.add(Counter::MajorFaults, alive.into_iter().map(major_faults_of).sum());
         self.content.report(&mut served);
         served.add(Counter::LogLinesDropped, self.log.as_ref().map_or(0, AccessLog::dropped));

@@ -77,7 +77,7 @@ pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> an
 
 impl Options {
     /// The site, and the proxy that is to answer its requests.
-    fn site(&self, architecture: &dyn Architecture, board: Scoreboard) -> anyhow::Result<(Site, Proxy)> {
+    fn site(&self, architecture: &dyn Architecture, scoreboard: Scoreboard) -> anyhow::Result<(Site, Proxy)> {
         let defaults = architecture.defaults();
         ensure!(
             self.workers.is_none() || defaults.workers.is_some(),
@@ -94,10 +94,10 @@ impl Options {
         let mut site = Site::new(Arc::new(NoDocuments));
         site.helpers = 1;
         site.workers = workers;
-        site.board = board;
+        site.scoreboard = scoreboard;
         site.limits = self.limits.limits(connections_max);
         site.limits.upstream = self.forward.limits(self.upstream.limits());
-        site.log = self.log.open(&site.board)?;
+        site.log = self.log.open(&site.scoreboard)?;
         let general = &self.upstream.upstream;
         let (names, hosts) = self.hosts.table(general)?;
         site.hosts = Arc::new(names);

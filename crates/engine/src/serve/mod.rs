@@ -74,7 +74,7 @@ pub fn serve(
     format: &str,
 ) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
-    reopen_on_signal(&site.board)?;
+    reopen_on_signal(&site.scoreboard)?;
     let served = serve_until(stop, architecture, site, listeners, estate, inheritance)?;
     if format == "json" {
         serde_json::to_writer(io::stdout(), &served)?;

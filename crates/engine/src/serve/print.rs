@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-use sojourn_server::{Architecture, Site, architecture, kernel_tls};
+use sojourn_server::{Architecture, Site, architecture, kernel_tls_available};
 use toml::Value;
 
 use super::config::effective;
@@ -46,6 +46,6 @@ fn found() -> Vec<(&'static str, Result<(), String>)> {
     vec![
         ("io_uring", uring.map_err(|error| first_line(error.to_string()))),
         ("openat2", cached.map_err(|error| error.to_string())),
-        ("kTLS", kernel_tls::available().map_err(|error| error.to_string())),
+        ("kTLS", kernel_tls_available().map_err(|error| error.to_string())),
     ]
 }

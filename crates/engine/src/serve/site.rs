@@ -22,13 +22,13 @@ const DESCRIPTORS_RESERVED: u64 = 64;
 const DESCRIPTORS_WANTED: u64 = 1 << 20;
 
 impl Options {
-    /// The site that is asked for, with what `architecture` chooses where nothing is asked for; it counts on `board`.
-    pub fn site(&self, architecture: &dyn Architecture, board: Scoreboard) -> anyhow::Result<Site> {
+    /// The site that is asked for, with what `architecture` chooses where nothing is asked for; it counts on `scoreboard`.
+    pub fn site(&self, architecture: &dyn Architecture, scoreboard: Scoreboard) -> anyhow::Result<Site> {
         let (origin, hosts) = self.hosts()?;
         let defaults = architecture.defaults();
         let mut site = Site::new(origin);
         site.hosts = Arc::new(hosts);
-        site.board = board;
+        site.scoreboard = scoreboard;
         site.helpers = self.organisation.helpers as usize;
         site.helper_kind = HelperKind::ALL
             .iter()
@@ -51,7 +51,7 @@ impl Options {
         };
         site.residency = self.residency_test()?;
         site.residency_trust = self.organisation.residency_trust;
-        site.log = self.log.open(&site.board)?;
+        site.log = self.log.open(&site.scoreboard)?;
         Ok(site)
     }
 

@@ -26,26 +26,26 @@ const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: Sojourn\r
 pub fn run(options: &Options, architecture: &dyn Architecture) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals(&[libc::SIGTERM, PASSED_ON])?;
     let (socket, peer) = connection()?;
-    let (board, place) = match options.counters {
+    let (scoreboard, place) = match options.counters {
         Some((fd, index)) => {
             // SAFETY: the server that executed this program leaves it the descriptor.
             let memory = unsafe { OwnedFd::from_raw_fd(fd) };
             Scoreboard::inherited(memory, index)?
         }
         None => {
-            let board = Scoreboard::new();
-            let place = board.place();
-            (board, place)
+            let scoreboard = Scoreboard::new();
+            let place = scoreboard.place();
+            (scoreboard, place)
         }
     };
-    reopen_on_signal(&board)?;
+    reopen_on_signal(&scoreboard)?;
     SUCCEED.iter().copied().for_each(ignore);
-    let mut site = options.site(architecture, board)?;
+    let mut site = options.site(architecture, scoreboard)?;
     let transport = if options.stdio_tls { Transport::Tls } else { Transport::Plain };
     if transport == Transport::Tls {
         site.tls = Some(options.tls.tls(options.tickets)?);
     }
-    serve_one(&site, Arrival { socket, peer, transport, seat: Permit::ANY }, place, stop)?;
+    serve_one(&site, Arrival { socket, peer, transport, permit: Permit::ANY }, place, stop)?;
     Ok(ExitCode::SUCCESS)
 }
 

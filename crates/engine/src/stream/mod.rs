@@ -34,8 +34,8 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
         options.root.display()
     );
     let mut inheritance = Inheritance::receive()?;
-    let board = Scoreboard::new();
-    let log = options.log(&board)?;
+    let scoreboard = Scoreboard::new();
+    let log = options.log(&scoreboard)?;
     let mut listeners = Vec::new();
     for address in &options.listen {
         listeners.extend(inherit_or_listen(address, &mut inheritance)?);
@@ -53,14 +53,14 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     let published = Published::default();
     let retire = Stop::new()?;
     let stop = Stop::on_signals(&[SIGTERM, SIGINT, SIGQUIT])?;
-    reopen_on_signal(&board)?;
+    reopen_on_signal(&scoreboard)?;
     let site = Site {
         root: &options.root,
         listeners,
         users: options.users()?,
         settings: options.settings(usable_descriptors(descriptors())),
         retire: &retire,
-        board: &board,
+        scoreboard: &scoreboard,
         log: log.as_ref(),
         published: &published,
     };

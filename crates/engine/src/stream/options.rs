@@ -152,9 +152,9 @@ impl Options {
     }
 
     /// The access log, if there is to be one.
-    pub fn log(&self, board: &Scoreboard) -> anyhow::Result<Option<AccessLog>> {
+    pub fn log(&self, scoreboard: &Scoreboard) -> anyhow::Result<Option<AccessLog>> {
         let Some(path) = &self.access_log else { return Ok(None) };
-        let log = AccessLog::open(path, LogFormat::parse("combined")?, board).map_err(|error| {
+        let log = AccessLog::open(path, LogFormat::parse("combined")?, scoreboard).map_err(|error| {
             anyhow!(
                 "cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to",
                 path.display()

@@ -34,8 +34,8 @@ impl Server<'_> {
     }
 
     fn admit(&mut self, arrival: Arrival, listener: usize) {
-        let seat = match self.seat(&arrival) {
-            Ok(seat) => seat,
+        let permit = match self.permit(&arrival) {
+            Ok(permit) => permit,
             Err(limit) => {
                 shed_with(&arrival, SHED);
                 self.counts.count(Counter::ConnectionsShed);
@@ -49,22 +49,22 @@ impl Server<'_> {
         let flags =
             epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         if epoll::add(&self.epoll, &arrival.socket, data, flags).is_err() {
-            return self.site.board.leave(seat);
+            return self.site.scoreboard.release(permit);
         }
         self.counts.count(Counter::ConnectionsAccepted);
         self.newcomers.enter(arrival.peer, token);
-        self.connections.insert(Connection::new(arrival.socket, addresses, seat, listener, self.now));
+        self.connections.insert(Connection::new(arrival.socket, addresses, permit, listener, self.now));
         self.make_ready(token);
     }
 
     /// A place for a connection: a free one, or that of one that has shown nothing yet.
-    fn seat(&mut self, arrival: &Arrival) -> Result<Permit, Counter> {
+    fn permit(&mut self, arrival: &Arrival) -> Result<Permit, Counter> {
         let name = |limit| match limit {
             Limit::LimitConnectionsPerAddress => Counter::LimitConnectionsPerAddress,
             _ => Counter::LimitConnections,
         };
         loop {
-            match self.site.board.enter(arrival.peer, &self.limits).map_err(name) {
+            match self.site.scoreboard.acquire(arrival.peer, &self.limits).map_err(name) {
                 Err(Counter::LimitConnections) if self.give_way() => {}
                 outcome => return outcome,
             }

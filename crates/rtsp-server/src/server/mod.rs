@@ -69,7 +69,7 @@ pub struct Site<'a> {
     /// Requested when an upgraded process serves: this one accepts no new connections and ends with its last session.
     pub retire: &'a Stop,
     /// Where connections are counted, and log files opened again.
-    pub board: &'a Scoreboard,
+    pub scoreboard: &'a Scoreboard,
     /// A line per session, if one is kept.
     pub log: Option<&'a AccessLog>,
     /// Where the counters can be read meanwhile.

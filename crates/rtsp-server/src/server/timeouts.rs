@@ -122,11 +122,11 @@ impl Server<'_> {
     pub(super) fn close(&mut self, token: u64) {
         let Some(connection) = self.connections.find(token) else { return };
         let sessions = std::mem::take(&mut connection.sessions);
-        let seat = connection.seat;
+        let permit = connection.permit;
         self.newcomers.leave(token);
         // Closing the socket takes it out of the poll.
         drop(self.connections.remove(token));
-        self.site.board.leave(seat);
+        self.site.scoreboard.release(permit);
         for session in sessions {
             let Some(stream) = self.streams.find(session) else { continue };
             if stream.is_interleaved() {

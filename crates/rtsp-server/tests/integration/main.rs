@@ -37,16 +37,16 @@ fn serving_users(
     std::fs::write(folder.path().join("films/notes.txt"), "no film").unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let (board, published) = (Scoreboard::new(), Published::default());
+    let (scoreboard, published) = (Scoreboard::new(), Published::default());
     let (stop, retire) = (Stop::new().unwrap(), Stop::new().unwrap());
-    let log = AccessLog::open(&log_path, LogFormat::parse("combined").unwrap(), &board).unwrap();
+    let log = AccessLog::open(&log_path, LogFormat::parse("combined").unwrap(), &scoreboard).unwrap();
     let site = Site {
         root: &folder.path().join("films"),
         listeners: vec![listener],
         users,
         settings,
         retire: &retire,
-        board: &board,
+        scoreboard: &scoreboard,
         log: Some(&log),
         published: &published,
     };

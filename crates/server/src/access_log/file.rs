@@ -10,7 +10,7 @@ use crate::counters::scoreboard::Scoreboard;
 #[derive(Debug)]
 pub struct LogFile {
     file: File,
-    /// Its path, and the board on which all processes see that it is to be opened again.
+    /// Its path, and the scoreboard on which all processes see that it is to be opened again.
     source: Option<(PathBuf, Scoreboard)>,
     /// The reopening that this file is of.
     reopening: u64,
@@ -19,17 +19,17 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens `path` for appending; it is opened again when [asked for](Scoreboard::request_reopening) on `board`.
-    pub fn open(path: &Path, board: &Scoreboard) -> io::Result<LogFile> {
-        let reopening = board.reopenings();
+    /// Opens `path` for appending; it is opened again when [asked for](Scoreboard::request_reopening) on `scoreboard`.
+    pub fn open(path: &Path, scoreboard: &Scoreboard) -> io::Result<LogFile> {
+        let reopening = scoreboard.reopenings();
         let file = open(path)?;
-        Ok(LogFile { file, source: Some((path.to_owned(), board.clone())), reopening, is_torn: false })
+        Ok(LogFile { file, source: Some((path.to_owned(), scoreboard.clone())), reopening, is_torn: false })
     }
 
     /// Opens the file again if that was asked for since. If it cannot be opened, the old one serves on.
     pub fn follow(&mut self) {
-        let Some((path, board)) = &self.source else { return };
-        let asked = board.reopenings();
+        let Some((path, scoreboard)) = &self.source else { return };
+        let asked = scoreboard.reopenings();
         if asked == self.reopening {
             return;
         }

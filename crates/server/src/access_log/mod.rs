@@ -79,9 +79,9 @@ impl AccessLog {
     }
 
     /// Appends to `path`, from a thread of its own; opens it again when [asked for](Scoreboard::request_reopening) on
-    /// `board`.
-    pub fn open(path: &Path, format: LogFormat, board: &Scoreboard) -> std::io::Result<AccessLog> {
-        let file = Arc::new(Mutex::new(LogFile::open(path, board)?));
+    /// `scoreboard`.
+    pub fn open(path: &Path, format: LogFormat, scoreboard: &Scoreboard) -> std::io::Result<AccessLog> {
+        let file = Arc::new(Mutex::new(LogFile::open(path, scoreboard)?));
         Ok(AccessLog::with(file, Arc::new(format), Writer::ThreadToBe))
     }
 

@@ -30,21 +30,21 @@ fn line(log: &AccessLog, request: &str, status: Status) -> OpenLine {
     })
 }
 
-fn open(path: &Path, format: &str, board: &Scoreboard) -> AccessLog {
-    AccessLog::open(path, LogFormat::parse(format).unwrap(), board).unwrap()
+fn open(path: &Path, format: &str, scoreboard: &Scoreboard) -> AccessLog {
+    AccessLog::open(path, LogFormat::parse(format).unwrap(), scoreboard).unwrap()
 }
 
 /// Checks the line for `request`, answered with `status` and `bytes` of body: written by a thread, and by the caller.
 fn check(format: &str, request: &str, status: Status, bytes: u64, expected: &str) {
-    let (folder, board) = (tempfile::tempdir().unwrap(), Scoreboard::new());
+    let (folder, scoreboard) = (tempfile::tempdir().unwrap(), Scoreboard::new());
     let path = folder.path().join("log");
-    let log = open(&path, format, &board);
+    let log = open(&path, format, &scoreboard);
     log.finish(&line(&log, request, status), bytes);
     drop(log);
     assert_eq!(fs::read_to_string(&path).unwrap(), expected, "{format}");
 
     fs::remove_file(&path).unwrap();
-    let log = open(&path, format, &board).without_thread();
+    let log = open(&path, format, &scoreboard).without_thread();
     assert_eq!(log.due_in(), None);
     log.finish(&line(&log, request, status), bytes);
     assert!(log.due_in() <= Some(FLUSH_PERIOD) && log.due_in().is_some());
@@ -109,9 +109,9 @@ fn json_is_json() {
 
 #[test]
 fn a_file_that_was_moved_is_opened_again_when_asked() {
-    let (folder, board) = (tempfile::tempdir().unwrap(), Scoreboard::new());
+    let (folder, scoreboard) = (tempfile::tempdir().unwrap(), Scoreboard::new());
     let (path, moved) = (folder.path().join("log"), folder.path().join("log.1"));
-    let log = open(&path, "%U", &board).without_thread();
+    let log = open(&path, "%U", &scoreboard).without_thread();
     let write = |path: &str| {
         log.finish(&line(&log, &format!("GET {path} HTTP/1.0\r\n\r\n"), Status::Ok), 0);
         log.write_out();
@@ -119,13 +119,13 @@ fn a_file_that_was_moved_is_opened_again_when_asked() {
     write("/1");
     fs::rename(&path, &moved).unwrap();
     write("/2");
-    board.request_reopening();
+    scoreboard.request_reopening();
     write("/3");
     assert_eq!(fs::read_to_string(&moved).unwrap(), "/1\n/2\n");
     assert_eq!(fs::read_to_string(&path).unwrap(), "/3\n");
     // The old file serves on if there can be no new one.
     fs::remove_dir_all(folder.path()).unwrap();
-    board.request_reopening();
+    scoreboard.request_reopening();
     write("/4");
     assert_eq!(log.dropped(), 0);
 }

@@ -11,7 +11,7 @@ use super::Architecture;
 use crate::counters::Served;
 use crate::runtime::disk::Helped;
 use crate::runtime::epoll;
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 

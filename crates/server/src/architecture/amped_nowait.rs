@@ -15,7 +15,7 @@ use super::Architecture;
 use crate::counters::{Counter, Served};
 use crate::runtime::disk::{Disk, Submitted, open_now, report_residency};
 use crate::runtime::epoll;
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -32,7 +32,7 @@ impl Architecture for AmpedNowait {
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
-        let disk = Patient {
+        let disk = ReadaheadDisk {
             readahead: Readahead::new(site.limits.helper_queue_max)?,
             origin: Arc::clone(&site.origin),
             tester: Tester::new(site.residency, site.residency_trust),
@@ -43,14 +43,14 @@ impl Architecture for AmpedNowait {
 }
 
 /// Whatever may block, the kernel does in its own time, except opening.
-struct Patient {
+struct ReadaheadDisk {
     readahead: Readahead,
     origin: Arc<dyn Origin>,
     tester: Tester,
     blocking_opens: u64,
 }
 
-impl Patient {
+impl ReadaheadDisk {
     fn open(&mut self, opening: Opening) -> Done {
         if let Some(done) = open_now(&*self.origin, &opening) {
             return done;
@@ -61,7 +61,7 @@ impl Patient {
     }
 }
 
-impl Disk for Patient {
+impl Disk for ReadaheadDisk {
     fn submit(&mut self, token: u64, job: Job) -> Submitted {
         let range = match job {
             Job::Open(opening) => return Submitted::Done(self.open(opening)),

@@ -8,8 +8,8 @@ use std::io;
 use super::{Architecture, CacheScope};
 use crate::counters::Served;
 use crate::runtime::blocking::serve_one;
-use crate::runtime::processes::{Plan, Visit, dispatch};
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::processes::{Dispatched, Plan, dispatch};
+use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -37,6 +37,6 @@ impl Architecture for Fork {
 }
 
 /// The life of a child for one connection to `site`.
-pub fn child(site: &Site) -> impl Fn(Visit) -> io::Result<()> {
-    |Visit { arrival, place, stop }| serve_one(site, arrival, place, stop)
+pub fn child(site: &Site) -> impl Fn(Dispatched) -> io::Result<()> {
+    |Dispatched { arrival, place, stop }| serve_one(site, arrival, place, stop)
 }

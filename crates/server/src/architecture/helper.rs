@@ -8,8 +8,8 @@ use std::io;
 use super::fork::child;
 use super::{Architecture, CacheScope, Defaults};
 use crate::counters::Served;
-use crate::runtime::processes::{Plan, Visit, dispatch};
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::processes::{Dispatched, Plan, dispatch};
+use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -60,7 +60,7 @@ impl Architecture for Helper {
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
         let child = child(site);
-        let child = self.forks.then_some(&child as &dyn Fn(Visit) -> io::Result<()>);
+        let child = self.forks.then_some(&child as &dyn Fn(Dispatched) -> io::Result<()>);
         dispatch(site, listeners, stop, &Plan { helpers: site.workers, child })?;
         Ok(site.counters())
     }

@@ -15,8 +15,8 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::{Architecture, CacheScope};
 use crate::connection::Transport;
 use crate::counters::Served;
-use crate::runtime::processes::{Plan, Visit, dispatch};
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::processes::{Dispatched, Plan, dispatch};
+use crate::runtime::sockets::accept::Listener;
 use crate::signals::hold_back;
 use crate::site::{Program, Site};
 use crate::stop::Stop;
@@ -42,26 +42,26 @@ impl Architecture for Inetd {
         let program = site.program.as_ref().ok_or_else(|| {
             io::Error::new(io::ErrorKind::NotFound, "there is no program to execute for each connection")
         })?;
-        let child = |visit: Visit| execute(program, &visit, site);
+        let child = |dispatched: Dispatched| execute(program, &dispatched, site);
         dispatch(site, listeners, stop, &Plan { helpers: 0, child: Some(&child) })?;
         Ok(site.counters())
     }
 }
 
-/// Becomes the program, in the child that `visit` is for. Returns only if that fails.
+/// Becomes the program, in the child that `dispatched` is for. Returns only if that fails.
 ///
 /// # Errors
 /// What kept it from being executed.
-fn execute(program: &Program, visit: &Visit, site: &Site) -> io::Result<()> {
-    rustix::stdio::dup2_stdin(&visit.arrival.socket)?;
-    let board = site.board.fd();
-    inherit(board)?;
+fn execute(program: &Program, dispatched: &Dispatched, site: &Site) -> io::Result<()> {
+    rustix::stdio::dup2_stdin(&dispatched.arrival.socket)?;
+    let scoreboard = site.scoreboard.fd();
+    inherit(scoreboard)?;
     if let Some(inherited) = &program.inherited {
         inherit(inherited.as_fd())?;
     }
-    let counters = format!("--counters={}:{}", board.as_raw_fd(), visit.place.index());
+    let counters = format!("--counters={}:{}", scoreboard.as_raw_fd(), dispatched.place.index());
     let mut arguments = vec![counters];
-    match visit.arrival.transport {
+    match dispatched.arrival.transport {
         Transport::Plain => arguments.push("--stdio".to_owned()),
         Transport::Tls => {
             arguments.push("--stdio-tls".to_owned());
@@ -74,7 +74,7 @@ fn execute(program: &Program, visit: &Visit, site: &Site) -> io::Result<()> {
     let pointers: Vec<*const c_char> = arguments.map(CStr::as_ptr).chain([ptr::null()]).collect();
     // Until the program can handle them; a stop that was requested already is requested of it too.
     let held_back = hold_back();
-    if visit.stop.is_requested() {
+    if dispatched.stop.is_requested() {
         let _ = kill_process(getpid(), Signal::QUIT);
     }
     // SAFETY: path and arguments are NUL-terminated and the list of arguments ends with a null.

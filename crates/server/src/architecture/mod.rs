@@ -8,7 +8,7 @@ use std::io;
 use sojourn_content::Budgets;
 
 use crate::counters::Served;
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 

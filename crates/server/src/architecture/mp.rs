@@ -9,9 +9,9 @@ use sojourn_content::Budgets;
 
 use super::{Architecture, CacheScope, Defaults};
 use crate::counters::Served;
-use crate::runtime::blocking::{Door, accept_and_serve, attend_in_child};
+use crate::runtime::blocking::{SharedListeners, accept_and_serve, run_worker};
 use crate::runtime::processes::supervise;
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -43,10 +43,10 @@ impl Architecture for Mp {
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
-        let door = Door::new(listeners)?;
+        let listeners = SharedListeners::new(listeners)?;
         supervise(site, stop, |place, stop| {
-            attend_in_child(site, place, stop, |attendant| {
-                accept_and_serve(attendant, &door.place()?, site, stop);
+            run_worker(site, place, stop, |worker| {
+                accept_and_serve(worker, &listeners.acceptor()?, site, stop);
                 Ok(())
             })
         })?;

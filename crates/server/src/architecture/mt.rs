@@ -7,8 +7,10 @@ use std::io;
 
 use super::{Architecture, Defaults};
 use crate::counters::Served;
-use crate::runtime::blocking::{Attendant, Door, Intermediary, Service, Worker, accept_and_serve};
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::blocking::{
+    BlockingWorker, EventLoopWorker, Service, SharedListeners, Worker, accept_and_serve,
+};
+use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::registry;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -33,18 +35,18 @@ impl Architecture for Mt {
     }
 
     fn serve(&self, site: &Site, listeners: Vec<Listener>, stop: &Stop) -> io::Result<Served> {
-        let door = Door::new(listeners)?;
+        let listeners = SharedListeners::new(listeners)?;
         registry::complete();
         let is_alone = !site.content.makes_connections();
-        let service = is_alone.then(|| Service::of_threads(site, site.board.place())).transpose()?;
+        let service = is_alone.then(|| Service::of_threads(site, site.scoreboard.place())).transpose()?;
         std::thread::scope(|scope| {
             let start = |number| {
-                let place = door.place()?;
-                let mut attendant: Box<dyn Attendant + Send> = match &service {
-                    Some(service) => Box::new(Worker::new(service, stop)),
-                    None => Box::new(Intermediary::of_thread(site, stop)?),
+                let acceptor = listeners.acceptor()?;
+                let mut worker: Box<dyn Worker + Send> = match &service {
+                    Some(service) => Box::new(BlockingWorker::new(service, stop)),
+                    None => Box::new(EventLoopWorker::of_thread(site, stop)?),
                 };
-                let work = move || accept_and_serve(&mut *attendant, &place, site, stop);
+                let work = move || accept_and_serve(&mut *worker, &acceptor, site, stop);
                 std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, work)
             };
             // Each holds a descriptor while it waits for a connection; one more than connections tells who has no room.

@@ -18,8 +18,8 @@ use crate::counters::Served;
 use crate::runtime::disk::Helped;
 use crate::runtime::epoll::Loop;
 use crate::runtime::sockets::accept::BACKLOG;
-use crate::runtime::sockets::deferral::{defer_accept, deferral};
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
+use crate::runtime::sockets::options::{defer_accept, deferral};
 use crate::site::Site;
 use crate::stop::Stop;
 
@@ -106,8 +106,8 @@ fn another(first: &TcpListener) -> io::Result<TcpListener> {
     set_tcp_congestion(&socket, &tcp_congestion(first)?)?;
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
-    if let Some(patience) = deferral(first) {
-        defer_accept(&socket, patience)?;
+    if let Some(timeout) = deferral(first) {
+        defer_accept(&socket, timeout)?;
     }
     Ok(socket.into())
 }

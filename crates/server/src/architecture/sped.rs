@@ -12,7 +12,7 @@ use crate::counters::Served;
 use crate::runtime::disk::Inline;
 use crate::runtime::disk::{Disk, Submitted};
 use crate::runtime::epoll;
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
 use crate::site::Site;
 use crate::stop::Stop;
 

@@ -11,7 +11,7 @@ use std::thread::{available_parallelism, scope};
 use super::{Architecture, Defaults, Unavailable};
 use crate::counters::Served;
 use crate::runtime::disk::Helped;
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
 use crate::runtime::uring;
 use crate::site::Site;
 use crate::stop::Stop;

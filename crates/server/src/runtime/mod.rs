@@ -1,13 +1,13 @@
 //! What carries connections: event loops, sockets, timers, disk reads, processes. Knows no HTTP.
 //!
 //! Three drivers do what connections want: `epoll` by readiness, `uring` by completion, `blocking` by waiting;
-//! `loops` holds what the first two share. All three use `sockets`, `timers` and `disk`; `processes` supervises
+//! `event_loop` holds what the first two share. All three use `sockets`, `timers` and `disk`; `processes` supervises
 //! worker and helper processes.
 
 pub mod blocking;
 pub mod disk;
 pub mod epoll;
-pub mod loops;
+pub mod event_loop;
 pub mod processes;
 pub mod sockets;
 pub mod timers;

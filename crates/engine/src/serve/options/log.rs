@@ -19,11 +19,11 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// The log, if there is to be one; it is opened again when that is asked for on `board`.
-    pub fn open(&self, board: &Scoreboard) -> anyhow::Result<Option<AccessLog>> {
+    /// The log, if there is to be one; it is opened again when that is asked for on `scoreboard`.
+    pub fn open(&self, scoreboard: &Scoreboard) -> anyhow::Result<Option<AccessLog>> {
         let Some(path) = &self.access_log else { return Ok(None) };
         let format = LogFormat::parse(&self.access_log_format)?;
-        let log = AccessLog::open(path, format, board).map_err(|error| {
+        let log = AccessLog::open(path, format, scoreboard).map_err(|error| {
             anyhow!("cannot write the access log {}: {error}\nhint: choose a file in a directory you may write to", path.display())
         })?;
         Ok(Some(log))

@@ -50,7 +50,7 @@ pub struct Options {
     /// Serve the one connection that is standard input, as --stdio does, over TLS
     #[arg(long, conflicts_with = "stdio")]
     pub stdio_tls: bool,
-    /// Count on this board, inherited from the server: its descriptor and a place
+    /// Count on this scoreboard, inherited from the server: its descriptor and a place
     #[arg(long, hide = true, value_name = "FD:PLACE", value_parser = values::counters)]
     pub counters: Option<(i32, usize)>,
     /// Keys of session tickets, inherited from the server: their descriptor

@@ -1,4 +1,4 @@
-//! The memory of a board, which processes share: a row for all, a row per place, the crowd's table.
+//! The memory of a scoreboard, which processes share: a row for all, a row per place, the per_address's table.
 
 use std::ffi::c_void;
 use std::io;
@@ -20,7 +20,7 @@ pub struct Memory {
     start: NonNull<AtomicU64>,
 }
 
-/// Counters per row and the seat, whole cache lines: neighbours do not slow each other down.
+/// Counters per row and the permit, whole cache lines: neighbours do not slow each other down.
 const ROW: usize = (COUNT + 1).next_multiple_of(8);
 
 const ROWS_BYTES: usize = (PLACES_MAX + 1) * ROW * size_of::<u64>();
@@ -43,7 +43,10 @@ impl Memory {
     /// The memory in `file`.
     pub fn map(file: OwnedFd) -> io::Result<Memory> {
         if rustix::fs::fstat(&file)?.st_size != MEMORY_BYTES as i64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "that is no board of this version"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "that is not a scoreboard of this version",
+            ));
         }
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, at an address of the kernel's choice, of a file that is never truncated.
@@ -77,15 +80,15 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.start.add((index + 1) * ROW).as_ptr(), COUNT) }
     }
 
-    /// The seat of whom the process at a place serves, if it serves one at a time.
-    pub fn seat(&self, index: usize) -> &AtomicU64 {
+    /// The permit of whom the process at a place serves, if it serves one at a time.
+    pub fn permit(&self, index: usize) -> &AtomicU64 {
         assert!(index < PLACES_MAX);
         // SAFETY: the cell behind the counters of row `index + 1`, as there.
         unsafe { self.start.add((index + 1) * ROW + COUNT).as_ref() }
     }
 
-    /// The crowd's table.
-    pub fn crowd(&self) -> &[AtomicU32] {
+    /// The per_address's table.
+    pub fn per_address(&self) -> &[AtomicU32] {
         // SAFETY: what follows the rows in the mapping; any bits are atomics, and they live as long as `self`.
         unsafe {
             let start = self.start.cast::<u8>().add(ROWS_BYTES).cast::<AtomicU32>();

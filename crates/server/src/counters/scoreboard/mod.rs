@@ -1,7 +1,7 @@
-//! The board: where loops and worker processes publish their counters, and others read them added up.
+//! The scoreboard: where loops and worker processes publish their counters, and others read them added up.
 //!
 //! It lies in memory that processes share, so a child's counters are seen while it lives and kept when it ends,
-//! also when it is killed. Who has which place is known to the process that made the board alone: it hands
+//! also when it is killed. Who has which place is known to the process that made the scoreboard alone: it hands
 //! places out before it forks and takes them back when the child is gone. Publishing takes no lock.
 
 use std::collections::BTreeMap;
@@ -21,25 +21,25 @@ mod memory;
 mod per_address;
 
 use memory::Memory;
-use per_address::Crowd;
+use per_address::PerAddress;
 pub use per_address::{Permit, network};
 
 /// Places there are; memory is only taken up by those used.
 pub const PLACES_MAX: usize = 16 * 1024;
 
-/// The board. Clones are the same board.
+/// The scoreboard. Clones are the same scoreboard.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
     memory: Arc<Memory>,
-    tenants: Arc<Mutex<Tenants>>,
-    /// Where in the crowd's table addresses are counted: the same for all children, unknown outside.
+    owners: Arc<Mutex<Owners>>,
+    /// Where in the per_address's table addresses are counted: the same for all children, unknown outside.
     hashing: RandomState,
 }
 
 /// Who has which place.
 #[derive(Debug, Default)]
-struct Tenants {
-    taken: BTreeMap<usize, Tenant>,
+struct Owners {
+    taken: BTreeMap<usize, Owner>,
     /// Places that were taken and given back.
     free: Vec<usize>,
     /// What those counted who are gone.
@@ -47,12 +47,12 @@ struct Tenants {
 }
 
 #[derive(Debug)]
-struct Tenant {
+struct Owner {
     is_worker: bool,
     process: Option<Pid>,
 }
 
-/// One loop's or process's place on the board.
+/// One loop's or process's place on the scoreboard.
 #[derive(Debug)]
 pub struct Place {
     memory: Arc<Memory>,
@@ -66,13 +66,13 @@ impl Default for Scoreboard {
 }
 
 impl Scoreboard {
-    /// An empty board.
+    /// An empty scoreboard.
     ///
     /// # Panics
     /// If there is no memory for it.
     pub fn new() -> Scoreboard {
         let memory = Memory::new().expect("memory for the counters");
-        Scoreboard { memory: Arc::new(memory), tenants: Arc::default(), hashing: RandomState::new() }
+        Scoreboard { memory: Arc::new(memory), owners: Arc::default(), hashing: RandomState::new() }
     }
 
     /// A place for a loop or process that stays, shown by itself among the [workers](Scoreboard::workers).
@@ -92,27 +92,27 @@ impl Scoreboard {
     }
 
     /// `process` publishes to `place`.
-    pub fn let_to(&self, place: &Place, process: Pid) {
-        if let Some(tenant) = self.lock().taken.get_mut(&place.index) {
-            tenant.process = Some(process);
+    pub fn assign(&self, place: &Place, process: Pid) {
+        if let Some(owner) = self.lock().taken.get_mut(&place.index) {
+            owner.process = Some(process);
         }
     }
 
     /// Whoever had `place` is gone: what it counted stays. Returns what it showed last.
-    pub fn take_back(&self, place: Place) -> Served {
-        let mut tenants = self.lock();
+    pub fn retire(&self, place: Place) -> Served {
+        let mut owners = self.lock();
         let last = place.read();
-        tenants.gone.merge(&last.clone().totals());
-        tenants.taken.remove(&place.index);
-        tenants.free.push(place.index);
+        owners.gone.merge(&last.clone().totals());
+        owners.taken.remove(&place.index);
+        owners.free.push(place.index);
         last
     }
 
     /// The sum over all places, and over those who are gone.
     pub fn read(&self) -> Served {
-        let tenants = self.lock();
-        let mut sum = tenants.gone.clone();
-        for index in tenants.taken.keys() {
+        let owners = self.lock();
+        let mut sum = owners.gone.clone();
+        for index in owners.taken.keys() {
             sum.merge(&self.memory.read(*index));
         }
         sum
@@ -120,21 +120,21 @@ impl Scoreboard {
 
     /// What each loop or process that stays has counted.
     pub fn workers(&self) -> Vec<Served> {
-        let tenants = self.lock();
-        let workers = tenants.taken.iter().filter(|(_, tenant)| tenant.is_worker);
+        let owners = self.lock();
+        let workers = owners.taken.iter().filter(|(_, owner)| owner.is_worker);
         workers.map(|(index, _)| self.memory.read(*index)).collect()
     }
 
     /// The child processes that publish here.
     pub fn processes(&self) -> Vec<Pid> {
-        self.lock().taken.values().filter_map(|tenant| tenant.process).collect()
+        self.lock().taken.values().filter_map(|owner| owner.process).collect()
     }
 
     /// Lets one more connection in over all processes, as far as `limits` allow.
     ///
     /// # Errors
     /// The counter of the limit that is reached.
-    pub fn enter(&self, peer: IpAddr, limits: &Limits) -> Result<Permit, Counter> {
+    pub fn acquire(&self, peer: IpAddr, limits: &Limits) -> Result<Permit, Counter> {
         let open = self.memory.open();
         if open.fetch_add(1, Ordering::Relaxed) >= limits.connections_max as u64 {
             open.fetch_sub(1, Ordering::Relaxed);
@@ -143,28 +143,28 @@ impl Scoreboard {
         let Some(max) = limits.connections_per_address.filter(|_| !peer.is_unspecified()) else {
             return Ok(Permit::ANY);
         };
-        let seat = self.crowd().enter(peer, max);
-        seat.ok_or_else(|| {
+        let permit = self.per_address().acquire(peer, max);
+        permit.ok_or_else(|| {
             open.fetch_sub(1, Ordering::Relaxed);
             Counter::LimitConnectionsPerAddress
         })
     }
 
-    /// The connection that had `seat` is closed.
-    pub fn leave(&self, seat: Permit) {
-        if seat.is_taken() {
+    /// The connection that had `permit` is closed.
+    pub fn release(&self, permit: Permit) {
+        if permit.is_taken() {
             self.memory.open().fetch_sub(1, Ordering::Relaxed);
-            self.crowd().leave(seat);
+            self.per_address().release(permit);
         }
     }
 
-    /// The seat of whom the process at `place` is [serving](Place::serve).
-    pub fn seat(&self, place: &Place) -> Permit {
-        Permit::from_cell(self.memory.seat(place.index).load(Ordering::Relaxed))
+    /// The permit of whom the process at `place` is [serving](Place::serve).
+    pub fn permit(&self, place: &Place) -> Permit {
+        Permit::from_cell(self.memory.permit(place.index).load(Ordering::Relaxed))
     }
 
-    fn crowd(&self) -> Crowd<'_> {
-        Crowd { counts: self.memory.crowd(), hashing: &self.hashing }
+    fn per_address(&self) -> PerAddress<'_> {
+        PerAddress { counts: self.memory.per_address(), hashing: &self.hashing }
     }
 
     /// How often log files were to be opened again.
@@ -178,14 +178,14 @@ impl Scoreboard {
         self.memory.reopenings().fetch_add(1, Ordering::Release);
     }
 
-    /// The board of the process that executed this program, and the place it gave it.
+    /// The scoreboard of the process that executed this program, and the place it gave it.
     pub fn inherited(memory: OwnedFd, index: usize) -> io::Result<(Scoreboard, Place)> {
         if index >= PLACES_MAX {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let memory = Arc::new(Memory::map(memory)?);
         let place = Place { memory: Arc::clone(&memory), index };
-        Ok((Scoreboard { memory, tenants: Arc::default(), hashing: RandomState::new() }, place))
+        Ok((Scoreboard { memory, owners: Arc::default(), hashing: RandomState::new() }, place))
     }
 
     /// The memory itself, for a program that is executed in a child: see [`Scoreboard::inherited`].
@@ -194,33 +194,33 @@ impl Scoreboard {
     }
 
     fn take(&self, is_worker: bool) -> Place {
-        let mut tenants = self.lock();
+        let mut owners = self.lock();
         // With none given back, those taken are the first so many.
-        let index = tenants.free.pop().unwrap_or(tenants.taken.len());
+        let index = owners.free.pop().unwrap_or(owners.taken.len());
         assert!(index < PLACES_MAX, "more than {PLACES_MAX} processes or loops count");
-        tenants.taken.insert(index, Tenant { is_worker, process: None });
+        owners.taken.insert(index, Owner { is_worker, process: None });
         let place = Place { memory: Arc::clone(&self.memory), index };
         place.publish(&Served::default());
         place.serve(Permit::default());
         place
     }
 
-    fn lock(&self) -> MutexGuard<'_, Tenants> {
-        self.tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Owners> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Place {
-    /// Shows `served` to whoever reads the board.
+    /// Shows `served` to whoever reads the scoreboard.
     pub fn publish(&self, served: &Served) {
         for (cell, value) in self.memory.row(self.index).iter().zip(served.0) {
             cell.store(value, Ordering::Relaxed);
         }
     }
 
-    /// Who is served here has `seat`: if the process dies, somebody has to give it back.
-    pub fn serve(&self, seat: Permit) {
-        self.memory.seat(self.index).store(seat.cell(), Ordering::Relaxed);
+    /// Who is served here has `permit`: if the process dies, somebody has to give it back.
+    pub fn serve(&self, permit: Permit) {
+        self.memory.permit(self.index).store(permit.cell(), Ordering::Relaxed);
     }
 
     /// Its number, for [`Scoreboard::inherited`].
@@ -246,56 +246,56 @@ mod tests {
 
     #[test]
     fn the_board_adds_up() {
-        let board = Scoreboard::new();
-        let (worker, child) = (board.place(), board.passing_place());
+        let scoreboard = Scoreboard::new();
+        let (worker, child) = (scoreboard.place(), scoreboard.passing_place());
         worker.publish(&served(7, 1));
         child.publish(&served(3, 1));
-        assert_eq!(board.read(), served(10, 2));
-        assert_eq!(board.workers(), [served(7, 1)]);
+        assert_eq!(scoreboard.read(), served(10, 2));
+        assert_eq!(scoreboard.workers(), [served(7, 1)]);
     }
 
     #[test]
     fn what_the_dead_counted_stays() {
-        let board = Scoreboard::new();
+        let scoreboard = Scoreboard::new();
         let limits = Limits { connections_max: 2, ..Limits::default() };
-        let enter = || board.enter([127, 0, 0, 1].into(), &limits);
-        let seat = enter().unwrap();
+        let enter = || scoreboard.acquire([127, 0, 0, 1].into(), &limits);
+        let permit = enter().unwrap();
         assert_eq!((enter(), enter()), (Ok(Permit::ANY), Err(Counter::LimitConnections)));
-        let child = board.passing_place();
+        let child = scoreboard.passing_place();
         child.publish(&served(3, 1));
-        assert_eq!(board.take_back(child), served(3, 1));
-        assert_eq!(board.read(), served(3, 0));
-        board.leave(seat);
+        assert_eq!(scoreboard.retire(child), served(3, 1));
+        assert_eq!(scoreboard.read(), served(3, 0));
+        scoreboard.release(permit);
         assert_eq!((enter(), enter()), (Ok(Permit::ANY), Err(Counter::LimitConnections)));
-        let next = board.passing_place();
-        assert_eq!((next.index(), board.read()), (0, served(3, 0)));
+        let next = scoreboard.passing_place();
+        assert_eq!((next.index(), scoreboard.read()), (0, served(3, 0)));
     }
 
     #[test]
     fn an_address_has_its_limit_over_all_processes() {
-        let board = Scoreboard::new();
+        let scoreboard = Scoreboard::new();
         let limits = Limits { connections_per_address: Some(1), ..Limits::default() };
-        let (place, peer) = (board.place(), [192, 0, 2, 1].into());
-        place.serve(board.enter(peer, &limits).unwrap());
-        assert_eq!(board.enter(peer, &limits), Err(Counter::LimitConnectionsPerAddress));
+        let (place, peer) = (scoreboard.place(), [192, 0, 2, 1].into());
+        place.serve(scoreboard.acquire(peer, &limits).unwrap());
+        assert_eq!(scoreboard.acquire(peer, &limits), Err(Counter::LimitConnectionsPerAddress));
         // It dies.
-        board.leave(board.seat(&place));
-        board.take_back(place);
-        assert!(board.enter(peer, &limits).is_ok());
-        assert!(!board.seat(&board.place()).is_taken());
+        scoreboard.release(scoreboard.permit(&place));
+        scoreboard.retire(place);
+        assert!(scoreboard.acquire(peer, &limits).is_ok());
+        assert!(!scoreboard.permit(&scoreboard.place()).is_taken());
     }
 
     #[test]
     fn another_program_counts_on_it() {
-        let board = Scoreboard::new();
-        let place = board.place();
+        let scoreboard = Scoreboard::new();
+        let place = scoreboard.place();
         let (theirs, their_place) =
-            Scoreboard::inherited(board.fd().try_clone_to_owned().unwrap(), place.index()).unwrap();
+            Scoreboard::inherited(scoreboard.fd().try_clone_to_owned().unwrap(), place.index()).unwrap();
         their_place.publish(&served(5, 0));
         let limits = Limits { connections_max: 1, ..Limits::default() };
-        assert_eq!(theirs.enter([127, 0, 0, 1].into(), &limits), Ok(Permit::ANY));
-        assert_eq!(board.enter([127, 0, 0, 1].into(), &limits), Err(Counter::LimitConnections));
-        assert_eq!(board.read(), served(5, 0));
-        assert!(Scoreboard::inherited(board.fd().try_clone_to_owned().unwrap(), PLACES_MAX).is_err());
+        assert_eq!(theirs.acquire([127, 0, 0, 1].into(), &limits), Ok(Permit::ANY));
+        assert_eq!(scoreboard.acquire([127, 0, 0, 1].into(), &limits), Err(Counter::LimitConnections));
+        assert_eq!(scoreboard.read(), served(5, 0));
+        assert!(Scoreboard::inherited(scoreboard.fd().try_clone_to_owned().unwrap(), PLACES_MAX).is_err());
     }
 }

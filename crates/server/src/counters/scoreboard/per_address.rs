@@ -24,7 +24,7 @@ impl Permit {
     /// One that only counts among all.
     pub const ANY: Permit = Permit(TAKEN);
 
-    /// The seat that `cell` holds.
+    /// The permit that `cell` holds.
     pub fn from_cell(cell: u64) -> Permit {
         Permit(cell)
     }
@@ -51,32 +51,32 @@ impl Permit {
 }
 
 /// The table of counts, two halves of [`HALF`], and what places addresses in it.
-pub struct Crowd<'a> {
+pub struct PerAddress<'a> {
     pub counts: &'a [AtomicU32],
     pub hashing: &'a RandomState,
 }
 
-impl Crowd<'_> {
+impl PerAddress<'_> {
     /// Counts one more connection from `peer`, unless there are `max` already.
-    pub fn enter(&self, peer: IpAddr, max: u32) -> Option<Permit> {
-        let seat = Permit::at(places(self.hashing.hash_one(network(peer))));
-        let before = self.counts_of(seat).map(|count| count.fetch_add(1, Ordering::Relaxed));
+    pub fn acquire(&self, peer: IpAddr, max: u32) -> Option<Permit> {
+        let permit = Permit::at(places(self.hashing.hash_one(network(peer))));
+        let before = self.counts_of(permit).map(|count| count.fetch_add(1, Ordering::Relaxed));
         if before.min() < Some(max) {
-            return Some(seat);
+            return Some(permit);
         }
-        self.leave(seat);
+        self.release(permit);
         None
     }
 
     /// The connection is closed.
-    pub fn leave(&self, seat: Permit) {
-        self.counts_of(seat).for_each(|count| {
+    pub fn release(&self, permit: Permit) {
+        self.counts_of(permit).for_each(|count| {
             count.fetch_sub(1, Ordering::Relaxed);
         });
     }
 
-    fn counts_of(&self, seat: Permit) -> impl Iterator<Item = &AtomicU32> {
-        let places = seat.places().into_iter();
+    fn counts_of(&self, permit: Permit) -> impl Iterator<Item = &AtomicU32> {
+        let places = permit.places().into_iter();
         places.flat_map(|[first, second]| [&self.counts[first % HALF], &self.counts[HALF + second % HALF]])
     }
 }
@@ -98,48 +98,48 @@ fn places(hash: u64) -> [usize; 2] {
 mod tests {
     use super::*;
 
-    fn check(test: impl Fn(&Crowd<'_>)) {
+    fn check(test: impl Fn(&PerAddress<'_>)) {
         let counts: Vec<AtomicU32> = (0..2 * HALF).map(|_| AtomicU32::new(0)).collect();
         let hashing = RandomState::new();
-        test(&Crowd { counts: &counts, hashing: &hashing });
+        test(&PerAddress { counts: &counts, hashing: &hashing });
         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 0), "somebody is still counted");
     }
 
     #[test]
     fn each_address_has_its_own_limit() {
-        check(|crowd| {
+        check(|per_address| {
             let peers: [IpAddr; 3] =
                 ["192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|text| text.parse().unwrap());
-            let seats: Vec<Permit> = peers
+            let permits: Vec<Permit> = peers
                 .iter()
-                .flat_map(|peer| [crowd.enter(*peer, 2), crowd.enter(*peer, 2)])
+                .flat_map(|peer| [per_address.acquire(*peer, 2), per_address.acquire(*peer, 2)])
                 .flatten()
                 .collect();
-            assert_eq!(seats.len(), 6);
-            assert!(peers.iter().all(|peer| crowd.enter(*peer, 2).is_none()));
+            assert_eq!(permits.len(), 6);
+            assert!(peers.iter().all(|peer| per_address.acquire(*peer, 2).is_none()));
             // The same network, and another.
-            assert!(crowd.enter("2001:db8::ffff:1".parse().unwrap(), 2).is_none());
-            crowd.leave(crowd.enter("2001:db8:0:1::1".parse().unwrap(), 2).unwrap());
-            seats.iter().for_each(|seat| crowd.leave(Permit::from_cell(seat.cell())));
+            assert!(per_address.acquire("2001:db8::ffff:1".parse().unwrap(), 2).is_none());
+            per_address.release(per_address.acquire("2001:db8:0:1::1".parse().unwrap(), 2).unwrap());
+            permits.iter().for_each(|permit| per_address.release(Permit::from_cell(permit.cell())));
         });
     }
 
     #[test]
     fn strangers_are_hardly_ever_turned_away() {
-        check(|crowd| {
+        check(|per_address| {
             let peers = || (0..1000u32).map(|number| IpAddr::V4((0x0a00_0000 + number).into()));
-            let seats: Vec<Permit> = peers().filter_map(|peer| crowd.enter(peer, 1)).collect();
+            let permits: Vec<Permit> = peers().filter_map(|peer| per_address.acquire(peer, 1)).collect();
             let strangers = (0..1000u32).map(|number| IpAddr::V4((0x0b00_0000 + number).into()));
-            let let_in: Vec<Permit> = strangers.filter_map(|peer| crowd.enter(peer, 1)).collect();
+            let let_in: Vec<Permit> = strangers.filter_map(|peer| per_address.acquire(peer, 1)).collect();
             // About one and four are expected to be mistaken.
-            assert!(seats.len() > 980 && let_in.len() > 970, "{} and {}", seats.len(), let_in.len());
-            seats.into_iter().chain(let_in).for_each(|seat| crowd.leave(seat));
+            assert!(permits.len() > 980 && let_in.len() > 970, "{} and {}", permits.len(), let_in.len());
+            permits.into_iter().chain(let_in).for_each(|permit| per_address.release(permit));
         });
     }
 
     #[test]
     fn whoever_is_not_counted_by_address_leaves_nothing() {
-        check(|crowd| crowd.leave(Permit::ANY));
+        check(|per_address| per_address.release(Permit::ANY));
         assert!(Permit::ANY.is_taken() && !Permit::default().is_taken());
     }
 }

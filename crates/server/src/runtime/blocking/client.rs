@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::connection::{Connection, Wait};
 use crate::limits::Limits;
 use crate::runtime::sockets::accept::Arrival;
-use crate::runtime::sockets::pace::Pace;
+use crate::runtime::sockets::send_rate::SendRate;
 use crate::site::Site;
 
 pub struct Client {
@@ -16,14 +16,14 @@ pub struct Client {
     pub is_readable: bool,
     wait: Option<Wait>,
     deadline: Duration,
-    pace: Pace,
+    send_rate: SendRate,
 }
 
 impl Client {
     pub fn new(Arrival { socket, peer, transport, .. }: Arrival, site: &Site) -> Client {
         let connection = Connection::new(peer, site.tls_session(transport));
-        let (deadline, pace) = (Duration::MAX, Pace::default());
-        Client { socket, connection, is_readable: false, wait: None, deadline, pace }
+        let (deadline, send_rate) = (Duration::MAX, SendRate::default());
+        Client { socket, connection, is_readable: false, wait: None, deadline, send_rate }
     }
 
     /// When patience ends with a client for whom the worker begins to wait at `now`.
@@ -31,8 +31,7 @@ impl Client {
         let wait = self.connection.waits_for();
         if !(wait.is_timed_as_a_whole() && self.wait == Some(wait)) {
             self.wait = Some(wait);
-            self.deadline =
-                limits.timeout(wait).map_or(Duration::MAX, |patience| now.saturating_add(patience));
+            self.deadline = limits.timeout(wait).map_or(Duration::MAX, |timeout| now.saturating_add(timeout));
         }
         self.deadline
     }
@@ -40,7 +39,7 @@ impl Client {
     /// The deadline has come at `now`: it moves if the client takes what is sent fast enough. Returns whether it does.
     pub fn earns_more(&mut self, now: Duration, limits: &Limits) -> bool {
         let earns = self.wait.is_some_and(Wait::is_for_sending)
-            && self.pace.is_kept(&self.socket, limits.sent_bytes_min());
+            && self.send_rate.is_kept(&self.socket, limits.sent_bytes_min());
         if earns {
             self.deadline = now.saturating_add(limits.send);
         }

@@ -1,9 +1,9 @@
 //! Blocking service: a process or a thread serves one connection at a time, and waits for what that needs.
 //!
 //! The architectures with a process or a thread per connection share it; they differ in who accepts, and in who
-//! shares memory. A [`Service`] is what the workers of one process have in common, a [`Worker`] serves connection
+//! shares memory. A [`Service`] is what the workers of one process have in common, a [`BlockingWorker`] serves connection
 //! after connection. Limits, deadlines and counters are those of the event loop. A proxy's worker, which waits for
-//! upstreams besides, is an [`Intermediary`].
+//! upstreams besides, is an [`EventLoopWorker`].
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,23 +15,23 @@ use crate::counters::scoreboard::{Permit, Place};
 use crate::counters::{Counter, Served};
 use crate::site::Site;
 
-mod accepting;
-mod attendant;
+mod accept;
+mod blocking_worker;
 mod client;
-mod intermediary;
+mod event_loop_worker;
 mod worker;
 
-pub use accepting::{Door, accept_and_serve};
-pub use attendant::{Attendant, attend_in_child, serve_one};
-pub use intermediary::Intermediary;
-pub use worker::Worker;
+pub use accept::{SharedListeners, accept_and_serve};
+pub use blocking_worker::BlockingWorker;
+pub use event_loop_worker::EventLoopWorker;
+pub use worker::{Worker, run_worker, serve_one};
 
 /// What the workers of one process share: caches and counters behind one lock, held while a connection handles
 /// an event, which never waits.
 pub struct Service<'a> {
     site: &'a Site,
     log: Option<AccessLog>,
-    /// The process is a child with one worker: nobody else counts what its log loses, or gives its seat back.
+    /// The process is a child with one worker: nobody else counts what its log loses, or gives its permit back.
     is_child: bool,
     state: Mutex<State>,
 }
@@ -72,10 +72,10 @@ impl<'a> Service<'a> {
         state.publish();
     }
 
-    /// Whoever is served next has `seat`, for a process that serves one at a time and may die meanwhile.
-    pub fn seat(&self, seat: Permit) {
+    /// Whoever is served next has `permit`, for a process that serves one at a time and may die meanwhile.
+    pub fn permit(&self, permit: Permit) {
         if self.is_child {
-            self.lock().place.serve(seat);
+            self.lock().place.serve(permit);
         }
     }
 

@@ -10,10 +10,8 @@ use crate::connection::{Event, Lane};
 use crate::counters::{Counter, Served};
 
 mod helped;
-mod inline;
 
 pub use helped::Helped;
-pub use inline::Inline;
 
 /// What becomes of work that may block.
 pub enum Submitted {
@@ -66,4 +64,26 @@ pub fn report_residency(tester: &Tester, served: &mut Served) {
     served.set(Counter::ResidencyTests, tests);
     served.set(Counter::ResidencyMisses, misses);
     served.set(Counter::ResidencyTrusted, trusted);
+}
+
+/// The origin, and memory for bytes that only pass through.
+pub struct Inline {
+    origin: Arc<dyn Origin>,
+    scratch: Vec<u8>,
+}
+
+impl Inline {
+    /// Over `origin`.
+    pub fn new(origin: &Arc<dyn Origin>) -> Inline {
+        Inline { origin: Arc::clone(origin), scratch: Vec::new() }
+    }
+
+    /// Does `job`, waiting as long as it takes.
+    pub fn perform(&mut self, job: &Job) -> Done {
+        match job {
+            // Sending reads what is missing; reading it beforehand would only copy it once more.
+            Job::Load(range) if !range.into_memory => Done::Loaded(Ok(None)),
+            job => job.perform(&*self.origin, &mut self.scratch),
+        }
+    }
 }

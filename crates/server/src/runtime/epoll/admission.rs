@@ -8,7 +8,7 @@ use super::{Disk, LISTENERS, Loop};
 use crate::connection::{Connection, Event, Reason, Want};
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
-use crate::runtime::loops::Launches;
+use crate::runtime::event_loop::EventLoop;
 use crate::runtime::sockets::accept::{Accepted, Arrival};
 use crate::runtime::timers::drain::Drain;
 
@@ -38,18 +38,18 @@ impl<D: Disk> Loop<'_, D> {
     /// Serves the new connection at once, if there is room: its request is often there already, and if it is the only
     /// one nobody ever waits for this socket.
     fn admit(&mut self, arrival: Arrival) {
-        if let Some(seat) = self.state.seat(&arrival) {
-            self.welcome(arrival, seat);
+        if let Some(permit) = self.state.permit(&arrival) {
+            self.welcome(arrival, permit);
         }
     }
 
-    /// Serves a new connection that has a seat, or needs none here.
-    pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, seat: Permit) {
+    /// Serves a new connection that has a permit, or needs none here.
+    pub(super) fn welcome(&mut self, Arrival { socket, peer, transport, .. }: Arrival, permit: Permit) {
         self.state.served.count(Counter::ConnectionsAccepted);
         let token = self.state.clients.vacant();
         let connection = Connection::new(peer, self.state.site.tls_session(transport));
         let progress = Readiness::of(&connection);
-        self.state.clients.insert(Client::new(socket, connection, seat, progress));
+        self.state.clients.insert(Client::new(socket, connection, permit, progress));
         self.drive_parked(token);
     }
 

@@ -2,11 +2,11 @@
 
 use crate::connection::{Buffer, Connection, Event, Pool, Want};
 use crate::counters::Served;
-use crate::runtime::loops;
+use crate::runtime::event_loop;
 use crate::runtime::sockets::transfer::{self, Transfer};
 
 /// A connection and its socket.
-pub type Client = loops::Client<Readiness>;
+pub type Client = event_loop::Client<Readiness>;
 
 /// How far a client is.
 pub struct Readiness {

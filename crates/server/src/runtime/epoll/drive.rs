@@ -8,7 +8,7 @@ use super::Loop;
 use crate::clients;
 use crate::connection::{Buffer, Event, Output, Reason, Want};
 use crate::runtime::disk::{Disk, Submitted};
-use crate::runtime::loops::{Launches, LoopState};
+use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::transfer::{self, Transfer};
 
 /// Sends of one connection before others have their turn.

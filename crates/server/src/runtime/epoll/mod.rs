@@ -18,18 +18,18 @@ use crate::connection::{Connection, Event, Outbox};
 use crate::counters::Served;
 use crate::counters::scoreboard::Permit;
 use crate::runtime::disk::Disk;
-use crate::runtime::loops::{Launches, LoopState};
+use crate::runtime::event_loop::{EventLoop, LoopState};
 use crate::runtime::sockets::accept::Acceptor;
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::registry;
 use crate::runtime::timers::wheel;
 use crate::site::Site;
 use crate::stop::Stop;
 
 mod admission;
-mod attending;
 mod client;
 mod drive;
+mod single_connection;
 
 use client::{Client, Readiness};
 
@@ -66,7 +66,7 @@ pub struct Loop<'a, D> {
 impl<'a, D: Disk> Loop<'a, D> {
     /// A loop for `site` on `listeners` that has yet to run.
     pub fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, disk: D) -> io::Result<Self> {
-        Loop::with(LoopState::new(site, site.board.place(), site.log.clone())?, listeners, stop, disk)
+        Loop::with(LoopState::new(site, site.scoreboard.place(), site.log.clone())?, listeners, stop, disk)
     }
 
     /// A loop with this state.
@@ -169,7 +169,7 @@ impl<'a, D: Disk> Loop<'a, D> {
     }
 }
 
-impl<'a, D: Disk> Launches<'a> for Loop<'a, D> {
+impl<'a, D: Disk> EventLoop<'a> for Loop<'a, D> {
     type Progress = Readiness;
 
     fn state(&mut self) -> &mut LoopState<'a, Readiness> {

@@ -58,7 +58,7 @@ impl ToHelper {
     }
 
     /// What the helper says, without waiting; `None` if it is gone.
-    pub fn hear(&self) -> Option<Message> {
+    pub fn read_message(&self) -> Option<Message> {
         let mut byte = [0];
         match recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {
             Ok((1, _)) if byte[0] == Message::Ready as u8 => Some(Message::Ready),
@@ -89,12 +89,12 @@ impl ToDispatcher {
         let [peer @ .., transport] = bytes;
         let peer = Ipv6Addr::from(peer).to_canonical();
         let transport = Transport::from_u8(transport)?;
-        // The dispatcher keeps the seat.
-        Some(Arrival { socket: socket?, peer, transport, seat: Permit::default() })
+        // The dispatcher keeps the permit.
+        Some(Arrival { socket: socket?, peer, transport, permit: Permit::default() })
     }
 
     /// Tells the dispatcher. That it is gone shows when the next connection is waited for.
-    pub fn say(&self, message: Message) {
+    pub fn send(&self, message: Message) {
         let _ = send(&self.0, &[message as u8], SendFlags::NOSIGNAL);
     }
 }
@@ -129,8 +129,8 @@ mod tests {
         let (dispatcher, helper) = channel().unwrap();
         for peer in ["127.0.0.1", "2001:db8::7"].map(|peer| peer.parse().unwrap()) {
             let (reading, writing) = io::pipe().unwrap();
-            let (transport, seat) = (Transport::Plain, Permit::default());
-            let arrival = Arrival { socket: writing.into(), peer, transport, seat };
+            let (transport, permit) = (Transport::Plain, Permit::default());
+            let arrival = Arrival { socket: writing.into(), peer, transport, permit };
             dispatcher.pass(&arrival).unwrap();
             drop(arrival);
             let Arrival { socket, peer: received, transport, .. } = helper.receive().unwrap();
@@ -140,10 +140,13 @@ mod tests {
             (&reading).read_to_string(&mut text).unwrap();
             assert_eq!(text, "here");
         }
-        assert_eq!(dispatcher.hear(), None);
-        helper.say(Message::Ready);
-        helper.say(Message::Leaving);
-        assert_eq!((dispatcher.hear(), dispatcher.hear()), (Some(Message::Ready), Some(Message::Leaving)));
+        assert_eq!(dispatcher.read_message(), None);
+        helper.send(Message::Ready);
+        helper.send(Message::Leaving);
+        assert_eq!(
+            (dispatcher.read_message(), dispatcher.read_message()),
+            (Some(Message::Ready), Some(Message::Leaving))
+        );
         drop(dispatcher);
         assert!(helper.receive().is_none());
     }

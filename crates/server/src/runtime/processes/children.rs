@@ -24,7 +24,7 @@ pub const GRACE: Duration = Duration::from_secs(2);
 
 /// The live children of this process.
 pub struct Children {
-    board: Scoreboard,
+    scoreboard: Scoreboard,
     /// Readable when a child has ended.
     ended: OwnedFd,
     /// A descriptor for the next child's end.
@@ -47,18 +47,18 @@ struct Child {
 pub struct Ended {
     /// Its number while it lived.
     pub process: Pid,
-    /// The seat of whom it was serving, if it served one at a time and let him in itself.
-    pub seat: Permit,
+    /// The permit of whom it was serving, if it served one at a time and let him in itself.
+    pub permit: Permit,
     /// How long it lived.
     pub age: Duration,
 }
 
 impl Children {
-    /// None yet; they will count on `board`.
-    pub fn new(board: &Scoreboard) -> io::Result<Children> {
+    /// None yet; they will count on `scoreboard`.
+    pub fn new(scoreboard: &Scoreboard) -> io::Result<Children> {
         let ended = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let (board, alive) = (board.clone(), BTreeMap::new());
-        Ok(Children { board, ended, spare: None, alive, started: 0, replaced: 0, failed: 0 })
+        let (scoreboard, alive) = (scoreboard.clone(), BTreeMap::new());
+        Ok(Children { scoreboard, ended, spare: None, alive, started: 0, replaced: 0, failed: 0 })
     }
 
     /// Starts a child that counts at `place` and lives `life`, at the end of which it exits.
@@ -75,7 +75,7 @@ impl Children {
             match open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
                 Ok(spare) => self.spare = Some(spare),
                 Err(error) => {
-                    self.board.take_back(place);
+                    self.scoreboard.retire(place);
                     return Err(error.into());
                 }
             }
@@ -83,7 +83,7 @@ impl Children {
         let lifeline = match Lifeline::where_needed() {
             Ok(lifeline) => lifeline,
             Err(error) => {
-                self.board.take_back(place);
+                self.scoreboard.retire(place);
                 return Err(error);
             }
         };
@@ -94,7 +94,7 @@ impl Children {
         let process = match unsafe { libc::fork() } {
             -1 => {
                 let error = io::Error::last_os_error();
-                self.board.take_back(place);
+                self.scoreboard.retire(place);
                 return Err(error);
             }
             0 => {
@@ -108,7 +108,7 @@ impl Children {
         };
         drop(held_back);
         self.started += 1;
-        self.board.let_to(&place, process);
+        self.scoreboard.assign(&place, process);
         // A child whose end would go unnoticed could not be kept.
         drop(self.spare.take());
         let end = match self.watch(process, lifeline) {
@@ -116,7 +116,7 @@ impl Children {
             Err(error) => {
                 let _ = kill_process(process, Signal::KILL);
                 let _ = waitpid(Some(process), WaitOptions::empty());
-                self.board.take_back(place);
+                self.scoreboard.retire(place);
                 return Err(error);
             }
         };
@@ -142,7 +142,7 @@ impl Children {
         while epoll::wait(&self.ended, rustix::buffer::spare_capacity(&mut events), Some(&now)) != Ok(0) {
             for event in events.drain(..) {
                 let process = Pid::from_raw(event.data.u64() as i32).expect("registered under its number");
-                gone.extend(self.bury(process));
+                gone.extend(self.reap_one(process));
             }
         }
         gone
@@ -165,9 +165,9 @@ impl Children {
     }
 
     /// Waits until all have ended, calling `each_turn` with those who have; kills those who take longer than
-    /// `patience` and some grace.
-    pub fn wait_for_all(&mut self, patience: Duration, mut each_turn: impl FnMut(&mut Children, Vec<Ended>)) {
-        let until = Instant::now() + patience + GRACE;
+    /// `timeout` and some grace.
+    pub fn wait_for_all(&mut self, timeout: Duration, mut each_turn: impl FnMut(&mut Children, Vec<Ended>)) {
+        let until = Instant::now() + timeout + GRACE;
         let mut is_killed = false;
         while self.len() > 0 {
             let left = until.saturating_duration_since(Instant::now());
@@ -211,7 +211,7 @@ impl Children {
         Ok(end)
     }
 
-    fn bury(&mut self, process: Pid) -> Option<Ended> {
+    fn reap_one(&mut self, process: Pid) -> Option<Ended> {
         let status = waitpid(Some(process), WaitOptions::NOHANG).ok().flatten();
         let child = self.alive.remove(&process.as_raw_pid())?;
         // Later children have inherited the descriptor, so closing it would not take it off the list.
@@ -219,9 +219,9 @@ impl Children {
         if status.is_some_and(|(_, status)| status.exit_status() != Some(0)) {
             self.failed += 1;
         }
-        let seat = self.board.seat(&child.place);
-        self.board.take_back(child.place);
-        Some(Ended { process, seat, age: child.born.elapsed() })
+        let permit = self.scoreboard.permit(&child.place);
+        self.scoreboard.retire(child.place);
+        Some(Ended { process, permit, age: child.born.elapsed() })
     }
 
     fn signal(&self, signal: Signal) {

@@ -14,13 +14,13 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use super::accept::{LimitedAcceptor, turn_away};
 use super::children::{Children, GRACE};
-use super::entrance::{Entrance, turn_away};
 use super::pool::Pool;
 use crate::counters::scoreboard::{Permit, Place};
 use crate::counters::{Counter, Served};
 use crate::runtime::sockets::accept::Arrival;
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::registry;
 use crate::site::Site;
 use crate::stop::Stop;
@@ -28,7 +28,7 @@ use crate::stop::Stop;
 /// Connections taken in before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
-const ENTRANCE: u64 = u64::MAX;
+const LISTENERS: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 const ENDED: u64 = u64::MAX - 2;
 const HELPERS: u64 = u64::MAX - 3;
@@ -38,11 +38,11 @@ pub struct Plan<'a> {
     /// Helpers that are kept alive.
     pub helpers: usize,
     /// The life of a child for one connection, if children are forked when no helper is idle.
-    pub child: Option<&'a dyn Fn(Visit) -> io::Result<()>>,
+    pub child: Option<&'a dyn Fn(Dispatched) -> io::Result<()>>,
 }
 
 /// One connection, and what its child needs to serve it.
-pub struct Visit {
+pub struct Dispatched {
     /// The connection.
     pub arrival: Arrival,
     /// Where the child counts.
@@ -80,11 +80,11 @@ struct Dispatcher<'a> {
     plan: &'a Plan<'a>,
     epoll: OwnedFd,
     /// Gone once the server is stopping.
-    entrance: Option<Entrance<'a>>,
+    acceptor: Option<LimitedAcceptor<'a>>,
     children: Children,
     helpers: Pool,
     /// Children that serve one connection each.
-    visits: HashMap<Pid, Permit>,
+    dispatched: HashMap<Pid, Permit>,
     queue: VecDeque<Waiting>,
     served: Served,
     place: Place,
@@ -95,11 +95,11 @@ struct Dispatcher<'a> {
 impl<'a> Dispatcher<'a> {
     fn new(site: &'a Site, listeners: Vec<Listener>, stop: &'a Stop, plan: &'a Plan<'a>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let entrance = Entrance::new(site, listeners)?;
-        let children = Children::new(&site.board)?;
+        let acceptor = LimitedAcceptor::new(site, listeners)?;
+        let children = Children::new(&site.scoreboard)?;
         let data = epoll::EventData::new_u64;
-        for listener in entrance.fds() {
-            epoll::add(&epoll, listener, data(ENTRANCE), epoll::EventFlags::IN)?;
+        for listener in acceptor.fds() {
+            epoll::add(&epoll, listener, data(LISTENERS), epoll::EventFlags::IN)?;
         }
         epoll::add(&epoll, stop, data(STOP), epoll::EventFlags::IN)?;
         epoll::add(&epoll, &children, data(ENDED), epoll::EventFlags::IN)?;
@@ -110,13 +110,13 @@ impl<'a> Dispatcher<'a> {
             stop,
             plan,
             epoll,
-            entrance: Some(entrance),
+            acceptor: Some(acceptor),
             children,
             helpers,
-            visits: HashMap::new(),
+            dispatched: HashMap::new(),
             queue: VecDeque::new(),
             served: Served::default(),
-            place: site.board.passing_place(),
+            place: site.scoreboard.passing_place(),
             drain_until: None,
         };
         this.complete_helpers()?;
@@ -130,17 +130,17 @@ impl<'a> Dispatcher<'a> {
 
     fn timeout(&self) -> Option<Duration> {
         let drain = self.drain_until.map(|until| until.saturating_duration_since(Instant::now()));
-        let pause = self.entrance.as_ref().and_then(Entrance::pause);
-        let mourning = self.helpers.pause().filter(|_| self.drain_until.is_none());
-        [drain, pause, mourning].into_iter().flatten().min()
+        let pause = self.acceptor.as_ref().and_then(LimitedAcceptor::pause);
+        let backoff = self.helpers.pause().filter(|_| self.drain_until.is_none());
+        [drain, pause, backoff].into_iter().flatten().min()
     }
 
     fn turn(&mut self, events: &[epoll::Event]) -> io::Result<()> {
         for event in events {
             match event.data.u64() {
                 STOP => self.begin_drain(),
-                ENDED => self.bury(),
-                HELPERS => self.hear(),
+                ENDED => self.reap(),
+                HELPERS => self.receive_messages(),
                 _ => {}
             }
         }
@@ -161,11 +161,11 @@ impl<'a> Dispatcher<'a> {
         Ok(())
     }
 
-    /// Lets in who waits at the entrance; returns whether there may be more.
+    /// Lets in who waits at the acceptor; returns whether there may be more.
     fn accept(&mut self) -> bool {
         for _ in 0..ACCEPTS_PER_TURN {
-            let Some(entrance) = &mut self.entrance else { return false };
-            let Some(arrival) = entrance.next(&mut self.served) else { return false };
+            let Some(acceptor) = &mut self.acceptor else { return false };
+            let Some(arrival) = acceptor.next(&mut self.served) else { return false };
             self.receive(Waiting { arrival, since: Instant::now() });
         }
         true
@@ -182,7 +182,7 @@ impl<'a> Dispatcher<'a> {
         let limit = if self.plan.helpers > 0 { Counter::HelperRefused } else { Counter::LimitChildren };
         self.served.count(limit);
         turn_away(&client.arrival, &mut self.served);
-        self.site.board.leave(client.arrival.seat);
+        self.site.scoreboard.release(client.arrival.permit);
     }
 
     /// The queue's first to idle helpers, or to children.
@@ -202,25 +202,25 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn may_fork(&self) -> bool {
-        self.plan.child.is_some() && self.visits.len() < self.site.limits.children_max
+        self.plan.child.is_some() && self.dispatched.len() < self.site.limits.children_max
     }
 
     fn fork(&mut self, client: Waiting) {
         let Some(life) = self.plan.child else { return };
-        let Dispatcher { children, entrance, helpers, queue, site, .. } = self;
-        let seat = client.arrival.seat;
+        let Dispatcher { children, acceptor, helpers, queue, site, .. } = self;
+        let permit = client.arrival.permit;
         let mut arrival = Some(client.arrival);
-        let started = children.start(site.board.passing_place(), |place, stop| {
+        let started = children.start(site.scoreboard.passing_place(), |place, stop| {
             // Other connections are not to stay open because this child lives.
-            *entrance = None;
+            *acceptor = None;
             queue.clear();
-            helpers.let_go();
+            helpers.close_channels();
             let arrival = arrival.take().expect("taken in the child only");
-            life(Visit { arrival, place, stop })
+            life(Dispatched { arrival, place, stop })
         });
         match (started, arrival) {
             (Ok(process), _) => {
-                self.visits.insert(process, seat);
+                self.dispatched.insert(process, permit);
                 if self.drain_until.is_some() {
                     // It came too late to be told with the others.
                     self.children.request_stop();
@@ -229,35 +229,35 @@ impl<'a> Dispatcher<'a> {
             // No more processes or descriptors now.
             (Err(_), Some(arrival)) => {
                 turn_away(&arrival, &mut self.served);
-                self.site.board.leave(seat);
+                self.site.scoreboard.release(permit);
             }
             (Err(_), None) => unreachable!("taken in the child only"),
         }
     }
 
     /// Connections that helpers are done with.
-    fn hear(&mut self) {
-        for (busy, seat) in self.helpers.hear() {
+    fn receive_messages(&mut self) {
+        for (busy, permit) in self.helpers.receive_messages() {
             self.served.count(Counter::HelperJobs);
             self.served.add(Counter::HelperBusy, busy.as_nanos() as u64);
-            self.site.board.leave(seat);
+            self.site.scoreboard.release(permit);
         }
     }
 
     /// Forgets children that have ended.
-    fn bury(&mut self) {
+    fn reap(&mut self) {
         for ended in self.children.reap() {
-            let visit = self.visits.remove(&ended.process);
-            if let Some(seat) = visit.or_else(|| self.helpers.bury(&ended)) {
-                self.site.board.leave(seat);
+            let dispatched = self.dispatched.remove(&ended.process);
+            if let Some(permit) = dispatched.or_else(|| self.helpers.reap(&ended)) {
+                self.site.scoreboard.release(permit);
             }
         }
     }
 
     fn complete_helpers(&mut self) -> io::Result<()> {
-        let Dispatcher { helpers, children, site, entrance, queue, .. } = self;
+        let Dispatcher { helpers, children, site, acceptor, queue, .. } = self;
         helpers.complete(children, site, || {
-            *entrance = None;
+            *acceptor = None;
             queue.clear();
         })
     }
@@ -267,7 +267,7 @@ impl<'a> Dispatcher<'a> {
         let _ = epoll::delete(&self.epoll, self.stop.fd());
         // Those who have connected already are served.
         while self.accept() {}
-        self.entrance = None;
+        self.acceptor = None;
         self.drain_until = Some(Instant::now() + self.site.limits.drain + GRACE);
         self.children.request_stop();
     }
@@ -277,7 +277,7 @@ impl<'a> Dispatcher<'a> {
         if self.helpers.is_empty() || Instant::now() >= until {
             for client in std::mem::take(&mut self.queue) {
                 turn_away(&client.arrival, &mut self.served);
-                self.site.board.leave(client.arrival.seat);
+                self.site.scoreboard.release(client.arrival.permit);
             }
         }
         if self.queue.is_empty() {

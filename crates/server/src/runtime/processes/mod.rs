@@ -1,18 +1,17 @@
 //! Child processes: forking them, telling them to stop, noticing their end.
 //!
 //! A child begins with a stop of its own and ends without returning to its parent's code. It inherits no lock
-//! that anybody could hold: its parent takes places on the board and logs nothing, and whoever may run beside it
+//! that anybody could hold: its parent takes places on the scoreboard and logs nothing, and whoever may run beside it
 //! (the admin listener) touches neither the child's place nor its log. A parent's death stops its children.
 
+mod accept;
 mod channel;
 mod child;
 mod children;
 mod dispatcher;
-mod entrance;
-mod helper;
 mod pool;
 mod supervisor;
 
 pub use children::{Children, Ended};
-pub use dispatcher::{Plan, Visit, dispatch};
+pub use dispatcher::{Dispatched, Plan, dispatch};
 pub use supervisor::supervise;

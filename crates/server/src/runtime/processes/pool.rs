@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::process::Pid;
 
-use super::channel::{Message, ToHelper, channel};
-use super::helper::help;
-use super::supervisor::Mourning;
+use super::channel::{Message, ToDispatcher, ToHelper, channel};
+use super::supervisor::RestartBackoff;
 use super::{Children, Ended};
-use crate::counters::scoreboard::Permit;
+use crate::counters::scoreboard::{Permit, Place};
+use crate::runtime::blocking::run_worker;
 use crate::runtime::sockets::accept::Arrival;
 use crate::site::Site;
+use crate::stop::Stop;
 
 /// Helpers heard before others have their turn.
 const EVENTS_MAX: usize = 64;
@@ -27,15 +28,15 @@ pub struct Pool {
     /// The last to become idle is the first to be given work: its caches are warm.
     idle: Vec<Pid>,
     /// Readable when one has something to say.
-    said: OwnedFd,
+    messages: OwnedFd,
     started: usize,
-    mourning: Mourning,
+    backoff: RestartBackoff,
 }
 
 #[derive(Debug)]
 struct Helper {
     channel: ToHelper,
-    /// Since when it serves a connection, and its seat.
+    /// Since when it serves a connection, and its permit.
     busy: Option<(Instant, Permit)>,
     /// It was told to stop: after this connection it gets no other.
     is_leaving: bool,
@@ -44,12 +45,12 @@ struct Helper {
 impl Pool {
     /// A pool to be [completed](Pool::complete) to `size` helpers.
     pub fn new(size: usize) -> io::Result<Pool> {
-        let said = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let (helpers, mourning) = (HashMap::new(), Mourning::default());
-        Ok(Pool { size, helpers, idle: Vec::new(), said, started: 0, mourning })
+        let messages = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let (helpers, backoff) = (HashMap::new(), RestartBackoff::default());
+        Ok(Pool { size, helpers, idle: Vec::new(), messages, started: 0, backoff })
     }
 
-    /// Starts helpers until there are enough. In each, `let_go_of_rest` closes what the dispatcher has open and
+    /// Starts helpers until there are enough. In each, `close_inherited` closes what the dispatcher has open and
     /// the pool does not know.
     ///
     /// # Errors
@@ -58,15 +59,15 @@ impl Pool {
         &mut self,
         children: &mut Children,
         site: &Site,
-        mut let_go_of_rest: impl FnMut(),
+        mut close_inherited: impl FnMut(),
     ) -> io::Result<()> {
-        while self.helpers.len() < self.size && self.mourning.left().is_none() {
-            match self.start(children, site, &mut let_go_of_rest) {
+        while self.helpers.len() < self.size && self.backoff.left().is_none() {
+            match self.start(children, site, &mut close_inherited) {
                 Ok(()) if self.started > self.size => children.count_replaced(),
                 Ok(()) => {}
                 Err(error) if self.helpers.is_empty() => return Err(error),
                 // Those there are serve meanwhile.
-                Err(_) => self.mourning.begin(),
+                Err(_) => self.backoff.begin(),
             }
         }
         Ok(())
@@ -74,7 +75,7 @@ impl Pool {
 
     /// How long no helper is started although one is missing.
     pub fn pause(&self) -> Option<Duration> {
-        self.mourning.left().filter(|_| self.helpers.len() < self.size)
+        self.backoff.left().filter(|_| self.helpers.len() < self.size)
     }
 
     /// Returns true if one could be given a connection.
@@ -91,23 +92,23 @@ impl Pool {
     pub fn pass(&mut self, arrival: &Arrival) -> Option<io::Result<()>> {
         let helper = self.helpers.get_mut(&self.idle.pop()?)?;
         let passed = helper.channel.pass(arrival);
-        helper.busy = passed.is_ok().then(|| (Instant::now(), arrival.seat));
+        helper.busy = passed.is_ok().then(|| (Instant::now(), arrival.permit));
         Some(passed)
     }
 
     /// Listens to those who have something to say; returns how long each was busy whose connection is over, and the
-    /// seat of that.
-    pub fn hear(&mut self) -> Vec<(Duration, Permit)> {
+    /// permit of that.
+    pub fn receive_messages(&mut self) -> Vec<(Duration, Permit)> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         // If it fails, it is tried again in the next turn.
-        let _ = epoll::wait(&self.said, rustix::buffer::spare_capacity(&mut events), Some(&now));
+        let _ = epoll::wait(&self.messages, rustix::buffer::spare_capacity(&mut events), Some(&now));
         let mut over = Vec::new();
         for process in events.iter().filter_map(|event| Pid::from_raw(event.data.u64() as i32)) {
             let Some(helper) = self.helpers.get_mut(&process) else { continue };
-            match helper.channel.hear() {
+            match helper.channel.read_message() {
                 Some(Message::Ready) => {
-                    over.extend(helper.busy.take().map(|(since, seat)| (since.elapsed(), seat)));
+                    over.extend(helper.busy.take().map(|(since, permit)| (since.elapsed(), permit)));
                     self.idle.push(process);
                 }
                 Some(Message::Leaving) => helper.is_leaving = true,
@@ -128,16 +129,16 @@ impl Pool {
         }
     }
 
-    /// A child has ended; returns the seat of the connection that ended with it, if it was a helper who had one.
-    pub fn bury(&mut self, ended: &Ended) -> Option<Permit> {
+    /// A child has ended; returns the permit of the connection that ended with it, if it was a helper who had one.
+    pub fn reap(&mut self, ended: &Ended) -> Option<Permit> {
         let helper = self.remove(ended.process)?;
-        self.mourning.notice(ended);
+        self.backoff.notice(ended);
         self.idle.retain(|process| *process != ended.process);
-        helper.busy.map(|(_, seat)| seat)
+        helper.busy.map(|(_, permit)| permit)
     }
 
     /// Closes the channels, in a child that is no business of the helpers.
-    pub fn let_go(&mut self) {
+    pub fn close_channels(&mut self) {
         self.helpers.clear();
     }
 
@@ -145,20 +146,20 @@ impl Pool {
         &mut self,
         children: &mut Children,
         site: &Site,
-        let_go_of_rest: &mut impl FnMut(),
+        close_inherited: &mut impl FnMut(),
     ) -> io::Result<()> {
         let (to_helper, to_dispatcher) = channel()?;
         let mut to_helper = Some(to_helper);
-        let process = children.start(site.board.place(), |place, stop| {
-            let_go_of_rest();
-            self.let_go();
+        let process = children.start(site.scoreboard.place(), |place, stop| {
+            close_inherited();
+            self.close_channels();
             to_helper = None;
-            help(site, place, stop, &to_dispatcher)
+            serve_as_helper(site, place, stop, &to_dispatcher)
         })?;
         self.started += 1;
         let channel = to_helper.take().expect("taken in the child only");
         let data = epoll::EventData::new_u64(process.as_raw_pid() as u64);
-        epoll::add(&self.said, &channel, data, epoll::EventFlags::IN)?;
+        epoll::add(&self.messages, &channel, data, epoll::EventFlags::IN)?;
         self.helpers.insert(process, Helper { channel, busy: None, is_leaving: false });
         self.idle.push(process);
         Ok(())
@@ -167,13 +168,34 @@ impl Pool {
     fn remove(&mut self, process: Pid) -> Option<Helper> {
         let helper = self.helpers.remove(&process)?;
         // A child that was just forked may still have it open, so closing it would not take it off the list.
-        let _ = epoll::delete(&self.said, &helper.channel);
+        let _ = epoll::delete(&self.messages, &helper.channel);
         Some(helper)
     }
 }
 
 impl AsFd for Pool {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.said.as_fd()
+        self.messages.as_fd()
     }
+}
+
+/// Serves until the dispatcher closes the channel.
+///
+/// A helper that is told to stop says so and goes on, each response then being the last of its connection: the
+/// dispatcher may have passed it one already, and when the whole server stops there is a queue to be served.
+fn serve_as_helper(site: &Site, place: Place, stop: &Stop, channel: &ToDispatcher) -> io::Result<()> {
+    run_worker(site, place, stop, |worker| {
+        let mut is_leaving = false;
+        loop {
+            if stop.is_requested() && !is_leaving {
+                channel.send(Message::Leaving);
+                is_leaving = true;
+            }
+            if worker.wait_for_work(channel.as_fd(), !is_leaving) {
+                let Some(arrival) = channel.receive() else { return Ok(()) };
+                worker.serve(arrival);
+                channel.send(Message::Ready);
+            }
+        }
+    })
 }

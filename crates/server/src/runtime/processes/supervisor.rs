@@ -25,13 +25,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(32);
 
 /// When the next child may be started in place of one that has died.
 #[derive(Debug, Default)]
-pub struct Mourning {
+pub struct RestartBackoff {
     until: Option<Instant>,
     /// Pauses since a child has lived.
     pauses: u32,
 }
 
-impl Mourning {
+impl RestartBackoff {
     /// Takes notice of a death.
     pub fn notice(&mut self, ended: &Ended) {
         if ended.age >= CHILD_AGE_MIN {
@@ -72,21 +72,21 @@ pub fn supervise(
     life: impl Fn(Place, &'static Stop) -> io::Result<()>,
 ) -> io::Result<()> {
     registry::complete();
-    let mut children = Children::new(&site.board)?;
-    let mut mourning = Mourning::default();
-    let place = site.board.passing_place();
+    let mut children = Children::new(&site.scoreboard)?;
+    let mut backoff = RestartBackoff::default();
+    let place = site.scoreboard.passing_place();
     while !stop.is_requested() {
-        complete(&mut children, &mut mourning, site, &life)?;
+        complete(&mut children, &mut backoff, site, &life)?;
         children.publish(&place);
-        wait(&children, stop, mourning.left())?;
+        wait(&children, stop, backoff.left())?;
         for ended in children.reap() {
-            site.board.leave(ended.seat);
-            mourning.notice(&ended);
+            site.scoreboard.release(ended.permit);
+            backoff.notice(&ended);
         }
     }
     children.request_stop();
     children.wait_for_all(site.limits.drain, |children, ended| {
-        ended.iter().for_each(|ended| site.board.leave(ended.seat));
+        ended.iter().for_each(|ended| site.scoreboard.release(ended.permit));
         children.publish(&place);
     });
     Ok(())
@@ -94,26 +94,26 @@ pub fn supervise(
 
 fn complete(
     children: &mut Children,
-    mourning: &mut Mourning,
+    backoff: &mut RestartBackoff,
     site: &Site,
     life: &impl Fn(Place, &'static Stop) -> io::Result<()>,
 ) -> io::Result<()> {
-    while children.len() < site.workers && mourning.left().is_none() {
+    while children.len() < site.workers && backoff.left().is_none() {
         let replaces = children.started() >= site.workers as u64;
-        let started = children.start(site.board.place(), life);
+        let started = children.start(site.scoreboard.place(), life);
         match started {
             Ok(_) if replaces => children.count_replaced(),
             Ok(_) => {}
             Err(error) if children.len() == 0 => return Err(error),
             // Those who live serve meanwhile.
-            Err(_) => mourning.begin(),
+            Err(_) => backoff.begin(),
         }
     }
     Ok(())
 }
 
-fn wait(children: &Children, stop: &Stop, patience: Option<Duration>) -> io::Result<()> {
-    let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
+fn wait(children: &Children, stop: &Stop, timeout: Option<Duration>) -> io::Result<()> {
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     match poll(
         &mut [PollFd::new(children, PollFlags::IN), PollFd::new(stop, PollFlags::IN)],
         timeout.as_ref(),
@@ -131,19 +131,19 @@ mod tests {
 
     #[test]
     fn pauses_grow_until_a_child_lives() {
-        let ended = |age| Ended { process: getpid(), seat: Permit::default(), age };
-        let mut mourning = Mourning::default();
+        let ended = |age| Ended { process: getpid(), permit: Permit::default(), age };
+        let mut backoff = RestartBackoff::default();
         let mut pause = || {
-            mourning.notice(&ended(Duration::from_millis(5)));
+            backoff.notice(&ended(Duration::from_millis(5)));
             // Another in the same moment changes nothing.
-            mourning.notice(&ended(Duration::from_millis(5)));
-            let pause = mourning.left().unwrap().as_secs_f64().ceil();
-            mourning.until = None;
+            backoff.notice(&ended(Duration::from_millis(5)));
+            let pause = backoff.left().unwrap().as_secs_f64().ceil();
+            backoff.until = None;
             pause
         };
         let pauses: Vec<f64> = (0..7).map(|_| pause()).collect();
         assert_eq!(pauses, [1., 2., 4., 8., 16., 32., 32.]);
-        mourning.notice(&ended(CHILD_AGE_MIN));
-        assert_eq!((mourning.left(), mourning.pauses), (None, 0));
+        backoff.notice(&ended(CHILD_AGE_MIN));
+        assert_eq!((backoff.left(), backoff.pauses), (None, 0));
     }
 }

@@ -3,19 +3,38 @@
 //! One descriptor is kept in reserve. When there is no other left, it is given up for as long as it takes to
 //! accept one connection, tell it 503 and close it; so the backlog drains and clients are told.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{RecvFlags, SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, recv, send};
 
-use super::listener::Listener;
 use super::registry;
 use crate::connection::Transport;
 use crate::counters::scoreboard::Permit;
+
+/// Listening sockets that one server may have.
+pub const LISTENERS_MAX: usize = 64;
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket.
+    pub socket: TcpListener,
+    /// What its connections have for a transport.
+    pub transport: Transport,
+}
+
+impl Listener {
+    /// The same socket once more.
+    pub fn try_clone(&self) -> std::io::Result<Listener> {
+        Ok(Listener { socket: self.socket.try_clone()?, transport: self.transport })
+    }
+}
 
 /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
@@ -46,7 +65,7 @@ pub struct Arrival {
     /// What lies between the two.
     pub transport: Transport,
     /// What it has once it is let in.
-    pub seat: Permit,
+    pub permit: Permit,
 }
 
 /// The outcome of one attempt.
@@ -81,13 +100,12 @@ impl Acceptor {
         self
     }
 
-    /// Accepts from `listener`, waiting up to `patience` each time. Of several who wait, the kernel wakes one, the
+    /// Accepts from `listener`, waiting up to `timeout` each time. Of several who wait, the kernel wakes one, the
     /// one who has waited longest; those who poll it would all wake.
-    pub fn waiting(listener: Listener, patience: Duration) -> std::io::Result<Acceptor> {
+    pub fn waiting(listener: Listener, timeout: Duration) -> std::io::Result<Acceptor> {
         let acceptor = Acceptor::new(listener)?;
         acceptor.listener.socket.set_nonblocking(false)?;
-        let timeout = rustix::net::sockopt::Timeout::Recv;
-        rustix::net::sockopt::set_socket_timeout(&acceptor.listener.socket, timeout, Some(patience))?;
+        rustix::net::sockopt::set_socket_timeout(&acceptor.listener.socket, Timeout::Recv, Some(timeout))?;
         Ok(acceptor)
     }
 
@@ -116,7 +134,7 @@ impl Acceptor {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (socket, peer) = acceptfrom_with(&self.listener.socket, flags)?;
         let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), address);
-        Ok(Arrival { socket, peer, transport: self.listener.transport, seat: Permit::default() })
+        Ok(Arrival { socket, peer, transport: self.listener.transport, permit: Permit::default() })
     }
 
     fn accept_with_reserve(&self) -> Accepted {

@@ -9,7 +9,7 @@ use rustix::fs::fstat;
 use rustix::net::sockopt::socket_acceptconn;
 
 /// How long a server may take to listen on all its sockets.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 static LISTENING: Mutex<Listening> = Mutex::new(Listening { sockets: Vec::new(), are_all: false });
 
@@ -46,7 +46,7 @@ pub fn leave(socket: BorrowedFd<'_>) {
 pub fn listening_sockets() -> io::Result<Vec<OwnedFd>> {
     let listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
     let (listening, _) = COMPLETED
-        .wait_timeout_while(listening, PATIENCE, |listening| !listening.are_all)
+        .wait_timeout_while(listening, START_TIMEOUT, |listening| !listening.are_all)
         .unwrap_or_else(PoisonError::into_inner);
     if !listening.are_all {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "the server has not begun to serve yet"));

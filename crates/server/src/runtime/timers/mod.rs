@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::connection::Wait;
 use crate::limits::Limits;
-use crate::runtime::sockets::pace::Pace;
+use crate::runtime::sockets::send_rate::SendRate;
 
 pub mod drain;
 pub mod wheel;
@@ -18,19 +18,24 @@ use wheel::{Timers, deadline};
 
 /// The deadline of one client, and its entry in the timers.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Deadline {
     wait: Wait,
     /// The tick at which it ends.
     deadline: u32,
     /// The tick of the entry; `u32::MAX` when it has none.
     entered: u32,
-    pace: Pace,
+    send_rate: SendRate,
 }
 
-impl Patience {
+impl Deadline {
     /// With a client who has not been waited for yet.
-    pub fn new() -> Patience {
-        Patience { wait: Wait::Request, deadline: u32::MAX, entered: u32::MAX, pace: Pace::default() }
+    pub fn new() -> Deadline {
+        Deadline {
+            wait: Wait::Request,
+            deadline: u32::MAX,
+            entered: u32::MAX,
+            send_rate: SendRate::default(),
+        }
     }
 
     /// The client behind `token` is waited for, from `now` on.
@@ -43,7 +48,7 @@ impl Patience {
     }
 
     fn start(&mut self, token: u64, now: Duration, limits: &Limits, timers: &mut Timers) {
-        self.deadline = limits.timeout(self.wait).map_or(u32::MAX, |patience| deadline(now, patience));
+        self.deadline = limits.timeout(self.wait).map_or(u32::MAX, |timeout| deadline(now, timeout));
         if self.deadline < self.entered {
             self.entered = timers.enter(token, self.deadline);
         }
@@ -64,7 +69,7 @@ impl Patience {
         true
     }
 
-    /// Patience was over at `now`: it begins again if the client takes what is sent to its socket fast enough. Returns
+    /// Deadline was over at `now`: it begins again if the client takes what is sent to its socket fast enough. Returns
     /// whether it does.
     pub fn is_earned(
         &mut self,
@@ -74,7 +79,7 @@ impl Patience {
         limits: &Limits,
         timers: &mut Timers,
     ) -> bool {
-        let is_earned = self.wait.is_for_sending() && self.pace.is_kept(socket, limits.sent_bytes_min());
+        let is_earned = self.wait.is_for_sending() && self.send_rate.is_kept(socket, limits.sent_bytes_min());
         if is_earned {
             self.start(token, now, limits, timers);
         }

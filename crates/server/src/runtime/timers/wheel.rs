@@ -63,12 +63,12 @@ pub fn until_next(now: Duration) -> Duration {
     Duration::from_nanos(tick - now.as_nanos() as u64 % tick)
 }
 
-/// The first tick that is at least `patience` after `now`.
+/// The first tick that is at least `timeout` after `now`.
 ///
 /// By the clock and not by the wheel: while there was nobody the loop slept, and the wheel stood still.
-pub fn deadline(now: Duration, patience: Duration) -> u32 {
+pub fn deadline(now: Duration, timeout: Duration) -> u32 {
     // One more: the current tick has partly gone.
-    ticks(now).saturating_add(ticks(patience.saturating_add(TICK - NANOSECOND))).saturating_add(1)
+    ticks(now).saturating_add(ticks(timeout.saturating_add(TICK - NANOSECOND))).saturating_add(1)
 }
 
 fn ticks(time: Duration) -> u32 {

@@ -13,20 +13,20 @@ use rustix::io::Errno;
 use rustix::net::getpeername;
 
 use super::Ring;
-use super::client::{Client, Doing, Interruption, Undertaking};
+use super::client::{Client, Doing, Interruption, Pending};
 use super::queue::{Completion, Purpose};
 use crate::connection::{Connection, Reason};
 use crate::counters::Counter;
 use crate::counters::scoreboard::Permit;
+use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{self, Accepted, Acceptor, Arrival};
-use crate::runtime::sockets::listener::Listener;
 use crate::runtime::timers::drain::Drain;
 
 /// Connections accepted by calls before others have their turn.
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// A listening socket of the ring; its index is the token of what is under way for it.
-pub struct Entrance {
+pub struct RingListener {
     /// Gone once the server is stopping.
     acceptor: Option<Acceptor>,
     accepting: Accepting,
@@ -36,17 +36,17 @@ pub struct Entrance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepting {
     /// It accepts them.
-    Itself,
+    Multishot,
     /// It says when somebody knocks.
-    Knocks,
+    Poll,
     /// Not before the next tick: whoever knocks cannot even be told.
     Paused,
 }
 
-impl Entrance {
+impl RingListener {
     /// Where nobody is accepted yet.
-    pub fn new(listener: Listener) -> io::Result<Entrance> {
-        Ok(Entrance { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Itself })
+    pub fn new(listener: Listener) -> io::Result<RingListener> {
+        Ok(RingListener { acceptor: Some(Acceptor::new(listener)?), accepting: Accepting::Multishot })
     }
 
     /// Returns true if nobody is accepted any more.
@@ -62,75 +62,77 @@ impl Entrance {
 
 impl Ring<'_> {
     /// Accepts from now on, unless the server is stopping.
-    pub(super) fn accept(&mut self, entrance: usize, how: Accepting) {
-        let Entrance { acceptor: Some(acceptor), accepting } = &mut self.entrances[entrance] else { return };
+    pub(super) fn accept(&mut self, listener: usize, how: Accepting) {
+        let RingListener { acceptor: Some(acceptor), accepting } = &mut self.listeners[listener] else {
+            return;
+        };
         *accepting = how;
-        let listener = types::Fd(acceptor.fd().as_raw_fd());
+        let socket = types::Fd(acceptor.fd().as_raw_fd());
         let (operation, purpose) = match how {
-            Accepting::Itself => {
+            Accepting::Multishot => {
                 let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-                (opcode::AcceptMulti::new(listener).flags(flags).build(), Purpose::Accept)
+                (opcode::AcceptMulti::new(socket).flags(flags).build(), Purpose::Accept)
             }
-            Accepting::Knocks => {
-                (opcode::PollAdd::new(listener, libc::POLLIN as u32).build(), Purpose::Knock)
+            Accepting::Poll => {
+                (opcode::PollAdd::new(socket, libc::POLLIN as u32).build(), Purpose::ListenerReady)
             }
             Accepting::Paused => return,
         };
         // SAFETY: neither points to anything.
-        unsafe { self.queue.push(operation, purpose, entrance as u64) };
+        unsafe { self.queue.push(operation, purpose, listener as u64) };
     }
 
     /// The ring has accepted a connection, or cannot.
     pub(super) fn accepted(&mut self, completion: &Completion) {
-        let entrance = completion.token as usize;
+        let listener = completion.token as usize;
         let next = match completion.result {
             Ok(socket) => {
                 // SAFETY: a new descriptor that nobody else knows.
                 let socket = unsafe { OwnedFd::from_raw_fd(socket as i32) };
                 let peer = self.peer(&socket);
-                if let Some(acceptor) = &self.entrances[entrance].acceptor {
+                if let Some(acceptor) = &self.listeners[listener].acceptor {
                     let transport = acceptor.transport();
-                    self.admit(Arrival { socket, peer, transport, seat: Permit::default() });
+                    self.admit(Arrival { socket, peer, transport, permit: Permit::default() });
                 }
-                Accepting::Itself
+                Accepting::Multishot
             }
-            Err(Errno::MFILE | Errno::NFILE) => self.accept_by_calls(entrance),
-            Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => Accepting::Itself,
+            Err(Errno::MFILE | Errno::NFILE) => self.accept_by_calls(listener),
+            Err(Errno::CANCELED | Errno::AGAIN | Errno::INTR) => Accepting::Multishot,
             Err(error) => {
                 self.state.served.count(Counter::AcceptErrors);
                 let is_short = matches!(error, Errno::NOBUFS | Errno::NOMEM);
-                if is_short { Accepting::Paused } else { Accepting::Itself }
+                if is_short { Accepting::Paused } else { Accepting::Multishot }
             }
         };
         if !completion.goes_on() {
-            self.accept_next(entrance, next);
+            self.accept_next(listener, next);
         }
     }
 
     /// Somebody connects, but there may be no descriptor for it.
-    pub(super) fn knocked(&mut self, completion: &Completion) {
-        let entrance = completion.token as usize;
-        let next = self.accept_by_calls(entrance);
-        self.accept_next(entrance, next);
+    pub(super) fn listener_ready(&mut self, completion: &Completion) {
+        let listener = completion.token as usize;
+        let next = self.accept_by_calls(listener);
+        self.accept_next(listener, next);
     }
 
-    fn accept_next(&mut self, entrance: usize, next: Accepting) {
-        if self.state.drain.is_some() { self.end_accepting(entrance) } else { self.accept(entrance, next) }
+    fn accept_next(&mut self, listener: usize, next: Accepting) {
+        if self.state.drain.is_some() { self.end_accepting(listener) } else { self.accept(listener, next) }
     }
 
     /// Accepts who waits, up to a turn's worth.
-    fn accept_by_calls(&mut self, entrance: usize) -> Accepting {
-        let mut next = Accepting::Knocks;
+    fn accept_by_calls(&mut self, listener: usize) -> Accepting {
+        let mut next = Accepting::Poll;
         for _ in 0..ACCEPTS_PER_TURN {
-            let Some(acceptor) = &self.entrances[entrance].acceptor else { break };
+            let Some(acceptor) = &self.listeners[listener].acceptor else { break };
             match acceptor.accept() {
                 Accepted::Connection(arrival) => {
                     self.admit(arrival);
-                    next = Accepting::Itself;
+                    next = Accepting::Multishot;
                 }
                 Accepted::Shed => {
                     self.state.served.count(Counter::ConnectionsShed);
-                    next = Accepting::Knocks;
+                    next = Accepting::Poll;
                 }
                 Accepted::Failed => self.state.served.count(Counter::AcceptErrors),
                 Accepted::Nobody => break,
@@ -144,13 +146,13 @@ impl Ring<'_> {
     }
 
     fn admit(&mut self, arrival: Arrival) {
-        let Some(seat) = self.state.seat(&arrival) else { return };
+        let Some(permit) = self.state.permit(&arrival) else { return };
         let Arrival { socket, peer, transport, .. } = arrival;
         self.state.served.count(Counter::ConnectionsAccepted);
         let token = self.state.clients.vacant();
         let connection = Connection::new(peer, self.state.site.tls_session(transport));
         let want = connection.start();
-        self.state.clients.insert(Client::new(socket, connection, seat, Undertaking::default()));
+        self.state.clients.insert(Client::new(socket, connection, permit, Pending::default()));
         self.drive(token, want);
     }
 
@@ -165,9 +167,9 @@ impl Ring<'_> {
 
     /// Accepts again, in case descriptors have become free.
     pub(super) fn resume_accepting(&mut self) {
-        for entrance in 0..self.entrances.len() {
-            if self.entrances[entrance].is_paused() {
-                self.accept(entrance, Accepting::Knocks);
+        for listener in 0..self.listeners.len() {
+            if self.listeners[listener].is_paused() {
+                self.accept(listener, Accepting::Poll);
             }
         }
     }
@@ -175,11 +177,11 @@ impl Ring<'_> {
     /// Stops listening. Connections without a request in progress close soon, the others after it.
     pub(super) fn begin_drain(&mut self) {
         self.state.drain = Some(Drain::begin(self.state.clock.now, &self.state.site.limits));
-        for entrance in 0..self.entrances.len() {
-            match self.entrances[entrance].accepting {
-                Accepting::Itself => self.queue.cancel(Purpose::Accept, entrance as u64),
-                Accepting::Knocks => self.queue.cancel(Purpose::Knock, entrance as u64),
-                Accepting::Paused => self.end_accepting(entrance),
+        for listener in 0..self.listeners.len() {
+            match self.listeners[listener].accepting {
+                Accepting::Multishot => self.queue.cancel(Purpose::Accept, listener as u64),
+                Accepting::Poll => self.queue.cancel(Purpose::ListenerReady, listener as u64),
+                Accepting::Paused => self.end_accepting(listener),
             }
         }
         for token in self.state.clients.tokens() {
@@ -205,9 +207,9 @@ impl Ring<'_> {
     }
 
     /// Nothing is accepted any more but those who have connected already.
-    fn end_accepting(&mut self, entrance: usize) {
-        while self.accept_by_calls(entrance) == Accepting::Itself {}
-        self.entrances[entrance].acceptor = None;
+    fn end_accepting(&mut self, listener: usize) {
+        while self.accept_by_calls(listener) == Accepting::Multishot {}
+        self.listeners[listener].acceptor = None;
     }
 
     /// Closes those who are still there when their time to finish is over.

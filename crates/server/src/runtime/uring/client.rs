@@ -6,13 +6,13 @@
 use super::read::Reading;
 use super::send::Gather;
 use crate::connection::{Buffer, Output, Reason};
-use crate::runtime::loops;
+use crate::runtime::event_loop;
 
 /// A connection and its socket.
-pub type Client = loops::Client<Undertaking>;
+pub type Client = event_loop::Client<Pending>;
 
 /// How far a client is.
-pub struct Undertaking {
+pub struct Pending {
     pub doing: Doing,
     /// Why what is under way was asked to end early.
     pub interruption: Option<Interruption>,
@@ -20,10 +20,10 @@ pub struct Undertaking {
     pub may_be_readable: bool,
 }
 
-impl Default for Undertaking {
+impl Default for Pending {
     /// Of a client who has yet to send a first request.
-    fn default() -> Undertaking {
-        Undertaking { doing: Doing::Nothing, interruption: None, may_be_readable: true }
+    fn default() -> Pending {
+        Pending { doing: Doing::Nothing, interruption: None, may_be_readable: true }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::clients;
 use crate::connection::{Event, Reason, Want};
 use crate::counters::Counter;
 use crate::runtime::disk::{Disk, Submitted};
-use crate::runtime::loops::Launches;
+use crate::runtime::event_loop::EventLoop;
 
 /// Sends of one connection before others have their turn.
 const SENDS_PER_TURN: usize = 4;

@@ -19,17 +19,17 @@ use crate::connection::{Connection, Event, Outbox};
 use crate::counters::scoreboard::Permit;
 use crate::runtime::disk::Disk;
 use crate::runtime::disk::Helped;
-use crate::runtime::loops::{Launches, LoopState};
-use crate::runtime::sockets::listener::Listener;
+use crate::runtime::event_loop::{EventLoop, LoopState};
+use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::registry;
 use crate::runtime::timers::wheel;
 use crate::site::Site;
 use crate::stop::Stop;
 
 mod admission;
+mod batching;
 mod buffers;
 mod client;
-mod company;
 mod drive;
 mod queue;
 mod read;
@@ -37,15 +37,14 @@ mod receive;
 mod send;
 #[cfg(test)]
 mod tests;
-mod unavailable;
 
-use admission::{Accepting, Entrance};
+use admission::{Accepting, RingListener};
+use batching::Batching;
 use buffers::Buffers;
-use client::{Client, Undertaking};
-use company::Company;
+use client::{Client, Pending};
+pub use queue::Unavailable;
 use queue::{Completion, Purpose, Queue};
 use read::Scratch;
-pub use unavailable::Unavailable;
 
 /// Whether rings can be had here.
 pub fn available() -> Result<(), Unavailable> {
@@ -74,36 +73,36 @@ pub fn run(
 }
 
 struct Ring<'a> {
-    state: LoopState<'a, Undertaking>,
+    state: LoopState<'a, Pending>,
     queue: Queue,
     buffers: Buffers,
     scratch: Scratch,
     disk: Helped,
-    entrances: Vec<Entrance>,
+    listeners: Vec<RingListener>,
     outcomes: Vec<(u64, Done)>,
-    company: Company,
+    batching: Batching,
 }
 
 impl<'a> Ring<'a> {
     fn new(site: &'a Site, listeners: Vec<Listener>, disk: Helped) -> io::Result<Self> {
         let queue = Queue::new()?;
         let buffers = Buffers::new(&queue)?;
-        let state = LoopState::new(site, site.board.place(), site.log.clone())?;
+        let state = LoopState::new(site, site.scoreboard.place(), site.log.clone())?;
         Ok(Ring {
-            company: Company::new(state.clock.now),
+            batching: Batching::new(state.clock.now),
             state,
             queue,
             buffers,
             scratch: Scratch::new(),
             disk,
-            entrances: listeners.into_iter().map(Entrance::new).collect::<io::Result<_>>()?,
+            listeners: listeners.into_iter().map(RingListener::new).collect::<io::Result<_>>()?,
             outcomes: Vec::new(),
         })
     }
 
     fn serve(&mut self, stop: &Stop) -> io::Result<()> {
-        for entrance in 0..self.entrances.len() {
-            self.accept(entrance, Accepting::Itself);
+        for listener in 0..self.listeners.len() {
+            self.accept(listener, Accepting::Multishot);
         }
         self.watch(stop.fd(), Purpose::Stop);
         self.watch_outcomes();
@@ -111,7 +110,7 @@ impl<'a> Ring<'a> {
         let mut completions = Vec::new();
         while !self.is_finished() {
             let timeout = self.timeout();
-            self.queue.wait(timeout, self.company.is_expected(), &mut completions)?;
+            self.queue.wait(timeout, self.batching.is_worthwhile(), &mut completions)?;
             self.turn(&completions);
             completions.clear();
         }
@@ -121,14 +120,14 @@ impl<'a> Ring<'a> {
     }
 
     fn is_finished(&self) -> bool {
-        self.entrances.iter().all(Entrance::is_closed) && self.state.clients.is_empty()
+        self.listeners.iter().all(RingListener::is_closed) && self.state.clients.is_empty()
     }
 
     /// Until the next tick, if anything depends on it.
     fn timeout(&mut self) -> Option<Duration> {
         if self.state.can_go_on() {
             Some(Duration::ZERO)
-        } else if self.state.clients.is_empty() && !self.entrances.iter().any(Entrance::is_paused) {
+        } else if self.state.clients.is_empty() && !self.listeners.iter().any(RingListener::is_paused) {
             None
         } else {
             Some(wheel::until_next(self.state.clock.now))
@@ -139,12 +138,12 @@ impl<'a> Ring<'a> {
         self.state.clock.look();
         let is_arrival =
             |completion: &&Completion| matches!(completion.purpose, Purpose::Accept | Purpose::Receive);
-        self.company.turn(completions.iter().filter(is_arrival).count(), self.state.clock.now);
+        self.batching.turn(completions.iter().filter(is_arrival).count(), self.state.clock.now);
         for completion in completions {
             match completion.purpose {
                 Purpose::Nothing => {}
                 Purpose::Accept => self.accepted(completion),
-                Purpose::Knock => self.knocked(completion),
+                Purpose::ListenerReady => self.listener_ready(completion),
                 Purpose::Stop => self.begin_drain(),
                 Purpose::Outcomes => {
                     self.collect();
@@ -196,15 +195,15 @@ impl<'a> Ring<'a> {
     }
 }
 
-impl<'a> Launches<'a> for Ring<'a> {
-    type Progress = Undertaking;
+impl<'a> EventLoop<'a> for Ring<'a> {
+    type Progress = Pending;
 
-    fn state(&mut self) -> &mut LoopState<'a, Undertaking> {
+    fn state(&mut self) -> &mut LoopState<'a, Pending> {
         &mut self.state
     }
 
     fn insert(&mut self, socket: OwnedFd, connection: Connection) {
-        let client = Client::new(socket, connection, Permit::default(), Undertaking::default());
+        let client = Client::new(socket, connection, Permit::default(), Pending::default());
         self.state.clients.insert(client);
     }
 

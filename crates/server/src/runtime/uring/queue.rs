@@ -16,7 +16,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Submitter, cqueue, opcode};
 use rustix::io::Errno;
 
-use super::company::{ENOUGH, MOMENT};
+use super::batching::{BATCH_SIZE, BATCH_WAIT_MAX};
 use crate::clients::TOKEN_BITS;
 
 /// Operations handed over at once.
@@ -34,7 +34,7 @@ pub enum Purpose {
     /// To have new connections.
     Accept,
     /// To know that somebody connects, while accepting is not possible.
-    Knock,
+    ListenerReady,
     /// To know of the request to stop.
     Stop,
     /// To know that helpers have outcomes.
@@ -58,7 +58,7 @@ const PURPOSES: [Purpose; 11] = {
     [
         P::Nothing,
         P::Accept,
-        P::Knock,
+        P::ListenerReady,
         P::Stop,
         P::Outcomes,
         P::Waker,
@@ -179,7 +179,7 @@ impl Queue {
     }
 
     /// Hands everything over, waits for a completion, at most for `timeout`, and adds what is complete to `into`.
-    /// If it expects company it waits for more than one, for a moment.
+    /// If it expects batching it waits for more than one, for a moment.
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -193,8 +193,8 @@ impl Queue {
                 let timespec = Timespec::from(timeout);
                 let limits = SubmitArgs::new().timespec(&timespec);
                 if expects_company && self.ring.params().is_feature_min_timeout() {
-                    let limits = limits.min_wait_usec(MOMENT.as_micros() as u32);
-                    self.ring.submitter().submit_with_args(ENOUGH, &limits)
+                    let limits = limits.min_wait_usec(BATCH_WAIT_MAX.as_micros() as u32);
+                    self.ring.submitter().submit_with_args(BATCH_SIZE, &limits)
                 } else {
                     self.ring.submitter().submit_with_args(1, &limits)
                 }
@@ -254,4 +254,38 @@ impl Queue {
 /// Returns true if a wait that failed so need only be repeated.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY))
+}
+
+/// What the system administrator allows.
+const DISABLED: &str = "/proc/sys/kernel/io_uring_disabled";
+
+/// io_uring cannot be used here.
+#[derive(Debug, thiserror::Error)]
+#[error("io_uring is not available: {error}\nhint: {}; try --architecture amped", hint(error))]
+pub struct Unavailable {
+    error: io::Error,
+}
+
+impl Unavailable {
+    /// Because of what the kernel said.
+    pub fn new(error: io::Error) -> Unavailable {
+        Unavailable { error }
+    }
+}
+
+fn hint(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => forbidden(),
+        Some(libc::ENOSYS | libc::EINVAL | libc::EOPNOTSUPP) => "it needs Linux 5.19 or later".into(),
+        Some(libc::ENOMEM) => "raise the limit on locked memory (ulimit -l)".into(),
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit on open files (ulimit -n)".into(),
+        _ => "this system does not let it be used".into(),
+    }
+}
+
+fn forbidden() -> String {
+    match std::fs::read_to_string(DISABLED).unwrap_or_default().trim() {
+        setting @ ("1" | "2") => format!("the kernel forbids it (kernel.io_uring_disabled = {setting})"),
+        _ => "a sandbox or container forbids it".into(),
+    }
 }

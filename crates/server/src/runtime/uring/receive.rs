@@ -14,7 +14,7 @@ use super::buffers::GROUP;
 use super::client::Doing;
 use super::queue::{Completion, Purpose};
 use crate::connection::{Buffer, Event, Reason};
-use crate::runtime::loops::Launches;
+use crate::runtime::event_loop::EventLoop;
 use crate::runtime::sockets::transfer::{self, Transfer};
 
 /// `IORING_RECVSEND_POLL_FIRST`: do not even try before the socket says that it has something.

@@ -17,7 +17,7 @@ use crate::connection::{Event, Output};
 use crate::runtime::sockets::transfer::{self, Transfer};
 
 /// The most that is sent and closed as a pair. Until all of it is sent nothing shows how far that came, so the
-/// client has its patience for the whole.
+/// client has its timeout for the whole.
 const SENT_AND_CLOSED_BYTES_MAX: usize = 16 * 1024;
 
 impl Ring<'_> {

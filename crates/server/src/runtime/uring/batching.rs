@@ -1,36 +1,36 @@
-//! Whether to wait a moment for company.
+//! Whether to wait a moment for batching.
 //!
 //! To fall asleep and be woken costs a loop as much as a good part of a request, and whoever wakes it pays too.
-//! Under load the next arrival is microseconds away. So while arrivals are frequent and come in company, the ring
+//! Under load the next arrival is microseconds away. So while arrivals are frequent and come in batching, the ring
 //! is asked to wait for several, though for no longer than a moment. A lone client, however busy, never has
-//! company, and is answered at once.
+//! batching, and is answered at once.
 
 use std::time::Duration;
 
-/// The longest wait for company: less than waking up costs twice.
-pub const MOMENT: Duration = Duration::from_micros(20);
+/// The longest wait for batching: less than waking up costs twice.
+pub const BATCH_WAIT_MAX: Duration = Duration::from_micros(20);
 
 /// Completions worth waking up for before the moment is over.
-pub const ENOUGH: usize = 8;
+pub const BATCH_SIZE: usize = 8;
 
 /// How long arrivals are watched before it is decided anew.
 const PERIOD: Duration = Duration::from_millis(4);
 
 /// What was seen lately.
 #[derive(Debug)]
-pub struct Company {
+pub struct Batching {
     since: Duration,
     /// Turns in which somebody arrived.
     turns: u32,
     /// New connections, and requests or parts of them.
     arrivals: u32,
-    is_expected: bool,
+    is_worthwhile: bool,
 }
 
-impl Company {
+impl Batching {
     /// Nobody yet.
-    pub fn new(now: Duration) -> Company {
-        Company { since: now, turns: 0, arrivals: 0, is_expected: false }
+    pub fn new(now: Duration) -> Batching {
+        Batching { since: now, turns: 0, arrivals: 0, is_worthwhile: false }
     }
 
     /// A turn has brought so many arrivals.
@@ -40,15 +40,15 @@ impl Company {
         let passed = now.saturating_sub(self.since);
         if passed >= PERIOD {
             // One in two moments, and of four turns one with two.
-            let is_frequent = 2 * MOMENT * self.arrivals >= passed;
+            let is_frequent = 2 * BATCH_WAIT_MAX * self.arrivals >= passed;
             let is_accompanied = 4 * self.arrivals >= 5 * self.turns;
-            *self = Company { is_expected: is_frequent && is_accompanied, ..Company::new(now) };
+            *self = Batching { is_worthwhile: is_frequent && is_accompanied, ..Batching::new(now) };
         }
     }
 
     /// Returns true if waiting for more than one completion pays.
-    pub fn is_expected(&self) -> bool {
-        self.is_expected
+    pub fn is_worthwhile(&self) -> bool {
+        self.is_worthwhile
     }
 }
 
@@ -57,9 +57,9 @@ mod tests {
     use super::*;
 
     fn after(turns: u32, arrivals: usize, passed: Duration) -> bool {
-        let mut company = Company::new(Duration::ZERO);
-        (1..=turns).for_each(|turn| company.turn(arrivals, passed * turn / turns));
-        company.is_expected()
+        let mut batching = Batching::new(Duration::ZERO);
+        (1..=turns).for_each(|turn| batching.turn(arrivals, passed * turn / turns));
+        batching.is_worthwhile()
     }
 
     #[test]
@@ -72,10 +72,10 @@ mod tests {
 
     #[test]
     fn it_ends_with_the_load() {
-        let mut company = Company::new(Duration::ZERO);
-        company.turn(1000, PERIOD);
-        assert!(company.is_expected());
-        company.turn(1, 2 * PERIOD);
-        assert!(!company.is_expected());
+        let mut batching = Batching::new(Duration::ZERO);
+        batching.turn(1000, PERIOD);
+        assert!(batching.is_worthwhile());
+        batching.turn(1, 2 * PERIOD);
+        assert!(!batching.is_worthwhile());
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::Attendant;
+use super::Worker;
 use crate::counters::Counter;
 use crate::counters::scoreboard::{Permit, Place};
 use crate::runtime::disk::Inline;
@@ -18,46 +18,46 @@ use crate::site::Site;
 use crate::stop::Stop;
 
 /// One thread of a proxy.
-pub struct Intermediary<'a> {
-    company: Loop<'a, Inline>,
+pub struct EventLoopWorker<'a> {
+    event_loop: Loop<'a, Inline>,
     stop: &'a Stop,
 }
 
-impl<'a> Intermediary<'a> {
+impl<'a> EventLoopWorker<'a> {
     /// For a thread of the process that serves `site`.
-    pub fn of_thread(site: &'a Site, stop: &'a Stop) -> io::Result<Intermediary<'a>> {
-        Ok(Intermediary { company: Loop::of_thread(site, stop, Inline::new(&site.origin))?, stop })
+    pub fn of_thread(site: &'a Site, stop: &'a Stop) -> io::Result<EventLoopWorker<'a>> {
+        Ok(EventLoopWorker { event_loop: Loop::of_thread(site, stop, Inline::new(&site.origin))?, stop })
     }
 
     /// For a child process.
-    pub fn of_child(site: &'a Site, place: Place, stop: &'a Stop) -> io::Result<Intermediary<'a>> {
+    pub fn of_child(site: &'a Site, place: Place, stop: &'a Stop) -> io::Result<EventLoopWorker<'a>> {
         let inline = Inline::new(&site.origin);
-        Ok(Intermediary { company: Loop::of_child(site, place, stop, inline)?, stop })
+        Ok(EventLoopWorker { event_loop: Loop::of_child(site, place, stop, inline)?, stop })
     }
 }
 
-impl Attendant for Intermediary<'_> {
+impl Worker for EventLoopWorker<'_> {
     fn serve(&mut self, arrival: Arrival) {
-        self.company.serve(arrival);
+        self.event_loop.serve(arrival);
     }
 
     fn count(&mut self, counter: Counter) {
-        self.company.count(counter);
+        self.event_loop.count(counter);
     }
 
-    fn seat(&mut self, seat: Permit) {
-        self.company.seat(seat);
+    fn permit(&mut self, permit: Permit) {
+        self.event_loop.permit(permit);
     }
 
     fn rest(&mut self) {
-        self.company.rest();
+        self.event_loop.rest();
     }
 
     fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool {
-        self.company.rest();
-        let timeout = self.company.rests_for().and_then(|time| Timespec::try_from(time).ok());
-        let company = self.company.as_fd();
-        let mut waits = [&source, &company].map(|fd| PollFd::new(fd, PollFlags::IN)).to_vec();
+        self.event_loop.rest();
+        let timeout = self.event_loop.rests_for().and_then(|time| Timespec::try_from(time).ok());
+        let event_loop = self.event_loop.as_fd();
+        let mut waits = [&source, &event_loop].map(|fd| PollFd::new(fd, PollFlags::IN)).to_vec();
         if heeds_stop {
             waits.push(PollFd::new(self.stop, PollFlags::IN));
         }
@@ -65,12 +65,12 @@ impl Attendant for Intermediary<'_> {
     }
 
     fn is_overdue(&mut self) -> bool {
-        self.company.is_overdue()
+        self.event_loop.is_overdue()
     }
 }
 
-impl Drop for Intermediary<'_> {
+impl Drop for EventLoopWorker<'_> {
     fn drop(&mut self) {
-        self.company.end();
+        self.event_loop.end();
     }
 }

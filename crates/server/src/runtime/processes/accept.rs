@@ -1,11 +1,11 @@
-//! The entrance of a server that accepts for others: whom it lets in, whom it sheds, when it pauses.
+//! The acceptor of a server that accepts for others: whom it lets in, whom it sheds, when it pauses.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::counters::{Counter, Served};
+use crate::runtime::sockets::accept::Listener;
 use crate::runtime::sockets::accept::{Accepted, Acceptor, Arrival, shed};
-use crate::runtime::sockets::listener::Listener;
 use crate::site::Site;
 
 /// How long nobody is accepted after descriptors have run out.
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const ATTEMPTS_MAX: usize = 64;
 
 /// The listening sockets and the limit on who is inside.
-pub struct Entrance<'a> {
+pub struct LimitedAcceptor<'a> {
     site: &'a Site,
     acceptors: Vec<Acceptor>,
     /// Whose turn it is.
@@ -23,11 +23,11 @@ pub struct Entrance<'a> {
     paused_until: Option<Instant>,
 }
 
-impl<'a> Entrance<'a> {
+impl<'a> LimitedAcceptor<'a> {
     /// Lets those who come to `listeners` in, as far as the limits of `site` allow.
-    pub fn new(site: &'a Site, listeners: Vec<Listener>) -> std::io::Result<Entrance<'a>> {
+    pub fn new(site: &'a Site, listeners: Vec<Listener>) -> std::io::Result<LimitedAcceptor<'a>> {
         let acceptors = listeners.into_iter().map(Acceptor::new).collect::<std::io::Result<_>>()?;
-        Ok(Entrance { site, acceptors, turn: 0, paused_until: None })
+        Ok(LimitedAcceptor { site, acceptors, turn: 0, paused_until: None })
     }
 
     /// The next who is let in. Who is counts as [inside](crate::Scoreboard::enter) until somebody says otherwise.
@@ -38,8 +38,8 @@ impl<'a> Entrance<'a> {
         for _ in 0..ATTEMPTS_MAX {
             match self.attempt() {
                 Accepted::Connection(mut arrival) => {
-                    match self.site.board.enter(arrival.peer, &self.site.limits) {
-                        Ok(seat) => arrival.seat = seat,
+                    match self.site.scoreboard.acquire(arrival.peer, &self.site.limits) {
+                        Ok(permit) => arrival.permit = permit,
                         Err(limit) => {
                             turn_away(&arrival, served);
                             served.count(limit);

@@ -13,15 +13,15 @@ const ROOM: usize = BYTES_ACKED_OFFSET + size_of::<u64>();
 /// Looking costs a system call, so the first period is not looked at when it begins: what was taken before counts in
 /// it too. Who has earned a period by then has had it; the next is measured.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct SendRate {
     /// What was acknowledged when the last period ended.
     acknowledged: u64,
 }
 
-impl Pace {
+impl SendRate {
     /// A period is over; returns whether the client has taken as much as `bytes_min` in it.
     pub fn is_kept(&mut self, socket: impl AsFd, bytes_min: u64) -> bool {
-        // What is no TCP connection (under another's inetd) has no pace that could be known.
+        // What is no TCP connection (under another's inetd) has no send_rate that could be known.
         let Some(acknowledged) = bytes_acknowledged(socket) else { return true };
         let taken = acknowledged.saturating_sub(std::mem::replace(&mut self.acknowledged, acknowledged));
         taken >= bytes_min
@@ -59,16 +59,16 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        let mut pace = Pace::default();
-        assert!(!pace.is_kept(&server, 1));
+        let mut send_rate = SendRate::default();
+        assert!(!send_rate.is_kept(&server, 1));
         server.write_all(&[0; 5000]).unwrap();
         client.read_exact(&mut [0; 5000]).unwrap();
-        assert!(pace.is_kept(&server, 5000) && !pace.is_kept(&server, 1));
+        assert!(send_rate.is_kept(&server, 5000) && !send_rate.is_kept(&server, 1));
     }
 
     #[test]
     fn what_is_no_connection_is_let_be() {
         let (_reading, writing) = std::io::pipe().unwrap();
-        assert!(Pace::default().is_kept(&writing, 1));
+        assert!(SendRate::default().is_kept(&writing, 1));
     }
 }

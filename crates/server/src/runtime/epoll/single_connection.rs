@@ -12,7 +12,7 @@ use crate::access_log::AccessLog;
 use crate::connection::Reason;
 use crate::counters::Counter;
 use crate::counters::scoreboard::{Permit, Place};
-use crate::runtime::loops::LoopState;
+use crate::runtime::event_loop::LoopState;
 use crate::runtime::sockets::accept::Arrival;
 use crate::runtime::timers::wheel;
 use crate::site::Site;
@@ -79,10 +79,10 @@ impl<'a, D: Disk> Loop<'a, D> {
         self.publish();
     }
 
-    /// The next to be served has `seat`: if the process dies, its parent gives that back.
-    pub fn seat(&self, seat: Permit) {
+    /// The next to be served has `permit`: if the process dies, its parent gives that back.
+    pub fn permit(&self, permit: Permit) {
         if self.is_child {
-            self.state.place.serve(seat);
+            self.state.place.serve(permit);
         }
     }
 

@@ -1,0 +1,252 @@
+//! A worker: does what one connection wants, waiting each time, until the connection is over.
+//!
+//! It waits for three things at once: the client, the end of patience with it, and the server's stop. While it
+//! waits its log lines do not: they are written out when they have been in memory for long enough.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use sojourn_content::Job;
+
+use super::client::Client;
+use super::{Service, Traffic, Worker};
+use crate::clock::Clock;
+use crate::connection::{Buffer, Event, Output, Pool, Reason, Wait, Want};
+use crate::counters::Counter;
+use crate::counters::scoreboard::Permit;
+use crate::runtime::disk::Inline;
+use crate::runtime::sockets::accept::Arrival;
+use crate::runtime::sockets::transfer::{self, Transfer};
+use crate::runtime::timers::drain::Drain;
+use crate::stop::Stop;
+
+/// One thread of service.
+pub struct BlockingWorker<'a> {
+    service: &'a Service<'a>,
+    stop: &'a Stop,
+    clock: Clock,
+    pool: Pool,
+    inline: Inline,
+    traffic: Traffic,
+    /// Once it knows of a stop.
+    drain: Option<Drain>,
+}
+
+/// How waiting ended.
+enum Woken {
+    Ready,
+    /// The client took too long.
+    Impatient,
+    /// A stop was requested meanwhile.
+    Stopping,
+    /// The time to finish after a stop is over.
+    Overdue,
+}
+
+impl<'a> BlockingWorker<'a> {
+    /// A worker of `service` until `stop`.
+    pub fn new(service: &'a Service<'a>, stop: &'a Stop) -> BlockingWorker<'a> {
+        BlockingWorker {
+            service,
+            stop,
+            clock: crate::access_log::AccessLog::clock(service.log.as_ref()),
+            pool: Pool::default(),
+            inline: Inline::new(&service.site.origin),
+            traffic: Traffic::default(),
+            drain: None,
+        }
+    }
+
+    /// Lines that have waited long enough are written out.
+    fn write_due_lines(&self) {
+        if let Some(log) = &self.service.log
+            && log.due_in() == Some(Duration::ZERO)
+        {
+            log.write_out();
+        }
+    }
+
+    fn handle(&mut self, client: &mut Client, event: Event) -> Want {
+        let is_draining = self.begin_drain();
+        let traffic = std::mem::take(&mut self.traffic);
+        let connection = &mut client.connection;
+        self.service.handle(connection, event, &mut self.pool, &self.clock, is_draining, traffic)
+    }
+
+    fn receive(&mut self, client: &mut Client, buffer: Buffer) -> Result<Event, Reason> {
+        let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
+        loop {
+            if client.is_readable || self.drain.is_some() {
+                match self.receive_now(client, &mut buffer) {
+                    Transfer::Complete(_) => return Ok(Event::Received(buffer)),
+                    Transfer::Blocked if self.is_idle(client) => return Err(Reason::Finished),
+                    Transfer::Blocked => {}
+                    Transfer::Ended => return Ok(Event::Ended),
+                    Transfer::Failed => return Ok(Event::Failed),
+                }
+            }
+            match self.wait(client, PollFlags::IN) {
+                Woken::Ready => client.is_readable = true,
+                Woken::Stopping if client.connection.has_streams() => return Ok(Event::Nothing),
+                // A request may have arrived: that is looked at first.
+                Woken::Stopping => {}
+                Woken::Impatient => return Ok(Event::Expired),
+                Woken::Overdue => return Err(Reason::TimedOut),
+            }
+        }
+    }
+
+    /// Receives without waiting.
+    fn look(&mut self, client: &mut Client, buffer: Buffer) -> Event {
+        let mut buffer = if buffer.is_allocated() { buffer } else { self.pool.take_buffer() };
+        match self.receive_now(client, &mut buffer) {
+            Transfer::Complete(_) => Event::Received(buffer),
+            Transfer::Blocked => {
+                self.pool.put_buffer(buffer);
+                Event::Nothing
+            }
+            Transfer::Ended => Event::Ended,
+            Transfer::Failed => Event::Failed,
+        }
+    }
+
+    fn receive_now(&mut self, client: &mut Client, buffer: &mut Buffer) -> Transfer {
+        let room = buffer.space().capacity() - buffer.space().len();
+        let outcome = transfer::receive(&client.socket, buffer);
+        if let Transfer::Complete(count) = outcome {
+            client.is_readable = count == room;
+            self.traffic.received += count;
+        }
+        outcome
+    }
+
+    /// Returns true if it still has no request in progress while the server stops.
+    fn is_idle(&self, client: &Client) -> bool {
+        self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
+            && client.connection.waits_for() == Wait::Request
+    }
+
+    fn send(&mut self, client: &mut Client, mut output: Output) -> Result<Event, Reason> {
+        loop {
+            let before = output.sent;
+            let outcome = transfer::transmit(&client.socket, &mut output);
+            self.traffic.sent += output.sent - before;
+            match outcome {
+                Transfer::Complete(_) => return Ok(Event::Sent(output)),
+                Transfer::Blocked => {}
+                Transfer::Ended | Transfer::Failed => return Ok(Event::Failed),
+            }
+            match self.wait(client, PollFlags::OUT) {
+                Woken::Ready | Woken::Stopping => {}
+                Woken::Impatient => return Ok(Event::Expired),
+                Woken::Overdue => return Err(Reason::TimedOut),
+            }
+        }
+    }
+
+    fn wait(&mut self, client: &mut Client, flags: PollFlags) -> Woken {
+        self.clock.look();
+        let limits = &self.service.site.limits;
+        let mut deadline = client.deadline(self.clock.now, limits);
+        loop {
+            self.write_due_lines();
+            // Before looking what has come: trickling bytes are always there.
+            if self.clock.now >= deadline {
+                if !client.earns_more(self.clock.now, limits) {
+                    return Woken::Impatient;
+                }
+                deadline = client.deadline(self.clock.now, limits);
+            }
+            let is_waiting_for_request = client.connection.waits_for() == Wait::Request;
+            let drained = self
+                .drain
+                .map(|drain| if is_waiting_for_request { drain.idle_until() } else { drain.until() });
+            let until = drained.map_or(deadline, |drained| deadline.min(drained));
+            let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
+            let timeout = until.saturating_sub(self.clock.now).min(lines_due.unwrap_or(Duration::MAX));
+            let timeout = Timespec::try_from(timeout).ok();
+            // A stop that is known would end every wait at once.
+            let count = if self.drain.is_none() { 2 } else { 1 };
+            let mut waits = [PollFd::new(&client.socket, flags), PollFd::new(self.stop, PollFlags::IN)];
+            let outcome = poll(&mut waits[..count], timeout.as_ref());
+            let (is_ready, is_stopping) = (!waits[0].revents().is_empty(), !waits[1].revents().is_empty());
+            self.clock.look();
+            match outcome {
+                Ok(_) if is_stopping && self.begin_drain() => return Woken::Stopping,
+                Ok(_) if is_ready => return Woken::Ready,
+                Ok(_) | Err(Errno::INTR) => {}
+                // Out of memory for the wait itself: as with any failure, the connection ends.
+                Err(_) => return Woken::Overdue,
+            }
+            if self.is_idle(client) {
+                return Woken::Stopping;
+            }
+            if self.drain.is_some_and(|drain| drain.is_over(self.clock.now)) {
+                return Woken::Overdue;
+            }
+        }
+    }
+
+    /// Notices a stop; returns whether there is one.
+    fn begin_drain(&mut self) -> bool {
+        if self.drain.is_none() && self.stop.is_requested() {
+            self.drain = Some(Drain::begin(self.clock.now, &self.service.site.limits));
+        }
+        self.drain.is_some()
+    }
+}
+
+impl Worker for BlockingWorker<'_> {
+    fn serve(&mut self, arrival: Arrival) {
+        self.service.begin();
+        self.clock.look();
+        let mut client = Client::new(arrival, self.service.site);
+        let mut want = client.connection.start();
+        let reason = loop {
+            let event = match want {
+                Want::Receive(buffer) => self.receive(&mut client, buffer),
+                Want::Look(buffer) => Ok(self.look(&mut client, buffer)),
+                Want::Send(output) => self.send(&mut client, output),
+                Want::Open(opening) => Ok(Event::Done(self.inline.perform(&Job::Open(opening)))),
+                Want::Load(range) => Ok(Event::Done(self.inline.perform(&Job::Load(range)))),
+                Want::Delegate(lane, job) => Ok(Event::Delivered(lane, Some(self.inline.perform(&job)))),
+                Want::Recall | Want::Wait => unreachable!("nothing is under way but what the worker does"),
+                Want::Close(reason) => break reason,
+            };
+            want = match event {
+                Ok(event) => self.handle(&mut client, event),
+                Err(reason) => break reason,
+            };
+        };
+        self.service.end(client.connection, reason, &mut self.pool, &self.clock);
+    }
+
+    fn count(&mut self, counter: Counter) {
+        self.service.count(counter);
+    }
+
+    fn permit(&mut self, permit: Permit) {
+        self.service.permit(permit);
+    }
+
+    fn rest(&mut self) {
+        self.write_due_lines();
+    }
+
+    fn wait_for_work(&mut self, source: BorrowedFd<'_>, heeds_stop: bool) -> bool {
+        self.write_due_lines();
+        let lines_due = self.service.log.as_ref().and_then(|log| log.due_in());
+        let timeout = lines_due.and_then(|due| Timespec::try_from(due).ok());
+        let mut waits = [PollFd::new(&source, PollFlags::IN), PollFd::new(self.stop, PollFlags::IN)];
+        let count = if heeds_stop { 2 } else { 1 };
+        poll(&mut waits[..count], timeout.as_ref()).is_ok() && !waits[0].revents().is_empty()
+    }
+
+    fn is_overdue(&mut self) -> bool {
+        self.clock.look();
+        let now = self.clock.now;
+        self.begin_drain() && self.drain.is_some_and(|drain| drain.is_over(now))
+    }
+}

@@ -1,0 +1,247 @@
+//! The part of an event loop that does not depend on how the kernel reports progress.
+//!
+//! [`LoopState`] holds the clients, timers, counters and the handler; [`EventLoop`] opens and wakes the connections that a
+//! handler asks for. `epoll` adds readiness, `uring` adds completions.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+
+use crate::access_log::AccessLog;
+use crate::clients::Clients;
+use crate::clock::Clock;
+use crate::connection::{
+    Connection, Context, Destination, Event, Handler, Launch, Pool, Reason, Shared, Wait, Want,
+};
+use crate::counters::scoreboard::{Permit, Place};
+use crate::counters::{Counter, Served};
+use crate::runtime::disk::Disk;
+use crate::runtime::sockets::accept::{Arrival, shed};
+use crate::runtime::timers::Deadline;
+use crate::runtime::timers::drain::Drain;
+use crate::runtime::timers::wheel::Timers;
+use crate::site::Site;
+
+/// A connection and its socket; `P` is what the loop's way of waiting knows of their progress.
+pub struct Client<P> {
+    pub socket: OwnedFd,
+    pub connection: Connection,
+    pub deadline: Deadline,
+    /// Nobody sits on that of an upstream.
+    pub permit: Permit,
+    pub progress: P,
+}
+
+impl<P> Client<P> {
+    /// A client that has not been waited for yet.
+    pub fn new(socket: OwnedFd, connection: Connection, permit: Permit, progress: P) -> Client<P> {
+        Client { socket, connection, deadline: Deadline::new(), permit, progress }
+    }
+}
+
+/// The state of a loop whose clients have progress `P`.
+pub struct LoopState<'a, P> {
+    pub site: &'a Site,
+    pub log: Option<AccessLog>,
+    pub clients: Clients<Client<P>>,
+    /// Clients that had their turn and could go on.
+    pub runnable: Vec<u64>,
+    /// Answers the requests of this loop.
+    pub handler: Box<dyn Handler>,
+    pub pool: Pool,
+    pub clock: Clock,
+    pub timers: Timers,
+    pub served: Served,
+    pub place: Place,
+    /// Once the server is stopping.
+    pub drain: Option<Drain>,
+}
+
+impl<'a, P> LoopState<'a, P> {
+    /// Of a loop for `site` without clients, which counts at `place` and has its lines in `log`.
+    pub fn new(site: &'a Site, place: Place, log: Option<AccessLog>) -> io::Result<Self> {
+        let clock = AccessLog::clock(log.as_ref());
+        Ok(LoopState {
+            site,
+            log,
+            clients: Clients::default(),
+            runnable: Vec::new(),
+            handler: site.handler()?,
+            pool: Pool::default(),
+            timers: Timers::new(clock.now),
+            clock,
+            served: Served::default(),
+            place,
+            drain: None,
+        })
+    }
+
+    /// What the connection behind `token` may use, and all of them.
+    pub fn context(&mut self, token: u64) -> (&mut Clients<Client<P>>, Context<'_>) {
+        let shared = Shared {
+            pool: &mut self.pool,
+            served: &mut self.served,
+            clock: &self.clock,
+            send_path: &self.site.send_path,
+            log: self.log.as_ref(),
+            limits: &self.site.limits,
+            is_draining: self.drain.is_some(),
+            token,
+        };
+        (&mut self.clients, Context { handler: &mut *self.handler, shared })
+    }
+
+    /// Tells the connection behind `token`, which says what it wants.
+    pub fn handle(&mut self, token: u64, event: Event) -> Want {
+        let (clients, mut context) = self.context(token);
+        clients.at(token).connection.handle(event, &mut context)
+    }
+
+    /// A permit for who has come; if there is none, that is said and counted.
+    pub fn permit(&mut self, arrival: &Arrival) -> Option<Permit> {
+        match self.site.scoreboard.acquire(arrival.peer, &self.site.limits) {
+            Ok(permit) => Some(permit),
+            Err(limit) => {
+                shed(arrival);
+                self.served.count(Counter::ConnectionsShed);
+                self.served.count(limit);
+                None
+            }
+        }
+    }
+
+    /// Returns true if who waits so goes: the server is stopping and nothing is in progress.
+    pub fn ends(&self, wait: Wait) -> bool {
+        wait.is_idle() && self.drain.is_some_and(|drain| drain.is_over_for_idle(self.clock.now))
+    }
+
+    /// The client behind `token` waits so from now on, and is waited for.
+    pub fn begin_wait(&mut self, token: u64, wait: Wait) {
+        let deadline = &mut self.clients.at(token).deadline;
+        deadline.begin(wait, token, self.clock.now, &self.site.limits, &mut self.timers);
+    }
+
+    /// Whom deadline with is over; the others' entries in the timers move to where their deadlines are now.
+    pub fn overdue(&mut self) -> Vec<u64> {
+        let due = self.timers.advance(self.clock.now).into_iter();
+        let is_overdue = |(token, tick): &(u64, u32)| {
+            let Some(Client { deadline, socket, .. }) = self.clients.find(*token) else { return false };
+            let (now, limits, timers) = (self.clock.now, &self.site.limits, &mut self.timers);
+            deadline.is_over(*token, *tick, timers)
+                && !deadline.is_earned(socket, *token, now, limits, timers)
+        };
+        due.filter(is_overdue).map(|(token, _)| token).collect()
+    }
+
+    /// Returns true if something can be done without waiting.
+    pub fn can_go_on(&mut self) -> bool {
+        !self.runnable.is_empty() || self.handler.outbox().is_some_and(|outbox| outbox.has_work())
+    }
+
+    /// Forgets the client behind `token`, whose connection ends for this `reason`.
+    pub fn forget(&mut self, token: u64, reason: Reason) -> Client<P> {
+        if let Some(counter) = reason.counter() {
+            self.served.count(counter);
+        }
+        let (clients, mut context) = self.context(token);
+        let mut client = clients.remove(token);
+        client.connection.finish(&mut context);
+        self.site.scoreboard.release(client.permit);
+        client
+    }
+
+    /// Writes to the table of counters what is counted elsewhere.
+    pub fn report(&mut self, disk: &impl Disk) {
+        self.handler.report(self.clock.now, &mut self.served);
+        let made = self.launched();
+        self.served.set(Counter::ConnectionsOpen, self.clients.len().saturating_sub(made) as u64);
+        disk.report(&mut self.served);
+    }
+
+    /// Connections that the handler has made.
+    pub fn launched(&mut self) -> usize {
+        self.handler.outbox().map_or(0, |outbox| outbox.open())
+    }
+
+    /// Shows the table to others.
+    pub fn publish(&self) {
+        self.place.publish(&self.served);
+    }
+}
+
+/// A loop that makes and wakes them.
+pub trait EventLoop<'a> {
+    /// What it knows of a client's progress.
+    type Progress;
+
+    /// Its state.
+    fn state(&mut self) -> &mut LoopState<'a, Self::Progress>;
+
+    /// Takes in the client that gets the vacant token.
+    fn insert(&mut self, socket: OwnedFd, connection: Connection);
+
+    /// Tells the connection behind `token`, and does what it wants.
+    fn happen(&mut self, token: u64, event: Event);
+
+    /// Makes and wakes what the handler has in its outbox.
+    fn empty_outbox(&mut self) {
+        let Some(outbox) = self.state().handler.outbox().filter(|outbox| outbox.has_work()) else { return };
+        let (launches, wakes) = outbox.take();
+        for launch in launches {
+            self.launch(launch);
+        }
+        for token in wakes {
+            if self.state().clients.find(token).is_some() {
+                self.happen(token, Event::Woken);
+            }
+        }
+    }
+
+    /// Makes a connection, and wakes it.
+    fn launch(&mut self, Launch { to, machine, tls }: Launch) {
+        let mut connection = Connection::launched(machine, tls);
+        let state = self.state();
+        let token = state.clients.vacant();
+        let connects = matches!(to, Destination::Address(_));
+        match socket_for(to, |other| state.clients.find(other).map(|client| &client.socket)) {
+            Ok(socket) => {
+                if connects {
+                    state.served.count(Counter::UpstreamConnections);
+                }
+                self.insert(socket, connection);
+                self.happen(token, Event::Woken);
+            }
+            Err(_) => {
+                let (_, mut context) = state.context(token);
+                connection.handle(Event::Failed, &mut context);
+                connection.finish(&mut context);
+            }
+        }
+    }
+}
+
+/// The socket of a new connection; `of` finds that of another.
+fn socket_for<'a>(to: Destination, of: impl FnOnce(u64) -> Option<&'a OwnedFd>) -> Result<OwnedFd, Errno> {
+    match to {
+        Destination::Address(address) => begin(address),
+        Destination::Beside(token) => rustix::io::fcntl_dupfd_cloexec(of(token).ok_or(Errno::BADF)?, 0),
+        Destination::Socket(socket) => Ok(socket),
+    }
+}
+
+/// A socket that connects to `address`. What is sent on it waits until it has; that it cannot shows then, or at once.
+fn begin(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    // A request is sent whole, and a part of a body as soon as it has come.
+    set_tcp_nodelay(&socket, true)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
