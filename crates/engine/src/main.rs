@@ -19,9 +19,9 @@ mod probe;
 mod proxy;
 mod replay;
 mod serve;
-mod still;
 mod stream;
 mod table;
+mod virtual_time;
 
 /// Serve files, proxy requests, stream films, generate load, replay logs, and measure what they cost.
 ///
@@ -46,7 +46,7 @@ enum Command {
     Probe(probe::Options),
     Proxy(Box<proxy::Options>),
     Replay(Box<replay::Options>),
-    Still(still::Options),
+    Still(virtual_time::Options),
     Stream(Box<stream::Options>),
 }
 
@@ -90,7 +90,7 @@ fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         Command::Probe(options) => probe::run(&options),
         Command::Proxy(options) => proxy::run(&options, &command, words),
         Command::Replay(options) => replay::run(&options),
-        Command::Still(options) => still::run(&options),
+        Command::Still(options) => virtual_time::run(&options),
         Command::Stream(options) => stream::run(&options, words),
     }
 }

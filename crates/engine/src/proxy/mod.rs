@@ -9,11 +9,11 @@ use sojourn_server::handler::reverse_proxy::{Cache, NoDocuments, Proxy, watch};
 use sojourn_server::{Architecture, CacheScope, Scoreboard, Site, architecture, metrics};
 use toml::Value;
 
+use crate::serve::binary_upgrade::{Estate, Inheritance};
 use crate::serve::config::expand;
 use crate::serve::print::print;
 use crate::serve::privileges::Identity;
 use crate::serve::site::{descriptors, usable_descriptors};
-use crate::serve::succession::{Estate, Inheritance};
 use crate::serve::{pin, serve};
 
 mod cache;

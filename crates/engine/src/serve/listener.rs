@@ -12,9 +12,9 @@ use rustix::net::{SocketType, listen as set_backlog};
 use sojourn_server::connection::Transport;
 use sojourn_server::{BACKLOG, LISTENERS_MAX, Listener, defer_accept};
 
+use super::binary_upgrade::Inheritance;
 use super::options::listen::ListenOptions;
 use super::options::tls::TlsOptions;
-use super::succession::Inheritance;
 
 /// Where we listen if nobody says where.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";

@@ -13,6 +13,7 @@ use sojourn_server::{
 };
 use toml::Value;
 
+pub mod binary_upgrade;
 pub mod config;
 pub mod listener;
 pub mod notify;
@@ -22,12 +23,11 @@ pub mod privileges;
 mod program;
 pub mod site;
 pub mod stdio;
-pub mod succession;
 mod tls;
 
+use binary_upgrade::{Estate, Inheritance, SUCCEED};
 pub use options::Options;
 use privileges::Identity;
-use succession::{Estate, Inheritance, SUCCEED};
 
 /// Serves as asked for until a signal. `words` are the command line that was given, to `command`.
 pub fn run(options: &Options, command: &clap::Command, words: &[OsString]) -> anyhow::Result<ExitCode> {

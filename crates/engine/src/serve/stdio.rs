@@ -16,7 +16,7 @@ use sojourn_server::{
 };
 
 use super::Options;
-use super::succession::SUCCEED;
+use super::binary_upgrade::SUCCEED;
 
 /// What a client is told whose server cannot run.
 const REFUSAL: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nServer: Sojourn\r\n\

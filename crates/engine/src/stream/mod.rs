@@ -11,10 +11,10 @@ use sojourn_rtsp_server::{Counts, Published, Server, Site};
 use sojourn_server::connection::Transport;
 use sojourn_server::{Requests, Scoreboard, Stop, admin, metrics, reopen_on_signal};
 
+use crate::serve::binary_upgrade::{self, Estate, Inheritance, SUCCEED};
 use crate::serve::listener::{inherit_or_listen, listen};
 use crate::serve::privileges::Identity;
 use crate::serve::site::{descriptors, usable_descriptors};
-use crate::serve::succession::{self, Estate, Inheritance, SUCCEED};
 use crate::serve::{notify, pin};
 
 mod options;
@@ -44,7 +44,7 @@ pub fn run(options: &Options, words: &[OsString]) -> anyhow::Result<ExitCode> {
     let admin = options.admin_listen.as_deref();
     let admin = admin.map(|it| inheritance.admin(it).map_or_else(|| listen(it), Ok)).transpose()?;
     let estate = Estate {
-        program: succession::program()?,
+        program: binary_upgrade::program()?,
         words: words.to_vec(),
         sockets_are_passed: false,
         transports: addresses.iter().map(|address| (*address, Transport::Plain)).collect(),
