@@ -32,7 +32,7 @@ pub struct Options {
     command: Vec<String>,
 }
 
-/// What a program is given less of.
+/// Limits on the processor time, memory and disk rates of a program.
 #[derive(Args)]
 #[command(next_help_heading = "Less than the machine has")]
 pub struct Surroundings {
@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 impl Surroundings {
-    /// Whether the program is to have less than it would have.
+    /// Returns true if any limit was given.
     pub fn limit_something(&self) -> bool {
         self.memory_limit.is_some() || self.disk_read_limit.is_some() || self.cpu_limit.is_some()
     }

@@ -126,7 +126,7 @@ fn counters() -> BTreeMap<&'static str, Vec<CounterRow>> {
     BTreeMap::from([("serve and proxy", http.collect()), ("stream", rtsp.collect())])
 }
 
-/// What the commands print, and what that is made of.
+/// The JSON schemas of the commands' results, by name.
 fn schemas() -> BTreeMap<String, Value> {
     let mut settings = SchemaSettings::draft2020_12().for_serialize();
     settings.definitions_path = "/schemas".into();

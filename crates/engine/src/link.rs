@@ -77,7 +77,7 @@ pub struct Options {
     /// the other need different ones.
     #[arg(long, value_name = "NETWORK", value_parser = Network::parse, default_value = "10.77.0.0/16", help_heading = CLIENTS)]
     network: Network,
-    /// Who carries the packets.
+    /// What carries the packets: this program or the kernel.
     #[arg(long, value_name = "WHO", value_enum, default_value_t = ShaperName::User, help_heading = MACHINE)]
     shaper: ShaperName,
     /// Says everything that is random [default: 1].
@@ -138,7 +138,7 @@ fn carry(options: &Options, mut carrier: impl Carrier) -> anyhow::Result<ExitCod
 }
 
 impl Options {
-    /// Whether nothing is asked for that would say nothing to the kernel; what it cannot do it says itself.
+    /// Rejects options that the kernel's shaper would ignore; the kernel itself reports what it cannot do.
     fn suits_the_kernel(&self) -> anyhow::Result<()> {
         let idle = [
             ("--seed", self.seed.is_some(), "what it loses is its own choice"),

@@ -61,7 +61,7 @@ pub struct Options {
 /// A shorter interval would measure the probe.
 const INTERVAL_MIN: Nanos = Nanos(1_000_000);
 
-/// How long the probed command may take to end when asked to.
+/// The deadline for the probed command to end when asked to.
 const END_TIMEOUT: Nanos = Nanos(5_000_000_000);
 
 pub fn run(options: &Options) -> anyhow::Result<ExitCode> {

@@ -61,7 +61,7 @@ pub struct Options {
     /// Offer these request rates one after another, in rising order.
     #[arg(long, value_name = "R1,R2,...", value_delimiter = ',')]
     rate: Vec<f64>,
-    /// How long each rate holds.
+    /// Time for which each rate holds.
     #[arg(long, default_value = "4s", value_parser = duration::parse, conflicts_with = "scale")]
     step: Nanos,
     /// The part of each step, or of a replay as logged, that counts nowhere [default: 1s, or 0s with --scale].

@@ -1,4 +1,4 @@
-//! `sojourn-engine still`: runs a program for which time stands still, for `sojourn misses`.
+//! `sojourn-engine still`: runs a program in virtual time, for `sojourn misses`.
 
 use std::io::{self, Write};
 use std::process::{Command, ExitCode, Stdio};

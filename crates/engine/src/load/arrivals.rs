@@ -1,4 +1,4 @@
-//! Options of `load` that say who comes, when, and how long they think.
+//! Options of `load` for arrivals: open or closed loop, rates, think times, warm-up and duration.
 
 use anyhow::{bail, ensure};
 use clap::{Args, ValueEnum};
@@ -30,7 +30,7 @@ pub struct ArrivalOptions {
     /// How arrivals of an open loop spread around their rate.
     #[arg(long, default_value = "poisson", value_name = "constant|poisson|uniform", help_heading = ARRIVALS)]
     arrivals: ArrivalName,
-    /// The most visits of an open loop under way; who comes beyond that is skipped and counted.
+    /// The most visits of an open loop under way at once; arrivals above the limit are skipped and counted.
     #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = ARRIVALS)]
     in_flight_max: u32,
     /// Within what time a closed loop's clients come [default: half of the warm-up].
@@ -48,10 +48,10 @@ pub struct ArrivalOptions {
     /// The coefficient of variation of log-normal times.
     #[arg(long, default_value_t = 1.0, value_name = "CV", help_heading = THINK)]
     think_variation: f64,
-    /// How long to measure [default: 10s].
+    /// Time to measure [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = STOP)]
     duration: Option<Nanos>,
-    /// How long to run before measuring [default: 1s].
+    /// Warm-up: time to run before measuring [default: 1s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, help_heading = STOP)]
     warm_up: Option<Nanos>,
     /// End after this many requests.
@@ -82,7 +82,7 @@ fn positive_rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 { Ok(rate) } else { Err("the rate must be above 0".into()) }
 }
 
-/// Who comes, when it is measured, and when it ends.
+/// The arrivals of a run, with its warm-up and its end.
 pub struct Coming {
     pub arrivals: Arrivals<'static>,
     pub schedule: Schedule,
@@ -90,7 +90,7 @@ pub struct Coming {
 }
 
 impl ArrivalOptions {
-    /// What the options say; a preset has other defaults for the warm-up and the duration.
+    /// The arrivals these options describe; a preset has other defaults for the warm-up and the duration.
     pub fn coming(&self, warm_up: Nanos, duration: Nanos) -> anyhow::Result<Coming> {
         let counted = self.requests.is_some() || self.sessions.is_some();
         let until_done = counted && self.duration.is_none();
@@ -122,7 +122,7 @@ impl ArrivalOptions {
         Ok(Coming { arrivals, schedule, stop })
     }
 
-    /// How long clients think, if the options say.
+    /// The distribution of think times, if one was given.
     pub fn think(&self) -> anyhow::Result<Option<Think>> {
         let shape = match self.think_law {
             ThinkLawName::Constant => Shape::Constant,

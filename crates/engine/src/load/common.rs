@@ -25,7 +25,7 @@ use super::{progress, start, text::write_text};
 /// Options of every command that makes load.
 #[derive(Args)]
 pub struct Common {
-    /// Whether a connection serves many requests or one [default: keep-alive].
+    /// Use a connection for many requests, or for one [default: keep-alive].
     #[arg(long, value_name = "keep-alive|close", help_heading = CONNECTIONS)]
     connection: Option<ConnectionName>,
     /// Close a connection after so many requests: a number, LEAST-MOST, or geometric:MEAN.
@@ -77,10 +77,10 @@ pub struct Common {
     /// Report how busy this core is: the server's.
     #[arg(long, help_heading = MACHINE, value_name = "N")]
     observe_core: Option<usize>,
-    /// How long to wait for a connection, and for an answer.
+    /// Timeout for connecting, and for each response.
     #[arg(long, value_name = "TIME", help_heading = CONNECTIONS, default_value = "10s", value_parser = duration::parse)]
     timeout: Nanos,
-    /// How long to wait at the end for what is still unanswered.
+    /// Time to wait at the end for responses that are outstanding.
     #[arg(long, value_name = "TIME", help_heading = CONNECTIONS, default_value = "2s", value_parser = duration::parse)]
     drain: Nanos,
     /// What to print.
@@ -95,7 +95,7 @@ pub struct Common {
     /// Write the latencies of every interval here, as an HDR interval log.
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.hlog")]
     intervals: Option<PathBuf>,
-    /// How long an interval is, in whole tenths of a second.
+    /// Length of an interval, in whole tenths of a second.
     #[arg(long, value_name = "TIME", help_heading = OUTPUT, default_value = "1s", value_parser = interval)]
     interval: Nanos,
     /// Put the timeline, the steps' and the intervals' latencies into the JSON object.
@@ -169,7 +169,7 @@ pub enum Format {
 }
 
 impl Common {
-    /// How long connections are used, where the options do not say.
+    /// The use of connections where the options leave it open.
     pub fn connections(&self, default: Connections) -> Connections {
         match (self.requests_per_connection, self.connection) {
             (Some(requests), _) => Connections::Requests(requests),
@@ -381,7 +381,7 @@ pub struct Printed<'a> {
     embedded: Option<Embedded<'a>>,
 }
 
-/// What otherwise goes to files, for a reader who has only the output.
+/// Contents that otherwise go to files, for a reader that has only the output.
 #[derive(Serialize, JsonSchema)]
 struct Embedded<'a> {
     timeline: Option<&'a Timeline>,

@@ -48,7 +48,7 @@ pub fn wait_on_stdin(interrupted: &Arc<AtomicBool>) -> anyhow::Result<()> {
 
 fn watch_for_stop(interrupted: Arc<AtomicBool>) {
     thread::spawn(move || {
-        // Whatever comes, an error and the end included, means that nobody wants the run to go on.
+        // Any input, an error or the end included, stops the run.
         let _ = read_line();
         interrupted.store(true, Ordering::Relaxed);
     });

@@ -21,7 +21,7 @@ use text::write_text;
 
 const SCHEME: &str = "rtsp://";
 
-/// Whether these words of `load` are about viewers of films.
+/// Returns true if these words of `load` ask for viewers of films.
 pub fn are_meant(words: &[std::ffi::OsString]) -> bool {
     words.get(1).is_some_and(|word| word == "load")
         && words
@@ -29,7 +29,7 @@ pub fn are_meant(words: &[std::ffi::OsString]) -> bool {
             .any(|word| word.to_str().is_some_and(|word| word.starts_with(SCHEME) || is_of_hls(word)))
 }
 
-/// Whether a word is the URL of a playlist, or says that others are.
+/// Returns true if a word is the URL of a playlist, or an option that names more of them.
 fn is_of_hls(word: &str) -> bool {
     let path = word.split(['?', '#']).next().unwrap_or_default();
     let is_web = path.starts_with("http://") || path.starts_with("https://");
@@ -112,7 +112,7 @@ pub struct Printed<'a> {
     embedded: Option<Embedded<'a>>,
 }
 
-/// What otherwise goes to files, for a reader who has only the output.
+/// Contents that otherwise go to files, for a reader that has only the output.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EmbeddedStreams")]
 struct Embedded<'a> {

@@ -31,10 +31,10 @@ pub struct ForwardOptions {
     /// Ports that tunnels may go to, also several times [default: 443]
     #[arg(long, value_name = "PORT[-PORT]", value_parser = ports, requires = "forward")]
     pub allow_tunnel_port: Vec<Ports>,
-    /// How long looking a name up may take
+    /// Timeout for looking up a name
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub lookup_timeout: Duration,
-    /// How long nothing may pass a tunnel
+    /// Idle timeout of a tunnel
     #[arg(long, default_value = "5m", value_name = "TIME", value_parser = duration)]
     pub tunnel_idle_timeout: Duration,
     /// Tunnels that one client may have at once, in each loop; more are answered 503

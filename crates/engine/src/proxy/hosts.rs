@@ -38,7 +38,7 @@ pub struct HostUpstreams {
 }
 
 impl HostsOptions {
-    /// The names, and which of the upstreams each host has: the first host's are `general`, for whoever is called otherwise;
+    /// The host table, and the range of upstreams of each host: the first host's are `general`, for all other names;
     /// then come the others'.
     pub fn table(&self, general: &[UpstreamUrl]) -> anyhow::Result<(Hosts, Vec<Range<usize>>)> {
         let refuses = self.unknown_host == "refuse";

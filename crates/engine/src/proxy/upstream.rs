@@ -1,4 +1,4 @@
-//! The options about upstreams: where they are, whom to trust there, how long they may take, how they are asked after.
+//! The options for upstreams: addresses, trust, timeouts and health checks.
 
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
@@ -32,22 +32,22 @@ pub struct UpstreamOptions {
     /// [default: the system's]
     #[arg(long, value_name = "FILE", conflicts_with = "upstream_insecure")]
     pub upstream_ca: Option<PathBuf>,
-    /// Take any certificate of an upstream or origin: whoever is in between can read and change everything
+    /// Accept any certificate of an upstream or origin: anyone in between can read and change everything
     #[arg(long)]
     pub upstream_insecure: bool,
-    /// How long connecting to an upstream may take, with the TLS handshake and the first of the request
+    /// Timeout for connecting to an upstream, with the TLS handshake and the first of the request
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = duration)]
     pub upstream_connect_timeout: Duration,
-    /// How long an upstream may take nothing of the rest of a request
+    /// Timeout while an upstream accepts nothing of the rest of a request
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub upstream_send_timeout: Duration,
-    /// How long an upstream may take to begin to answer
+    /// Timeout for an upstream to begin its response
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub upstream_head_timeout: Duration,
-    /// How long an upstream may pause in the middle of an answer
+    /// Timeout for a pause in the middle of an upstream's response
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub upstream_body_timeout: Duration,
-    /// How long a connection to an upstream is kept for the next request
+    /// Idle timeout of a pooled connection to an upstream
     #[arg(long, default_value = "4s", value_name = "TIME", value_parser = duration)]
     pub upstream_idle_timeout: Duration,
     /// Connections to each upstream, of each loop; more requests are answered 503
@@ -68,7 +68,7 @@ pub struct UpstreamOptions {
     /// How often
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub health_interval: Duration,
-    /// How long an answer may take
+    /// Timeout of a health check's response
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub health_timeout: Duration,
     /// Good answers in a row that bring an upstream back

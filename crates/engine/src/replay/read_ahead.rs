@@ -101,7 +101,7 @@ impl Iterator for ReadAhead {
 }
 
 impl Reading {
-    /// Whether all was read that was asked for; the clients must be gone.
+    /// Returns an error unless everything requested was read; the clients must have ended.
     pub fn end(self) -> anyhow::Result<()> {
         let ended = self.0.join().map_err(|_| anyhow::anyhow!("the thread that reads the trace panicked"))?;
         Ok(ended?)
@@ -116,7 +116,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Whether anybody still wants visits.
+    /// Sends a visit; returns false once no client receives any more.
     fn send(&mut self, arrival: Arrival, requests: &[Request]) -> bool {
         let Arrival { connect_ns, start_ns, .. } = arrival;
         self.requests += requests.len();

@@ -1,9 +1,8 @@
-//! Succession: SIGUSR2 or SIGHUP starts the program anew, as it is now and with the configuration as it is now; when the
-//! successor serves, this server finishes what it has begun and ends.
+//! Binary upgrade: SIGUSR2 or SIGHUP starts the program again, with today's binary and configuration. Once the
+//! successor serves, this server drains: it finishes the requests in progress and ends.
 //!
-//! The successor is given the listening sockets themselves (SCM_RIGHTS), so nobody who connects meanwhile is lost. It
-//! takes those it is configured for and opens what else it needs; if it cannot, it says why and ends, and this server
-//! goes on as if nothing had been.
+//! The successor inherits the listening sockets themselves (SCM_RIGHTS), so no connection is lost. It takes those it is
+//! configured for and opens what else it needs. If it cannot start, it reports why and ends, and this server goes on.
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -27,28 +26,28 @@ use sojourn_server::{Listener, Requests, Stop, listening_sockets};
 
 use super::listener::Listeners;
 
-/// The signals that ask for a successor: nginx's for a new program, and everybody's for a new configuration.
+/// The signals that ask for a successor: SIGUSR2 for a new binary as in nginx, SIGHUP for a new configuration.
 pub const SUCCEED: &[libc::c_int] = &[libc::SIGUSR2, libc::SIGHUP];
 
-/// Where a successor learns of its predecessor: the descriptor of their channel.
+/// The environment variable with the descriptor of the channel between predecessor and successor.
 const VARIABLE: &str = "SOJOURN_PREDECESSOR";
 
-/// How long a successor may take until it serves.
-const READY_PATIENCE: Duration = Duration::from_secs(60);
+/// The deadline for a successor to serve.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A successor that ends sooner after it was ready has not been.
+/// A successor that ends within this time of being ready counts as failed.
 const SETTLING: Duration = Duration::from_millis(250);
 
-/// The exit status of a successor that could not even begin, as shells have it.
+/// The exit status of a successor that could not be executed, as in shells.
 const CANNOT_EXECUTE: i32 = 127;
 
-/// What the predecessor says behind the last socket.
+/// Sent by the predecessor after the last socket.
 const END: u8 = b'.';
 
-/// What the successor says when it serves.
+/// Sent by the successor when it serves.
 const READY: u8 = b'+';
 
-/// What a socket is for.
+/// The use of an inherited socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Role {
@@ -59,17 +58,14 @@ enum Role {
     Admin = b'a',
 }
 
-/// What this server has that a successor needs.
+/// The state of this server that a successor needs.
 pub struct Estate {
-    /// The program's file, as it was found when it could still be.
+    /// The program's file, looked up at the start: it may be replaced later.
     pub program: CString,
-    /// The command line.
     pub words: Vec<OsString>,
-    /// Whether its sockets were passed by a service manager.
+    /// True if a service manager passed the sockets.
     pub sockets_are_passed: bool,
-    /// What is spoken at each address.
     pub transports: Vec<(SocketAddr, Transport)>,
-    /// The admin listener's socket.
     pub admin: Option<TcpListener>,
 }
 
@@ -194,12 +190,12 @@ impl Successor {
     fn wait_until_ready(&self, channel: &OwnedFd) -> anyhow::Result<()> {
         let mut waits = [PollFd::new(channel, PollFlags::IN), PollFd::new(&self.ended, PollFlags::IN)];
         ensure!(
-            poll_for(&mut waits, READY_PATIENCE)? > 0,
-            "the new process was not ready within {READY_PATIENCE:?}"
+            poll_for(&mut waits, READY_TIMEOUT)? > 0,
+            "the new process was not ready within {READY_TIMEOUT:?}"
         );
         let mut byte = [0];
         let is_ready = recv(channel, &mut byte, RecvFlags::DONTWAIT).is_ok() && byte == [READY];
-        // Who is about to end closes the channel a moment before, and may have something to say in between.
+        // A successor about to end closes the channel a moment before, and may have sent a message in between.
         poll_for(&mut waits[1..], SETTLING)?;
         self.check()?;
         ensure!(is_ready, "the new process does not say that it is ready");
@@ -243,7 +239,7 @@ fn say(text: &str) {
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
 }
 
-/// What a predecessor has handed over, if there is one.
+/// The sockets a predecessor has handed over, if there is one.
 #[derive(Debug, Default)]
 pub struct Inheritance {
     channel: Option<OwnedFd>,

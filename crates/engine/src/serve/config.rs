@@ -153,7 +153,7 @@ impl File<'_> {
         self.subcommand.get_positionals().next().is_some()
     }
 
-    /// Whether the command line would take `word`, which stands for `key`.
+    /// Fails if the command line would not take `word`, which stands for `key`.
     fn check(&self, key: &Spanned<impl AsRef<str>>, word: &OsString) -> anyhow::Result<()> {
         let (name, at) = (key.get_ref().as_ref(), key.span().start);
         let command = self.subcommand.get_name();

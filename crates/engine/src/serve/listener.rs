@@ -16,7 +16,6 @@ use super::binary_upgrade::Inheritance;
 use super::options::listen::ListenOptions;
 use super::options::tls::TlsOptions;
 
-/// Where we listen if nobody says where.
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8080";
 
 /// What a service manager calls sockets on which TLS is spoken (FileDescriptorName= in systemd's unit).
@@ -28,7 +27,7 @@ const PASSED_FD: RawFd = 3;
 /// The sockets to serve.
 pub struct Listeners {
     pub listeners: Vec<Listener>,
-    /// Whether a service manager has opened them.
+    /// True if a service manager has opened them.
     pub are_passed: bool,
 }
 

@@ -47,7 +47,7 @@ impl Identity {
         Ok(Identity { name, uid, gid, group_is_chosen: group.is_some() })
     }
 
-    /// Becomes this user, who has to be able to go on with `log` and to read `roots`.
+    /// Becomes this user, which must be able to reopen `log` and to read `roots`.
     ///
     /// # Errors
     /// If that is not possible, or could be undone.
@@ -85,7 +85,7 @@ impl Identity {
         Ok(())
     }
 
-    /// A log that root has created is the user's from now on, who is to open it again.
+    /// Gives a log that root has created to the user, so that it can be reopened.
     fn take_over(&self, path: &Path) -> io::Result<()> {
         let file = std::fs::metadata(path)?;
         if file.is_file() && file.uid() != self.uid {

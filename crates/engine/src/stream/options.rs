@@ -34,12 +34,12 @@ pub struct Options {
     /// Address and port of a second listener with GET /metrics
     #[arg(long, value_name = "ADDR")]
     pub admin_listen: Option<String>,
-    /// Let in only who is named in this file, with lines as htdigest writes them: user:realm:hash. The hash, of
+    /// Let in only the users named in this file, with lines as htdigest writes them: user:realm:hash. The hash, of
     /// user:realm:password, is one of MD5 or SHA-256 [default: everybody]
     #[arg(long, value_name = "FILE")]
     pub users: Option<PathBuf>,
-    /// What all sessions together may take: 800Mbit/s. Who asks for more than is left is answered 453, so that those
-    /// who play are served in time [default: no limit]
+    /// Bandwidth limit of all sessions together: 800Mbit/s. A session that needs more than is left is refused with 453,
+    /// so that those that play are served in time [default: no limit]
     #[arg(long, value_name = "RATE", value_parser = bandwidth)]
     pub bandwidth: Option<u64>,
     /// Read what is on the disk so long before it is due; 0s reads it when it is due
@@ -95,16 +95,16 @@ pub struct LimitOptions {
     /// A session ends when nothing was heard of its client for so long: neither a request nor a report
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub session_timeout: Duration,
-    /// How long a session may take from its first SETUP to its first PLAY
+    /// Timeout of a session from its first SETUP to its first PLAY
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub setup_timeout: Duration,
-    /// How long a request may take to arrive
+    /// Timeout for a request to arrive
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub head_timeout: Duration,
-    /// How long a connection may have neither a session nor a request
+    /// Idle timeout of a connection that has neither a session nor a request
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// How long a client may take nothing of what waits for it in its connection
+    /// Timeout for a client that accepts nothing of the data queued on its connection
     #[arg(long, default_value = "30s", value_name = "TIME", value_parser = duration)]
     pub send_timeout: Duration,
 }
@@ -136,7 +136,7 @@ impl Options {
         }
     }
 
-    /// Who is let in, if not everybody is.
+    /// The users that are let in; `None` lets in everybody.
     pub fn users(&self) -> anyhow::Result<Option<Users>> {
         let Some(path) = &self.users else { return Ok(None) };
         let text = std::fs::read_to_string(path).map_err(|error| {

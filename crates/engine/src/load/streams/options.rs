@@ -58,13 +58,13 @@ pub struct Options {
     /// More films: a file with a URL, or a path under the first URL, in each line.
     #[arg(long, value_name = "FILE", help_heading = VIEWERS)]
     media: Option<PathBuf>,
-    /// How many viewers play at the same time; whose film ends begins with the next.
+    /// Viewers that play at the same time; a viewer whose film ends begins the next.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = VIEWERS)]
     clients: u32,
-    /// How many viewers come a second, until all are there.
+    /// Viewers that start per second, until all play.
     #[arg(long, value_name = "RATE", default_value = "50/s", value_parser = positive_rate, help_heading = VIEWERS)]
     ramp: f64,
-    /// How long to go on once all have come.
+    /// Time to go on once all viewers have started.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse, help_heading = VIEWERS)]
     duration: Nanos,
     /// How packets of RTSP come: to ports of the viewer, or in its connection [default: udp].
@@ -91,7 +91,7 @@ pub struct Options {
     /// The share of viewers that vanish while they play: they say and read nothing any more, and close nothing.
     #[arg(long, value_name = "SHARE", default_value = "0%", value_parser = share, help_heading = VIEWERS)]
     vanish: f64,
-    /// How long after a track's first packet the player begins to show it; by HLS, with how much media.
+    /// Start-up delay: time from a track's first packet until the player shows it; with HLS, the media buffered first.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration::parse, help_heading = QUALITY)]
     prebuffer: Nanos,
     /// The share of a stream's packets, or segments, that may be late or lost.
@@ -100,13 +100,13 @@ pub struct Options {
     /// Judge a stream by its bits instead of its media time: 95 % of this rate have to come.
     #[arg(long, value_name = "RATE", value_parser = bit_rate, help_heading = QUALITY)]
     nominal: Option<f64>,
-    /// How long to wait for a connection, and for each reply.
+    /// Timeout for connecting, and for each reply.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = QUALITY)]
     timeout: Nanos,
-    /// How long to wait for the first packet, or byte of a segment.
+    /// Timeout for the first packet, or the first byte of a segment.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse, help_heading = QUALITY)]
     first_packet_timeout: Nanos,
-    /// How long to wait for a packet after another, or for more of an answer.
+    /// Timeout between packets, or between parts of a response.
     #[arg(long, value_name = "TIME", default_value = "8s", value_parser = duration::parse, help_heading = QUALITY)]
     silence_timeout: Nanos,
     /// Packets that the generator looks at later than this after they came, and segments that it asks for as late, are
@@ -131,7 +131,7 @@ pub struct Options {
     /// Write a row per interval here: streams, rates, losses.
     #[arg(long, value_name = "FILE.json", help_heading = OUTPUT)]
     pub timeline: Option<PathBuf>,
-    /// How long an interval is.
+    /// Length of an interval.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval, help_heading = OUTPUT)]
     interval: Nanos,
     /// Put the timeline and the times into the JSON object.

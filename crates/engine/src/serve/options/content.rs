@@ -20,7 +20,7 @@ pub struct ContentOptions {
     /// A file that stands for its directory; repeated, the first that is there [default: index.html]
     #[arg(long, value_name = "NAME", value_parser = values::index)]
     pub index: Vec<String>,
-    /// List directories without such a file: a page, or JSON for who prefers that
+    /// List directories without such a file: as a page, or as JSON if the client prefers JSON
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub listing: Option<bool>,
     /// Films (MP4 and QuickTime files of H.264, H.265 and AAC) as HLS, too: below FILM, FILM/index.m3u8 is the playlist
@@ -97,7 +97,7 @@ impl ContentOptions {
         }
     }
 
-    /// Whether films are there as HLS, too.
+    /// Returns true if films are offered as HLS, too.
     pub fn offers_hls(&self) -> bool {
         self.hls.unwrap_or_default()
     }

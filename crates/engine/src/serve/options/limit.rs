@@ -26,10 +26,10 @@ pub struct LimitOptions {
     /// Children alive at once, more connections are answered 503 (fork, inetd, helper+fork, standard)
     #[arg(long, default_value_t = 1024, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub children_max: u32,
-    /// How long a connection may be without a request
+    /// Idle timeout: time a connection may be without a request
     #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
     pub idle_timeout: Duration,
-    /// How long a request may take to arrive, its body included
+    /// Timeout for a request to arrive, its body included
     #[arg(long, default_value = "15s", value_name = "TIME", value_parser = duration)]
     pub head_timeout: Duration,
     /// In each such period a client has to take its response at --send-rate-min
@@ -38,13 +38,13 @@ pub struct LimitOptions {
     /// Bytes per second that a client has to take over each of these periods; with 0 any byte will do
     #[arg(long, default_value = "500", value_name = "SIZE", value_parser = size)]
     pub send_rate_min: usize,
-    /// How long a client may take to close after its last response
+    /// Timeout for a client to close after its last response
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub end_timeout: Duration,
-    /// How long requests in progress may take once a stop was requested
+    /// Graceful shutdown: time for requests in progress once a stop was requested
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = duration)]
     pub drain_timeout: Duration,
-    /// How long a connection may be without a request once a stop was requested
+    /// Graceful shutdown: time a connection may be without a request once a stop was requested
     #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration)]
     pub drain_idle_timeout: Duration,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use sojourn_server::{AccessLog, LogFormat, Scoreboard};
 
-/// Whether requests are logged, and how.
+/// The access log's file and format.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Access log")]
 pub struct LogOptions {

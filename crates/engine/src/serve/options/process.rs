@@ -1,6 +1,6 @@
 //! The server as a process.
 
-/// Who the server is.
+/// The user the server runs as.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Process")]
 pub struct ProcessOptions {
