@@ -2,5 +2,5 @@
 
 `recording` holds the samples as they arrive from the engine, `totals` says what was used over a span, `live` shows
 it on a terminal, `files` writes and reads it, `merging` joins it to a run by time. The counters are one table, in
-`crates/measure/src/counters.rs`.
+`crates/measure/src/counters/`.
 """
