@@ -11,7 +11,7 @@ from pathlib import Path
 import polars
 import pytest
 
-from conftest import SOJOURN, run
+from conftest import SOJOURN, run, wait_until_begun
 from sojourn.loading import folder
 from test_commands import serving
 
@@ -57,6 +57,7 @@ def test_a_recording_from_elsewhere_is_joined_by_time(root: Path, tmp_path: Path
     with serving(root) as (address, server):
         probe = [str(SOJOURN), "probe", "--pid", str(server.pid), "--output", str(recording), "--format", "json"]
         with subprocess.Popen(probe, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as probing:
+            wait_until_begun(probing)
             loaded = run("load", f"http://{address}/", *LOAD, "--output", kept)
             os.kill(probing.pid, signal.SIGINT)
             probing.communicate(timeout=60)

@@ -62,7 +62,7 @@ def run(
 class Stream:
     """The engine at work, whose objects come a line each; a context manager and an iterator.
 
-    Ctrl-C and `stop` are handed on to the engine, whose last lines then still come.
+    `stop` is handed on to the engine, whose last lines then still come.
     """
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -79,7 +79,8 @@ class Stream:
         self._context.__exit__(*error)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        while line := _line(self._process):
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline():
             self._count += 1
             yield json.loads(line)
         self._process.wait()
@@ -95,10 +96,28 @@ class Stream:
 
 
 def lines(arguments: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Runs the engine and yields the objects it prints, a line each, as they come."""
-    with Stream(arguments) as stream:
+    """Runs the engine and yields the objects it prints, a line each, as they come; of the main thread.
+
+    Ctrl-C and kill end the engine, whose last lines then still come.
+    """
+    with Stream(arguments) as stream, _stopped_by_signals(stream):
         yield from stream
     stream.check()
+
+
+@contextmanager
+def _stopped_by_signals(stream: Stream) -> Iterator[None]:
+    # An exception instead would come anywhere, also where the caller is about to keep a line: it would lose the others.
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    for each, handler in before.items():
+        # A shell that runs us in the background has told us to ignore Ctrl-C.
+        if handler != signal.SIG_IGN:
+            signal.signal(each, lambda *_: stream.stop())
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 @contextmanager
@@ -128,15 +147,6 @@ def _take_ctrl_c_back() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is threading.main_thread() and handler is not None:
         signal.signal(signal.SIGINT, handler)
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    try:
-        return process.stdout.readline()
-    except KeyboardInterrupt:
-        process.send_signal(signal.SIGINT)
-        return process.stdout.readline()
 
 
 def _output(process: subprocess.Popen[str]) -> str:
