@@ -85,8 +85,6 @@ _GROUPS = {
     },
 }
 """Commands by name, with the module that registers each, in the groups and the order of the help."""
-_registered: set[str] = set()
-"""The modules that have added their commands."""
 _COMMANDS = {name: module for group in _GROUPS.values() for name, module in group.items()}
 
 
@@ -97,19 +95,12 @@ def _options(version: bool = typer.Option(False, "--version", help="Show the ver
         raise typer.Exit
 
 
-def register_all() -> list[str]:
-    """Adds every command that is not there yet; returns the names in the order of the help."""
-    _register(None)
-    return list(_COMMANDS)
-
-
-def _register(command: str | None) -> None:
-    """Adds the command, or all of them for the help and for names that are none."""
-    modules = [_COMMANDS[command]] if command in _COMMANDS else dict.fromkeys(_COMMANDS.values())
+def register(command: str | None) -> None:
+    """Adds the command; all of them for the help, for names that are none, and for what speaks of all."""
+    alone = command in _COMMANDS and command not in _GROUPS["This program"]
+    modules = [_COMMANDS[command]] if command and alone else dict.fromkeys(_COMMANDS.values())
     for module in modules:
-        if module not in _registered:
-            _registered.add(module)
-            import_module(f"sojourn.commands.{module}").register(app)
+        import_module(f"sojourn.commands.{module}").register(app)
     added: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
     for each in added:
         each.rich_help_panel = next(group for group, names in _GROUPS.items() if each.name in names)
@@ -126,7 +117,7 @@ def main() -> None:
         print(f"sojourn {__version__}")
         return
     try:
-        _register(sys.argv[1] if len(sys.argv) > 1 else None)
+        register(sys.argv[1] if len(sys.argv) > 1 else None)
     except KeyboardInterrupt:
         # The libraries of a command take seconds on a busy machine.
         _end_interrupted()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sojourn.cli import app
+from sojourn.cli import app, register
 from sojourn.commands import shell
 
 _COMPLETE = """
@@ -22,6 +22,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.fixture(scope="module")
 def commands() -> list[shell.Command]:
+    register(None)
     return shell.commands(app)
 
 

@@ -62,12 +62,8 @@ def register(app: typer.Typer) -> None:
 
 
 def commands(app: typer.Typer) -> list[Command]:
-    """Every command of the program with every option, in the order of the help."""
-    from sojourn.cli import register_all
-
-    in_order = register_all()
-    found = typer.main.get_group(app).commands
-    return [each for name in in_order for each in _described(name, found[name])]
+    """Every command that `app` has, with every option."""
+    return [each for name, command in typer.main.get_group(app).commands.items() for each in _described(name, command)]
 
 
 def _described(name: str, command: object) -> list[Command]:
