@@ -1,4 +1,4 @@
-"""The streaming benchmark: a quick run beside whatever is installed, and its crowd; not its figures."""
+"""The streaming benchmark: a quick run beside whatever is installed, and its unread sessions; not its figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.stream import crowd
+from benchmarks.stream import unread_sessions
 from benchmarks.stream.contestants import CONTESTANTS
 from conftest import REPOSITORY
 from film_server import film_server
@@ -23,22 +23,22 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(BENCH), *arguments], capture_output=True, text=True, timeout=280, check=False)
 
 
-def test_a_crowd_plays_and_a_server_that_refuses_is_named() -> None:
+def test_unread_sessions_play_and_a_server_that_refuses_is_named() -> None:
     with film_server(viewers_max=7) as server:
-        with crowd.watching(server.url, 7, come_within_seconds=0.0, begin_within_seconds=0.0):
+        with unread_sessions.watching(server.url, 7, come_within_seconds=0.0, begin_within_seconds=0.0):
             assert not server.places.acquire(blocking=False), "all places are taken"
         with (
             pytest.raises(CouldNotRun, match=r"SETUP .*/track1 was answered with 453"),
-            crowd.watching(server.url, 8, come_within_seconds=0.0, begin_within_seconds=0.0),
+            unread_sessions.watching(server.url, 8, come_within_seconds=0.0, begin_within_seconds=0.0),
         ):
             pass
 
 
-def test_a_crowd_that_is_not_played_to_is_no_crowd() -> None:
+def test_unread_sessions_that_are_not_played_to_do_not_count() -> None:
     with (
         film_server(viewers_max=7, plays=False) as server,
         pytest.raises(CouldNotRun, match=r"PLAY .* was answered with 454"),
-        crowd.watching(server.url, 7, come_within_seconds=0.0, begin_within_seconds=0.0),
+        unread_sessions.watching(server.url, 7, come_within_seconds=0.0, begin_within_seconds=0.0),
     ):
         pass
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.stream import crowd, viewers
+from benchmarks.stream import unread_sessions, viewers
 from benchmarks.stream.contestants import running
 from benchmarks.stream.costs import core_fraction
 from benchmarks.stream.effort import Effort
@@ -33,8 +33,8 @@ GROWTH = 1.4
 START_CLIENTS_WITHOUT_COSTS = 100
 JUDGED_MAX = 300
 """UDP viewers of the generator, which are judged; the others discard what they receive and cost next to nothing."""
-CROWD_COMES_WITHIN_SECONDS = 3.0
-CROWD_BEGINS_WITHIN_SECONDS = 10.0
+UNREAD_COME_WITHIN_SECONDS = 3.0
+UNREAD_BEGIN_WITHIN_SECONDS = 10.0
 """Of the film: it does not end before the run does."""
 
 
@@ -121,7 +121,9 @@ def measure(play: Play, start: int, effort: Effort, cores: Cores) -> Capacity:
         judged = int(min(clients, judged_max(play.transport)))
         with (
             running(play.contestant, play.film, cores.server) as server,
-            crowd.watching(server.url, clients - judged, CROWD_COMES_WITHIN_SECONDS, CROWD_BEGINS_WITHIN_SECONDS),
+            unread_sessions.watching(
+                server.url, clients - judged, UNREAD_COME_WITHIN_SECONDS, UNREAD_BEGIN_WITHIN_SECONDS
+            ),
         ):
             result = viewers.run(server, [*with_option(words[1:], "--clients", str(judged)), *viewers.coming(judged)])
         core_fractions[clients] = core_fraction(result)

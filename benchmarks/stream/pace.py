@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.probe.processes import cpu_seconds
-from benchmarks.stream import crowd
+from benchmarks.stream import unread_sessions
 from benchmarks.stream.contestants import ours_with, running
 from benchmarks.stream.costs import resident_bytes
 from sojourn.failure import CouldNotRun
@@ -92,7 +92,7 @@ def measure(film: Path, streams: int, repetition: int, seconds: float, cores: Co
         ours = ours_with("--admin-listen", "127.0.0.1:0", "--session-timeout", SESSION_TIMEOUT)
         with running(ours, film, cores.server) as server:
             admin, idle_bytes = _admin(server.said.read_text()), resident_bytes(server.pid)
-            with crowd.watching(server.url, streams, COME_WITHIN_SECONDS, BEGIN_WITHIN_SECONDS):
+            with unread_sessions.watching(server.url, streams, COME_WITHIN_SECONDS, BEGIN_WITHIN_SECONDS):
                 time.sleep(SETTLE_SECONDS)
                 before = _Moment.of(server.pid, admin, cores.server)
                 time.sleep(seconds)
