@@ -4,6 +4,7 @@
 //! Seconds among the tests; by hand, for three minutes:
 //! `SOJOURN_SOAK_SECONDS=180 cargo test --release -p sojourn-engine --test integration -- --nocapture --exact soak::amped`
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -24,37 +25,40 @@ const READERS: u64 = 3;
 /// What the server's memory may grow by after the warm-up: caches and allocators settle.
 const GROWTH_BYTES_MAX: u64 = 6 << 20;
 
-/// Descriptors beside documents that may come after the start: helpers.
+/// Rings, each with caches of its own.
+const RINGS: u64 = 2;
+
+/// Descriptors beside documents that may come after the start: helper processes that replace killed ones.
 const DESCRIPTORS_MORE_MAX: u64 = 8;
 
 #[test]
 fn sped() {
-    soak("sped", &[]);
+    soak("sped", 1, &[]);
 }
 
 #[test]
 fn amped() {
-    soak("amped", &[]);
+    soak("amped", 1, &[]);
 }
 
 #[test]
 fn amped_with_processes() {
-    let counters = soak("amped", &["--helper-kind", "processes"]);
+    let counters = soak("amped", 1, &["--helper-kind", "processes"]);
     assert!(counters.value(Counter::HelpersLost) > 0, "no helper was killed");
 }
 
 #[test]
 fn amped_nowait() {
-    soak("amped-nowait", &[]);
+    soak("amped-nowait", 1, &[]);
 }
 
 #[test]
 fn uring() {
-    soak("uring", &[]);
+    soak("uring", RINGS, &["--workers", &RINGS.to_string()]);
 }
 
-/// Runs the load on a server, and returns what that counted.
-fn soak(architecture: &str, flags: &[&str]) -> Counters {
+/// Runs the load on a server with so many caches of open documents, and returns what it counted.
+fn soak(architecture: &str, caches: u64, flags: &[&str]) -> Counters {
     let seconds = std::env::var("SOJOURN_SOAK_SECONDS").map_or(3.0, |text| text.parse().expect("seconds"));
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     (0..DOCUMENTS).for_each(|document| replace(root.path(), document, 0));
@@ -65,12 +69,19 @@ fn soak(architecture: &str, flags: &[&str]) -> Counters {
     let mut answers = put_under_load(&server, root.path(), warm_up);
     let when_warm = Use::of(&server);
     answers += put_under_load(&server, root.path(), Duration::from_secs_f64(seconds) - warm_up);
-    let descriptors_max = at_start.descriptors + DOCUMENTS + DESCRIPTORS_MORE_MAX;
+    // Each cache keeps one version of every document open, and of the file that is cut.
+    let documents_max = caches * (DOCUMENTS + 1);
+    let descriptors_max = at_start.descriptors.len() as u64 + documents_max + DESCRIPTORS_MORE_MAX;
     let at_end = Use::settled(&server, descriptors_max);
     eprintln!("{architecture} {}: {answers} answers checked", flags.join(" "));
-    eprintln!("at the start {at_start:?}\nwhen warm    {when_warm:?}\nat the end   {at_end:?}");
+    eprintln!("at the start {at_start}\nwhen warm    {when_warm}\nat the end   {at_end}");
     assert!(at_end.memory_bytes <= when_warm.memory_bytes + GROWTH_BYTES_MAX, "memory grows");
-    assert!(at_end.descriptors <= descriptors_max, "descriptors leak");
+    let count = at_end.descriptors.len() as u64;
+    assert!(
+        count <= descriptors_max,
+        "{count} descriptors, not {descriptors_max}: {:#?}",
+        at_end.descriptors
+    );
     let counters = server.stop();
     eprintln!("{counters:?}");
     assert_eq!(counters.value(Counter::Responses5xx), 0);
@@ -78,10 +89,17 @@ fn soak(architecture: &str, flags: &[&str]) -> Counters {
 }
 
 /// What a server holds, without clients.
-#[derive(Debug)]
 struct Use {
     memory_bytes: u64,
-    descriptors: u64,
+    /// The file, socket or whatever behind each.
+    descriptors: Vec<PathBuf>,
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (memory_bytes, descriptors) = (self.memory_bytes, self.descriptors.len());
+        write!(formatter, "{memory_bytes} bytes, {descriptors} descriptors")
+    }
 }
 
 impl Use {
@@ -91,7 +109,7 @@ impl Use {
         let begun = Instant::now();
         loop {
             let found = Use::of(server);
-            if found.descriptors <= descriptors_max || begun.elapsed() > DEADLINE {
+            if found.descriptors.len() as u64 <= descriptors_max || begun.elapsed() > DEADLINE {
                 return found;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -104,7 +122,9 @@ impl Use {
         let status = fs::read_to_string(process.join("status")).unwrap();
         let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         let kibibytes: u64 = memory.trim().trim_end_matches(" kB").parse().unwrap();
-        let descriptors = fs::read_dir(process.join("fd")).unwrap().count() as u64;
+        let links = fs::read_dir(process.join("fd")).unwrap();
+        // Some are closed meanwhile.
+        let descriptors = links.filter_map(|link| fs::read_link(link.ok()?.path()).ok()).collect();
         Use { memory_bytes: kibibytes << 10, descriptors }
     }
 }
