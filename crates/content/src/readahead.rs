@@ -113,7 +113,8 @@ mod tests {
     use crate::document::Document;
     use crate::residency::Nowait;
     use rustix::event::{PollFd, PollFlags, poll};
-    use rustix::fs::{fstat, fsync};
+    use rustix::fs::fstat;
+    use sojourn_testing::drop_pages;
     use std::io::Write;
     use std::sync::Arc;
 
@@ -122,8 +123,7 @@ mod tests {
     fn range() -> FileRange {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; LENGTH]).unwrap();
-        fsync(&file).unwrap();
-        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        drop_pages(&file);
         let stat = fstat(&file).unwrap();
         let document = Arc::new(Document::new(file.into(), b"file", &stat));
         FileRange { document, offset: 0, length: LENGTH, into_memory: false }

@@ -3,7 +3,11 @@
 
 pub mod client;
 pub mod fixture;
+mod pages;
 pub mod rich_fixture;
 pub mod script;
+mod until;
 
 pub use client::{Client, DEADLINE, with_deadline};
+pub use pages::drop_pages;
+pub use until::until;

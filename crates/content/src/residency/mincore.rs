@@ -98,15 +98,14 @@ mod tests {
     use std::fs::File;
     use std::os::unix::fs::PermissionsExt;
 
-    use rustix::fs::{Advice, fadvise, fsync};
     use rustix::process::Uid;
     use rustix::thread::set_thread_res_uid;
+    use sojourn_testing::drop_pages;
 
     /// A file of 200,000 bytes.
     fn file() -> File {
         let (mut file, path) = tempfile::NamedTempFile::new().unwrap().into_parts();
         io::Write::write_all(&mut file, &[7; 200_000]).unwrap();
-        fsync(&file).unwrap();
         File::open(path).unwrap()
     }
 
@@ -118,7 +117,7 @@ mod tests {
         assert_eq!(Mincore.read_now(&file, 199_000, &mut bytes), Answer::Resident);
         assert_eq!(bytes, [7; 1000]);
         assert_eq!(Mincore.test(&file, 199_000, 20_000), Answer::Truncated);
-        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        drop_pages(&file);
         assert_eq!(Mincore.test(&file, 0, 200_000), Answer::Missing);
         assert_eq!(Mincore.read_now(&file, 0, &mut bytes), Answer::Missing);
     }
@@ -131,7 +130,7 @@ mod tests {
         }
         let file = file();
         file.set_permissions(std::fs::Permissions::from_mode(0o644)).unwrap();
-        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        drop_pages(&file);
         let stranger = move || {
             let nobody = Uid::from_raw(65534);
             set_thread_res_uid(nobody, nobody, nobody).unwrap();

@@ -76,7 +76,8 @@ fn is_in_memory(file: &dyn AsFd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{Advice, fadvise, fsync};
+    use rustix::fs::{Advice, fadvise};
+    use sojourn_testing::drop_pages;
     use std::fs::File;
     use std::path::Path;
 
@@ -109,14 +110,13 @@ mod tests {
     #[test]
     fn what_was_dropped_is_missing() {
         let file = file(tempfile::tempdir().unwrap().path());
-        fsync(&file).unwrap();
-        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        drop_pages(&file);
         // Without readahead nothing arrives that was not asked for.
         fadvise(&file, 0, None, Advice::Random).unwrap();
         pread(&file, &mut [0u8; 4096], 0).unwrap();
         assert_eq!(Nowait.test(&file, 0, 4096), Answer::Resident);
         assert_eq!(Nowait.test(&file, 0, 200_000), Answer::Missing);
-        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        drop_pages(&file);
         pread(&file, &mut [0u8; 4096], 0).unwrap();
         assert_eq!(Nowait.read_now(&file, 0, &mut [0; 9000]), Answer::Missing, "the first page is there");
     }

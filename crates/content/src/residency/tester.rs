@@ -146,17 +146,58 @@ impl Tester {
 mod tests {
     use super::*;
     use crate::document::Document;
-    use crate::residency::Nowait;
-    use rustix::fs::{Advice, fadvise, fstat, fsync};
+    use crate::residency::{Cause, Nowait};
+    use rustix::fs::fstat;
     use std::io::Write;
+    use std::ops::Range;
+    use std::os::fd::AsFd;
+    use std::sync::Mutex;
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A document of one part and a half, freshly written.
+    const DOCUMENT_BYTES: u64 = PART_BYTES / 2 * 3;
+
+    /// A residency test that the tests control: exactly these bytes of every file are in memory.
+    struct Fake(Mutex<Range<u64>>);
+
+    impl Fake {
+        fn leaked(resident: Range<u64>) -> &'static Fake {
+            Box::leak(Box::new(Fake(Mutex::new(resident))))
+        }
+
+        fn set(&self, resident: Range<u64>) {
+            *self.0.lock().unwrap() = resident;
+        }
+    }
+
+    impl Residency for Fake {
+        fn name(&self) -> &'static str {
+            "fake"
+        }
+
+        fn summary(&self) -> &'static str {
+            "what a test says"
+        }
+
+        fn test(&self, _file: &dyn AsFd, offset: u64, length: usize) -> Answer {
+            let resident = self.0.lock().unwrap().clone();
+            let is_within = resident.start <= offset && offset + length as u64 <= resident.end;
+            if is_within { Answer::Resident } else { Answer::Missing }
+        }
+
+        fn read_now(&self, file: &dyn AsFd, offset: u64, into: &mut [u8]) -> Answer {
+            self.test(file, offset, into.len())
+        }
+
+        fn probe(&self, _file: &dyn AsFd) -> Result<(), Cause> {
+            Ok(())
+        }
+    }
+
+    /// A document of one part and a half.
     fn document() -> Arc<Document> {
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&vec![7; PART_BYTES as usize / 2 * 3]).unwrap();
-        fsync(&file).unwrap();
+        file.write_all(&vec![7; DOCUMENT_BYTES as usize]).unwrap();
         let stat = fstat(&file).unwrap();
         Arc::new(Document::new(file.into(), b"file", &stat))
     }
@@ -173,7 +214,8 @@ mod tests {
     #[test]
     fn a_part_found_resident_is_trusted_for_a_bounded_time() {
         let document = document();
-        let mut tester = Tester::new(&Nowait, TRUST);
+        let memory = Fake::leaked(0..DOCUMENT_BYTES);
+        let mut tester = Tester::new(memory, TRUST);
         assert!(tester.test_or_trust(&range(&document, 0), SECOND).is_ok());
         assert!(tester.test_or_trust(&range(&document, 3 << 20), SECOND + TRUST / 2).is_ok());
         assert_eq!(counts(&tester), (1, 0, 1));
@@ -181,7 +223,7 @@ mod tests {
         assert!(tester.test_or_trust(&range(&document, PART_BYTES - 100), SECOND + TRUST / 2).is_ok());
         assert_eq!(counts(&tester), (2, 0, 1));
 
-        fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
+        memory.set(0..0);
         let still_trusted = SECOND + TRUST - Duration::from_nanos(1);
         assert!(tester.test_or_trust(&range(&document, 0), still_trusted).is_ok());
         assert!(matches!(tester.test_or_trust(&range(&document, 0), SECOND + TRUST), Err(Absent::Missing)));
@@ -205,22 +247,20 @@ mod tests {
     #[test]
     fn without_trust_every_send_is_tested() {
         let document = document();
-        let mut tester = Tester::new(&Nowait, Duration::ZERO);
+        let memory = Fake::leaked(0..DOCUMENT_BYTES);
+        let mut tester = Tester::new(memory, Duration::ZERO);
         for _ in 0..3 {
             assert!(tester.load_now(&range(&document, 0)).is_ok());
         }
         assert_eq!(counts(&tester), (3, 0, 0));
-        fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
+        memory.set(0..0);
         assert!(tester.load_now(&range(&document, 0)).is_err());
     }
 
     #[test]
     fn what_is_wanted_may_be_resident_when_its_part_is_not() {
         let document = document();
-        let mut tester = Tester::new(&Nowait, TRUST);
-        fadvise(&document.file, 0, None, Advice::DontNeed).unwrap();
-        fadvise(&document.file, 0, None, Advice::Random).unwrap();
-        rustix::io::pread(&document.file, &mut [0u8; 4096], 8192).unwrap();
+        let mut tester = Tester::new(Fake::leaked(8192..8192 + 4096), TRUST);
         assert!(tester.test_or_trust(&range(&document, 8192), SECOND).is_ok());
         assert_eq!(counts(&tester), (2, 1, 0));
         assert!(

@@ -8,12 +8,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::engine::successor::{Successor, until};
+use crate::engine::successor::Successor;
 use crate::engine::tls::{Identity, presented, trusting_all};
 use crate::engine::{Client, ENGINE, Server, WhenDropped, get, over_all};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use sojourn_server::Counter;
-use sojourn_testing::fixture;
+use sojourn_testing::{fixture, until};
 
 const KEPT: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 

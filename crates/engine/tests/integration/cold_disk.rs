@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::engine::{Client, ENGINE, Server};
-use rustix::fs::{Advice, fadvise, fsync};
 use sojourn_measure::confinement::{Confinement, Hierarchies, Limits, disk_under};
 use sojourn_server::{ALL, Counter};
+use sojourn_testing::drop_pages;
 
 /// How fast the disk is for a server under test.
 const DISK_BYTES_PER_SECOND: u64 = 2 << 20;
@@ -61,10 +61,9 @@ fn content(number: usize) -> Vec<u8> {
 fn write_site(root: &Path) {
     std::fs::write(root.join("hot"), "hot").unwrap();
     for number in 0..COLD_FILES {
-        let mut file = File::create(root.join(format!("cold-{number}"))).unwrap();
-        file.write_all(&content(number)).unwrap();
-        fsync(&file).unwrap();
-        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let path = root.join(format!("cold-{number}"));
+        std::fs::write(&path, content(number)).unwrap();
+        drop_pages(&File::open(path).unwrap());
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::engine::{Client, DEADLINE, Server, over_all};
+use crate::engine::{Client, Server, over_all};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use sojourn_server::Counter;
-use sojourn_testing::fixture;
+use sojourn_testing::{fixture, until};
 
 const KEPT: &[u8] = b"GET /hello.txt HTTP/1.1\r\nHost: h\r\n\r\n";
 const LAST: &[u8] = b"GET /large.bin HTTP/1.0\r\n\r\n";
@@ -32,15 +32,6 @@ fn over(architectures: &[&str], flags: &[&str], test: impl Fn(Server, &Path) + S
 
 fn is_gone(process: Pid) -> bool {
     test_kill_process(process).is_err()
-}
-
-/// Waits until `is_so`.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < DEADLINE, "not in {DEADLINE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -93,7 +84,7 @@ fn one_that_is_told_to_stop_finishes_its_request_and_is_replaced() {
         std::thread::sleep(Duration::from_millis(50));
         received.extend(client.rest());
         assert!(received.ends_with(&fixture::large()));
-        wait_until("it ends", || is_gone(worker));
+        until("it ends", || is_gone(worker).then_some(()));
         assert!(server.get("/hello.txt").ends_with("hello"));
         let counted = server.stop();
         assert_eq!(counted.value(Counter::ChildrenFailed), 0);
@@ -138,7 +129,7 @@ fn a_server_that_is_killed_leaves_no_children() {
         client.take(100);
         let children = server.children();
         kill_process(server.pid(), Signal::KILL).unwrap();
-        wait_until("children end", || children.iter().all(|child| is_gone(*child)));
+        until("children end", || children.iter().all(|child| is_gone(*child)).then_some(()));
         // What was asked for is answered, then everything is closed.
         client.rest();
     });
@@ -295,8 +286,8 @@ fn lines_do_not_wait_for_the_end() {
         let mut kept = server.connect();
         kept.send(KEPT);
         kept.take(100);
-        wait_until("the line is written", || {
-            server.said().iter().any(|line| line.contains("GET /hello.txt "))
+        until("the line is written", || {
+            server.said().into_iter().find(|line| line.contains("GET /hello.txt "))
         });
     });
 }

@@ -1,10 +1,9 @@
 //! A process that has taken over from a server under test, which is not the test's child.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use sojourn_testing::until;
 
-use super::{DEADLINE, Server};
+use super::Server;
 
 /// It is ended when it is dropped.
 pub struct Successor(pub Pid);
@@ -34,17 +33,5 @@ impl Successor {
 impl Drop for Successor {
     fn drop(&mut self) {
         let _ = kill_process(self.0, Signal::TERM);
-    }
-}
-
-/// What `look` finds, in the end.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < DEADLINE, "not in {DEADLINE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -87,9 +87,8 @@ fn patience_with_upstreams_ends() {
         |server, _| {
             assert_eq!(status(&get(server, "/head")), "504");
             assert!(get(server, "/body").ends_with("hello"));
-            let counters = server.counters();
-            assert_eq!(counters.value(Counter::LimitUpstreamHead), 1);
-            assert_eq!(counters.value(Counter::LimitUpstreamBody), 1);
+            server.wait_until(Counter::LimitUpstreamHead, 1);
+            server.wait_until(Counter::LimitUpstreamBody, 1);
         },
     );
 }
@@ -103,6 +102,7 @@ fn who_is_dead_is_left_out() {
         for _ in 0..20 {
             assert!(get(&server, "/").ends_with("hello"));
         }
+        server.wait_until(Counter::Requests, 20);
         let counters = server.counters();
         assert!(counters.value(Counter::UpstreamRetries) >= 1, "{counters:?}");
         let dead = proxy(architecture, &[Upstream::dead()], &[]);

@@ -5,8 +5,8 @@ use std::fs;
 use super::upstream::{Upstream, over_sharing};
 use super::upstream::{ask, get, get_with, status};
 use crate::engine::Server;
-use crate::engine::successor::until;
 use sojourn_server::Counter;
+use sojourn_testing::until;
 
 /// How often a document is asked for: more often than it takes.
 const REQUESTS: usize = 8;
@@ -44,20 +44,27 @@ fn files(server: &Server) -> usize {
 #[test]
 fn the_same_bytes_from_files() {
     over_sharing(&["--cache-memory-files", "2"], origin, |server, upstream| {
+        let mut requests = 0;
         for length in [8_000, 16_384, 50_000, 3_000_000, 60_000] {
             let (target, expected) = (format!("/{length}"), text(length));
             for _ in 0..REQUESTS {
                 assert!(body(&get(server, &target)) == expected, "{target}");
+                requests += 1;
             }
         }
         // Two are too small, and for the last there is no place.
         assert_eq!(files(server), 2);
         assert_eq!(upstream.heads().len(), 5);
-        let sent = || server.counters().value(Counter::CacheMemoryFileHits);
+        let sent_after = |requests| {
+            // A worker counts after it has sent.
+            server.wait_until(Counter::Requests, requests);
+            server.counters().value(Counter::CacheMemoryFileHits)
+        };
         for (target, more) in [("/8000", 0), ("/50000", 1), ("/3000000", 1), ("/60000", 0)] {
-            let before = sent();
+            let before = sent_after(requests);
             get(server, target);
-            assert_eq!(sent() - before, more, "{target}");
+            requests += 1;
+            assert_eq!(sent_after(requests) - before, more, "{target}");
         }
         let expected = text(50_000);
         let head = ask(server, "HEAD", "/50000", "");

@@ -9,7 +9,7 @@ use crate::engine::tls::Identity;
 use crate::engine::{Client, ENGINE, Server};
 use sojourn_server::{ALL, CacheScope, Counter};
 use sojourn_testing::client::with_deadline;
-use sojourn_testing::fixture;
+use sojourn_testing::{fixture, until};
 
 /// What lets tests reach origins on this host.
 const OPEN: &[&str] = &["--allow-address", "127.0.0.0/8", "--allow-tunnel-port", "1024-65535"];
@@ -105,6 +105,7 @@ fn requests_go_where_they_say() {
         }
         assert_eq!((one.heads().len(), other.heads().len()), (3, 1));
         assert!(one.heads()[2].contains("\r\nHost: LocalHost:"), "{:?}", one.heads());
+        server.wait_until(Counter::Requests, 6);
         assert_eq!(server.counters().value(Counter::Lookups), 1);
     });
 }
@@ -338,7 +339,9 @@ fn https_is_fetched_by_tls() {
         // The certificate is not for the address.
         let by_address = get(server, &format!("https://127.0.0.1:{port}/hello.txt"));
         assert!(by_address.starts_with("HTTP/1.1 502 "), "{by_address}");
-        assert!(server.counters().value(Counter::UpstreamTlsHandshakes) >= 1);
+        until("a handshake is counted", || {
+            (server.counters().value(Counter::UpstreamTlsHandshakes) >= 1).then_some(())
+        });
     });
     let distrustful = forward("amped", &[OPEN, &[&wrong[0], &wrong[1]]].concat());
     assert!(get(&distrustful, &format!("https://localhost:{port}/")).starts_with("HTTP/1.1 502 "));

@@ -46,7 +46,7 @@ fn one_request_each_way() {
             assert!(!heads[0].contains("X-A") && !heads[0].contains("Upgrade"), "{}", heads[0]);
             let host = format!("\r\nHost: {}\r\n", upstream.address);
             assert!(heads[1].starts_with("HEAD / HTTP/1.1\r\n") && heads[1].contains(&host), "{heads:?}");
-            assert_eq!(server.counters().value(Counter::UpstreamRequests), 2);
+            server.wait_until(Counter::UpstreamRequests, 2);
         },
     );
 }

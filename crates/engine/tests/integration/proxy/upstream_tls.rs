@@ -74,6 +74,7 @@ fn who_is_not_trusted_is_asked_nothing() {
             let server = proxy(architecture, &format!("https://{host}"), &flags);
             let answer = server.get("/hello.txt");
             assert!(answer.starts_with("HTTP/1.1 502 "), "{host}: {answer}");
+            server.wait_until(Counter::Requests, 1);
             let failed = server.counters().value(Counter::UpstreamTlsHandshakesFailed);
             assert!(failed > 0, "{host}");
         }
@@ -81,7 +82,7 @@ fn who_is_not_trusted_is_asked_nothing() {
         assert!(server.get("/hello.txt").ends_with("\r\n\r\nhello"));
     }
     // Those without --upstream-insecure have got nothing but refusals of what is no HTTP.
-    assert_eq!(origin.counters().value(Counter::Responses2xx), 2);
+    origin.wait_until(Counter::Responses2xx, 2);
 }
 
 #[test]

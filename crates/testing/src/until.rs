@@ -1,0 +1,20 @@
+//! Waiting for what a server does in its own time.
+
+use std::time::{Duration, Instant};
+
+use crate::DEADLINE;
+
+/// Calls `look` until it finds something.
+///
+/// # Panics
+/// If it has found nothing by the [`DEADLINE`].
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < DEADLINE, "not in {DEADLINE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
