@@ -16,5 +16,5 @@ pub mod webstone;
 
 pub use observer::TICK;
 pub use outcome::Outcome;
-pub use report::Report;
+pub use report::{Figures, Report};
 pub use timeline::Timeline;

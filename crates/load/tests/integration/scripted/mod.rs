@@ -6,7 +6,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, RwLock,
+        Arc, Condvar, Mutex, RwLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
@@ -14,8 +14,9 @@ use std::{
 };
 
 use sojourn_load::{
-    ArrivalLaw, Arrivals, Catalogue, Connections, Form, Law, Limits, LoggedVisit, Observe, Pick, Plan,
-    Replayed, Report, Requests, Schedule, Segment, StopRule, Target, Think, Transport, Version, Waiting, run,
+    ArrivalLaw, Arrivals, Catalogue, Connections, Figures, Form, Law, Limits, LoggedVisit, Observe, Pick,
+    Plan, Replayed, Report, Requests, Schedule, Segment, StopRule, Target, Think, Transport, Version,
+    Waiting, run,
 };
 use sojourn_measure::Nanos;
 use sojourn_workload::{
@@ -24,6 +25,10 @@ use sojourn_workload::{
 };
 
 pub const MS: u64 = 1_000_000;
+
+/// A run waits so long for the last answers: a machine that others use may be late with them, and a run ends as soon as
+/// the last one has come. Tests of servers that never answer wait less.
+const DRAIN: Nanos = Nanos(60_000 * MS);
 
 /// Whether a scripted connection goes on to the next request.
 pub enum Then {
@@ -73,6 +78,19 @@ impl Server {
         let response = ok(body_bytes);
         Server::start(move |stream, _, number| {
             thread::sleep(delay(number));
+            answer(stream, &response)
+        })
+    }
+
+    /// Answers nothing until so many requests have come, and from then on at once.
+    pub fn holding(requests: usize, body_bytes: usize) -> Server {
+        let response = ok(body_bytes);
+        let (is_open, opened) = (Mutex::new(false), Condvar::new());
+        Server::start(move |stream, _, number| {
+            let mut is_open = is_open.lock().unwrap();
+            *is_open |= number + 1 >= requests;
+            opened.notify_all();
+            drop(opened.wait_while(is_open, |is_open| !*is_open).unwrap());
             answer(stream, &response)
         })
     }
@@ -146,7 +164,7 @@ pub fn closed(server: &Server, clients: u32, warm_up_ms: u64, measured_ms: u64) 
         transport: Transport::default(),
         schedule: Schedule::single(Nanos(warm_up_ms * MS), Nanos(measured_ms * MS), None),
         stop: StopRule::ScheduleEnd,
-        limits: Limits { drain: Nanos(500 * MS), ..Limits::default() },
+        limits: Limits { drain: DRAIN, ..Limits::default() },
         waiting: Waiting::Sleep { timer_slack: Nanos::ZERO },
         observe: Observe::default(),
         seed: 1,
@@ -169,6 +187,11 @@ pub fn open(server: &Server, per_second: f64, timer_slack: Nanos, measured_ms: u
 pub fn closing(plan: Plan<'static>) -> Plan<'static> {
     let catalogue = Catalogue::single(&Form::get(&plan.target, Version::Http11, Connections::Close));
     Plan { catalogue, connections: Connections::Close, ..plan }
+}
+
+/// The requests that were due and what became of them: each is answered, failed, skipped or unfinished.
+pub fn due(figures: &Figures) -> u64 {
+    figures.requests + figures.errors + figures.skipped + figures.unfinished + figures.abandoned
 }
 
 pub fn report(plan: Plan<'_>) -> Report {
@@ -217,7 +240,7 @@ pub fn replay<'a>(server: &Server, trace: &'a Trace, measured_ms: u64) -> Plan<'
         transport: Transport::default(),
         schedule: Schedule::single(Nanos::ZERO, Nanos(measured_ms * MS), None),
         stop: StopRule::ScheduleEnd,
-        limits: Limits { drain: Nanos(2000 * MS), ..Limits::default() },
+        limits: Limits { drain: DRAIN, ..Limits::default() },
         waiting: Waiting::Sleep { timer_slack: Nanos::ZERO },
         observe: Observe::default(),
         seed: 1,
