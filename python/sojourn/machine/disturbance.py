@@ -1,0 +1,234 @@
+"""What disturbs the cores of a measurement before it starts: other processes, the hypervisor, heat, quotas.
+
+The cores are watched for two seconds while nothing of ours runs. What took time then will take it again: a server that
+has four fifths of its core is measured as four fifths of a server. It is said in sentences, before the first stage.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from sojourn.machine.cores import Cores
+from sojourn.machine.samples import TICK_SECONDS, Sample, governor, sample, siblings
+from sojourn.results.records import Record
+
+OTHER_WORK_FRACTION_MAX = 0.05
+"""An idle machine's own work stays well below this; what is above shows in every response time."""
+STOLEN_FRACTION_MAX = 0.02
+FREQUENCY_CHANGE_MAX = 0.1
+"""A frequency that moves by more than this makes service demands depend on when they are measured."""
+TOP_PROCESSES_MAX = 3
+TOP_FRACTION_MIN = 0.01
+"""A process with less than this of a core is not named."""
+
+
+class Work(Record):
+    """A process that took time of a core."""
+
+    name: str
+    pid: int
+    fraction: float
+    """Of one core, by its threads that last ran on this one."""
+
+
+class CoreDisturbance(Record):
+    """What one core did while nothing was measured."""
+
+    core: int
+    role: str
+    """`server`, `generator`, or `server and generator` where they cannot be kept apart."""
+    other_work_fraction: float | None
+    """Processes and interrupts."""
+    interrupt_fraction: float | None
+    steal_fraction: float | None
+    sibling_work_fraction: float | None
+    """Of the busiest further hardware thread of the same physical core; none where there is no such thread."""
+    governor: str | None
+    """How the kernel chooses the frequency."""
+    frequency_hertz: list[float] | None
+    """At the beginning and at the end."""
+    heat_throttles: int | None
+    """How often the processor slowed the core down because of heat."""
+    top: list[Work]
+    """The processes that took most, the first first."""
+
+
+class Disturbance(Record):
+    """What can be expected of a measurement on these cores now."""
+
+    seconds: float
+    cores: list[CoreDisturbance]
+    quota_cores: float | None
+    """The processor time that a control group allows us; none where there is no limit."""
+    throttled_seconds: float | None
+    """How long that limit held our group back."""
+    unavailable: dict[str, str]
+    """Why a figure is missing."""
+    sentences: list[str]
+    """What disturbs, in words, the worst first."""
+    is_quiet: bool
+    """True if every figure that could be had is within its limit."""
+
+
+def measure(cores: Cores, seconds: float = 2.0) -> Disturbance:
+    """Watches both cores for so long; this process sleeps meanwhile."""
+    roles = _roles(cores)
+    before = sample(roles, beginning=True)
+    started = time.monotonic()
+    time.sleep(seconds)
+    elapsed = time.monotonic() - started
+    return between(before, sample(roles, beginning=False), roles, elapsed)
+
+
+def between(
+    before: Sample, after: Sample, roles: dict[int, str], seconds: float, root: Path = Path("/")
+) -> Disturbance:
+    """The disturbance between two samples of the cores in `roles`."""
+    unavailable: dict[str, str] = {}
+    seen = [_core(core, roles, before, after, seconds, root) for core in roles]
+    if any(each.other_work_fraction is None for each in seen):
+        unavailable["other_work_fraction"] = "/proc/stat does not have the core, or did not move"
+        unavailable["steal_fraction"] = unavailable["other_work_fraction"]
+    if any(each.frequency_hertz is None for each in seen):
+        unavailable["frequency_hertz"] = "the kernel does not say it (no cpufreq: usual in virtual machines)"
+    if any(each.heat_throttles is None for each in seen):
+        unavailable["heat_throttles"] = (
+            "the kernel does not count them (no thermal_throttle: usual in virtual machines)"
+        )
+    throttled = None
+    if before.quota is None or after.quota is None:
+        unavailable["quota_cores"] = "no control group says how much processor time it allows"
+        unavailable["throttled_seconds"] = unavailable["quota_cores"]
+    else:
+        throttled = max(0.0, after.quota.throttled_seconds - before.quota.throttled_seconds)
+    disturbance = Disturbance(
+        seconds=seconds,
+        cores=seen,
+        quota_cores=None if after.quota is None else after.quota.cores,
+        throttled_seconds=throttled,
+        unavailable=unavailable,
+        sentences=[],
+        is_quiet=True,
+    )
+    disturbing = _disturbing(disturbance)
+    sentences = disturbing + _remarks(disturbance)
+    return disturbance.model_copy(update={"sentences": sentences, "is_quiet": not disturbing and not _unseen(seen)})
+
+
+def _roles(cores: Cores) -> dict[int, str]:
+    if cores.server is not None and cores.generator is not None:
+        return {cores.server: "server", cores.generator: "generator"}
+    return dict.fromkeys(sorted(os.sched_getaffinity(0)), "server and generator")
+
+
+def _core(
+    core: int, roles: dict[int, str], before: Sample, after: Sample, seconds: float, root: Path
+) -> CoreDisturbance:
+    work = _work(core, before, after)
+    span = after.cores[core] - before.cores[core] if work is not None else None
+    others = [other for other in siblings(core, root) if other not in roles]
+    beside = [found for other in others if (found := _work(other, before, after)) is not None]
+    frequency = [each.frequency_hertz[core] for each in (before, after) if core in each.frequency_hertz]
+    heat = [each.heat_throttles[core] for each in (before, after) if core in each.heat_throttles]
+    return CoreDisturbance(
+        core=core,
+        role=roles[core],
+        other_work_fraction=work,
+        interrupt_fraction=None if span is None else span.interrupts / span.total,
+        steal_fraction=None if span is None else span.stolen / span.total,
+        sibling_work_fraction=max(beside, default=None),
+        governor=governor(core, root),
+        frequency_hertz=frequency if len(frequency) == 2 else None,
+        heat_throttles=heat[1] - heat[0] if len(heat) == 2 else None,
+        top=_top(core, before, after, seconds),
+    )
+
+
+def _work(core: int, before: Sample, after: Sample) -> float | None:
+    if core not in before.cores or core not in after.cores:
+        return None
+    span = after.cores[core] - before.cores[core]
+    return span.busy / span.total if span.total > 0 else None
+
+
+def _top(core: int, before: Sample, after: Sample, seconds: float) -> list[Work]:
+    ticks: defaultdict[int, int] = defaultdict(int)
+    names = {}
+    for number, thread in after.threads.items():
+        if thread.core != core:
+            continue
+        earlier = before.threads.get(number)
+        known = earlier is not None and earlier.started == thread.started
+        ticks[thread.pid] += thread.ticks - (earlier.ticks if earlier is not None and known else 0)
+        # A process is called after its first thread.
+        if number == thread.pid or thread.pid not in names:
+            names[thread.pid] = thread.name
+    used = {pid: count * TICK_SECONDS / seconds for pid, count in ticks.items()}
+    named = sorted((pid for pid in used if used[pid] >= TOP_FRACTION_MIN), key=lambda pid: -used[pid])
+    # Ticks are counted at moments of their own: a core has no more time than it has.
+    return [Work(name=names[pid], pid=pid, fraction=min(1.0, used[pid])) for pid in named[:TOP_PROCESSES_MAX]]
+
+
+def _unseen(cores: list[CoreDisturbance]) -> bool:
+    """True if there is a core of which it is not known whether others use it."""
+    return any(each.other_work_fraction is None for each in cores)
+
+
+def _disturbing(found: Disturbance) -> list[str]:
+    """A sentence for each limit that is exceeded."""
+    said: list[tuple[float, str]] = []
+    for each in found.cores:
+        where = f"core {each.core}"
+        work, stolen, beside = each.other_work_fraction, each.steal_fraction, each.sibling_work_fraction
+        if work is not None and work > OTHER_WORK_FRACTION_MAX:
+            said.append((work, f"Other work takes {_percent(work)} of {where}{_named(each)}: {_outcome(each)}."))
+        if stolen is not None and stolen > STOLEN_FRACTION_MAX:
+            said.append((stolen, f"The hypervisor takes {_percent(stolen)} of {where}: {_outcome(each)}."))
+        if beside is not None and beside > OTHER_WORK_FRACTION_MAX:
+            thread = f"Another hardware thread of {where}'s physical core"
+            said.append((beside / 2, f"{thread} is {_percent(beside)} busy and slows it: {_outcome(each)}."))
+        if each.heat_throttles:
+            said.append((1.0, f"The processor slowed {where} down because of heat {each.heat_throttles} times."))
+    if found.quota_cores is not None and found.quota_cores < len(found.cores):
+        allowed = f"A control group allows {found.quota_cores:.2g} cores' time, and {len(found.cores)} are needed"
+        said.append((1.0, f"{allowed}: answers will be lower bounds."))
+    if found.throttled_seconds:
+        said.append((1.0, f"A control group's limit held us back for {found.throttled_seconds:.2g} s."))
+    return [sentence for _, sentence in sorted(said, key=lambda each: -each[0])]
+
+
+def _remarks(found: Disturbance) -> list[str]:
+    """What is worth knowing and no reason to wait."""
+    said = []
+    if _unseen(found.cores):
+        why = found.unavailable["other_work_fraction"]
+        said.append(f"What others take of the cores is unknown: {why}.")
+    for each in found.cores:
+        low, high = (min(each.frequency_hertz), max(each.frequency_hertz)) if each.frequency_hertz else (0.0, 0.0)
+        if high - low > FREQUENCY_CHANGE_MAX * high:
+            by = f" (governor {each.governor})" if each.governor else ""
+            said.append(
+                f"The frequency of core {each.core} moves{by}, {low / 1e9:.2g} to {high / 1e9:.2g} GHz: "
+                "service demands depend on the load."
+            )
+    return said
+
+
+def _outcome(core: CoreDisturbance) -> str:
+    if core.role == "generator":
+        return "the generator will be late, and response times too long"
+    return "answers will be lower bounds"
+
+
+def _named(core: CoreDisturbance) -> str:
+    if core.top:
+        return " (" + "; ".join(f"{work.name}, pid {work.pid}" for work in core.top) + ")"
+    interrupts, work = core.interrupt_fraction or 0.0, core.other_work_fraction or 0.0
+    return " (interrupts)" if interrupts > work / 2 else " (processes that came and went)"
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.0f} %"
