@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from sojourn import __version__
+from sojourn.commands.help import Command
 from sojourn.failure import EXIT_COULD_NOT_RUN, EXIT_RAN_WITH_FAILURES, CouldNotRun
 
 
@@ -95,13 +96,16 @@ def _options(version: bool = typer.Option(False, "--version", help="Show the ver
         raise typer.Exit
 
 
-def register(command: str | None) -> None:
+def register(name: str | None) -> None:
     """Adds the command; all of them for the help, for names that are none, and for what speaks of all."""
-    alone = command in _COMMANDS and command not in _GROUPS["This program"]
-    modules = [_COMMANDS[command]] if command and alone else dict.fromkeys(_COMMANDS.values())
+    alone = name in _COMMANDS and name not in _GROUPS["This program"]
+    modules = [_COMMANDS[name]] if name and alone else dict.fromkeys(_COMMANDS.values())
     for module in modules:
         import_module(f"sojourn.commands.{module}").register(app)
     added: list[CommandInfo | TyperInfo] = [*app.registered_commands, *app.registered_groups]
+    groups = [each.typer_instance for each in app.registered_groups if each.typer_instance is not None]
+    for command in [command for group in [app, *groups] for command in group.registered_commands]:
+        command.cls = Command
     for each in added:
         each.rich_help_panel = next(group for group, names in _GROUPS.items() if each.name in names)
 

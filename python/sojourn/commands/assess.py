@@ -12,6 +12,7 @@ from sojourn import systems
 from sojourn.assessment.pipeline import assess
 from sojourn.assessment.request import EFFORTS, EffortName, Request
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.help import FurtherOption
 from sojourn.commands.log_options import with_log_options
 from sojourn.commands.progress import Stages
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
@@ -41,24 +42,24 @@ def _assess(
     output: Annotated[Path | None, typer.Option(help="The run's folder [default: runs/NAME-OF-LOG].")] = None,
     think_scale: Annotated[
         float | None,
-        typer.Option(help="Factor on think times [default: 1, less where too many connections would be open]."),
+        FurtherOption(help="Factor on think times [default: 1, less where too many connections would be open]."),
     ] = None,
-    content_limit: Annotated[str, typer.Option(help="Refuse to build a larger site.")] = "20GB",
+    content_limit: Annotated[str, FurtherOption(help="Refuse to build a larger site.")] = "20GB",
     work_dir: Annotated[
         Path | None,
-        typer.Option(help="Keep the built site here [default: a temporary one in the run's folder]."),
+        FurtherOption(help="Keep the built site here [default: a temporary one in the run's folder]."),
     ] = None,
     effort: Annotated[
         EffortName,
         typer.Option(help="quick: a minute, rough; normal: under four; thorough: a quarter of an hour."),
     ] = EffortName.normal,
     repetitions: Annotated[
-        int | None, typer.Option(min=1, max=100, help="Climbs of the rising load [default: the effort's].")
+        int | None, FurtherOption(min=1, max=100, help="Climbs of the rising load [default: the effort's].")
     ] = None,
     probe: Annotated[
-        bool, typer.Option(help="Sample what the server uses under the rising load, where it can be seen.")
+        bool, FurtherOption(help="Sample what the server uses under the rising load, where it can be seen.")
     ] = True,
-    seed: Annotated[int, typer.Option(help="Everything that is drawn at random is drawn from this.")] = 1,
+    seed: Annotated[int, FurtherOption(help="Everything that is drawn at random is drawn from this.")] = 1,
     output_format: FormatOption = Format.text,
     *,
     log_options: LogOptions,

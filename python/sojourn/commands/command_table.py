@@ -38,6 +38,7 @@ class Command:
 
 
 HELP = Option(("--help", "-h"), "Show the options that matter most")
+HELP_ALL = Option(("--help-all",), "Show every option")
 VERSION = Option(("--version",), "Show the version and end")
 
 
@@ -61,7 +62,7 @@ def _described(name: str, command: object) -> Command:
         return Command(name, command.get_short_help_str(200), (HELP,), inner)
     assert isinstance(command, TyperCommand)
     found: dict[str, Option] = {}
-    for option in (*_of_the_engine(name), *_of_python(command), HELP):
+    for option in (*_of_the_engine(name), *_of_python(command), HELP, HELP_ALL):
         # The engine knows more of an option that both have.
         found.setdefault(option.names[0], option)
     return Command(name, command.get_short_help_str(200), tuple(found.values()))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sojourn import engine
+from sojourn.commands.help import Command, options_text
 from sojourn.commands.run_options import RunOptions
 from sojourn.failure import EXIT_RAN_WITH_FAILURES, CouldNotRun
 from sojourn.text import quantity
@@ -96,6 +97,7 @@ def thresholds_of(texts: Sequence[str], words: Sequence[str]) -> list[Threshold]
 
 def print_help(context: typer.Context, tool: Tool, *, everything: bool) -> None:
     """The engine's help, then ours; with `everything` also the metrics of thresholds."""
+    from sojourn.engine.description import command
     from sojourn.loading import metrics
     from sojourn.loading.run import plays_streams
 
@@ -103,9 +105,10 @@ def print_help(context: typer.Context, tool: Tool, *, everything: bool) -> None:
     named = [word for word in context.args if plays_streams([word])]
     wanted = "--help-all" if everything else "--help"
     subprocess.run(["sojourn", tool, *named, wanted], executable=str(engine.path()), check=True)
-    print("\nOptions of this command beside those of the load:\n")
-    print(context.get_help())
-    print("\nMetrics of thresholds and searches:")
+    assert isinstance(context.command, Command)
+    told = {"--help", "--help-all", *(f"--{option.name}" for option in command(tool).options)}
+    print(options_text(context.command, context, everything=everything, without=told))
+    print("Metrics of thresholds and searches:")
     if not everything:
         print("  p99, mean, ttfb.p99, rps, error_rate, …; all of them: --help-all")
         return

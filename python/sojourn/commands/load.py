@@ -11,6 +11,7 @@ import typer
 
 from sojourn.commands import engine_run
 from sojourn.commands.data_plane import EVERYTHING
+from sojourn.commands.help import FurtherOption
 from sojourn.commands.run_options import RunOptions, with_run_options
 from sojourn.failure import EXIT_RAN_WITH_FAILURES
 
@@ -32,9 +33,9 @@ def _load(
             rich_help_panel=_SEARCH,
         ),
     ] = None,
-    search_time: Annotated[str, typer.Option(help="How long to search at the most.", rich_help_panel=_SEARCH)] = "15m",
+    search_time: Annotated[str, FurtherOption(help="How long to search at the most.", rich_help_panel=_SEARCH)] = "15m",
     search_precision: Annotated[
-        str, typer.Option(help="How narrow the interval should be.", rich_help_panel=_SEARCH)
+        str, FurtherOption(help="How narrow the interval should be.", rich_help_panel=_SEARCH)
     ] = "5%",
     *,
     run_options: RunOptions,

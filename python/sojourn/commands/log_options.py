@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
 
+from sojourn.commands.help import FurtherOption
 from sojourn.commands.spreading import spread
 from sojourn.text import quantity
 from sojourn.workload.log import SESSION_GAP, LogOptions
@@ -27,8 +29,8 @@ class Keep(StrEnum):
     methods = "methods"
 
 
-def _option(*names: str, help: str) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=_PANEL)
+_option = partial(typer.Option, rich_help_panel=_PANEL)
+_further = partial(FurtherOption, rich_help_panel=_PANEL)
 
 
 def read_options(
@@ -42,31 +44,31 @@ def read_options(
     ] = None,
     json_field: Annotated[
         list[str] | None,
-        _option("--json-field", help="MEANING=NAME of a JSON log's field, as time=ts; may be repeated."),
+        _further("--json-field", help="MEANING=NAME of a JSON log's field, as time=ts; may be repeated."),
     ] = None,
     session_gap: Annotated[
-        str, _option("--session-gap", help="A longer pause of a client starts a new session.")
+        str, _further("--session-gap", help="A longer pause of a client starts a new session.")
     ] = SESSION_GAP,
     begin: Annotated[
         str | None, _option("--from", help="Take requests from this time on, as 2026-11-21T10:00:00.")
     ] = None,
     end: Annotated[str | None, _option("--to", help="Take requests before this time.")] = None,
-    status: Annotated[list[str] | None, _option("--status", help="Take 200, 4xx or 500-504; may be repeated.")] = None,
-    method: Annotated[list[str] | None, _option("--method", help="Take this method; may be repeated.")] = None,
+    status: Annotated[list[str] | None, _further("--status", help="Take 200, 4xx or 500-504; may be repeated.")] = None,
+    method: Annotated[list[str] | None, _further("--method", help="Take this method; may be repeated.")] = None,
     path: Annotated[
         list[str] | None, _option("--path", help="Take paths like /img/* or ~REGEX; may be repeated.")
     ] = None,
     host: Annotated[list[str] | None, _option("--host", help="Take hosts like *.example.com; may be repeated.")] = None,
-    client: Annotated[list[str] | None, _option("--client", help="Take clients like 10.0.*; may be repeated.")] = None,
+    client: Annotated[list[str] | None, _further("--client", help="Take clients like 10.0.*; may be repeated.")] = None,
     map_path: Annotated[
-        list[str] | None, _option("--map-path", help="PREFIX=PREFIX: give paths another prefix; may be repeated.")
+        list[str] | None, _further("--map-path", help="PREFIX=PREFIX: give paths another prefix; may be repeated.")
     ] = None,
     map_host: Annotated[
-        list[str] | None, _option("--map-host", help="OLD=NEW: give hosts another name, * for all; may be repeated.")
+        list[str] | None, _further("--map-host", help="OLD=NEW: give hosts another name, * for all; may be repeated.")
     ] = None,
     keep: Annotated[
         list[Keep] | None,
-        _option(
+        _further(
             "--keep",
             help="Keep what is left out otherwise: failed requests, marked; queries; other methods, as GET.",
         ),

@@ -10,6 +10,7 @@ from rich.live import Live
 
 from sojourn import engine
 from sojourn.commands.formats import Format, FormatOption, data, print_json, talk
+from sojourn.commands.help import FurtherOption
 from sojourn.failure import CouldNotRun
 from sojourn.probe import files
 from sojourn.probe.profile import Profiler
@@ -33,13 +34,13 @@ def _probe(
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="The processes that listen there, and their accept queue.")
     ] = None,
-    cgroup: Annotated[Path | None, typer.Option(help="A control group's folder (version 1 or 2).")] = None,
+    cgroup: Annotated[Path | None, FurtherOption(help="A control group's folder (version 1 or 2).")] = None,
     observe_core: Annotated[
-        int | None, typer.Option(help="The core whose time is looked at [default: all together].")
+        int | None, FurtherOption(help="The core whose time is looked at [default: all together].")
     ] = None,
     sources: Annotated[
         str | None,
-        typer.Option(help=f"Read only these, comma-separated: {', '.join(SOURCES)} [default: all]."),
+        FurtherOption(help=f"Read only these, comma-separated: {', '.join(SOURCES)} [default: all]."),
     ] = None,
     site: Annotated[
         Path | None,
@@ -49,13 +50,13 @@ def _probe(
         str | None, typer.Option(help="Give the command this much memory, page cache included: 64MiB; needs root.")
     ] = None,
     disk_read_limit: Annotated[
-        str | None, typer.Option(help="Let it read so fast from the site's disk: 20MiB/s; needs root.")
+        str | None, FurtherOption(help="Let it read so fast from the site's disk: 20MiB/s; needs root.")
     ] = None,
     cpu_limit: Annotated[
         float | None, typer.Option(help="Give it this much of a processor's time: 0.25 is a quarter; needs root.")
     ] = None,
     drop_pages: Annotated[
-        Literal["none", "site", "machine"], typer.Option(help="What the command is not to find in memory.")
+        Literal["none", "site", "machine"], FurtherOption(help="What the command is not to find in memory.")
     ] = "site",
     interval: Annotated[str, typer.Option(help="Time between samples.")] = "100ms",
     duration: Annotated[

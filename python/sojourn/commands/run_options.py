@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from sojourn.commands.help import FurtherOption
 from sojourn.commands.spreading import spread
 from sojourn.failure import CouldNotRun
 
@@ -59,17 +60,17 @@ def read_options(
     show_all_help: Annotated[bool, typer.Option("--help-all", help="Show every option.")] = False,
     output_format: Annotated[str, typer.Option("--format", help="text for people, json for programs.")] = "text",
     live: Annotated[
-        bool | None, typer.Option(help="Show how it goes [default: if standard error is a terminal].")
+        bool | None, FurtherOption(help="Show how it goes [default: if standard error is a terminal].")
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Keep the run in this folder, with a report.", rich_help_panel=_OUTPUTS)
     ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write a row per interval.", rich_help_panel=_OUTPUTS)] = None,
+    csv: Annotated[Path | None, FurtherOption(help="Write a row per interval.", rich_help_panel=_OUTPUTS)] = None,
     parquet: Annotated[
-        Path | None, typer.Option(help="The same rows as a Parquet file.", rich_help_panel=_OUTPUTS)
+        Path | None, FurtherOption(help="The same rows as a Parquet file.", rich_help_panel=_OUTPUTS)
     ] = None,
     prometheus: Annotated[
-        Path | None, typer.Option(help="Write Prometheus' text format.", rich_help_panel=_OUTPUTS)
+        Path | None, FurtherOption(help="Write Prometheus' text format.", rich_help_panel=_OUTPUTS)
     ] = None,
     threshold: Annotated[
         list[str] | None,
@@ -84,10 +85,10 @@ def read_options(
     ] = None,
     remote_shell: Annotated[
         str | None,
-        typer.Option(help="How {command} is run on {host}, instead of ssh.", rich_help_panel=_MACHINES),
+        FurtherOption(help="How {command} is run on {host}, instead of ssh.", rich_help_panel=_MACHINES),
     ] = None,
     remote_engine: Annotated[
-        str, typer.Option(help="The engine's name or path on the machines.", rich_help_panel=_MACHINES)
+        str, FurtherOption(help="The engine's name or path on the machines.", rich_help_panel=_MACHINES)
     ] = "sojourn-engine",
     probe: Annotated[
         bool,
@@ -97,15 +98,15 @@ def read_options(
     ] = False,
     probe_pid: Annotated[
         list[int] | None,
-        typer.Option(help="Probe this process and its descendants; again for more.", rich_help_panel=_PROBE),
+        FurtherOption(help="Probe this process and its descendants; again for more.", rich_help_panel=_PROBE),
     ] = None,
     probe_port: Annotated[
-        int | None, typer.Option(help="Probe the process that listens on this port.", rich_help_panel=_PROBE)
+        int | None, FurtherOption(help="Probe the process that listens on this port.", rich_help_panel=_PROBE)
     ] = None,
-    probe_interval: Annotated[str, typer.Option(help="Time between samples.", rich_help_panel=_PROBE)] = "100ms",
+    probe_interval: Annotated[str, FurtherOption(help="Time between samples.", rich_help_panel=_PROBE)] = "100ms",
     line: Annotated[
         str | None,
-        typer.Option(
+        FurtherOption(
             help="The rate of the server's line, as 100Mbit/s, to tell when it is full.", rich_help_panel=_PROBE
         ),
     ] = None,

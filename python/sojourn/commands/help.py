@@ -1,0 +1,167 @@
+"""Help in two storeys, as the engine's commands have it: `--help` has the options that matter, `--help-all` all.
+
+An option declared as a `FurtherOption` is of the second storey. A command without one has a single storey, which both
+show.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import textwrap
+from collections.abc import Container
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperOption
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter, Parameter
+
+FurtherOption = partial(typer.Option, hidden=True)
+"""Declares an option that `--help` leaves to `--help-all`."""
+
+ALL = "--help-all"
+
+_COLUMN = 26
+"""Where the text of an option begins."""
+_WIDTH_MAX = 100
+_VALUES = {Path: "PATH", int: "N", float: "NUMBER"}
+
+
+class Command(TyperCommand):
+    """A command with help in two storeys. One that prints its help itself, of other names, is left alone."""
+
+    _all: TyperOption | None = None
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        """The parameters, both help options among them."""
+        params = super().get_params(ctx)
+        ordinary = self.get_help_option(ctx)
+        if ordinary is None:
+            return params
+        # The parser compares options by identity, so there is one.
+        self._all = self._all or TyperOption(
+            param_decls=[ALL],
+            is_flag=True,
+            expose_value=False,
+            is_eager=True,
+            callback=self._show_all,
+            type_descriptor=ordinary.type_descriptor,
+        )
+        ordinary.help = "Show the options that matter most." if _further(self) else "Show this help."
+        self._all.help = "Show every option."
+        return [*params, self._all]
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Writes what `--help` shows."""
+        formatter.write(_text(self, ctx, everything=not _further(self)))
+
+    def _show_all(self, ctx: Context, _: object, wanted: bool) -> None:
+        if wanted:
+            typer.echo(_text(self, ctx, everything=True), nl=False)
+            ctx.exit()
+
+
+def options_text(command: TyperCommand, ctx: Context, *, everything: bool, without: Container[str] = ()) -> str:
+    """The options alone, in their groups, but for those that have one of the names `without`."""
+    groups: dict[str, list[TyperOption]] = {}
+    for option in command.get_params(ctx):
+        if not isinstance(option, TyperOption) or any(name in without for name in option.opts):
+            continue
+        if everything or not option.hidden:
+            groups.setdefault(option.rich_help_panel or "Options", []).append(option)
+    width = _width()
+    lines: list[str] = []
+    for group, options in groups.items():
+        lines += ["", f"{group}:"]
+        for option in options:
+            lines += _row(_left(option), _right(option), width)
+    return "\n".join([*lines, ""])
+
+
+def _text(command: TyperCommand, ctx: Context, *, everything: bool) -> str:
+    width = _width()
+    told, examples = _paragraphs(command)
+    lines: list[str] = []
+    for paragraph in told if everything else told[:1]:
+        lines += [*_wrapped(paragraph, width), ""]
+    arguments = [each for each in command.params if isinstance(each, TyperArgument)]
+    lines.append(" ".join(["Usage:", ctx.command_path, "[OPTIONS]", *map(_usage, arguments)]))
+    if arguments:
+        lines += ["", "Arguments:"]
+        for argument in arguments:
+            lines += _row(f"  {_name(argument)}", _right(argument), width)
+    # The second storey is there to be asked for where there is one.
+    without = () if _further(command) else (ALL,)
+    lines += options_text(command, ctx, everything=everything, without=without).splitlines()
+    for example in examples if everything else examples[:1]:
+        lines += ["", *_wrapped(example, width)]
+    if not everything:
+        lines += ["", f"{len(_further(command))} more options: {ctx.command_path} {ALL}"]
+    return "\n".join([*lines, ""])
+
+
+def _paragraphs(command: TyperCommand) -> tuple[list[str], list[str]]:
+    """What the command does, and its examples."""
+    paragraphs = [" ".join(each.split()) for each in inspect.cleandoc(command.help or "").split("\n\n")]
+    first = next((at for at, each in enumerate(paragraphs) if each.startswith("Example")), len(paragraphs))
+    return paragraphs[:first], paragraphs[first:]
+
+
+def _further(command: TyperCommand) -> list[TyperOption]:
+    return [each for each in command.params if isinstance(each, TyperOption) and each.hidden]
+
+
+def _name(argument: TyperArgument) -> str:
+    return argument.metavar or (argument.name or "").upper().replace("_", "-")
+
+
+def _usage(argument: TyperArgument) -> str:
+    name = _name(argument) + "..." * (argument.nargs != 1)
+    return name if argument.required else f"[{name}]"
+
+
+def _left(option: TyperOption) -> str:
+    shorts = [name for name in option.opts if not name.startswith("--")]
+    longs = [f"--[no-]{name[2:]}" if option.secondary_opts else name for name in option.opts if name.startswith("--")]
+    value = "" if option.is_flag else f" {option.metavar or _value(option)}"
+    return "  " + ", ".join([*shorts, *longs]) + value
+
+
+def _value(option: TyperOption) -> str:
+    if option.type_descriptor.choices:
+        return "WORD"
+    annotation: Any = option.type_descriptor.annotation
+    return _VALUES.get(next(iter(getattr(annotation, "__args__", ())), annotation), "TEXT")
+
+
+def _right(parameter: TyperOption | TyperArgument) -> str:
+    text = " ".join((parameter.help or "").split()).rstrip(".")
+    choices = parameter.type_descriptor.choices
+    if choices and not any(str(choice) in text for choice in choices):
+        text += f": {', '.join(map(str, choices))}"
+    default = getattr(parameter.default, "value", parameter.default)
+    if default is not None and not isinstance(default, bool):
+        text += f" [default: {default}]"
+    elif default is True:
+        text += " [default: yes]"
+    return text if not parameter.required or isinstance(parameter, TyperArgument) else f"{text} [required]"
+
+
+def _row(left: str, right: str, width: int) -> list[str]:
+    lines = _wrapped(right, width - _COLUMN)
+    if len(left) + 2 > _COLUMN:
+        return [left, *(" " * _COLUMN + line for line in lines)]
+    return [f"{left:{_COLUMN}}{lines[0]}", *(" " * _COLUMN + line for line in lines[1:])]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _width() -> int:
+    columns = shutil.get_terminal_size((80, 24)).columns
+    return min(columns if columns >= 40 else 80, _WIDTH_MAX)

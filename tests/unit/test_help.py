@@ -1,0 +1,51 @@
+"""The help of the commands that Python parses has two storeys where one would be long."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+
+from sojourn.cli import app, register
+from sojourn.commands.command_table import Command, commands, flattened
+from sojourn.engine import description
+
+OPTIONS_MAX = 15
+"""As many does the first storey have, besides the help's own."""
+HELPS = {"--help", "--help-all"}
+
+register(None)
+GROUP = typer.main.get_group(app)
+OF_THE_ENGINE = {each.name for each in description.description().commands}
+OURS = [each for each in flattened(commands(app)) if each.name not in OF_THE_ENGINE]
+
+
+def _help(command: Command, which: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        GROUP.main([*command.name.split(), which], prog_name="sojourn")
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def _options(text: str) -> set[str]:
+    return {f"--{name}" for name in re.findall(r"^  (?:-\w, )?--(?:\[no-\])?([\w-]+)", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("command", OURS, ids=lambda command: command.name)
+def test_the_first_storey_is_short_and_the_second_has_every_option(
+    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    short, whole = _help(command, "--help", capsys), _help(command, "--help-all", capsys)
+    shown, all_of_them = _options(short) - HELPS, _options(whole) - HELPS
+    assert len(shown) <= OPTIONS_MAX
+    assert all_of_them == {option.names[0] for option in command.options} - HELPS
+    if shown == all_of_them:
+        assert short == whole
+    else:
+        assert f"{len(all_of_them - shown)} more options: sojourn {command.name} --help-all" in short
+    for text in (short, whole):
+        assert f"Usage: sojourn {command.name} [OPTIONS]" in text
+        assert "Example" in text
+        assert all(len(line) <= 80 or " " not in line.strip() for line in text.splitlines()), text
